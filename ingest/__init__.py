@@ -1,0 +1,1 @@
+"""Documents in: from files to passages."""

@@ -1,0 +1,76 @@
+"""Where things are: the folder of the user's data, the cache, and the shipped documents."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from kb.errors import ConfigError
+
+
+def shipped_docs() -> Path:
+    """Return the folder of the documents that come with `kb` (checkout or installed wheel)."""
+    import hardware_docs  # a package only so that the wheel carries it as data
+
+    return Path(next(iter(hardware_docs.__path__)))
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder that holds what `kb` keeps for one user or project.
+
+    ``KB_HOME`` names it; without that it is ``.kb`` in the current folder.
+    """
+
+    root: Path
+
+    @classmethod
+    def find(cls) -> Home:
+        """Return the home that the environment names, without making it."""
+        return cls(Path(os.environ.get("KB_HOME") or ".kb").expanduser().absolute())
+
+    def make(self) -> Home:
+        """Create the folder.
+
+        Raises:
+            ConfigError: it cannot be made or written.
+        """
+        try:
+            for folder in (self.root, self.lessons, self.work):
+                folder.mkdir(parents=True, exist_ok=True)
+            ignore = self.root / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("*\n")
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write to {self.root} ({error.strerror}): set KB_HOME to a folder that you may write to"
+            ) from error
+        return self
+
+    @property
+    def database(self) -> Path:
+        """The SQLite file with runs, nodes, outcomes, prompts and the manifest of documents."""
+        return self.root / "kb.sqlite"
+
+    @property
+    def chroma(self) -> Path:
+        """The folder of the embedded Chroma index; it can be rebuilt."""
+        return self.root / "chroma"
+
+    @property
+    def lessons(self) -> Path:
+        """Markdown records that finished runs wrote."""
+        return self.root / "lessons"
+
+    @property
+    def work(self) -> Path:
+        """Scratch folders of builds and runners."""
+        return self.root / "work"
+
+    @cached_property
+    def cache(self) -> Path:
+        """What is derived from installed packages and shared by all homes (exported encoders)."""
+        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        return Path(base) / "kb"

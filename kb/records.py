@@ -1,0 +1,269 @@
+"""The record format of `hardware_docs/`: Markdown with YAML front matter, checked against a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from kb.errors import RecordError
+from kb.types import Scope
+
+Category = Literal[
+    "memory access",
+    "asynchrony and latency hiding",
+    "data types and precision",
+    "compute and instructions",
+    "parallelism and occupancy",
+    "control flow and loops",
+]
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+
+Symptom = Literal[
+    "memory-bound",
+    "compute-bound",
+    "launch-bound",
+    "latency-bound",
+    "many-small-operators",
+    "intermediate-traffic",
+    "strided-access",
+    "uncoalesced-access",
+    "bank-conflicts",
+    "poor-cache-reuse",
+    "tlb-misses",
+    "not-vectorised",
+    "slow-transcendentals",
+    "serial-reduction",
+    "low-arithmetic-intensity",
+    "low-occupancy",
+    "register-spills",
+    "tensor-cores-idle",
+    "load-imbalance",
+    "tail-effect",
+    "branch-divergence",
+    "synchronisation",
+    "page-faults",
+    "precision-headroom",
+    "redundant-work",
+]
+SYMPTOMS: tuple[Symptom, ...] = get_args(Symptom)
+
+OperatorFamily = Literal[
+    "elementwise",
+    "reduction",
+    "normalization",
+    "softmax",
+    "convolution",
+    "pooling",
+    "matmul",
+    "attention",
+    "gather-scatter",
+    "scan",
+    "loss",
+    "sort",
+]
+OPERATOR_FAMILIES: tuple[OperatorFamily, ...] = get_args(OperatorFamily)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ScopeModel(_Strict):
+    """Where a record applies; a missing key applies everywhere."""
+
+    vendor: tuple[str, ...] = ()
+    architecture: tuple[str, ...] = ()
+    language: tuple[str, ...] = ()
+    operator: tuple[OperatorFamily, ...] = ()
+    dtype: tuple[str, ...] = ()
+
+    def value(self) -> Scope:
+        """Return the plain value."""
+        return Scope(**self.model_dump())
+
+
+class Evidence(_Strict):
+    """One measurement that supports or contradicts a record."""
+
+    task: str
+    target: str
+    before: float = Field(gt=0, description="seconds before")
+    after: float = Field(gt=0, description="seconds after")
+    run: str | None = None
+    outcome: Literal["won", "lost", "failed"] = "won"
+    note: str = ""
+
+
+class Choices(_Strict):
+    """A knob with listed values; the first is the default."""
+
+    choices: tuple[int | float | str | bool, ...] = Field(min_length=1)
+
+
+class Range(_Strict):
+    """An integer knob between two bounds, both included."""
+
+    low: int
+    high: int
+    step: int = 1
+    default: int
+
+
+Knob = Choices | Range
+
+
+class Recipe(_Strict):
+    """How the offline author renders this idea.
+
+    A recipe has its own template (the body's fenced block marked ``jinja``), or refines another
+    idea's recipe by fixing some of its knobs.
+    """
+
+    pattern: str = Field(description="segment pattern that it fits, e.g. rows, pointwise, conv, matmul")
+    refines: str | None = Field(default=None, description="name of the idea whose template it uses")
+    set: Mapping[str, int | float | str | bool] = {}
+    knobs: Mapping[str, Knob] = {}
+    flags: tuple[str, ...] = Field(default=(), description="extra compiler flags")
+
+
+class _Record(_Strict):
+    title: str = Field(min_length=3)
+    scope: ScopeModel = ScopeModel()
+    sources: tuple[str, ...] = ()
+
+
+class IdeaRecord(_Record):
+    """An optimisation in plain language."""
+
+    kind: Literal["idea"]
+    category: Category
+    symptoms: tuple[Symptom, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    recipe: Recipe | None = None
+    anti: bool = Field(default=False, description="looks right and loses, where the scope says")
+
+
+class LessonRecord(_Record):
+    """What a finished run taught."""
+
+    kind: Literal["lesson"]
+    symptoms: tuple[Symptom, ...] = ()
+    evidence: tuple[Evidence, ...] = Field(min_length=1)
+    idea: str | None = Field(default=None, description="name of the idea record that it is about")
+    plan: Mapping[str, Any] | None = Field(
+        default=None, description="the winning choice of recipes and knobs, per segment"
+    )
+
+
+class GuideRecord(_Record):
+    """Language notes, constraints on an answer, or guidance."""
+
+    kind: Literal["language", "constraint", "guide", "kernel"]
+    symptoms: tuple[Symptom, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+
+
+class Match(_Strict):
+    """How a device is recognised as this target."""
+
+    cpu_vendor: str | None = Field(default=None, description="vendor_id of /proc/cpuinfo")
+    cpu_family: int | None = None
+    cpu_models: tuple[int, ...] = ()
+    cpu_flags: tuple[str, ...] = Field(default=(), description="all must be present")
+    gpu_name: str | None = Field(default=None, description="substring of the driver's device name")
+
+
+class Cache(_Strict):
+    """One level of the memory hierarchy."""
+
+    bytes: int = Field(gt=0)
+    shared_by: str = Field(description="core, sm, cu, cluster, socket, device")
+    bandwidth: float | None = Field(default=None, description="bytes/s, or per clock where the note says")
+
+
+class TargetRecord(_Record):
+    """A device as knowledge: every number that code or a prompt needs, in SI units."""
+
+    kind: Literal["target"]
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
+    vendor: str
+    architecture: str
+    device: Literal["cpu", "gpu"]
+    aliases: tuple[str, ...] = ()
+    match: Match = Match()
+    languages: tuple[str, ...] = Field(min_length=1, description="best first")
+    units: int = Field(gt=0, description="cores, SMs or compute units of one device")
+    clock: float = Field(gt=0, description="Hz, highest sustained or boost: the notes say which")
+    simd_width: int = Field(gt=0, description="bits of a vector register, or warp/wavefront lanes on a GPU")
+    flops_per_cycle: Mapping[str, float] = Field(
+        default={}, description="per unit and clock, by dtype, FMA counted as two"
+    )
+    peak: Mapping[str, float] = Field(description="FLOP/s of the whole device by dtype")
+    bandwidth: float = Field(gt=0, description="bytes/s between the device and its memory")
+    memory: int | None = Field(default=None, description="bytes")
+    caches: Mapping[str, Cache] = {}
+    limits: Mapping[str, int] = Field(
+        default={}, description="registers, shared memory, threads, ... as the notes name them"
+    )
+
+
+Record = Annotated[
+    IdeaRecord | LessonRecord | GuideRecord | TargetRecord, Field(discriminator="kind")
+]
+_ADAPTER: TypeAdapter[IdeaRecord | LessonRecord | GuideRecord | TargetRecord] = TypeAdapter(Record)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A record with its body.
+
+    Attributes:
+        name: the file's stem, unique within its kind: the name that other records use.
+        path: where it was read from, as the user would write it.
+    """
+
+    name: str
+    path: str
+    record: IdeaRecord | LessonRecord | GuideRecord | TargetRecord
+    body: str
+
+
+def split_front_matter(text: str) -> tuple[str | None, str]:
+    """Split `text` into its YAML front matter (None where there is none) and its body."""
+    lines = text.split("\n")
+    if not lines or lines[0].rstrip() != "---":
+        return None, text
+    for number, line in enumerate(lines[1:], start=1):
+        if line.rstrip() == "---":
+            return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :])
+    return None, text
+
+
+def parse_record(text: str, path: str) -> Document:
+    """Read one record.
+
+    Args:
+        text: the whole file.
+        path: where it came from, for messages.
+
+    Raises:
+        RecordError: there is no front matter, or it breaks the schema.
+    """
+    front, body = split_front_matter(text)
+    if front is None:
+        raise RecordError(f"{path}: expected YAML front matter between two lines of ---, found none")
+    try:
+        loaded = yaml.safe_load(front)
+        record = _ADAPTER.validate_python(loaded)
+    except yaml.YAMLError as error:
+        raise RecordError(f"{path}: {' '.join(str(error).split())}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "front matter"
+        raise RecordError(f"{path}: {place}: {first['msg']} (found {first['input']!r})") from error
+    return Document(name=Path(path).stem, path=path, record=record, body=body.strip() + "\n")

@@ -1,0 +1,1 @@
+"""The evolution: task, graph, authors, judge."""

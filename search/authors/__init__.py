@@ -1,0 +1,128 @@
+"""Authors: who writes ideas and sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kb.registry import Registry
+from search.outcome import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idea:
+    """An optimisation in plain language, meant for one parent.
+
+    Attributes:
+        record: name of the knowledge record that it comes from, where there is one.
+        passages: ids of the passages that suggested it.
+        plan: what the offline author needs to render it.
+        exchanges: keys of the requests to a model that produced it.
+    """
+
+    title: str
+    text: str
+    category: str
+    record: str | None = None
+    passages: tuple[str, ...] = ()
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    exchanges: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A source that an author wrote.
+
+    Attributes:
+        plan: choices (recipes, knobs) that later rounds may combine; empty for a model's source.
+        passages: ids of the passages that its prompt quoted.
+        exchanges: keys of the requests to a model that produced it.
+    """
+
+    source: str
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    passages: tuple[str, ...] = ()
+    exchanges: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """What an author may know of a node."""
+
+    number: int
+    parent: int | None
+    round: int
+    branch: int
+    idea: Idea
+    draft: Draft
+    outcome: Outcome
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of one call, infinite where it did not pass."""
+        return self.outcome.seconds if self.outcome.kind == "passed" else float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """The bottleneck in words and numbers.
+
+    Attributes:
+        symptoms: from `kb.records.SYMPTOMS`, the worst first.
+        lines: one sentence each, with its figures.
+    """
+
+    symptoms: tuple[str, ...]
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """The state of the search when an author is asked.
+
+    Attributes:
+        seed: derived from the run's seed and the step, so that a resumed run asks the same.
+        parent: the attempt to improve, None to start from the reference.
+        history: every attempt of the run so far, in order.
+    """
+
+    round: int
+    seed: int
+    parent: Attempt | None
+    history: tuple[Attempt, ...]
+    diagnosis: Diagnosis
+
+
+class Author(Protocol):
+    """Writes ideas, then sources. Keeps no state between calls beyond caches."""
+
+    def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:
+        """Return at most `count` new ideas for `moment.parent`, the most promising first."""
+        ...
+
+    def draft(
+        self, moment: Moment, idea: Idea, branch: int, siblings: tuple[Attempt, ...]
+    ) -> Draft | None:
+        """Return implementation number `branch` of `idea`.
+
+        Args:
+            siblings: the judged earlier branches of the same idea.
+
+        Returns:
+            None where the author has no further implementation.
+        """
+        ...
+
+    def repair(self, moment: Moment, failed: Attempt) -> Draft | None:
+        """Return a mended source for an attempt that failed, None where it cannot mend it."""
+        ...
+
+
+AUTHORS: Registry[Author] = Registry(
+    "author",
+    {
+        "llm": "search.authors.llm:LanguageModel",
+        "recipes": "search.authors.recipes:Recipes",
+    },
+)

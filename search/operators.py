@@ -1,0 +1,83 @@
+"""The reference as a graph of ATen operators, in plain values (no torch)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A use of a value by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """A tensor that enters the graph.
+
+    Attributes:
+        origin: where the forward finds it: positional input number for inputs, dotted attribute path
+            for parameters and buffers.
+    """
+
+    name: str
+    kind: Literal["input", "parameter", "buffer", "constant"]
+    origin: str
+    shape: tuple[int, ...]
+    dtype: str  # "float32"
+    data: tuple[float, ...] | None = None  # the elements of a small constant, flattened
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """One call of an ATen operator.
+
+    Attributes:
+        name: its result's name.
+        target: overload packet and overload, e.g. ``conv2d.default``.
+        args, kwargs: literals, `Ref`s and tuples of them.
+        shape, dtype: of its (first) result.
+    """
+
+    name: str
+    target: str
+    args: tuple[Any, ...]
+    kwargs: tuple[tuple[str, Any], ...]
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorGraph:
+    """What the reference's forward computes, operators in execution order."""
+
+    values: tuple[Value, ...]
+    operators: tuple[Operator, ...]
+    outputs: tuple[str, ...]
+    single_output: bool  # the forward returns a tensor, not a tuple of one
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of the value or operator result called `name`."""
+        for entry in (*self.values, *self.operators):
+            if entry.name == name:
+                return entry.shape
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What the task costs at least.
+
+    Attributes:
+        flops: floating-point operations of the reference, FMA counted as two.
+        bytes: every input, parameter and output moved once.
+        traffic: the same with every intermediate tensor written and read, as eager does.
+        families: operator families present, most expensive first.
+    """
+
+    flops: float
+    bytes: float
+    traffic: float
+    families: tuple[str, ...]

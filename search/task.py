@@ -1,0 +1,179 @@
+"""Task files: what the user asks for, checked at the edge."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from kb.errors import TaskError
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Tolerances(_Strict):
+    """Explicit tolerances: ``|candidate - truth| <= absolute + relative * |truth|``."""
+
+    absolute: float = Field(ge=0, allow_inf_nan=False)
+    relative: float = Field(ge=0, allow_inf_nan=False)
+
+    @field_validator("absolute", "relative", mode="before")
+    @classmethod
+    def _number(cls, value: object) -> object:
+        # YAML 1.1 reads 1e-4 as a string.
+        if isinstance(value, str):
+            try:
+                return float(value)
+            except ValueError:
+                return value
+        return float(value) if type(value) is int else value
+
+
+PrecisionName = Literal["strict", "tf32", "half", "kernelbench"]
+
+
+class SearchSettings(_Strict):
+    """How the graph is searched."""
+
+    policy: str = "beam"
+    rounds: int = Field(default=5, ge=1, le=1000)
+    ideas: int = Field(default=4, ge=1, le=64, description="a round, over all parents")
+    branches: int = Field(default=3, ge=1, le=64, description="implementations of an idea")
+    seed: int = Field(default=0, ge=0, lt=2**31)
+
+
+class StopSettings(_Strict):
+    """When a run ends; null means never for that reason."""
+
+    candidates: int | None = Field(default=60, ge=1)
+    minutes: Annotated[float, Field(gt=0, strict=False)] | None = 4.0
+    speedup: Annotated[float, Field(gt=0, strict=False)] | None = None
+    stalled_rounds: int | None = Field(default=3, ge=1)
+    roofline: Annotated[float, Field(gt=0, le=1, strict=False)] | None = 0.95
+
+
+class ModelSettings(_Strict):
+    """The language model; its key comes from the environment (KB_API_KEY, or OPENAI_API_KEY)."""
+
+    name: str
+    base_url: str | None = None
+    provider: str = "openai"
+    temperature: Annotated[float, Field(ge=0, le=2, strict=False)] = 0.7
+    context_tokens: int = Field(default=32_000, ge=1_000, description="prompt and reply together")
+    reply_tokens: int = Field(default=8_000, ge=64)
+    timeout_seconds: Annotated[float, Field(gt=0, strict=False)] = 300.0
+    retries: int = Field(default=3, ge=0, le=20)
+
+
+class TaskFile(_Strict):
+    """The YAML that a user writes; only `reference` has no default."""
+
+    reference: str
+    name: str | None = None
+    target: str = "auto"
+    language: str = "auto"
+    precision: PrecisionName | Tolerances = "strict"
+    search: SearchSettings = SearchSettings()
+    library: Literal["allowed", "forbidden"] = "allowed"
+    special_values: bool = Field(default=False, description="also judge on infinities and NaN")
+    stop: StopSettings = StopSettings()
+    author: str = "auto"
+    model: ModelSettings | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A task that can be run.
+
+    Attributes:
+        path: the file that the user named (YAML or the reference itself).
+        reference: absolute path of the reference program.
+        source: text of the reference.
+    """
+
+    name: str
+    path: Path
+    reference: Path
+    source: str
+    settings: TaskFile
+
+    @property
+    def identity(self) -> str:
+        """Hash of what decides whether an answer is right: reference, precision, library policy."""
+        precision = self.settings.precision
+        parts = (
+            self.source,
+            precision if isinstance(precision, str) else precision.model_dump_json(),
+            self.settings.library,
+            str(self.settings.special_values),
+        )
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def load_task(path: Path) -> Task:
+    """Read a task file, or take a reference program as a task with every default.
+
+    Raises:
+        TaskError: the file cannot be read, or a key is unknown, missing or of the wrong type.
+    """
+    if path.suffix == ".py":
+        settings = TaskFile(reference=path.name)
+    else:
+        settings = _parse(_read(path, "task file"), path)
+    reference = (path.parent / settings.reference).expanduser().absolute()
+    source = _read(reference, "reference")
+    return Task(
+        name=settings.name or reference.stem,
+        path=path.absolute(),
+        reference=reference,
+        source=source,
+        settings=settings,
+    )
+
+
+def _read(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise TaskError(f"{what} {path} does not exist: check the path") from error
+    except IsADirectoryError as error:
+        raise TaskError(f"{what} {path} is a folder: name a file") from error
+    except UnicodeDecodeError as error:
+        raise TaskError(f"{what} {path} is not text (invalid UTF-8 at byte {error.start})") from error
+    except OSError as error:
+        raise TaskError(f"{what} {path} cannot be read: {error.strerror}") from error
+
+
+def _parse(text: str, path: Path) -> TaskFile:
+    try:
+        loaded: Any = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise TaskError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(loaded, dict):
+        raise TaskError(
+            f"{path}: expected keys and values with at least 'reference:', found {type(loaded).__name__}"
+        )
+    try:
+        return TaskFile.model_validate(loaded)
+    except ValidationError as error:
+        raise TaskError(f"{path}: {_explain(error)}") from error
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        parent: Any = TaskFile
+        for part in first["loc"][:-1]:
+            parent = parent.model_fields[str(part)].annotation if parent is TaskFile else parent
+        fields = getattr(parent, "model_fields", TaskFile.model_fields)
+        return f"unknown key '{key}': known here are {', '.join(fields)}"
+    if first["type"] == "missing":
+        return f"key '{key}' is missing: name the reference program, e.g. reference: conv2d.py"
+    return f"key '{key}': {first['msg'].lower()}, found {first['input']!r}"

@@ -1,0 +1,1 @@
+"""Knowledge to prompt to source."""

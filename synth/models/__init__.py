@@ -1,0 +1,71 @@
+"""Chat back ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from kb.registry import Registry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: str  # system | user | assistant
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked of a model; equal requests have equal `key()`s.
+
+    Attributes:
+        schema: a JSON schema that the answer must follow, as a JSON text, or None for free text.
+        seed: sent to endpoints that take one, and part of the identity of the request.
+    """
+
+    messages: tuple[Message, ...]
+    max_tokens: int
+    temperature: float
+    seed: int
+    schema: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a model answered."""
+
+    text: str
+    model: str
+    tokens_in: int
+    tokens_out: int
+    seconds: float
+    finish: str  # stop | length | ...
+
+
+class Model(Protocol):
+    """Answers requests."""
+
+    @property
+    def name(self) -> str:
+        """What the record calls it."""
+        ...
+
+    def reply(self, request: Request) -> Reply:
+        """Return the answer.
+
+        Raises:
+            ModelError: the model cannot be reached or refuses the request.
+        """
+        ...
+
+
+MODELS: Registry[Model] = Registry(
+    "model",
+    {
+        "openai": "synth.models.openai:OpenAI",
+        "scripted": "synth.models.scripted:Scripted",
+        "recorded": "synth.models.recorded:Recorded",
+    },
+)
