@@ -1,0 +1,28 @@
+PYTHON ?= python3
+TASK ?= examples/conv2d.yaml
+
+.PHONY: help install evolve test check clean
+
+help:
+	@echo "make evolve [TASK=file.yaml]   install, then search for a faster kernel"
+	@echo "make test                      install, then run every check and test"
+	@echo "make install                   install into .venv only"
+
+install:
+	@$(PYTHON) tools/install.py
+
+evolve: install
+	@.venv/bin/kb evolve $(TASK)
+
+test: check
+	@.venv/bin/python -m pytest
+
+check: install
+	@.venv/bin/ruff check
+	@.venv/bin/ruff format --check
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+	@.venv/bin/python -m kb.library
+
+clean:
+	rm -rf .venv .kb
