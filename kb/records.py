@@ -93,7 +93,7 @@ class Evidence(_Strict):
     task: str
     target: str
     before: float = Field(gt=0, description="seconds before")
-    after: float = Field(gt=0, description="seconds after")
+    after: float | None = Field(default=None, gt=0, description="seconds after; none if it failed")
     run: str | None = None
     outcome: Literal["won", "lost", "failed"] = "won"
     note: str = ""

@@ -63,6 +63,17 @@ class Attempt:
         """Seconds of one call, infinite where it did not pass."""
         return self.outcome.seconds if self.outcome.kind == "passed" else float("inf")
 
+    @property
+    def speedup(self) -> float:
+        """Speed-up over eager, 0 where it did not pass.
+
+        Attempts are ranked by this and not by `seconds`: the ratio was taken in one session, so a
+        machine that slows down between two candidates does not reorder them.
+        """
+        if self.outcome.kind != "passed":
+            return 0.0
+        return self.outcome.speedup["eager"].ratio
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:

@@ -1,0 +1,94 @@
+"""Drives one search in this process: asks it for work, does the work, tells it the result."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from search.authors import Attempt, Author
+from search.evaluators import Evaluator
+from search.graph import Graph
+from search.loop import Ideas, JudgeNode, MendDraft, Result, Search, Work, WriteDraft, WriteIdeas
+from search.memory import Witness
+from search.outcome import Outcome
+from search.storage import Storage, outcome_key
+
+FINALISTS = 3
+
+
+class Watcher(Protocol):
+    """Is told what happens, to show progress."""
+
+    def begins(self, work: Work) -> None:
+        """Work was handed out."""
+        ...
+
+    def ends(self, work: Work, result: Result) -> None:
+        """Its result is in the record."""
+        ...
+
+    def confirms(self, node: int, outcome: Outcome) -> None:
+        """A finalist was measured again."""
+        ...
+
+
+class Driver:
+    """Does the work of a search, one piece after the other, so that nothing disturbs the timing."""
+
+    def __init__(
+        self,
+        search: Search,
+        author: Author,
+        evaluator: Evaluator,
+        storage: Storage,
+        witness: Witness,
+        watcher: Watcher,
+    ) -> None:
+        self._search = search
+        self._author = author
+        self._evaluator = evaluator
+        self._storage = storage
+        self._witness = witness
+        self._watcher = watcher
+
+    def run(self) -> None:
+        """Work until the search has nothing more to ask."""
+        while (work := self._search.ask()) is not None:
+            self._watcher.begins(work)
+            result = self._do(work)
+            self._search.tell(work, result)
+            self._watcher.ends(work, result)
+
+    def _do(self, work: Work) -> Result:
+        match work:
+            case WriteIdeas():
+                self._witness.clear()
+                ideas = self._author.ideas(work.moment, work.count)
+                return Ideas(ideas=ideas[: work.count], retrieved=self._witness.documents())
+            case WriteDraft():
+                return self._author.draft(work.moment, work.idea, work.step.branch, work.siblings)
+            case MendDraft():
+                return self._author.repair(work.moment, work.failed)
+            case JudgeNode():
+                known = self._storage.outcome(work.key)
+                return known or self._evaluator.evaluate(work.node.draft.source)
+
+    def confirm(self, context: str) -> dict[int, Outcome]:
+        """Measure the best few again, long enough to report them; by node number."""
+        outcomes: dict[int, Outcome] = {}
+        for attempt in finalists(self._search.graph):
+            key = outcome_key(attempt.draft.source, context, "confirmed")
+            outcome = self._storage.outcome(key)
+            if outcome is None:
+                outcome = self._evaluator.confirm(attempt.draft.source)
+                self._storage.keep_outcome(key, outcome)
+            outcomes[attempt.number] = outcome
+            self._watcher.confirms(attempt.number, outcome)
+        return outcomes
+
+
+def finalists(graph: Graph) -> list[Attempt]:
+    """Return the fastest few with distinct sources."""
+    distinct: dict[str, Attempt] = {}
+    for attempt in graph.ranked():
+        distinct.setdefault(attempt.draft.source, attempt)
+    return list(distinct.values())[:FINALISTS]

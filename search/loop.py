@@ -1,0 +1,249 @@
+"""The evolution: asked for work, told results. All that it knows is in the record.
+
+The search owns no thread, no device and no model. A driver calls `Search.ask`, has the work done
+wherever it likes, and calls `Search.tell`. What is asked for follows from the record alone, so a
+search that is made anew over the record of a killed one goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+
+from search.authors import Attempt, Diagnosis, Draft, Idea, Moment
+from search.graph import Graph, Node, Proposal, Slot, Step, seed_of
+from search.outcome import Outcome
+from search.policies import Policy
+from search.stop import stalled, stop_reason
+from search.storage import Record, outcome_key
+from search.task import SearchSettings, StopSettings
+
+MAX_REPAIRS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteIdeas:
+    """Ask the author for ideas."""
+
+    slot: Slot
+    moment: Moment
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteDraft:
+    """Ask the author for an implementation of an idea."""
+
+    step: Step
+    moment: Moment
+    idea: Idea
+    siblings: tuple[Attempt, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MendDraft:
+    """Ask the author to mend a draft that failed."""
+
+    step: Step
+    moment: Moment
+    failed: Attempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeNode:
+    """Ask an evaluator for the outcome of a node.
+
+    Attributes:
+        key: the name that the outcome has in every run, see `search.storage.outcome_key`.
+    """
+
+    node: Node
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ideas:
+    """The result of `WriteIdeas`: ideas, and the documents that retrieval returned for them."""
+
+    ideas: tuple[Idea, ...]
+    retrieved: tuple[str, ...] = ()
+
+
+Work = WriteIdeas | WriteDraft | MendDraft | JudgeNode
+Result = Ideas | Draft | Outcome | None
+
+
+class Search:
+    """One run.
+
+    Args:
+        record: the run's record; read at the start, added to by `tell`.
+        policy: chooses the parents of a round.
+        diagnose: the bottleneck of a parent (None: of the reference).
+        elapsed: seconds that the run has taken so far, those before a resume included.
+        context: what an outcome depends on besides the source: task, target, judge.
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        policy: Policy,
+        settings: SearchSettings,
+        stop: StopSettings,
+        diagnose: Callable[[Attempt | None], Diagnosis],
+        elapsed: Callable[[], float],
+        *,
+        context: str,
+    ) -> None:
+        self._record = record
+        self._policy = policy
+        self._settings = settings
+        self._stop = stop
+        self._diagnose = diagnose
+        self._elapsed = elapsed
+        self._context = context
+        self._asked: set[object] = set()
+        self._round = 0
+        self._parents: tuple[Attempt | None, ...] | None = None
+
+    @property
+    def graph(self) -> Graph:
+        """The state of the run."""
+        return self._record.graph
+
+    def ask(self) -> Work | None:
+        """Return the next piece of work, None when the run is done or waits for results.
+
+        When it is done, `Record.stop_reason` says why.
+        """
+        if self._record.stop_reason is not None:
+            return None
+        graph = self.graph
+        reason = stop_reason(self._stop, graph, elapsed_seconds=self._elapsed())
+        while reason is None:
+            round = self._round
+            if round >= self._settings.rounds:
+                reason = f"{round} rounds done"
+                break
+            for work in self._round_work(round):
+                place = _place(work)
+                if place not in self._asked:
+                    self._asked.add(place)
+                    return work
+            if self._asked:
+                return None
+            reason = stalled(self._stop, graph.attempts(before_round=round + 1), round)
+            self._round += 1
+            self._parents = None
+        self._record.finish_search(reason)
+        return None
+
+    def tell(self, work: Work, result: Result) -> None:
+        """Record the result of a piece of work that `ask` handed out."""
+        match work, result:
+            case WriteIdeas(), Ideas():
+                parent = work.moment.parent
+                self._record.add_proposal(
+                    Proposal(
+                        slot=work.slot,
+                        parent=parent.number if parent else None,
+                        ideas=result.ideas,
+                        retrieved=result.retrieved,
+                    )
+                )
+            case (WriteDraft() | MendDraft()), None:
+                self._record.add_dead_end(work.step)
+            case WriteDraft(), Draft():
+                parent = work.moment.parent
+                self._add_node(work.step, parent.number if parent else None, work.idea, result)
+            case MendDraft(), Draft():
+                self._add_node(work.step, work.failed.number, work.failed.idea, result)
+            case JudgeNode(), _ if result is not None and not isinstance(result, Ideas | Draft):
+                elapsed = self._elapsed()
+                self._record.add_outcome(work.node, result, key=work.key, elapsed=elapsed)
+            case _:
+                raise TypeError(f"{type(result).__name__} is no result of {type(work).__name__}")
+        self._asked.discard(_place(work))
+
+    def _add_node(self, step: Step, parent: int | None, idea: Idea, draft: Draft) -> None:
+        number = len(self.graph.nodes)
+        self._record.add_node(
+            Node(number=number, step=step, parent=parent, idea=idea, draft=draft)
+        )
+
+    def _round_work(self, round: int) -> Iterator[Work]:
+        """Yield every piece of work of a round that can be done now, in a fixed order."""
+        if self._parents is None:
+            earlier = self.graph.attempts(before_round=round)
+            rng = Random(self._seed("select", round))
+            self._parents = self._policy.select(earlier, round, rng) or (None,)
+        shares = _shares(self._settings.ideas, len(self._parents))
+        for rank, (parent, share) in enumerate(zip(self._parents, shares, strict=True)):
+            slot = Slot(round, rank)
+            proposal = self.graph.proposals.get(slot)
+            if proposal is None:
+                yield WriteIdeas(
+                    slot=slot, moment=self._moment(parent, "ideas", slot), count=share
+                )
+                # Later slots must know these ideas, or they would propose them again.
+                return
+            for number, idea in enumerate(proposal.ideas):
+                work = self._next_of_idea(slot, number, idea, parent)
+                if work is not None:
+                    yield work
+
+    def _next_of_idea(
+        self, slot: Slot, number: int, idea: Idea, parent: Attempt | None
+    ) -> Work | None:
+        """Return what one idea waits for: a verdict, a repair, or its next branch."""
+        nodes = self.graph.branches(slot, number)
+        for node in nodes:
+            if node.outcome is None:
+                return JudgeNode(node=node, key=outcome_key(node.draft.source, self._context))
+        for branch in range(self._settings.branches):
+            step = Step(slot, number, branch)
+            if step in self.graph.dead_ends:
+                return None
+            chain = [node for node in nodes if node.step.branch == branch]
+            if not chain:
+                siblings = tuple(node.attempt() for node in nodes)
+                moment = self._moment(parent, "draft", step)
+                return WriteDraft(step=step, moment=moment, idea=idea, siblings=siblings)
+            mend = Step(slot, number, branch, repair=len(chain))
+            if (
+                _mendable(chain[-1])
+                and mend.repair <= MAX_REPAIRS
+                and mend not in self.graph.dead_ends
+            ):
+                moment = self._moment(parent, "repair", mend)
+                return MendDraft(step=mend, moment=moment, failed=chain[-1].attempt())
+        return None
+
+    def _moment(self, parent: Attempt | None, what: str, place: Slot | Step) -> Moment:
+        slot = place if isinstance(place, Slot) else place.slot
+        return Moment(
+            round=slot.round,
+            seed=self._seed(what, place),
+            parent=parent,
+            history=self.graph.attempts(),
+            diagnosis=self._diagnose(parent),
+        )
+
+    def _seed(self, *place: object) -> int:
+        return seed_of(self._settings.seed, *place)
+
+
+def _mendable(node: Node) -> bool:
+    return node.outcome is not None and node.outcome.kind not in ("passed", "refused")
+
+
+def _shares(total: int, parts: int) -> list[int]:
+    """Deal `total` ideas to `parts` parents, at least one each, more to the better ones."""
+    return [max(1, total // parts + (rank < total % parts)) for rank in range(parts)]
+
+
+def _place(work: Work) -> object:
+    if isinstance(work, JudgeNode):
+        return work.node.number
+    return work.slot if isinstance(work, WriteIdeas) else work.step

@@ -1,0 +1,94 @@
+"""What a run found, as plain values: the object that ``kb evolve --json`` prints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from search.authors import Attempt
+from search.graph import Graph
+from search.outcome import OUTCOME_KINDS, Outcome, Passed
+
+
+def best_of(graph: Graph, confirmed: Mapping[int, Outcome]) -> tuple[Attempt, Passed] | None:
+    """Return the fastest attempt with the outcome to report.
+
+    Finalists that were measured again are ranked by that measurement, which removes most of the
+    luck that made them finalists. One that failed when measured again is out.
+    """
+    attempts = {attempt.number: attempt for attempt in graph.ranked()}
+    if not confirmed:
+        first = next(iter(attempts.values()), None)
+        if first is None or not isinstance(first.outcome, Passed):
+            return None
+        return first, first.outcome
+    passed = [
+        (number, outcome) for number, outcome in confirmed.items() if isinstance(outcome, Passed)
+    ]
+    if not passed:
+        return None
+    number, outcome = max(passed, key=lambda pair: (pair[1].speedup["eager"].ratio, -pair[0]))
+    return attempts[number], outcome
+
+
+def build_report(
+    about: Mapping[str, Any],
+    graph: Graph,
+    confirmed: Mapping[int, Outcome],
+    *,
+    stop_reason: str | None,
+    seconds: float,
+) -> dict[str, Any]:
+    """Return the report of a run.
+
+    Args:
+        about: run, task, target, language, author and baselines, as the run's record keeps them.
+        confirmed: outcomes of the finalists, measured again; empty where the run was interrupted.
+        seconds: wall time of the whole run, resumes included.
+    """
+    counts = Counter(
+        node.outcome.kind for node in graph.nodes if node.outcome is not None
+    )
+    best = best_of(graph, confirmed)
+    return {
+        **about,
+        "best": None if best is None else _best(*best, confirmed=bool(confirmed)),
+        "candidates": graph.judged,
+        "outcomes": {kind: counts[kind] for kind in OUTCOME_KINDS if counts[kind]},
+        "stop_reason": stop_reason,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _best(attempt: Attempt, outcome: Passed, *, confirmed: bool) -> dict[str, Any]:
+    return {
+        "node": attempt.number,
+        "seconds": outcome.seconds,
+        "source": attempt.draft.source,
+        "speedup": {
+            name: {key: round(value, 4) for key, value in asdict(ratio).items() if key != "confidence"}
+            for name, ratio in outcome.speedup.items()
+        },
+        "confirmed": confirmed,
+        "own_share": outcome.own_share,
+        "max_error": outcome.max_error,
+        "allowed_error": outcome.allowed_error,
+        "profile": dict(outcome.profile),
+    }
+
+
+def idea_path(graph: Graph, number: int) -> list[dict[str, Any]]:
+    """Return the ideas that led to a node, the first one first."""
+    return [
+        {
+            "node": node.number,
+            "idea": node.idea.title,
+            "record": node.idea.record,
+            "category": node.idea.category,
+            "outcome": node.outcome.kind if node.outcome else "pending",
+            "speedup": node.attempt().speedup if node.outcome else None,
+        }
+        for node in graph.path(number)
+    ]
