@@ -1,0 +1,106 @@
+"""How many tokens a text costs a model: tiktoken with the ranks that a package carries.
+
+tiktoken downloads its ranks on first use. Two of its encodings come, byte for byte, with the
+package `bpe-openai`; they are put where tiktoken looks for a cached download, and tiktoken itself
+checks their hash. Any other encoding takes tiktoken's ordinary way.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import tempfile
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kb.config import Home
+from kb.errors import ConfigError, StoreError
+
+if TYPE_CHECKING:
+    from tiktoken import Encoding
+
+DEFAULT_ENCODING = "cl100k_base"
+
+# encoding -> (name that tiktoken gives the download: SHA-1 of its address; SHA-256 of the ranks)
+PACKAGED = {
+    "cl100k_base": (
+        "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
+        "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+    ),
+    "o200k_base": (
+        "fb374d419588a4632f3f557e76b4b70aebbca790",
+        "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+    ),
+}
+
+
+def count_tokens(text: str, encoding: str = DEFAULT_ENCODING) -> int:
+    """Return how many tokens `text` is; what looks like a control token counts as plain text."""
+    return len(load_encoding(encoding).encode_ordinary(text))
+
+
+@lru_cache(maxsize=4)
+def load_encoding(name: str = DEFAULT_ENCODING) -> Encoding:
+    """Return tiktoken's encoding called `name`.
+
+    Raises:
+        ConfigError: tiktoken does not know it, or it has to be downloaded and cannot be.
+        StoreError: the packaged ranks cannot be unpacked, or are not what they should be.
+    """
+    import tiktoken
+
+    if name not in tiktoken.list_encoding_names():
+        known = ", ".join(tiktoken.list_encoding_names())
+        raise ConfigError(f"unknown token encoding {name!r}: known are {known}")
+    if name in PACKAGED:
+        return _load_packaged(name)
+    try:
+        return tiktoken.get_encoding(name)
+    except Exception as error:  # noqa: BLE001 - whatever the client of a download raises
+        raise ConfigError(
+            f"token encoding {name!r} has to be downloaded, which failed ({type(error).__name__}): "
+            f"use {' or '.join(PACKAGED)}, or set TIKTOKEN_CACHE_DIR to a folder that has it"
+        ) from error
+
+
+def _load_packaged(name: str) -> Encoding:
+    import tiktoken
+
+    folder = _unpack(name, Home.find().cache / "tiktoken")
+    before = os.environ.get("TIKTOKEN_CACHE_DIR")
+    os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
+    try:
+        return tiktoken.get_encoding(name)
+    finally:
+        if before is None:
+            del os.environ["TIKTOKEN_CACHE_DIR"]
+        else:
+            os.environ["TIKTOKEN_CACHE_DIR"] = before
+
+
+def _unpack(name: str, folder: Path) -> Path:
+    cached, digest = PACKAGED[name]
+    target = folder / cached
+    # tiktoken would delete a wrong file and download it: replace it before it looks.
+    if target.is_file() and hashlib.sha256(target.read_bytes()).hexdigest() == digest:
+        return folder
+    source = files("bpe_openai") / "data" / f"{name}.tiktoken.gz"
+    try:
+        ranks = gzip.decompress(source.read_bytes())
+        if hashlib.sha256(ranks).hexdigest() != digest:
+            raise StoreError(
+                f"package bpe-openai carries other ranks of {name} than expected: reinstall version 0.1.4"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+            file.write(ranks)
+        Path(file.name).replace(target)
+    except OSError as error:
+        raise StoreError(
+            f"cannot unpack the token ranks of {name} into {folder} ({error.strerror or error}): "
+            "set XDG_CACHE_HOME to a folder that you may write to"
+        ) from error
+    return folder
