@@ -1,1 +1,1 @@
-"""Written with its first part."""
+"""The judge: whether a candidate is right and how fast it is, without trusting it."""

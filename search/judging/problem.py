@@ -1,0 +1,324 @@
+"""A task's reference, loaded and checked: what a candidate is compared with."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from kb.errors import TaskError
+from search.task import Task
+
+_NORMS = (nn.modules.batchnorm._NormBase,)
+Scalar = int | float | bool | str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Shape, strides and type of a tensor."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> Layout:
+        """Return the layout of `tensor`; overlapping or gappy memory becomes contiguous."""
+        dense = tensor if _dense(tensor) else tensor.contiguous()
+        return cls(shape=tuple(tensor.shape), strides=tuple(dense.stride()), dtype=tensor.dtype)
+
+    @property
+    def elements(self) -> int:
+        """How many elements it has."""
+        return torch.Size(self.shape).numel()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it occupies."""
+        return self.elements * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """The reference, ready to run in this process.
+
+    Attributes:
+        model: the reference with `state` loaded, on the CPU, without gradients.
+        init_inputs: arguments of the constructor.
+        inputs: one draw of `get_inputs()`: tensors, and plain scalars.
+        state: parameters and buffers that the judge gives to the reference and to every candidate;
+            perturbed, so that a zero bias or a unit gain cannot be left out unnoticed.
+        initial_state: what the constructor alone left under the judge's seed.
+        outputs: layouts of the outputs, in order.
+        single_output: the forward returns a tensor, not a tuple or list.
+        draw: makes a fresh set of inputs from a seed, as `get_inputs()` does.
+    """
+
+    task: Task
+    seed: int
+    model: nn.Module
+    init_inputs: tuple[Any, ...]
+    inputs: tuple[torch.Tensor | Scalar, ...]
+    state: dict[str, torch.Tensor]
+    initial_state: dict[str, torch.Tensor]
+    outputs: tuple[Layout, ...]
+    single_output: bool
+    draw: Callable[[int], tuple[torch.Tensor | Scalar, ...]]
+
+    def run(self, *inputs: Any) -> tuple[torch.Tensor, ...]:
+        """Return what the reference computes, always as a tuple."""
+        with torch.no_grad():
+            return as_tuple(self.model(*inputs))
+
+
+def as_tuple(result: Any) -> tuple[torch.Tensor, ...]:
+    """Return a forward's result as a tuple of tensors."""
+    return (result,) if isinstance(result, torch.Tensor) else tuple(result)
+
+
+def load_problem(task: Task, seed: int = 0) -> Problem:
+    """Execute the reference of `task` and check that candidates can be judged against it.
+
+    Args:
+        task: a reference in KernelBench's format: ``Model``, ``get_inputs()`` and, where the
+            constructor takes arguments, ``get_init_inputs()``.
+        seed: of parameters and of the first draw of inputs.
+
+    Raises:
+        TaskError: the reference cannot be judged; one line says why and what would do.
+    """
+    path = task.reference
+    module = _execute(task)
+    build, draw = getattr(module, "Model", None), getattr(module, "get_inputs", None)
+    if not isinstance(build, type) or not issubclass(build, nn.Module):
+        raise TaskError(f"{path}: expected a class Model(nn.Module), found none: define it")
+    if not callable(draw):
+        raise TaskError(
+            f"{path}: expected a function get_inputs(), found none: return a list of tensors"
+        )
+    init = _init_inputs(task, getattr(module, "get_init_inputs", None))
+
+    def fresh(number: int) -> tuple[torch.Tensor | Scalar, ...]:
+        with _foreign(task, "get_inputs()"), _seeded(number):
+            return _checked_inputs(task, draw())
+
+    inputs = fresh(seed)
+    with _foreign(task, "Model(...)"), _seeded(seed):
+        model = build(*init).requires_grad_(False)
+    initial = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    _check_cpu(task, "parameter", initial)
+    state = _perturbed(model, initial, seed)
+    model.load_state_dict(state)
+    result = _run_twice(task, model, inputs)
+    return Problem(
+        task=task,
+        seed=seed,
+        model=model,
+        init_inputs=init,
+        inputs=inputs,
+        state=state,
+        initial_state=initial,
+        outputs=_checked_outputs(task, result),
+        single_output=isinstance(result, torch.Tensor),
+        draw=fresh,
+    )
+
+
+def _execute(task: Task) -> types.ModuleType:
+    name = f"kb_reference_{task.identity}"
+    module = types.ModuleType(name)
+    module.__file__ = str(task.reference)
+    # dataclasses, pickling of enums and torch.compile look a class's module up by its name.
+    sys.modules[name] = module
+    linecache.cache[str(task.reference)] = (
+        len(task.source),
+        None,
+        task.source.splitlines(keepends=True),
+        str(task.reference),
+    )
+    with _foreign(task, "the reference"):
+        exec(compile(task.source, str(task.reference), "exec"), module.__dict__)  # noqa: S102 - the user's own program
+    return module
+
+
+@contextmanager
+def _foreign(task: Task, what: str) -> Iterator[None]:
+    """Turn what the user's program raises into one line."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the reference's own business
+            yield
+    except TaskError:
+        raise
+    except MemoryError as error:
+        raise TaskError(
+            f"{task.reference}: {what} needs more memory than this machine has: make the inputs smaller"
+        ) from error
+    except (Exception, SystemExit) as error:
+        first = (str(error).strip().splitlines() or [""])[0]
+        if "can't allocate memory" in first or "not enough memory" in first:
+            raise TaskError(
+                f"{task.reference}: {what} needs more memory than this machine has ({first}): make the inputs smaller"
+            ) from error
+        line = _line_of(error, str(task.reference))
+        where = f" at line {line}" if line else ""
+        raise TaskError(
+            f"{task.reference}: {what} raised {type(error).__name__}{where}: {first}: mend the reference"
+        ) from error
+
+
+def _line_of(error: BaseException, path: str) -> int | None:
+    line = error.lineno if isinstance(error, SyntaxError) else None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == path:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def _init_inputs(task: Task, source: Any) -> tuple[Any, ...]:
+    if source is None:
+        return ()
+    with _foreign(task, "get_init_inputs()"), _seeded(0):
+        values = source()
+    if not isinstance(values, (list, tuple)):
+        raise TaskError(
+            f"{task.reference}: get_init_inputs() must return a list, found {type(values).__name__}"
+        )
+    return tuple(values)
+
+
+def _checked_inputs(task: Task, values: Any) -> tuple[torch.Tensor | Scalar, ...]:
+    if not isinstance(values, (list, tuple)):
+        raise TaskError(
+            f"{task.reference}: get_inputs() must return a list of tensors, found {type(values).__name__}"
+        )
+    for number, value in enumerate(values):
+        if isinstance(value, torch.Tensor):
+            _check_cpu(task, "input", {str(number): value})
+            if value.numel() == 0:
+                raise TaskError(
+                    f"{task.reference}: input {number} is empty {tuple(value.shape)}: give it at least one element"
+                )
+            if value.layout is not torch.strided or value.is_complex():
+                raise TaskError(
+                    f"{task.reference}: input {number} is a {value.layout} {value.dtype}: kb judges dense real tensors"
+                )
+        elif value is not None and not isinstance(value, (int, float, bool, str)):
+            raise TaskError(
+                f"{task.reference}: input {number} is a {type(value).__name__}: give tensors and plain numbers"
+            )
+    if not any(isinstance(value, torch.Tensor) for value in values):
+        raise TaskError(f"{task.reference}: get_inputs() returned no tensor: give at least one")
+    return tuple(value.detach() if isinstance(value, torch.Tensor) else value for value in values)
+
+
+def _check_cpu(task: Task, what: str, tensors: dict[str, torch.Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if tensor.device.type != "cpu":
+            raise TaskError(
+                f"{task.reference}: {what} {name} is on {tensor.device}: make it on the CPU, kb moves it"
+            )
+
+
+def _perturbed(
+    model: nn.Module, initial: dict[str, torch.Tensor], seed: int
+) -> dict[str, torch.Tensor]:
+    """Move every parameter off its initial value, constant ones (zeros, ones) most visibly."""
+    generator = torch.Generator().manual_seed(seed + 0x5EED)
+    movable = {name for name, _ in model.named_parameters()}
+    for prefix, module in model.named_modules():
+        if isinstance(module, _NORMS):
+            movable |= {f"{prefix}.{name}".lstrip(".") for name in ("running_mean", "running_var")}
+    state: dict[str, torch.Tensor] = {}
+    for name, value in initial.items():
+        if name not in movable or not value.is_floating_point() or value.numel() == 0:
+            state[name] = value.clone()
+            continue
+        scale = 1 + 0.2 * (2 * torch.rand(value.shape, generator=generator) - 1)
+        moved = value * scale.to(value.dtype)
+        if bool((value == value.flatten()[0]).all()):
+            moved = moved + 0.25 * (2 * torch.rand(value.shape, generator=generator) - 1).to(
+                value.dtype
+            )
+        state[name] = moved
+    return state
+
+
+def _run_twice(task: Task, model: nn.Module, inputs: tuple[Any, ...]) -> Any:
+    """Run the reference on equal inputs with two random states; refuse one that differs."""
+    results = []
+    for seed in (1, 2):
+        copies = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
+        with _foreign(task, "Model.forward()"), _seeded(seed), torch.no_grad():
+            results.append(model(*copies))
+    first, second = results
+    outputs = _checked_outputs(task, first)
+    pairs = zip(as_tuple(first), as_tuple(second), strict=True)
+    for number, (one, other) in enumerate(pairs):
+        if not bool(torch.isfinite(one).all()):
+            bad = int((~torch.isfinite(one)).sum())
+            raise TaskError(
+                f"{task.reference}: output {number} has {bad} of {one.numel()} elements that are NaN or infinite on "
+                "inputs of get_inputs(): mend the reference or its inputs"
+            )
+        if one.shape != other.shape or not torch.allclose(one, other, rtol=1e-4, atol=1e-6):
+            raise TaskError(
+                f"{task.reference}: two runs on equal inputs differ in output {number} of {len(outputs)}: the reference "
+                "is random (dropout in training mode?): call self.eval() in its constructor or remove it"
+            )
+    return first
+
+
+def _checked_outputs(task: Task, result: Any) -> tuple[Layout, ...]:
+    path = task.reference
+    if not isinstance(result, (torch.Tensor, tuple, list)):
+        raise TaskError(
+            f"{path}: forward returns a {type(result).__name__}: return a tensor or a tuple of tensors"
+        )
+    values = (result,) if isinstance(result, torch.Tensor) else tuple(result)
+    if not values:
+        raise TaskError(f"{path}: forward returns an empty tuple: return at least one tensor")
+    for number, value in enumerate(values):
+        if not isinstance(value, torch.Tensor):
+            raise TaskError(
+                f"{path}: output {number} is a {type(value).__name__}: return a tensor or a tuple of tensors"
+            )
+        if value.numel() == 0:
+            raise TaskError(
+                f"{path}: output {number} is empty {tuple(value.shape)}: there is nothing to judge"
+            )
+        if value.dtype is not torch.float32:
+            raise TaskError(
+                f"{path}: output {number} is {value.dtype}: kb judges floating-point outputs in torch.float32, "
+                "return such a tensor (for an index, the values that it selects)"
+            )
+        _check_cpu(task, "output", {str(number): value})
+    return tuple(Layout.of(value) for value in values)
+
+
+def _dense(tensor: torch.Tensor) -> bool:
+    """Say whether `tensor` fills its memory without gaps or overlaps."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True

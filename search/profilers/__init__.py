@@ -1,0 +1,1 @@
+"""Profilers: what a task costs and where a candidate's time goes."""

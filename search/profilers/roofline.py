@@ -1,0 +1,46 @@
+"""The least time that a target could need for a task (Williams, Waterman, Patterson 2009)."""
+
+from __future__ import annotations
+
+from kb.errors import RecordError
+from kb.records import TargetRecord
+from search.operators import Work
+
+# Winograd's F(4x4, 3x3) does a convolution with a quarter of the multiplications (Lavin, Gray 2016).
+_FAST_CONVOLUTION = 4.0
+# After these a product need not be computed whole: the sum of a product's rows is a product of sums.
+_COLLAPSING = frozenset(
+    {"reduction", "normalization", "softmax", "loss", "gather-scatter", "sort", "scan"}
+)
+
+
+def roofline(work: Work, target: TargetRecord, threads: int = 1) -> tuple[float, dict[str, float]]:
+    """Return a bound that no honest candidate beats, and the terms that it is the greatest of.
+
+    Args:
+        threads: cores (or units) that a candidate may use.
+
+    Returns:
+        Seconds, and by name: ``memory`` (every input, parameter and output moved once at the
+        device's bandwidth), ``arithmetic`` (the reference's operations at the peak rate).
+        Arithmetic counts for the bound only where no algebra can avoid it.
+
+    Raises:
+        RecordError: the record has no float32 rate.
+    """
+    per_cycle = target.flops_per_cycle.get("float32")
+    whole = target.peak.get("float32")
+    if per_cycle is None and whole is None:
+        raise RecordError(
+            f"target {target.name}: expected a float32 rate in 'flops_per_cycle' or 'peak', found none: add one"
+        )
+    if per_cycle is not None:
+        peak = per_cycle * target.clock * min(threads, target.units)
+    else:
+        assert whole is not None
+        peak = whole * min(threads, target.units) / target.units
+    flops = work.flops / (_FAST_CONVOLUTION if "convolution" in work.families else 1.0)
+    terms = {"memory": work.bytes / target.bandwidth, "arithmetic": flops / peak}
+    if _COLLAPSING & set(work.families):
+        return terms["memory"], terms
+    return max(terms.values()), terms
