@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from kb.registry import Registry
@@ -30,6 +32,21 @@ class Request:
     temperature: float
     seed: int
     schema: str | None = None
+
+    def to_json(self) -> str:
+        """Return the request as canonical JSON: equal requests give equal texts."""
+        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Request:
+        """Return the request that `to_json` wrote."""
+        values = json.loads(text)
+        messages = tuple(Message(**message) for message in values.pop("messages"))
+        return cls(messages=messages, **values)
+
+    def key(self) -> str:
+        """Return the name of this request in a record: SHA-256 over its canonical JSON."""
+        return hashlib.sha256(self.to_json().encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,283 @@
+"""What a prompt is made of: plain values, turned into named sections with their priorities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from kb.types import Hit
+from synth.quote import instructions, one_line
+
+Purpose = Literal["ideas", "draft", "repair"]
+
+# In the order in which they get room; the numbers are the tokens that a section gets before the
+# ones after it get more than theirs. Together they fit a prompt of 4,000 tokens with its task.
+_MINIMUM = {
+    "current": 700,
+    "diagnosis": 150,
+    "constraints": 450,
+    "target": 150,
+    "history": 300,
+    "passages": 500,
+}
+ORDER = (
+    "task",
+    "target",
+    "constraints",
+    "diagnosis",
+    "history",
+    "passages",
+    "current",
+    "answer",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A part of a section, kept or left out as one.
+
+    Attributes:
+        text: what it says.
+        rank: unique within its section; 0 is kept longest.
+        name: what the record of cuts calls it.
+        fields: what else the section's template shows.
+        passage: id of the passage that it quotes.
+        divisible: lines may be taken out of its middle where the whole does not fit.
+    """
+
+    text: str
+    rank: int
+    name: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    passage: str | None = None
+    divisible: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A named part of a prompt.
+
+    Attributes:
+        template: name of its template, without the ending.
+        minimum: tokens that it gets before sections of lower priority get more than theirs; None
+            for a section that is never cut.
+        items: in the order in which they are shown.
+        values: what else its template shows.
+    """
+
+    name: str
+    template: str
+    minimum: int | None
+    items: tuple[Item, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A document that is quoted whole: a constraint, or notes on a language."""
+
+    name: str
+    title: str
+    document: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """An idea that was tried, with what became of it.
+
+    Attributes:
+        results: one line an implementation or group of them, with figures.
+        gain: best speed-up over eager, 0 where none passed.
+    """
+
+    title: str
+    text: str
+    results: tuple[str, ...]
+    gain: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Current:
+    """The source to improve or to mend, with what became of it.
+
+    Attributes:
+        verdict: one line each.
+        detail: the compiler's message, the elements that differ, the traceback.
+    """
+
+    source: str
+    verdict: tuple[str, ...]
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """All that a prompt may say.
+
+    Attributes:
+        purpose: decides the answer format.
+        facts: what the task costs and asks, one sentence each.
+        target: figures of the device, one each, the most useful first.
+        constraints: the most important first.
+        history: the oldest first.
+        passages: the best first.
+        answer: what the answer format shows: `count` for ideas; `title`, `text`, `branch`,
+            `branches` for an implementation.
+    """
+
+    purpose: Purpose
+    task: str
+    reference: str
+    language: str
+    library: bool
+    facts: tuple[str, ...] = ()
+    device: str = ""
+    target: tuple[str, ...] = ()
+    constraints: tuple[Note, ...] = ()
+    diagnosis: tuple[str, ...] = ()
+    history: tuple[Trial, ...] = ()
+    passages: tuple[Hit, ...] = ()
+    current: Current | None = None
+    answer: Mapping[str, Any] = field(default_factory=dict)
+
+    def sections(self) -> tuple[Section, ...]:
+        """Return the sections that have something to say, in the order of the prompt."""
+        found = {
+            "task": self._task(),
+            "target": self._section("target", _lines(self.target, "figure"), device=self.device),
+            "constraints": self._section(
+                "constraints", tuple(map(_note, *_ranked(self.constraints)))
+            ),
+            "diagnosis": self._section("diagnosis", _lines(self.diagnosis, "line")),
+            "history": self._section("history", _trials(self.history)),
+            "passages": self._section("passages", tuple(map(_passage, *_ranked(self.passages)))),
+            "current": self._section("current", _current(self.current)),
+            "answer": self._answer(),
+        }
+        return tuple(
+            section for name in ORDER if (section := found[name]).minimum is None or section.items
+        )
+
+    def _section(self, name: str, items: tuple[Item, ...], **values: Any) -> Section:
+        return Section(
+            name=name,
+            template=name,
+            minimum=_MINIMUM[name],
+            items=items,
+            values={"purpose": self.purpose, **values},
+        )
+
+    def _task(self) -> Section:
+        values = {
+            "name": self.task,
+            "reference": self.reference,
+            "language": self.language,
+            "library": self.library,
+            "facts": self.facts,
+        }
+        return Section(name="task", template="task", minimum=None, values=values)
+
+    def _answer(self) -> Section:
+        values = {
+            "language": self.language,
+            "has_current": self.current is not None,
+            "has_passages": bool(self.passages),
+            **self.answer,
+        }
+        return Section(
+            name="answer", template=f"answer_{self.purpose}", minimum=None, values=values
+        )
+
+
+def priorities() -> tuple[str, ...]:
+    """Return the names of the sections that may be cut, the last to be cut first."""
+    return tuple(_MINIMUM)
+
+
+def _ranked(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], range]:
+    return values, range(len(values))
+
+
+def _lines(lines: tuple[str, ...], what: str) -> tuple[Item, ...]:
+    return tuple(
+        Item(text=one_line(line, 400), rank=rank, name=f"{what} {rank + 1}")
+        for rank, line in enumerate(lines)
+    )
+
+
+def _note(note: Note, rank: int) -> Item:
+    return Item(
+        text=note.text,
+        rank=rank,
+        name=note.document,
+        fields={
+            "title": one_line(note.title),
+            "document": one_line(note.document),
+            "flagged": instructions(note.text),
+        },
+        divisible=True,
+    )
+
+
+def _trials(history: tuple[Trial, ...]) -> tuple[Item, ...]:
+    """Rank what won by its gain and what failed by its age, turn by turn.
+
+    A prompt that is short of room then still shows both: what to build upon, and what not to
+    repeat.
+    """
+    won = sorted((n for n, t in enumerate(history) if t.gain > 1), key=lambda n: -history[n].gain)
+    rest = [number for number in reversed(range(len(history))) if number not in set(won)]
+    order = []
+    for place in range(max(len(won), len(rest))):
+        order += [*won[place : place + 1], *rest[place : place + 1]]
+    rank = {number: place for place, number in enumerate(order)}
+    return tuple(
+        Item(
+            text=one_line(trial.text, 300),
+            rank=rank[number],
+            name=one_line(trial.title, 90),
+            fields={"results": tuple(one_line(line, 240) for line in trial.results)},
+        )
+        for number, trial in enumerate(history)
+    )
+
+
+def _passage(hit: Hit, rank: int) -> Item:
+    passage = hit.passage
+    return Item(
+        text=passage.text,
+        rank=rank,
+        name=f"{passage.document}, {passage.section}",
+        fields={
+            "document": one_line(passage.document),
+            "section": one_line(passage.section),
+            "kind": passage.kind,
+            "widened": hit.widened,
+            "flagged": instructions(passage.text),
+        },
+        passage=passage.id,
+        # A passage is what retrieval cut to size: half of one may say the opposite of the whole.
+        divisible=False,
+    )
+
+
+def _current(current: Current | None) -> tuple[Item, ...]:
+    if current is None:
+        return ()
+    verdict = tuple(one_line(line, 300) for line in current.verdict)
+    source = Item(
+        text=current.source,
+        rank=1,
+        name="source",
+        fields={"part": "source", "verdict": verdict},
+        divisible=True,
+    )
+    if not current.detail:
+        return (source,)
+    # The detail comes first where room is short: it names the lines that matter.
+    detail = Item(
+        text=current.detail, rank=0, name="detail", fields={"part": "detail"}, divisible=True
+    )
+    return source, detail

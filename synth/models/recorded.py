@@ -1,0 +1,63 @@
+"""A model whose exchanges are kept, so that a run can be replayed with no model at all."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kb.errors import ModelError
+from synth.models import Model, Reply, Request
+
+
+class Exchanges(Protocol):
+    """Keeps requests with their replies."""
+
+    def get(self, key: str) -> Reply | None:
+        """Return the reply kept under `key`, None where there is none."""
+        ...
+
+    def put(self, key: str, request: Request, reply: Reply) -> None:
+        """Keep an exchange before its reply is used."""
+        ...
+
+
+class Recorded:
+    """Answers from the record where it can, else asks `model` and keeps the exchange.
+
+    Args:
+        model: asked for what the record does not hold; None replays only.
+        exchanges: the record.
+    """
+
+    def __init__(self, model: Model | None, exchanges: Exchanges) -> None:
+        self._model = model
+        self._exchanges = exchanges
+
+    @property
+    def name(self) -> str:
+        """The name of the model behind the record."""
+        return self._model.name if self._model is not None else "recorded"
+
+    def reply(self, request: Request) -> Reply:
+        """Return the recorded reply, or ask the model and record its answer.
+
+        Raises:
+            ModelError: the record does not hold the request and there is no model, or the model
+                cannot answer.
+        """
+        key = request.key()
+        known = self._exchanges.get(key)
+        if known is not None:
+            return known
+        if self._model is None:
+            raise ModelError(
+                f"replay: expected a recorded reply to request {key[:12]}, found none "
+                f"(it begins {_beginning(request)!r}): configure a model to go on from here"
+            )
+        reply = self._model.reply(request)
+        self._exchanges.put(key, request, reply)
+        return reply
+
+
+def _beginning(request: Request, width: int = 60) -> str:
+    last = request.messages[-1].content if request.messages else ""
+    return " ".join(last.split())[:width]

@@ -1,0 +1,223 @@
+"""Prompts: sections rendered by their templates and cut to a budget of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from kb.errors import ConfigError
+from synth.context import Context, Item, Section, priorities
+from synth.models import Message
+from synth.quote import fence, one_line, shorten
+
+Count = Callable[[str], int]
+
+# A chat protocol wraps each message in a role and two turn markers.
+MESSAGE_TOKENS = 8
+_SMALLEST = 48  # tokens below which a part of a text tells nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """What did not fit.
+
+    Attributes:
+        kept: tokens of the item that stayed, 0 where it was left out.
+        of: tokens of the whole item.
+    """
+
+    section: str
+    item: str
+    kept: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A section as it stands in a prompt, with the ids of the passages that it quotes."""
+
+    name: str
+    text: str
+    tokens: int
+    passages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What a model is asked.
+
+    Attributes:
+        sections: in the order of the prompt.
+        tokens: of the messages, with what a chat protocol adds to each.
+        passages: ids of the passages quoted; the first one is labelled P1.
+        cut: what the budget had no room for.
+    """
+
+    messages: tuple[Message, ...]
+    sections: tuple[Part, ...]
+    tokens: int
+    passages: tuple[str, ...]
+    cut: tuple[Cut, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fitted:
+    part: Part
+    cut: tuple[Cut, ...]
+
+
+def compose(context: Context, budget: int, count: Count) -> Prompt:
+    """Build a prompt of at most `budget` tokens.
+
+    The task and the answer format are never cut. Every other section first gets its minimum in
+    the order of `priorities`; what is left then goes to them in the same order.
+
+    Args:
+        context: all that may be said.
+        budget: tokens of the whole prompt.
+        count: counts tokens as the model does, or nearly.
+
+    Raises:
+        ConfigError: the task and the answer format alone are larger than the budget.
+    """
+    system = _render("system", {})
+    sections = context.sections()
+    fixed = {
+        section.name: _part(section, (), count) for section in sections if section.minimum is None
+    }
+    frame = count(system) + 2 * MESSAGE_TOKENS + 2 * len(sections)
+    room = budget - frame - sum(part.tokens for part in fixed.values())
+    if room < 0:
+        raise ConfigError(
+            f"the prompt of task {context.task!r} needs {budget - room} tokens for the reference "
+            f"and the answer format alone, and the model's context leaves {budget}: raise "
+            "model.context_tokens, lower model.reply_tokens, or shorten the reference"
+        )
+    fitted = _share(sections, room, count)
+    parts = tuple(
+        fixed[section.name] if section.name in fixed else fitted[section.name].part
+        for section in sections
+        if section.name in fixed or fitted[section.name].part.text
+    )
+    user = "\n\n".join(part.text for part in parts)
+    return Prompt(
+        messages=(Message(role="system", content=system), Message(role="user", content=user)),
+        sections=parts,
+        tokens=count(system) + count(user) + 2 * MESSAGE_TOKENS,
+        passages=tuple(one for part in parts for one in part.passages),
+        cut=tuple(cut for name in fitted for cut in fitted[name].cut),
+    )
+
+
+def _share(sections: tuple[Section, ...], room: int, count: Count) -> dict[str, _Fitted]:
+    """Give every section its minimum, then the rest, by priority."""
+    by_name = {section.name: section for section in sections if section.minimum is not None}
+    wanted = {
+        name: _part(section, section.items, count).tokens for name, section in by_name.items()
+    }
+    order = [name for name in priorities() if name in by_name]
+    grants = dict.fromkeys(order, 0)
+    left = room
+    for limit in ("minimum", "all"):
+        for name in order:
+            most = wanted[name]
+            if limit == "minimum":
+                most = min(most, by_name[name].minimum or 0)
+            more = min(most - grants[name], left)
+            grants[name] += more
+            left -= more
+    fitted = {}
+    for name in order:
+        # What a section cannot use, because its items are kept whole, goes to the next one.
+        fitted[name] = _fit(by_name[name], grants[name] + left, wanted[name], count)
+        left += grants[name] - fitted[name].part.tokens
+    return fitted
+
+
+def _fit(section: Section, room: int, wanted: int, count: Count) -> _Fitted:
+    """Keep the items that fit into `room` tokens, the lowest ranks first."""
+    if wanted <= room:
+        return _Fitted(part=_part(section, section.items, count), cut=())
+    frame = count(_text(section, ()))
+    left = room - frame
+    sizes = {item.rank: count(_text(section, (item,))) - frame for item in section.items}
+    kept: dict[int, Item] = {}
+    for item in sorted(section.items, key=lambda item: item.rank):
+        size = sizes[item.rank]
+        if size > left and item.divisible and left >= _SMALLEST:
+            item = _divided(item, size, left, count)  # noqa: PLW2901 - the shorter one stands for it
+            size = count(_text(section, (item,))) - frame
+        if item.text and size <= left:
+            kept[item.rank] = item
+            left -= size
+    return _settle(section, kept, room, sizes, count)
+
+
+def _settle(
+    section: Section, kept: dict[int, Item], room: int, sizes: Mapping[int, int], count: Count
+) -> _Fitted:
+    """Render what was kept; sums of parts are estimates, so the whole is counted again."""
+    while True:
+        items = tuple(kept[item.rank] for item in section.items if item.rank in kept)
+        part = _part(section, items, count)
+        if not items or part.tokens <= room:
+            break
+        del kept[max(item.rank for item in items)]
+    whole = {item.rank: item.text for item in section.items}
+    cut = tuple(
+        Cut(
+            section=section.name,
+            item=item.name,
+            kept=count(kept[item.rank].text) if item.rank in kept else 0,
+            of=sizes[item.rank],
+        )
+        for item in section.items
+        if item.rank not in kept or kept[item.rank].text != whole[item.rank]
+    )
+    if not items:
+        part = Part(name=section.name, text="", tokens=0)
+    return _Fitted(part=part, cut=cut)
+
+
+def _divided(item: Item, size: int, left: int, count: Count) -> Item:
+    around = max(0, size - count(item.text))
+    return replace(item, text=shorten(item.text, left - around - 4, count))
+
+
+def _part(section: Section, items: tuple[Item, ...], count: Count) -> Part:
+    text = _text(section, items)
+    passages = tuple(item.passage for item in items if item.passage is not None)
+    return Part(name=section.name, text=text, tokens=count(text), passages=passages)
+
+
+def _text(section: Section, items: tuple[Item, ...]) -> str:
+    return _render(section.template, {**section.values, "items": items})
+
+
+def _render(template: str, values: Mapping[str, Any]) -> str:
+    return _environment().get_template(f"{template}.md.j2").render(values).strip()
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("synth", "templates"),
+        undefined=StrictUndefined,
+        autoescape=False,  # noqa: S701 - Markdown, where HTML's escapes would garble sources
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Braces belong to C++, angle brackets to templates and CUDA launches.
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<$",
+        variable_end_string="$>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+    )
+    environment.filters["fence"] = fence
+    environment.filters["one_line"] = one_line
+    return environment

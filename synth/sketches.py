@@ -1,0 +1,245 @@
+"""Ideas in a model's reply: the schema that it is asked for, and a tolerant reader."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from kb.records import CATEGORIES
+from synth.extract import fences, without_thoughts
+
+TITLE_CHARACTERS = 90
+TEXT_CHARACTERS = 900
+_ALIASES = {
+    "title": ("title", "name", "idea", "summary"),
+    "text": ("text", "description", "details", "explanation", "plan", "idea"),
+    "category": ("category", "kind", "type"),
+    "passages": ("passages", "sources", "references", "citations"),
+}
+
+
+class Sketch(BaseModel):
+    """An idea as a model wrote it.
+
+    Attributes:
+        passages: labels of the passages that it builds on, as the prompt numbers them ("P3").
+    """
+
+    model_config = ConfigDict(frozen=True, str_strip_whitespace=True)
+
+    title: str = Field(min_length=3, max_length=TITLE_CHARACTERS)
+    category: str
+    text: str = Field(min_length=10, max_length=TEXT_CHARACTERS)
+    passages: tuple[str, ...] = ()
+
+    @field_validator("title", "text", mode="before")
+    @classmethod
+    def _within_bounds(cls, value: object, info: Any) -> object:
+        # Endpoints without schemas know no maxLength; a long idea is cut, not lost.
+        limit = TITLE_CHARACTERS if info.field_name == "title" else TEXT_CHARACTERS
+        if not isinstance(value, str):
+            return value
+        flat = " ".join(value.split())
+        return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+    @field_validator("category", mode="before")
+    @classmethod
+    def _known(cls, value: object) -> str:
+        asked = str(value).strip().lower()
+        close = get_close_matches(asked, CATEGORIES, n=1, cutoff=0.5)
+        words = set(re.findall(r"[a-z]{4,}", asked))
+        shared = [name for name in CATEGORIES if words & set(re.findall(r"[a-z]{4,}", name))]
+        if not close and not shared:
+            raise ValueError(f"expected one of {', '.join(CATEGORIES)}")
+        return close[0] if close else shared[0]
+
+    @field_validator("passages", mode="before")
+    @classmethod
+    def _labels(cls, value: object) -> tuple[str, ...]:
+        found = value if isinstance(value, list | tuple) else [value or ""]
+        labels = (f"P{number}" for entry in found for number in re.findall(r"\d+", str(entry)))
+        return tuple(dict.fromkeys(labels))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sketches:
+    """What a reply held.
+
+    Attributes:
+        sketches: valid ideas that are new, in the order given.
+        problem: why there is none, or fewer than the reply gave, in one line; "" where all are.
+    """
+
+    sketches: tuple[Sketch, ...]
+    problem: str = ""
+
+
+def schema(count: int) -> str:
+    """Return the JSON schema, as JSON, of a reply with at most `count` ideas.
+
+    Every string and list is bounded: without bounds small models run on until they are cut off.
+    """
+    sketch = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["title", "category", "text", "passages"],
+        "properties": {
+            "title": {"type": "string", "maxLength": TITLE_CHARACTERS},
+            "category": {"type": "string", "enum": list(CATEGORIES)},
+            "text": {"type": "string", "maxLength": TEXT_CHARACTERS},
+            "passages": {
+                "type": "array",
+                "maxItems": 6,
+                "items": {"type": "string", "maxLength": 4},
+            },
+        },
+    }
+    ideas = {"type": "array", "minItems": 1, "maxItems": count, "items": sketch}
+    return json.dumps(
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["ideas"],
+            "properties": {"ideas": ideas},
+        },
+        sort_keys=True,
+    )
+
+
+def read_sketches(text: str, tried: Iterable[tuple[str, str]] = ()) -> Sketches:
+    """Read the ideas of a reply.
+
+    JSON is found inside prose and fences; trailing commas, Python literals, common other key names
+    and a list that was cut off in the middle are understood.
+
+    Args:
+        text: the reply.
+        tried: titles and texts of the ideas that exist already; they are not given again.
+    """
+    said = without_thoughts(text)
+    if said is None:
+        return Sketches(sketches=(), problem="the reply ended inside its thinking block")
+    entries = list(_entries(said))
+    if not entries:
+        return Sketches(sketches=(), problem='no JSON object with a list "ideas" was found')
+    valid, faults = [], []
+    for entry in entries:
+        try:
+            valid.append(Sketch.model_validate(_renamed(entry)))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "idea"
+            faults.append(f"{place}: {first['msg']}, found {str(first['input'])[:60]!r}")
+    fresh = _fresh(valid, tried)
+    problem = (
+        f"{len(faults)} of {len(entries)} ideas were not valid ({faults[0]})" if faults else ""
+    )
+    if valid and not fresh:
+        problem = f"all {len(valid)} ideas were tried before: give other ones"
+    return Sketches(sketches=fresh, problem=problem)
+
+
+def same_idea(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    """Say whether two ideas (title, text) are the same but for spelling or a few words."""
+    if _words(one[0]) == _words(other[0]) or _words(one[1]) == _words(other[1]):
+        return True
+    mine, theirs = set(_words(" ".join(one))), set(_words(" ".join(other)))
+    union = mine | theirs
+    return bool(union) and len(mine & theirs) / len(union) >= 0.85
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+", text.lower())
+
+
+def _fresh(found: Iterable[Sketch], tried: Iterable[tuple[str, str]]) -> tuple[Sketch, ...]:
+    known = list(tried)
+    fresh = []
+    for sketch in found:
+        pair = (sketch.title, sketch.text)
+        if not any(same_idea(pair, other) for other in known):
+            known.append(pair)
+            fresh.append(sketch)
+    return tuple(fresh)
+
+
+def _entries(text: str) -> Iterator[Any]:
+    """Yield what may be ideas, from the first place in the reply that holds any."""
+    for piece in (text, *fences(text)):
+        loaded = _load(piece.strip())
+        if loaded is not None:
+            yield from _listed(loaded)
+            return
+    for opening in re.finditer(r"[{\[]", text):
+        loaded = _balanced(text[opening.start() :])
+        found = _listed(loaded) if loaded is not None else []
+        if found:
+            yield from found
+            return
+    yield from _pieces(text)
+
+
+def _listed(loaded: Any) -> list[Any]:
+    if isinstance(loaded, dict):
+        inner = loaded.get("ideas", loaded.get("Ideas"))
+        if isinstance(inner, list | dict):
+            return _listed(inner)
+        if any(name in loaded for name in _ALIASES["title"]):
+            return [loaded]
+        return [value for value in loaded.values() if isinstance(value, dict)]
+    if isinstance(loaded, list):
+        return [entry for entry in loaded if isinstance(entry, dict)]
+    return []
+
+
+def _load(text: str) -> Any | None:
+    if not text.startswith(("{", "[")):
+        return None
+    try:
+        return json.loads(text, strict=False)
+    except ValueError:
+        pass
+    try:
+        return json.loads(re.sub(r",(\s*[}\]])", r"\1", text), strict=False)
+    except ValueError:
+        pass
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _balanced(text: str) -> Any | None:
+    """Load the JSON value that `text` begins with, whatever follows it."""
+    try:
+        return json.JSONDecoder(strict=False).raw_decode(text)[0]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _pieces(text: str) -> Iterator[Any]:
+    """Yield the whole objects of a list that was cut off, or that holds a fault elsewhere."""
+    for match in re.finditer(r"\{[^{}]*\}", text):
+        loaded = _load(match.group())
+        if isinstance(loaded, dict) and any(name in loaded for name in _ALIASES["title"]):
+            yield loaded
+
+
+def _renamed(entry: dict[str, Any]) -> dict[str, Any]:
+    """Give common other key names their right ones; `passages` may be missing."""
+    lower = {str(key).lower(): value for key, value in entry.items()}
+    named: dict[str, Any] = {}
+    used: set[str] = set()
+    for name, aliases in _ALIASES.items():
+        alias = next((a for a in aliases if a in lower and a not in used), None)
+        if alias is not None:
+            named[name] = lower[alias]
+            used.add(alias)
+    return named
