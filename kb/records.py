@@ -124,7 +124,9 @@ class Recipe(_Strict):
     idea's recipe by fixing some of its knobs.
     """
 
-    pattern: str = Field(description="segment pattern that it fits, e.g. rows, pointwise, conv, matmul")
+    pattern: str = Field(
+        description="segment pattern that it fits, e.g. rows, pointwise, conv, matmul"
+    )
     refines: str | None = Field(default=None, description="name of the idea whose template it uses")
     set: Mapping[str, int | float | str | bool] = {}
     knobs: Mapping[str, Knob] = {}
@@ -183,7 +185,9 @@ class Cache(_Strict):
 
     bytes: int = Field(gt=0)
     shared_by: str = Field(description="core, sm, cu, cluster, socket, device")
-    bandwidth: float | None = Field(default=None, description="bytes/s, or per clock where the note says")
+    bandwidth: float | None = Field(
+        default=None, description="bytes/s, or per clock where the note says"
+    )
 
 
 class TargetRecord(_Record):
@@ -199,7 +203,9 @@ class TargetRecord(_Record):
     languages: tuple[str, ...] = Field(min_length=1, description="best first")
     units: int = Field(gt=0, description="cores, SMs or compute units of one device")
     clock: float = Field(gt=0, description="Hz, highest sustained or boost: the notes say which")
-    simd_width: int = Field(gt=0, description="bits of a vector register, or warp/wavefront lanes on a GPU")
+    simd_width: int = Field(
+        gt=0, description="bits of a vector register, or warp/wavefront lanes on a GPU"
+    )
     flops_per_cycle: Mapping[str, float] = Field(
         default={}, description="per unit and clock, by dtype, FMA counted as two"
     )
@@ -256,7 +262,9 @@ def parse_record(text: str, path: str) -> Document:
     """
     front, body = split_front_matter(text)
     if front is None:
-        raise RecordError(f"{path}: expected YAML front matter between two lines of ---, found none")
+        raise RecordError(
+            f"{path}: expected YAML front matter between two lines of ---, found none"
+        )
     try:
         loaded = yaml.safe_load(front)
         record = _ADAPTER.validate_python(loaded)

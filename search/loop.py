@@ -17,7 +17,7 @@ from search.outcome import Outcome
 from search.policies import Policy
 from search.stop import stalled, stop_reason
 from search.storage import Record, outcome_key
-from search.task import SearchSettings, StopSettings
+from search.task import TaskFile
 
 MAX_REPAIRS = 2
 
@@ -80,6 +80,7 @@ class Search:
     Args:
         record: the run's record; read at the start, added to by `tell`.
         policy: chooses the parents of a round.
+        settings: how to search and when to stop.
         diagnose: the bottleneck of a parent (None: of the reference).
         elapsed: seconds that the run has taken so far, those before a resume included.
         context: what an outcome depends on besides the source: task, target, judge.
@@ -89,8 +90,7 @@ class Search:
         self,
         record: Record,
         policy: Policy,
-        settings: SearchSettings,
-        stop: StopSettings,
+        settings: TaskFile,
         diagnose: Callable[[Attempt | None], Diagnosis],
         elapsed: Callable[[], float],
         *,
@@ -98,8 +98,8 @@ class Search:
     ) -> None:
         self._record = record
         self._policy = policy
-        self._settings = settings
-        self._stop = stop
+        self._settings = settings.search
+        self._stop = settings.stop
         self._diagnose = diagnose
         self._elapsed = elapsed
         self._context = context
@@ -152,7 +152,7 @@ class Search:
                         retrieved=result.retrieved,
                     )
                 )
-            case (WriteDraft() | MendDraft()), None:
+            case ((WriteDraft() | MendDraft()), None):
                 self._record.add_dead_end(work.step)
             case WriteDraft(), Draft():
                 parent = work.moment.parent
@@ -168,9 +168,7 @@ class Search:
 
     def _add_node(self, step: Step, parent: int | None, idea: Idea, draft: Draft) -> None:
         number = len(self.graph.nodes)
-        self._record.add_node(
-            Node(number=number, step=step, parent=parent, idea=idea, draft=draft)
-        )
+        self._record.add_node(Node(number=number, step=step, parent=parent, idea=idea, draft=draft))
 
     def _round_work(self, round: int) -> Iterator[Work]:
         """Yield every piece of work of a round that can be done now, in a fixed order."""
@@ -183,9 +181,7 @@ class Search:
             slot = Slot(round, rank)
             proposal = self.graph.proposals.get(slot)
             if proposal is None:
-                yield WriteIdeas(
-                    slot=slot, moment=self._moment(parent, "ideas", slot), count=share
-                )
+                yield WriteIdeas(slot=slot, moment=self._moment(parent, "ideas", slot), count=share)
                 # Later slots must know these ideas, or they would propose them again.
                 return
             for number, idea in enumerate(proposal.ideas):

@@ -127,15 +127,13 @@ def _winner(graph: Graph, attempt: Attempt, outcome: Passed, setting: Setting) -
     )
     title = f"{setting.task} on {setting.target}: {attempt.idea.title} won, {eager.ratio:.2f}x over eager"
     return Lesson(
-        name=f"{_slug(setting.task)}-{setting.identity[:8]}-{_slug(setting.target)}-won",
+        name=f"{slug(setting.task)}-{setting.identity[:8]}-{slug(setting.target)}-won",
         record=_record(title, attempt, setting, evidence, plan=attempt.draft.plan or None),
         body=body,
     )
 
 
-def _loss(
-    graph: Graph, idea: str, attempts: Sequence[Attempt], setting: Setting
-) -> Lesson | None:
+def _loss(graph: Graph, idea: str, attempts: Sequence[Attempt], setting: Setting) -> Lesson | None:
     """Return the lesson of an idea none of whose attempts gained on its parent."""
     best = min(attempts, key=lambda attempt: attempt.seconds)
     first = attempts[0]
@@ -167,9 +165,12 @@ def _loss(
     )
     digest = hashlib.sha256(idea.encode()).hexdigest()[:6]
     return Lesson(
-        name=f"{_slug(setting.task)}-{setting.identity[:8]}-{_slug(setting.target)}-{digest}-{fate}",
+        name=f"{slug(setting.task)}-{setting.identity[:8]}-{slug(setting.target)}-{digest}-{fate}",
         record=_record(
-            f"{setting.task} on {setting.target}: {first.idea.title} {fate}", best, setting, evidence
+            f"{setting.task} on {setting.target}: {first.idea.title} {fate}",
+            best,
+            setting,
+            evidence,
         ),
         body=body,
     )
@@ -211,5 +212,6 @@ def _name(idea: Idea) -> str:
     return idea.record or idea.title
 
 
-def _slug(text: str) -> str:
+def slug(text: str) -> str:
+    """Return `text` as a part of a file name."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "task"

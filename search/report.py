@@ -48,9 +48,7 @@ def build_report(
         confirmed: outcomes of the finalists, measured again; empty where the run was interrupted.
         seconds: wall time of the whole run, resumes included.
     """
-    counts = Counter(
-        node.outcome.kind for node in graph.nodes if node.outcome is not None
-    )
+    counts = Counter(node.outcome.kind for node in graph.nodes if node.outcome is not None)
     best = best_of(graph, confirmed)
     return {
         **about,
@@ -68,7 +66,9 @@ def _best(attempt: Attempt, outcome: Passed, *, confirmed: bool) -> dict[str, An
         "seconds": outcome.seconds,
         "source": attempt.draft.source,
         "speedup": {
-            name: {key: round(value, 4) for key, value in asdict(ratio).items() if key != "confidence"}
+            name: {
+                key: round(value, 4) for key, value in asdict(ratio).items() if key != "confidence"
+            }
             for name, ratio in outcome.speedup.items()
         },
         "confirmed": confirmed,

@@ -13,10 +13,8 @@ from typing import Any
 
 from sqlalchemy import (
     Column,
-    Engine,
     Float,
     Integer,
-    MetaData,
     String,
     Table,
     Text,
@@ -26,14 +24,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from kb.database import guarded
+from kb.database import Base, Database
 from kb.errors import StoreError
 from search.authors import Draft, Idea
 from search.graph import Graph, Node, Proposal, Slot, Step, hash_source
 from search.outcome import Outcome, from_json, to_json
 from synth.models import Reply, Request
 
-META = MetaData()
+META = Base.metadata
 RUNS = Table(
     "runs",
     META,
@@ -112,36 +110,32 @@ class Storage:
     """Everything that runs leave behind, over one database.
 
     Args:
-        engine: from `kb.database`.
+        database: opened after this module was imported, so that it has the tables.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        with guarded(engine):
-            META.create_all(engine)
+    def __init__(self, database: Database) -> None:
+        self.database = database
 
     def begin(self, task: str, about: Mapping[str, Any]) -> Record:
         """Start a run of `task` under the next free name, e.g. ``conv2d-3``."""
         for _ in range(100):
-            with guarded(self._engine), self._engine.connect() as connection:
-                taken = set(
-                    connection.scalars(select(RUNS.c.run).where(RUNS.c.run.like(f"{task}-%")))
-                )
+            with self.database.read() as session:
+                taken = set(session.scalars(select(RUNS.c.run).where(RUNS.c.run.like(f"{task}-%"))))
             number = next(n for n in range(1, len(taken) + 2) if f"{task}-{n}" not in taken)
             run = f"{task}-{number}"
             row = {"run": run, "about": json.dumps(about, sort_keys=True), "started": time.time()}
             try:
-                with guarded(self._engine), self._engine.begin() as connection:
-                    connection.execute(insert(RUNS).values(**row, status="running", elapsed=0.0))
+                with self.database.write() as session:
+                    session.execute(insert(RUNS).values(**row, status="running", elapsed=0.0))
             except IntegrityError:
                 continue  # another process took the name between the two statements
-            return Record(self._engine, run)
+            return Record(self.database, run)
         raise StoreError(f"no free name for a run of {task!r}: give the task another 'name:'")
 
     def runs(self) -> list[RunRow]:
         """Return every run, oldest first."""
-        with guarded(self._engine), self._engine.connect() as connection:
-            rows = connection.execute(select(RUNS).order_by(RUNS.c.number)).all()
+        with self.database.read() as session:
+            rows = session.execute(select(RUNS).order_by(RUNS.c.number)).all()
         return [_run_row(row) for row in rows]
 
     def run(self, name: str) -> RunRow:
@@ -150,8 +144,8 @@ class Storage:
         Raises:
             StoreError: there is no such run; the message names the latest ones.
         """
-        with guarded(self._engine), self._engine.connect() as connection:
-            row = connection.execute(select(RUNS).where(RUNS.c.run == name)).one_or_none()
+        with self.database.read() as session:
+            row = session.execute(select(RUNS).where(RUNS.c.run == name)).one_or_none()
         if row is None:
             latest = [run.run for run in self.runs()[-5:]]
             known = f"latest are {', '.join(latest)}" if latest else "there are no runs yet"
@@ -161,18 +155,18 @@ class Storage:
     def record(self, name: str) -> Record:
         """Open the record of an existing run, with its graph."""
         self.run(name)
-        return Record(self._engine, name)
+        return Record(self.database, name)
 
     def retrievals(self) -> list[tuple[str, tuple[str, ...]]]:
         """Return, per request for ideas, the run and the documents that retrieval returned."""
-        with guarded(self._engine), self._engine.connect() as connection:
-            rows = connection.execute(select(PROPOSALS.c.run, PROPOSALS.c.retrieved)).all()
+        with self.database.read() as session:
+            rows = session.execute(select(PROPOSALS.c.run, PROPOSALS.c.retrieved)).all()
         return [(run, tuple(json.loads(retrieved))) for run, retrieved in rows]
 
     def outcome(self, key: str) -> Outcome | None:
         """Return what was judged before under `key`, in this run or another."""
-        with guarded(self._engine), self._engine.connect() as connection:
-            text = connection.scalar(select(OUTCOMES.c.outcome).where(OUTCOMES.c.key == key))
+        with self.database.read() as session:
+            text = session.scalar(select(OUTCOMES.c.outcome).where(OUTCOMES.c.key == key))
         return None if text is None else from_json(text)
 
     def keep_outcome(self, key: str, outcome: Outcome) -> None:
@@ -182,8 +176,8 @@ class Storage:
 
     def get(self, key: str) -> Reply | None:
         """Return the reply that was kept for a request."""
-        with guarded(self._engine), self._engine.connect() as connection:
-            text = connection.scalar(select(EXCHANGES.c.reply).where(EXCHANGES.c.key == key))
+        with self.database.read() as session:
+            text = session.scalar(select(EXCHANGES.c.reply).where(EXCHANGES.c.key == key))
         return None if text is None else Reply(**json.loads(text))
 
     def put(self, key: str, request: Request, reply: Reply) -> None:
@@ -198,17 +192,17 @@ class Storage:
 
     def exchange(self, key: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return a kept request and its reply as plain values, for people to read."""
-        with guarded(self._engine), self._engine.connect() as connection:
-            row = connection.execute(
+        with self.database.read() as session:
+            row = session.execute(
                 select(EXCHANGES.c.request, EXCHANGES.c.reply).where(EXCHANGES.c.key == key)
             ).one_or_none()
         return None if row is None else (json.loads(row[0]), json.loads(row[1]))
 
     def _insert_once(self, table: Table, same: Any, row: Mapping[str, Any]) -> None:
         try:
-            with guarded(self._engine), self._engine.begin() as connection:
-                if connection.execute(select(table).where(same)).first() is None:
-                    connection.execute(insert(table).values(**row))
+            with self.database.write() as session:
+                if session.execute(select(table).where(same)).first() is None:
+                    session.execute(insert(table).values(**row))
         except IntegrityError:
             return  # another process stored it first: content decides identity
 
@@ -216,8 +210,8 @@ class Storage:
 class Record:
     """One run: its graph, and the only way to add to it."""
 
-    def __init__(self, engine: Engine, run: str) -> None:
-        self._engine = engine
+    def __init__(self, database: Database, run: str) -> None:
+        self.database = database
         self.run = run
         self.graph = Graph()
         self.stop_reason: str | None = None
@@ -246,25 +240,23 @@ class Record:
             "source": node.source_hash,
             "draft": json.dumps(draft),
         }
-        with guarded(self._engine), self._engine.begin() as connection:
+        with self.database.write() as session:
             known = select(SOURCES.c.hash).where(SOURCES.c.hash == node.source_hash)
-            if connection.execute(known).first() is None:
-                connection.execute(insert(SOURCES).values(hash=node.source_hash, text=text))
-            connection.execute(insert(NODES).values(run=self.run, **row))
+            if session.execute(known).first() is None:
+                session.execute(insert(SOURCES).values(hash=node.source_hash, text=text))
+            session.execute(insert(NODES).values(run=self.run, **row))
         self.graph.add(node)
 
     def add_outcome(self, node: Node, outcome: Outcome, *, key: str, elapsed: float) -> None:
         """Store a node's outcome, under its content's name unless that is known already."""
-        with guarded(self._engine), self._engine.begin() as connection:
+        with self.database.write() as session:
             known = select(OUTCOMES.c.key).where(OUTCOMES.c.key == key)
-            if connection.execute(known).first() is None:
+            if session.execute(known).first() is None:
                 row = {"key": key, "outcome": to_json(outcome), "judged": time.time()}
-                connection.execute(insert(OUTCOMES).values(**row))
+                session.execute(insert(OUTCOMES).values(**row))
             mine = (NODES.c.run == self.run) & (NODES.c.number == node.number)
-            connection.execute(update(NODES).where(mine).values(outcome=key))
-            connection.execute(
-                update(RUNS).where(RUNS.c.run == self.run).values(elapsed=elapsed)
-            )
+            session.execute(update(NODES).where(mine).values(outcome=key))
+            session.execute(update(RUNS).where(RUNS.c.run == self.run).values(elapsed=elapsed))
         self.elapsed = elapsed
         self.graph.judge(node.number, outcome)
 
@@ -287,27 +279,25 @@ class Record:
         self._update(status=status)
 
     def _update(self, **values: Any) -> None:
-        with guarded(self._engine), self._engine.begin() as connection:
-            connection.execute(update(RUNS).where(RUNS.c.run == self.run).values(**values))
+        with self.database.write() as session:
+            session.execute(update(RUNS).where(RUNS.c.run == self.run).values(**values))
 
     def _insert(self, table: Table, row: Mapping[str, Any]) -> None:
-        with guarded(self._engine), self._engine.begin() as connection:
-            connection.execute(insert(table).values(run=self.run, **row))
+        with self.database.write() as session:
+            session.execute(insert(table).values(run=self.run, **row))
 
     def _load(self) -> None:
-        with guarded(self._engine), self._engine.connect() as connection:
-            run = connection.execute(select(RUNS).where(RUNS.c.run == self.run)).one()
-            proposals = connection.execute(
-                select(PROPOSALS).where(PROPOSALS.c.run == self.run)
-            ).all()
-            nodes = connection.execute(
+        with self.database.read() as session:
+            run = session.execute(select(RUNS).where(RUNS.c.run == self.run)).one()
+            proposals = session.execute(select(PROPOSALS).where(PROPOSALS.c.run == self.run)).all()
+            nodes = session.execute(
                 select(NODES, SOURCES.c.text, OUTCOMES.c.outcome.label("verdict"))
                 .join(SOURCES, SOURCES.c.hash == NODES.c.source)
                 .outerjoin(OUTCOMES, OUTCOMES.c.key == NODES.c.outcome)
                 .where(NODES.c.run == self.run)
                 .order_by(NODES.c.number)
             ).all()
-            steps = connection.scalars(
+            steps = session.scalars(
                 select(DEAD_ENDS.c.step).where(DEAD_ENDS.c.run == self.run)
             ).all()
         self.stop_reason, self.elapsed = run.stop_reason, run.elapsed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -137,6 +137,37 @@ def load_task(path: Path) -> Task:
     )
 
 
+def override(
+    task: Task,
+    *,
+    author: str | None = None,
+    rounds: int | None = None,
+    candidates: int | None = None,
+    minutes: float | None = None,
+    seed: int | None = None,
+) -> Task:
+    """Return the task with what the command line said in place of what the file said.
+
+    Raises:
+        TaskError: a value is out of its range.
+    """
+    values = task.settings.model_dump()
+    if author is not None:
+        values["author"] = author
+    for part, key, value in (
+        ("search", "rounds", rounds),
+        ("search", "seed", seed),
+        ("stop", "candidates", candidates),
+        ("stop", "minutes", minutes),
+    ):
+        if value is not None:
+            values[part][key] = value
+    try:
+        return replace(task, settings=TaskFile.model_validate(values))
+    except ValidationError as error:
+        raise TaskError(f"command line: {_explain(error)}") from error
+
+
 def _read(path: Path, what: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
@@ -145,7 +176,9 @@ def _read(path: Path, what: str) -> str:
     except IsADirectoryError as error:
         raise TaskError(f"{what} {path} is a folder: name a file") from error
     except UnicodeDecodeError as error:
-        raise TaskError(f"{what} {path} is not text (invalid UTF-8 at byte {error.start})") from error
+        raise TaskError(
+            f"{what} {path} is not text (invalid UTF-8 at byte {error.start})"
+        ) from error
     except OSError as error:
         raise TaskError(f"{what} {path} cannot be read: {error.strerror}") from error
 

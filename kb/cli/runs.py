@@ -1,0 +1,137 @@
+"""Commands around runs: evolve, resume, runs, show, tree, node, best."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from kb.cli.output import JSON, console, print_json
+from kb.config import Home
+
+RUN = typer.Argument(..., help="A run's name, as `kb runs` lists it.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command(
+        epilog="Examples: kb evolve examples/conv2d.yaml | kb evolve problem.py --minutes 10 --json"
+    )(evolve)
+    app.command(epilog="Example: kb resume conv2d-1")(resume)
+    app.command(name="runs", epilog="Example: kb runs --json")(list_runs)
+    app.command(epilog="Example: kb show conv2d-1")(show)
+    app.command(epilog="Example: kb tree conv2d-1")(tree)
+    app.command(epilog="Example: kb node conv2d-1 7")(node)
+    app.command(epilog="Example: kb best conv2d-1 -o fast_conv2d.py")(best)
+
+
+def evolve(
+    task: Path = typer.Argument(..., help="A task file (YAML), or a reference program (.py)."),
+    author: str | None = typer.Option(None, help="recipes, llm or auto; over the task's."),
+    rounds: int | None = typer.Option(None, min=1, help="Rounds at most; over the task's."),
+    candidates: int | None = typer.Option(None, min=1, help="Candidates at most; over the task's."),
+    minutes: float | None = typer.Option(None, min=0.01, help="Minutes at most; over the task's."),
+    seed: int | None = typer.Option(None, min=0, help="Seed of the search; over the task's."),
+    json: bool = JSON,
+) -> None:
+    """Search for a faster kernel: ideas, implementations, and a judge on this machine."""
+    from kb.cli.session import evolve as run
+    from search.task import load_task, override
+
+    loaded = override(
+        load_task(task),
+        author=author,
+        rounds=rounds,
+        candidates=candidates,
+        minutes=minutes,
+        seed=seed,
+    )
+    raise typer.Exit(run(Home.find().make(), loaded, as_json=json))
+
+
+def resume(run: str = RUN, json: bool = JSON) -> None:
+    """Go on with a run that was interrupted or killed; it ends as an unbroken one would have."""
+    from kb.cli.session import resume as go_on
+
+    raise typer.Exit(go_on(Home.find().make(), run, as_json=json))
+
+
+def list_runs(json: bool = JSON) -> None:
+    """List the runs, oldest first."""
+    from kb.cli.history import run_rows
+
+    rows = run_rows(Home.find())
+    if json:
+        print_json(rows)
+        return
+    from rich.table import Table
+
+    table = Table(
+        "run", "status", "author", "target", "candidates", "speed-up over eager", box=None
+    )
+    for row in rows:
+        gain = f"{row['speedup']:.2f}x" if row["speedup"] else ""
+        table.add_row(
+            row["run"], row["status"], row["author"], row["target"], str(row["candidates"]), gain
+        )
+    console().print(table)
+
+
+def show(run: str = RUN, json: bool = JSON) -> None:
+    """Show what a run was asked, what it found, and the ideas that led there."""
+    from kb.cli.history import open_run
+    from kb.cli.text import report_text
+
+    found = open_run(Home.find(), run)
+    if json:
+        print_json(found.report())
+    else:
+        typer.echo(report_text(found.report(), found.path_to_best()))
+
+
+def tree(run: str = RUN, json: bool = JSON) -> None:
+    """Draw the search graph with ideas and speed-ups."""
+    from kb.cli.history import open_run
+    from kb.cli.text import tree_of
+
+    found = open_run(Home.find(), run)
+    if json:
+        print_json(found.tree())
+    else:
+        console().print(tree_of(run, found.graph, found.best_number()))
+
+
+def node(
+    run: str = RUN,
+    number: int = typer.Argument(..., min=0, help="The node's number, as `kb tree` shows it."),
+    json: bool = JSON,
+) -> None:
+    """Show one node: idea, prompt with its passages, source, diff to its parent, outcome."""
+    from kb.cli.history import open_run
+    from kb.cli.text import node_text
+
+    found = open_run(Home.find(), run).node(number)
+    if json:
+        print_json(found)
+    else:
+        typer.echo(node_text(found))
+
+
+def best(
+    run: str = RUN,
+    output: Path | None = typer.Option(None, "-o", "--output", help="Write to this file."),
+    json: bool = JSON,
+) -> None:
+    """Print or write the run's best source, as a file that needs only torch and g++."""
+    from kb.cli.history import open_run, write_best
+
+    found = open_run(Home.find(), run)
+    source, report = found.standalone(), found.report()["best"]
+    if output is not None:
+        write_best(output, source)
+    if json:
+        print_json({**report, "source": source, "file": str(output) if output else None})
+    elif output is None:
+        typer.echo(source)
+    else:
+        typer.echo(f"wrote {output}")

@@ -1,0 +1,431 @@
+"""Puts the parts of a run together: task, target, judge, knowledge, author, search, report."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from kb.cli.output import print_json, say, steps
+from kb.config import Home, shipped_docs
+from kb.errors import ConfigError, TaskError
+from kb.progress import Progress
+from kb.records import TargetRecord
+from search.task import ModelSettings, Task, TaskFile
+
+if TYPE_CHECKING:
+    from search.judging.judge import Judge
+
+    from search.authors import Attempt, Author, Diagnosis
+    from search.judging.problem import Problem
+    from search.memory import Memory, Witness
+    from search.operators import OperatorGraph, Work
+    from search.storage import Record, Storage
+
+NO_CANDIDATE = 4
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """Everything that one run works with."""
+
+    home: Home
+    task: Task
+    target: TargetRecord
+    language: str
+    author_name: str
+    problem: Problem
+    graph: OperatorGraph | None
+    work: Work
+    author: Author
+    witness: Witness
+    storage: Storage
+    memory: Memory
+
+
+def evolve(home: Home, task: Task, *, as_json: bool) -> int:
+    """Run a search from its beginning; return the exit code."""
+    began = time.monotonic()
+    announce(task, as_json=as_json)
+    with steps() as progress:
+        session = prepare(home, task, progress)
+        record = session.storage.begin(task_slug(task), _about(session))
+        keep_reference(home, record.run, task)
+        return _search(session, record, began, progress, as_json=as_json)
+
+
+def resume(home: Home, run: str, *, as_json: bool) -> int:
+    """Go on with a run; return the exit code."""
+    from kb.database import Database
+    from search.storage import Storage
+
+    began = time.monotonic()
+    storage = Storage(Database.open(home))
+    row = storage.run(run)
+    if row.status == "finished" and row.report is not None:
+        say(f"{run} is finished already")
+        return publish(home, run, dict(row.report), [], as_json=as_json)
+    task = stored_task(home, run, row.about)
+    announce(task, as_json=as_json)
+    with steps() as progress:
+        session = prepare(home, task, progress)
+        _check_same_place(row.about, session)
+        record = storage.record(run)
+        record.mark("running")
+        return _search(session, record, began - record.elapsed, progress, as_json=as_json)
+
+
+def announce(task: Task, *, as_json: bool) -> None:
+    """Say first of all when no language model is at work."""
+    if choose_author(task.settings) == "recipes":
+        typer.echo(
+            "No language model is configured: ideas and sources come from the knowledge base alone "
+            "(set `model:` in the task, or KB_MODEL).",
+            err=as_json,
+        )
+
+
+def prepare(home: Home, task: Task, progress: Progress) -> Session:
+    """Load and check everything that can be checked before the first measurement."""
+    from kb.database import Database
+    from kb.knowledge import open_knowledge
+    from search.judging.problem import load_problem
+    from search.memory import Memory, Witness
+    from search.profilers.operators import count_work, operator_graph
+    from search.storage import Storage
+
+    target = choose_target(task.settings.target)
+    language = choose_language(task.settings.language, target)
+    storage = Storage(Database.open(home))
+    progress("loading the reference")
+    problem = load_problem(task)
+    graph = operator_graph(problem)
+    work = count_work(graph)
+    knowledge = open_knowledge(home, progress)
+    witness = Witness(knowledge.retriever)
+    memory = Memory(witness, knowledge.store)
+    name = choose_author(task.settings)
+    author = make_author(name, task, target, graph, work, memory, storage)
+    return Session(
+        home=home,
+        task=task,
+        target=target,
+        language=language,
+        author_name=name,
+        problem=problem,
+        graph=graph,
+        work=work,
+        author=author,
+        witness=witness,
+        storage=storage,
+        memory=memory,
+    )
+
+
+def _search(
+    session: Session, record: Record, began: float, progress: Progress, *, as_json: bool
+) -> int:
+    from search.evaluators.local import Local
+
+    from kb.cli.watch import Screen
+    from search.driver import Driver
+    from search.loop import Search
+    from search.policies import POLICIES
+
+    def elapsed() -> float:
+        return time.monotonic() - began
+
+    with open_judge(session, record.run) as judge:
+        prepared = judge.prepare(progress)
+        for line in prepared.warnings:
+            say(line)
+        context = outcome_context(session, judge)
+        search = Search(
+            record,
+            POLICIES.create(session.task.settings.search.policy),
+            session.task.settings,
+            diagnoser(session, prepared.baselines),
+            elapsed,
+            context=context,
+        )
+        screen = Screen(record, session.task.settings, progress)
+        driver = Driver(
+            search, session.author, Local(judge), session.storage, session.witness, screen
+        )
+        confirmed: dict[int, Any] = {}
+        interrupted = False
+        try:
+            driver.run()
+            progress("measuring the best again")
+            confirmed = driver.confirm(context)
+        except KeyboardInterrupt:
+            interrupted = True
+    return _conclude(
+        session, record, prepared.baselines, confirmed, elapsed(), interrupted, as_json=as_json
+    )
+
+
+def _conclude(
+    session: Session,
+    record: Record,
+    baselines: Mapping[str, float],
+    confirmed: Mapping[int, Any],
+    seconds: float,
+    interrupted: bool,
+    *,
+    as_json: bool,
+) -> int:
+    from search.report import build_report, idea_path
+
+    about = {**_names(session, record.run), "baselines": dict(baselines)}
+    reason = "interrupted" if interrupted else record.stop_reason
+    report = build_report(about, record.graph, confirmed, stop_reason=reason, seconds=seconds)
+    if interrupted:
+        record.mark("interrupted")
+        say(f"interrupted: `kb resume {record.run}` goes on from here")
+    else:
+        learn(session, record, confirmed, baselines)
+        record.finish(report)
+    path = idea_path(record.graph, report["best"]["node"]) if report["best"] else []
+    code = publish(session.home, record.run, report, path, as_json=as_json)
+    return INTERRUPTED if interrupted else code
+
+
+def publish(
+    home: Home,
+    run: str,
+    report: dict[str, Any],
+    path: list[dict[str, Any]],
+    *,
+    as_json: bool,
+) -> int:
+    """Write the best source to its file and print the report; return the exit code."""
+    from kb.cli.history import best_file, open_run, standalone
+    from kb.cli.text import report_text
+
+    if report["best"] is not None:
+        file = best_file(home, run)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(standalone(report["best"]["source"]), encoding="utf-8")
+        report["best"]["file"] = str(file)
+    if as_json:
+        print_json(report)
+    else:
+        found = open_run(home, run)
+        typer.echo(report_text(report, path or found.path_to_best()))
+    return 0 if report["best"] is not None else NO_CANDIDATE
+
+
+def learn(
+    session: Session,
+    record: Record,
+    confirmed: Mapping[int, Any],
+    baselines: Mapping[str, float],
+) -> None:
+    """Write what the run taught back into the knowledge base."""
+    from kb.knowledge import sync_lessons
+    from search.remember import Setting, lessons, write
+
+    setting = Setting(
+        run=record.run,
+        task=session.task.name,
+        identity=session.task.identity,
+        target=session.target.name,
+        architecture=session.target.architecture,
+        language=session.language,
+        families=session.work.families,
+        symptoms=diagnoser(session, baselines)(None).symptoms,
+        shapes=session.problem.shapes,
+        eager_seconds=baselines["eager"],
+    )
+    for lesson in lessons(record.graph, confirmed, setting):
+        write(session.home.lessons, lesson)
+    sync_lessons(session.home)
+
+
+def diagnoser(
+    session: Session, baselines: Mapping[str, float]
+) -> Callable[[Attempt | None], Diagnosis]:
+    """Return the function that diagnoses an attempt, or the reference for None."""
+    from search.diagnose import diagnose
+
+    operators = len(session.graph.operators) if session.graph else 1
+
+    def of(attempt: Attempt | None) -> Diagnosis:
+        return diagnose(session.work, operators, session.target, baselines, attempt)
+
+    return of
+
+
+@contextmanager
+def open_judge(session: Session, run: str) -> Iterator[Judge]:
+    """Start the judge with a scratch folder of its own, and leave nothing behind."""
+    from search.judging.judge import Judge
+
+    folder = session.home.work / run
+    folder.mkdir(parents=True, exist_ok=True)
+    judge = Judge(
+        session.problem,
+        session.target,
+        seed=session.task.settings.search.seed,
+        folder=folder,
+        cache=session.home.root / "cache",
+    )
+    try:
+        yield judge
+    finally:
+        judge.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def outcome_context(session: Session, judge: Judge) -> str:
+    """Return what an outcome depends on besides the source."""
+    return "/".join((session.task.identity, session.target.name, judge.identity))
+
+
+def choose_target(name: str) -> TargetRecord:
+    """Return the record of the machine's CPU for ``auto``, else of the named target."""
+    from search.targets.cpu import machine, match_target
+
+    from kb.cli.questions import find_target
+    from kb.library import load_library
+
+    if name == "auto":
+        documents = list(load_library(shipped_docs() / "targets"))
+        record = match_target(documents, machine()).record
+        assert isinstance(record, TargetRecord)
+        return record
+    record = find_target(name)
+    here = choose_target("auto")
+    if record.name not in (here.name, "cpu"):
+        raise TaskError(
+            f"target {name!r} is not this machine ({here.name}): kb judges on the device at hand, "
+            "use target: auto"
+        )
+    return record
+
+
+def choose_language(name: str, target: TargetRecord) -> str:
+    """Return the language to write in: the target's first that kb can judge, or the named one."""
+    from search.languages import LANGUAGES
+
+    if name != "auto":
+        LANGUAGES.check(name)
+        if name not in target.languages and name != "python":
+            raise TaskError(
+                f"language {name!r} does not run on {target.name}: it takes {', '.join(target.languages)}"
+            )
+        return name
+    return next(language for language in target.languages if language in set(LANGUAGES))
+
+
+def choose_author(settings: TaskFile) -> str:
+    """Return the author's name: a language model where one is configured, else recipes."""
+    from search.authors import AUTHORS
+
+    configured = settings.model is not None or bool(os.environ.get("KB_MODEL"))
+    if settings.author == "auto":
+        return "llm" if configured else "recipes"
+    name = AUTHORS.check(settings.author)
+    if name == "llm" and not configured:
+        raise ConfigError(
+            "author llm needs a model: set `model: {name: …, base_url: …}` in the task, or KB_MODEL"
+        )
+    return name
+
+
+def make_author(
+    name: str,
+    task: Task,
+    target: TargetRecord,
+    graph: OperatorGraph,
+    work: Work,
+    memory: Memory,
+    storage: Storage,
+) -> Author:
+    """Build the author."""
+    from search.authors import AUTHORS
+
+    if name != "llm":
+        return AUTHORS.create(name, task, target, graph, memory)
+    from synth.models import MODELS
+    from synth.models.recorded import Recorded
+
+    settings = task.settings.model or ModelSettings(
+        name=os.environ["KB_MODEL"], base_url=os.environ.get("KB_BASE_URL")
+    )
+    model = Recorded(MODELS.create(settings.provider, settings), storage)
+    return AUTHORS.create(name, task, target, work, memory, model)
+
+
+def task_slug(task: Task) -> str:
+    """Return the task's name as the first part of a run's name."""
+    from search.remember import slug
+
+    return slug(task.name)
+
+
+def _names(session: Session, run: str) -> dict[str, Any]:
+    return {
+        "run": run,
+        "task": session.task.name,
+        "target": session.target.name,
+        "language": session.language,
+        "author": session.author_name,
+    }
+
+
+def _about(session: Session) -> dict[str, Any]:
+    task = session.task
+    return {
+        **_names(session, ""),
+        "path": str(task.path),
+        "reference": str(task.reference),
+        "source": task.source,
+        "settings": task.settings.model_dump(mode="json"),
+        "work": asdict(session.work),
+    }
+
+
+def keep_reference(home: Home, run: str, task: Task) -> Path:
+    """Keep the reference as it was when the run began: a resumed run must see the same one."""
+    path = home.root / "runs" / run / "reference.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(task.source, encoding="utf-8")
+    return path
+
+
+def stored_task(home: Home, run: str, about: Mapping[str, Any]) -> Task:
+    """Return the task of a run, from its record."""
+    settings = TaskFile.model_validate(about["settings"])
+    task = Task(
+        name=about["task"],
+        path=Path(about["path"]),
+        reference=Path(about["reference"]),
+        source=about["source"],
+        settings=settings,
+    )
+    return Task(
+        name=task.name,
+        path=task.path,
+        reference=keep_reference(home, run, task),
+        source=task.source,
+        settings=settings,
+    )
+
+
+def _check_same_place(about: Mapping[str, Any], session: Session) -> None:
+    for key, found in (("target", session.target.name), ("author", session.author_name)):
+        if about[key] != found:
+            raise ConfigError(
+                f"the run began with {key} {about[key]!r}, here it is {found!r}: "
+                "resume it where it began, or start a new run"
+            )

@@ -1,0 +1,105 @@
+"""Reports as people read them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from kb.cli.output import ratio_text, time_text
+from search.graph import Graph, Node
+from search.outcome import Passed
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+
+def report_text(report: dict[str, Any], path: list[dict[str, Any]]) -> str:
+    """Return the report of a run: speed-ups with intervals, the source's place, the idea path."""
+    lines = [
+        f"{report['run']}: {report['task']} on {report['target']} in {report['language']}, "
+        f"author {report['author']}, {report['candidates']} candidates in {report['seconds']:.0f} s "
+        f"({report['stop_reason']})"
+    ]
+    counts = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in report["outcomes"].items())
+    lines.append(f"  outcomes:       {counts or 'none'}")
+    for name, seconds in report["baselines"].items():
+        lines.append(f"  {name + ':':<15} {time_text(seconds) if seconds else 'did not run'}")
+    best = report["best"]
+    if best is None:
+        lines.append("  no candidate passed: `kb tree " + report["run"] + "` shows why")
+        return "\n".join(lines)
+    lines.append(f"  best:           {time_text(best['seconds'])} (node {best['node']})")
+    for name, ratio in best["speedup"].items():
+        label = {"eager": "over eager", "compile": "over torch.compile"}.get(name, name)
+        lines.append(f"    {label:<19} {ratio_text(ratio)}{_verdict(ratio)}")
+    if best.get("own_share") is not None:
+        lines.append(f"    own kernels         {best['own_share']:.0%} of its time")
+    if best.get("file"):
+        lines.append(f"  source:         {best['file']}")
+    lines.append("  idea path:")
+    for step in path:
+        gain = f"{step['speedup']:.2f}x" if step["speedup"] else step["outcome"]
+        lines.append(f"    node {step['node']:<4} {gain:>7}  {step['idea']}")
+        lines += [f"                    from {place}" for place in step.get("passages", [])[:3]]
+    return "\n".join(lines)
+
+
+def _verdict(ratio: dict[str, float]) -> str:
+    if ratio["low"] > 1:
+        return ""
+    return "  slower" if ratio["high"] < 1 else "  no clear difference"
+
+
+def tree_of(run: str, graph: Graph, best: int | None) -> Tree:
+    """Return the search graph as a tree of ideas and speed-ups."""
+    from rich.text import Text
+    from rich.tree import Tree
+
+    root = Tree(f"{run} (reference)")
+    places = {}
+    for node in graph.nodes:
+        above = places[node.parent] if node.parent is not None else root
+        style = "bold green" if node.number == best else ("" if _passed(node) else "dim")
+        places[node.number] = above.add(Text(_line(node, best), style=style))
+    return root
+
+
+def _passed(node: Node) -> bool:
+    return isinstance(node.outcome, Passed)
+
+
+def _line(node: Node, best: int | None) -> str:
+    if node.outcome is None:
+        fate = "pending"
+    elif isinstance(node.outcome, Passed):
+        fate = f"{node.attempt().speedup:.2f}x"
+    else:
+        fate = f"{node.outcome.kind.replace('_', ' ')}: {node.outcome.reason}"
+    mark = "  ← best" if node.number == best else ""
+    return f"{node.number} [round {node.step.slot.round + 1}] {node.idea.title}: {fate}{mark}"
+
+
+def node_text(node: dict[str, Any]) -> str:
+    """Return everything about one node."""
+    parts = [
+        f"node {node['node']} of {node['run']}, round {node['round'] + 1}, "
+        + (
+            f"child of node {node['parent']}"
+            if node["parent"] is not None
+            else "from the reference"
+        ),
+        f"\n# Idea: {node['idea']} ({node['category']})\n{node['text'].strip()}",
+    ]
+    if node["plan"]:
+        parts.append("\n# Plan\n" + json.dumps(node["plan"], indent=2))
+    parts.append(
+        "\n# Passages\n" + ("\n".join(f"- {place}" for place in node["passages"]) or "none")
+    )
+    for prompt in node["prompts"]:
+        for message in prompt["request"]["messages"]:
+            parts.append(f"\n# Prompt, {message['role']}\n{message['content']}")
+        parts.append(f"\n# Reply of {prompt['reply']['model']}\n{prompt['reply']['text']}")
+    parts.append(f"\n# Source\n{node['source']}")
+    parts.append(f"\n# Difference to its parent\n{node['diff']}")
+    parts.append("\n# Outcome\n" + json.dumps(node["result"], indent=2))
+    return "\n".join(parts)

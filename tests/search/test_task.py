@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kb.errors import TaskError
+from search.task import Tolerances, load_task, override
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def write(folder: Path, text: str) -> Path:
+    (folder / "ref.py").write_text("class Model: ...\n")
+    path = folder / "task.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_reference_alone_is_a_task(tmp_path):
+    task = load_task(write(tmp_path, "reference: ref.py\n"))
+    assert task.name == "ref"
+    assert task.settings.search.policy == "beam"
+    assert task.settings.precision == "strict"
+
+
+def test_a_python_file_is_a_task_with_every_default(tmp_path):
+    write(tmp_path, "")
+    assert load_task(tmp_path / "ref.py").settings == load_task(
+        write(tmp_path, "reference: ref.py\n")
+    ).settings
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_example_is_a_task(path):
+    task = load_task(path)
+    assert task.reference.exists()
+    assert "class Model" in task.source
+
+
+def test_tolerances_may_be_written_as_numbers_of_yaml(tmp_path):
+    task = load_task(
+        write(tmp_path, "reference: ref.py\nprecision: {absolute: 1e-4, relative: 0}\n")
+    )
+    assert task.settings.precision == Tolerances(absolute=1e-4, relative=0.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("reference: ref.py\nrounds: 5\n", r"unknown key 'rounds': known here are reference, name"),
+        ("reference: ref.py\nsearch: {round: 5}\n", r"unknown key 'search.round': known .* rounds"),
+        ("reference: ref.py\nsearch: {rounds: many}\n", r"'search.rounds'.*found 'many'"),
+        ("reference: ref.py\nsearch: {rounds: 0}\n", r"'search.rounds'.*found 0"),
+        ("reference: ref.py\nlibrary: never\n", r"'library'.*'allowed' or 'forbidden'.*'never'"),
+        ("reference: ref.py\nprecision: exact\n", r"'precision.*found 'exact'"),
+        ("reference: ref.py\nprecision: {absolute: -1, relative: 0}\n", r"precision.*found -1"),
+        ("reference: 3\n", r"'reference'.*found 3"),
+        ("target: auto\n", r"'reference' is missing: name the reference"),
+        ("reference: [\n", r"not YAML"),
+        ("just words\n", r"expected keys and values .* found str"),
+        ("", r"expected keys and values .* found NoneType"),
+        ("reference: gone.py\n", r"reference .*gone\.py does not exist"),
+    ],
+)
+def test_what_is_wrong_with_a_task_is_one_line_that_names_the_key(tmp_path, text, found):
+    with pytest.raises(TaskError, match=found) as raised:
+        load_task(write(tmp_path, text))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_missing_a_binary_and_a_folder_are_told_apart(tmp_path):
+    with pytest.raises(TaskError, match="does not exist"):
+        load_task(tmp_path / "none.yaml")
+    with pytest.raises(TaskError, match="is a folder"):
+        load_task(tmp_path)
+    (tmp_path / "binary.yaml").write_bytes(b"\x00\xff\xfe")
+    with pytest.raises(TaskError, match="not text"):
+        load_task(tmp_path / "binary.yaml")
+
+
+def test_the_command_line_wins_over_the_file(tmp_path):
+    task = override(
+        load_task(write(tmp_path, "reference: ref.py\nsearch: {rounds: 9}\n")), rounds=2, minutes=1
+    )
+    assert task.settings.search.rounds == 2
+    assert task.settings.stop.minutes == 1
+    with pytest.raises(TaskError, match=r"command line: key 'search.seed'"):
+        override(task, seed=2**40)
+
+
+def test_identity_changes_with_what_decides_whether_an_answer_is_right(tmp_path):
+    base = load_task(write(tmp_path, "reference: ref.py\n"))
+    stricter = load_task(write(tmp_path, "reference: ref.py\nlibrary: forbidden\n"))
+    slower = load_task(write(tmp_path, "reference: ref.py\nsearch: {rounds: 9}\n"))
+    assert base.identity != stricter.identity
+    assert base.identity == slower.identity
