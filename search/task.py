@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -199,14 +201,24 @@ def _parse(text: str, path: Path) -> TaskFile:
 
 
 def _explain(error: ValidationError) -> str:
-    first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
+    errors = error.errors()
+    # `precision` is a name or a mapping: complain about what the user tried to write.
+    first = errors[1] if len(errors) > 1 and isinstance(errors[0]["input"], dict) else errors[0]
+    loc = [str(part) for part in first["loc"] if not re.match(r"literal\[|Tolerances$", str(part))]
+    key = ".".join(loc)
     if first["type"] == "extra_forbidden":
-        parent: Any = TaskFile
-        for part in first["loc"][:-1]:
-            parent = parent.model_fields[str(part)].annotation if parent is TaskFile else parent
-        fields = getattr(parent, "model_fields", TaskFile.model_fields)
-        return f"unknown key '{key}': known here are {', '.join(fields)}"
+        return f"unknown key '{key}': known here are {', '.join(_known_keys(loc[:-1]))}"
     if first["type"] == "missing":
-        return f"key '{key}' is missing: name the reference program, e.g. reference: conv2d.py"
+        example = ", e.g. reference: conv2d.py" if key == "reference" else ""
+        return f"key '{key}' is missing: give it a value{example}"
     return f"key '{key}': {first['msg'].lower()}, found {first['input']!r}"
+
+
+def _known_keys(parents: list[str]) -> Iterable[str]:
+    sections = {
+        "search": SearchSettings,
+        "stop": StopSettings,
+        "model": ModelSettings,
+        "precision": Tolerances,
+    }
+    return sections[parents[0]].model_fields if parents else TaskFile.model_fields
