@@ -48,7 +48,9 @@ def build_report(
         confirmed: outcomes of the finalists, measured again; empty where the run was interrupted.
         seconds: wall time of the whole run, resumes included.
     """
-    counts = Counter(node.outcome.kind for node in graph.nodes if node.outcome is not None)
+    counts: Counter[str] = Counter(
+        node.outcome.kind for node in graph.nodes if node.outcome is not None
+    )
     best = best_of(graph, confirmed)
     return {
         **about,

@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import (
     Column,
+    Engine,
     Float,
     Integer,
     String,
@@ -24,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from kb.database import Base, Database
+from kb.database import Base, create_tables, reading, writing
 from kb.errors import StoreError
 from search.authors import Draft, Idea
 from search.graph import Graph, Node, Proposal, Slot, Step, hash_source
@@ -110,31 +111,32 @@ class Storage:
     """Everything that runs leave behind, over one database.
 
     Args:
-        database: opened after this module was imported, so that it has the tables.
+        engine: from `kb.database.open_engine`.
     """
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        create_tables(engine)
 
     def begin(self, task: str, about: Mapping[str, Any]) -> Record:
         """Start a run of `task` under the next free name, e.g. ``conv2d-3``."""
         for _ in range(100):
-            with self.database.read() as session:
+            with reading(self.engine) as session:
                 taken = set(session.scalars(select(RUNS.c.run).where(RUNS.c.run.like(f"{task}-%"))))
             number = next(n for n in range(1, len(taken) + 2) if f"{task}-{n}" not in taken)
             run = f"{task}-{number}"
             row = {"run": run, "about": json.dumps(about, sort_keys=True), "started": time.time()}
             try:
-                with self.database.write() as session:
+                with writing(self.engine) as session:
                     session.execute(insert(RUNS).values(**row, status="running", elapsed=0.0))
             except IntegrityError:
                 continue  # another process took the name between the two statements
-            return Record(self.database, run)
+            return Record(self.engine, run)
         raise StoreError(f"no free name for a run of {task!r}: give the task another 'name:'")
 
     def runs(self) -> list[RunRow]:
         """Return every run, oldest first."""
-        with self.database.read() as session:
+        with reading(self.engine) as session:
             rows = session.execute(select(RUNS).order_by(RUNS.c.number)).all()
         return [_run_row(row) for row in rows]
 
@@ -144,7 +146,7 @@ class Storage:
         Raises:
             StoreError: there is no such run; the message names the latest ones.
         """
-        with self.database.read() as session:
+        with reading(self.engine) as session:
             row = session.execute(select(RUNS).where(RUNS.c.run == name)).one_or_none()
         if row is None:
             latest = [run.run for run in self.runs()[-5:]]
@@ -155,17 +157,17 @@ class Storage:
     def record(self, name: str) -> Record:
         """Open the record of an existing run, with its graph."""
         self.run(name)
-        return Record(self.database, name)
+        return Record(self.engine, name)
 
     def retrievals(self) -> list[tuple[str, tuple[str, ...]]]:
         """Return, per request for ideas, the run and the documents that retrieval returned."""
-        with self.database.read() as session:
+        with reading(self.engine) as session:
             rows = session.execute(select(PROPOSALS.c.run, PROPOSALS.c.retrieved)).all()
         return [(run, tuple(json.loads(retrieved))) for run, retrieved in rows]
 
     def outcome(self, key: str) -> Outcome | None:
         """Return what was judged before under `key`, in this run or another."""
-        with self.database.read() as session:
+        with reading(self.engine) as session:
             text = session.scalar(select(OUTCOMES.c.outcome).where(OUTCOMES.c.key == key))
         return None if text is None else from_json(text)
 
@@ -176,7 +178,7 @@ class Storage:
 
     def get(self, key: str) -> Reply | None:
         """Return the reply that was kept for a request."""
-        with self.database.read() as session:
+        with reading(self.engine) as session:
             text = session.scalar(select(EXCHANGES.c.reply).where(EXCHANGES.c.key == key))
         return None if text is None else Reply(**json.loads(text))
 
@@ -192,7 +194,7 @@ class Storage:
 
     def exchange(self, key: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return a kept request and its reply as plain values, for people to read."""
-        with self.database.read() as session:
+        with reading(self.engine) as session:
             row = session.execute(
                 select(EXCHANGES.c.request, EXCHANGES.c.reply).where(EXCHANGES.c.key == key)
             ).one_or_none()
@@ -200,7 +202,7 @@ class Storage:
 
     def _insert_once(self, table: Table, same: Any, row: Mapping[str, Any]) -> None:
         try:
-            with self.database.write() as session:
+            with writing(self.engine) as session:
                 if session.execute(select(table).where(same)).first() is None:
                     session.execute(insert(table).values(**row))
         except IntegrityError:
@@ -210,8 +212,8 @@ class Storage:
 class Record:
     """One run: its graph, and the only way to add to it."""
 
-    def __init__(self, database: Database, run: str) -> None:
-        self.database = database
+    def __init__(self, engine: Engine, run: str) -> None:
+        self.engine = engine
         self.run = run
         self.graph = Graph()
         self.stop_reason: str | None = None
@@ -240,7 +242,7 @@ class Record:
             "source": node.source_hash,
             "draft": json.dumps(draft),
         }
-        with self.database.write() as session:
+        with writing(self.engine) as session:
             known = select(SOURCES.c.hash).where(SOURCES.c.hash == node.source_hash)
             if session.execute(known).first() is None:
                 session.execute(insert(SOURCES).values(hash=node.source_hash, text=text))
@@ -249,7 +251,7 @@ class Record:
 
     def add_outcome(self, node: Node, outcome: Outcome, *, key: str, elapsed: float) -> None:
         """Store a node's outcome, under its content's name unless that is known already."""
-        with self.database.write() as session:
+        with writing(self.engine) as session:
             known = select(OUTCOMES.c.key).where(OUTCOMES.c.key == key)
             if session.execute(known).first() is None:
                 row = {"key": key, "outcome": to_json(outcome), "judged": time.time()}
@@ -279,15 +281,15 @@ class Record:
         self._update(status=status)
 
     def _update(self, **values: Any) -> None:
-        with self.database.write() as session:
+        with writing(self.engine) as session:
             session.execute(update(RUNS).where(RUNS.c.run == self.run).values(**values))
 
     def _insert(self, table: Table, row: Mapping[str, Any]) -> None:
-        with self.database.write() as session:
+        with writing(self.engine) as session:
             session.execute(insert(table).values(run=self.run, **row))
 
     def _load(self) -> None:
-        with self.database.read() as session:
+        with reading(self.engine) as session:
             run = session.execute(select(RUNS).where(RUNS.c.run == self.run)).one()
             proposals = session.execute(select(PROPOSALS).where(PROPOSALS.c.run == self.run)).all()
             nodes = session.execute(

@@ -215,7 +215,7 @@ def _explain(error: ValidationError) -> str:
 
 
 def _known_keys(parents: list[str]) -> Iterable[str]:
-    sections = {
+    sections: dict[str, type[BaseModel]] = {
         "search": SearchSettings,
         "stop": StopSettings,
         "model": ModelSettings,

@@ -16,11 +16,11 @@ from search.storage import RunRow, Storage
 
 
 def _storage(home: Home) -> Storage:
-    from kb.database import Database
+    from kb.database import open_engine
 
     if not home.database.exists():
         raise StoreError(f"no runs in {home.root}: start one with `kb evolve TASK`")
-    return Storage(Database.open(home))
+    return Storage(open_engine(home))
 
 
 def run_rows(home: Home) -> list[dict[str, Any]]:

@@ -64,11 +64,11 @@ def evolve(home: Home, task: Task, *, as_json: bool) -> int:
 
 def resume(home: Home, run: str, *, as_json: bool) -> int:
     """Go on with a run; return the exit code."""
-    from kb.database import Database
+    from kb.database import open_engine
     from search.storage import Storage
 
     began = time.monotonic()
-    storage = Storage(Database.open(home))
+    storage = Storage(open_engine(home))
     row = storage.run(run)
     if row.status == "finished" and row.report is not None:
         say(f"{run} is finished already")
@@ -95,7 +95,7 @@ def announce(task: Task, *, as_json: bool) -> None:
 
 def prepare(home: Home, task: Task, progress: Progress) -> Session:
     """Load and check everything that can be checked before the first measurement."""
-    from kb.database import Database
+    from kb.database import open_engine
     from kb.knowledge import open_knowledge
     from search.judging.problem import load_problem
     from search.memory import Memory, Witness
@@ -104,7 +104,7 @@ def prepare(home: Home, task: Task, progress: Progress) -> Session:
 
     target = choose_target(task.settings.target)
     language = choose_language(task.settings.language, target)
-    storage = Storage(Database.open(home))
+    storage = Storage(open_engine(home))
     progress("loading the reference")
     problem = load_problem(task)
     graph = operator_graph(problem)

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from kb.config import Home
-from kb.database import Database
+from kb.database import open_engine
 from search.authors import Attempt, Diagnosis, Draft, Idea, Moment
 from search.driver import Driver
 from search.evaluators.free import Free
@@ -75,11 +75,15 @@ class Logged(Free):
 
 
 def open_storage(folder: Path) -> Storage:
-    return Storage(Database.open(Home(folder)))
+    return Storage(open_engine(Home(folder)))
 
 
 def play(
-    storage: Storage, record: Record, settings: TaskFile, log: Path | None = None, seconds: float = 0
+    storage: Storage,
+    record: Record,
+    settings: TaskFile,
+    log: Path | None = None,
+    seconds: float = 0,
 ) -> Logged:
     """Play a run to its end; return the evaluator."""
     evaluator = Logged(log, seconds)

@@ -19,9 +19,9 @@ PLAY = Path(__file__).parent / "play.py"
 
 def shape(graph: Graph) -> list[tuple[object, ...]]:
     """Everything about a graph that must not depend on how it came about."""
-    return [
-        (n.number, n.step, n.parent, n.idea, n.draft, n.outcome) for n in graph.nodes
-    ] + sorted(graph.dead_ends)
+    return [(n.number, n.step, n.parent, n.idea, n.draft, n.outcome) for n in graph.nodes] + sorted(
+        graph.dead_ends
+    )
 
 
 def unbroken(folder: Path) -> Graph:
@@ -105,9 +105,7 @@ def test_what_was_judged_in_another_run_is_not_judged_again(tmp_path):
 def test_two_pieces_of_work_can_be_out_at_once_and_told_in_any_order(tmp_path):
     storage = open_storage(tmp_path)
     record = storage.begin("play", {})
-    search = Search(
-        record, Beam(), settings_of(), lambda a: None, lambda: 0.0, context="x"
-    )
+    search = Search(record, Beam(), settings_of(), lambda a: None, lambda: 0.0, context="x")
     author = Deterministic()
     ideas = search.ask()
     assert isinstance(ideas, WriteIdeas)

@@ -38,7 +38,9 @@ def node(number, parent, idea, outcome, round_=0):
         number=number,
         step=Step(Slot(round_, 0), number, 0),
         parent=parent,
-        idea=Idea(title=idea, text=f"{idea} in words", category="memory access", record=f"r-{idea}"),
+        idea=Idea(
+            title=idea, text=f"{idea} in words", category="memory access", record=f"r-{idea}"
+        ),
         draft=Draft(source=f"# {idea}\n", plan={"s0": {"recipe": f"r-{idea}"}}),
         outcome=outcome,
     )

@@ -26,9 +26,10 @@ def test_a_reference_alone_is_a_task(tmp_path):
 
 def test_a_python_file_is_a_task_with_every_default(tmp_path):
     write(tmp_path, "")
-    assert load_task(tmp_path / "ref.py").settings == load_task(
-        write(tmp_path, "reference: ref.py\n")
-    ).settings
+    assert (
+        load_task(tmp_path / "ref.py").settings
+        == load_task(write(tmp_path, "reference: ref.py\n")).settings
+    )
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
