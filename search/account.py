@@ -1,0 +1,129 @@
+"""Attempts and outcomes in words, for a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from search.authors import Attempt
+from search.operators import Work
+from search.outcome import Outcome, Passed
+from synth.context import Trial
+from synth.facts import duration, quantity
+
+_FATES = {
+    "wrong": "gave wrong results",
+    "build_failed": "did not build",
+    "crashed": "crashed",
+    "timed_out": "ran out of time",
+    "refused": "was refused as cheating",
+}
+_BASELINES = {"eager": "eager", "compile": "torch.compile"}
+
+
+def verdict(outcome: Outcome) -> tuple[str, ...]:
+    """Return what became of a candidate, with its figures, one sentence a line."""
+    if isinstance(outcome, Passed):
+        return _passed(outcome)
+    lines = [f"It {_FATES[outcome.kind]}: {outcome.reason}"]
+    if outcome.kind == "refused":
+        lines.append(f"What it did: {outcome.trick}")
+    if outcome.kind == "crashed" and outcome.signal:
+        lines.append(f"Killed by {outcome.signal}")
+    return tuple(lines)
+
+
+def detail(outcome: Outcome) -> str:
+    """Return the compiler's message, the differing elements or the traceback."""
+    return "" if isinstance(outcome, Passed) else outcome.detail
+
+
+def trials_of_ideas(attempts: Iterable[Attempt]) -> tuple[Trial, ...]:
+    """Return one trial an idea, in the order in which the ideas were first tried."""
+    groups: dict[tuple[str, str], list[Attempt]] = {}
+    for attempt in attempts:
+        groups.setdefault((attempt.idea.title, attempt.idea.text), []).append(attempt)
+    return tuple(
+        Trial(
+            title=title,
+            text=f"({group[0].idea.category}) {text}",
+            results=_summary(group),
+            gain=max(attempt.speedup for attempt in group),
+        )
+        for (title, text), group in groups.items()
+    )
+
+
+def trials_of_branches(attempts: Iterable[Attempt]) -> tuple[Trial, ...]:
+    """Return one trial an attempt: the implementations of one idea."""
+    return tuple(
+        Trial(
+            title=f"Implementation {attempt.branch + 1} (candidate {attempt.number})",
+            text=_headline(attempt.outcome),
+            results=verdict(attempt.outcome)[1:] + _first_of(detail(attempt.outcome)),
+            gain=attempt.speedup,
+        )
+        for attempt in attempts
+    )
+
+
+def cost(work: Work) -> tuple[str, ...]:
+    """Return what the task costs at least, one sentence each."""
+    intensity = work.flops / work.bytes if work.bytes else 0.0
+    lines = [
+        f"At least {quantity(work.flops, 'FLOP')} and {quantity(work.bytes, 'B')} to move: "
+        f"{intensity:.3g} FLOP a byte",
+    ]
+    if work.traffic > 1.05 * work.bytes:
+        lines.append(
+            f"Run operator by operator, its intermediate tensors make it "
+            f"{quantity(work.traffic, 'B')}"
+        )
+    if work.families:
+        lines.append(f"Operators, the most expensive first: {', '.join(work.families)}")
+    return tuple(lines)
+
+
+def _passed(outcome: Passed) -> tuple[str, ...]:
+    ratios = ", ".join(
+        f"{ratio.ratio:.2f}x over {_BASELINES.get(name, name)} "
+        f"({ratio.low:.2f} to {ratio.high:.2f})"
+        for name, ratio in outcome.speedup.items()
+    )
+    lines = [
+        f"It passed: {duration(outcome.seconds)} a call" + (f", {ratios}" if ratios else ""),
+        f"Largest error {outcome.max_error:.2g} of {outcome.allowed_error:.2g} allowed",
+    ]
+    if outcome.own_share is not None:
+        lines.append(f"{outcome.own_share:.0%} of its time is spent in its own kernels")
+    if outcome.profile:
+        figures = (f"{name} {value:.4g}" for name, value in sorted(outcome.profile.items()))
+        lines.append(f"Profile: {', '.join(figures)}")
+    return tuple(lines)
+
+
+def _headline(outcome: Outcome) -> str:
+    line = verdict(outcome)[0]
+    return line[0].lower() + line[1:]
+
+
+def _first_of(text: str, lines: int = 2) -> tuple[str, ...]:
+    """Return the first telling lines of a detail: enough to know a fault again."""
+    return tuple(line.strip() for line in text.splitlines() if line.strip())[:lines]
+
+
+def _summary(group: list[Attempt]) -> tuple[str, ...]:
+    passed = [attempt for attempt in group if attempt.outcome.kind == "passed"]
+    lines = []
+    if passed:
+        best = max(passed, key=lambda attempt: attempt.speedup)
+        lines.append(
+            f"{len(passed)} of {len(group)} implementations passed; the best: "
+            f"{_headline(best.outcome)}"
+        )
+    for kind, fate in _FATES.items():
+        failed = [attempt for attempt in group if attempt.outcome.kind == kind]
+        if failed:
+            last = failed[-1].outcome
+            assert not isinstance(last, Passed)
+            lines.append(f"{len(failed)} of {len(group)} {fate}: {last.reason}")
+    return tuple(lines)

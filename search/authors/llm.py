@@ -1,0 +1,384 @@
+"""The model author: ideas in plain language first, then implementations of each.
+
+The two steps are those of Stanford CRFM's fast kernels (2025): ideas conditioned on the ideas tried
+before and what became of them, then several different implementations of each idea. What a prompt
+says is put together from the run's own state and retrieved knowledge, as in KernelEvolve
+(arXiv 2512.23236, section 3.2): one author, whose behaviour comes from its context alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any, Protocol, TypeVar
+
+from tiktoken.model import encoding_name_for_model
+
+from kb.errors import ConfigError
+from kb.records import CATEGORIES, Document, TargetRecord
+from kb.tokens import DEFAULT_ENCODING, PACKAGED, count_tokens
+from kb.types import Hit, Kind, Query, Scope
+from search.account import cost, detail, trials_of_branches, trials_of_ideas, verdict
+from search.authors import Attempt, Draft, Idea, Moment
+from search.memory import Records, Retriever
+from search.operators import Work
+from search.task import ModelSettings, Task
+from synth.context import Context, Current, Note, Purpose
+from synth.extract import extract_source
+from synth.facts import target_lines
+from synth.models import Message, Model, Reply, Request
+from synth.prompt import Prompt, compose
+from synth.quote import fence, one_line
+from synth.sketches import Sketch, read_sketches, schema
+
+# Constraints and language notes are quoted whole in their own section, targets as figures.
+_KINDS: tuple[Kind, ...] = ("idea", "guide", "kernel", "lesson", "document")
+_DTYPES = {
+    "strict": ("float32",),
+    "kernelbench": ("float32",),
+    "tf32": ("float32", "tf32"),
+    "half": ("float32", "float16", "bfloat16"),
+}
+_PASSAGES = 12  # a query returns at most; the budget usually cuts first
+_AGAIN_TOKENS = 250  # what a second request adds to a prompt
+_EXCERPT = 500  # characters of a useless reply that are shown to its author
+# A tokenizer that tiktoken does not know may count more tokens: Llama's and SmolLM's counts of
+# C++ are up to a sixth higher.
+_UNKNOWN_MARGIN = 0.85
+
+
+T = TypeVar("T")
+
+
+class Knowledge(Protocol):
+    """What an author may ask of the knowledge base."""
+
+    @property
+    def retriever(self) -> Retriever:
+        """Finds passages."""
+        ...
+
+    @property
+    def store(self) -> Records:
+        """Holds whole records."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A question to the model, and how it may vary."""
+
+    prompt: Prompt
+    seed: int
+    temperature: float
+    schema: str | None = None
+
+
+class LanguageModel:
+    """Writes ideas and sources by asking a language model.
+
+    Args:
+        work: what the task costs, None where it could not be counted.
+        model: asked; wrap it in `synth.models.recorded.Recorded` to keep the exchanges.
+        say: told in one line when the model's replies could not be used.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        target: TargetRecord,
+        work: Work | None,
+        knowledge: Knowledge,
+        model: Model,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        settings = task.settings
+        self._task = task
+        self._target = target
+        self._work = work
+        self._knowledge = knowledge
+        self._model = model
+        self._say = say
+        self._settings = settings.model or ModelSettings(name=model.name)
+        language = settings.language
+        self._language = target.languages[0] if language == "auto" else language
+        encoding, margin = _encoding(model.name)
+        self._count = lambda text: count_tokens(text, encoding)
+        room = self._settings.context_tokens - self._settings.reply_tokens
+        self._budget = int(room * margin) - _AGAIN_TOKENS
+        if self._budget <= 0:
+            raise ConfigError(
+                f"model.context_tokens: expected room for a prompt beside the reply, found "
+                f"{self._settings.context_tokens} with model.reply_tokens "
+                f"{self._settings.reply_tokens}: raise the first or lower the second"
+            )
+
+    def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:
+        """Return at most `count` new ideas; none where two replies held none.
+
+        Raises:
+            ModelError: the model cannot be reached or refuses the request.
+            ConfigError: the task does not fit the model's context.
+        """
+        hits = self._retrieve(moment, self._about())
+        prompt = self._compose(
+            "ideas",
+            moment,
+            hits,
+            history=trials_of_ideas(moment.history),
+            current=_current(moment.parent),
+            answer={"count": count, "categories": CATEGORIES},
+        )
+        asked = _Asked(
+            prompt=prompt,
+            seed=moment.seed,
+            temperature=self._settings.temperature,
+            schema=schema(count),
+        )
+        tried = [(attempt.idea.title, attempt.idea.text) for attempt in moment.history]
+
+        def read(reply: Reply) -> tuple[tuple[Sketch, ...], str]:
+            found = read_sketches(reply.text, tried)
+            return found.sketches[:count], found.problem
+
+        sketches, exchanges = self._ask(asked, read, "ideas")
+        quoted = {hit.passage.id: hit for hit in hits}
+        passages = [quoted[one] for one in prompt.passages]
+        return tuple(_idea(sketch, passages, exchanges) for sketch in sketches or ())
+
+    def draft(
+        self, moment: Moment, idea: Idea, branch: int, siblings: tuple[Attempt, ...]
+    ) -> Draft | None:
+        """Return implementation number `branch` of `idea`, None where two replies held no source.
+
+        Raises:
+            ModelError: the model cannot be reached or refuses the request.
+            ConfigError: the task does not fit the model's context.
+        """
+        settings = self._task.settings.search
+        prompt = self._compose(
+            "draft",
+            moment,
+            self._retrieve(moment, f"{idea.title}. {idea.text} {self._language}"),
+            history=trials_of_branches(siblings),
+            current=_current(moment.parent),
+            answer={
+                "title": idea.title,
+                "category": idea.category,
+                "text": idea.text,
+                "branch": branch + 1,
+                "branches": max(settings.branches, branch + 1),
+            },
+        )
+        known = {attempt.draft.source for attempt in siblings}
+        if moment.parent is not None:
+            known.add(moment.parent.draft.source)
+        asked = _Asked(
+            prompt=prompt,
+            seed=(moment.seed + 7919 * branch) % 2**31,
+            temperature=_warmer(self._settings.temperature, branch),
+        )
+        return self._source(asked, known, f"branch {branch + 1} of {idea.title!r}")
+
+    def repair(self, moment: Moment, failed: Attempt) -> Draft | None:
+        """Return a mended source, None where two replies held none or changed nothing.
+
+        Raises:
+            ModelError: the model cannot be reached or refuses the request.
+            ConfigError: the task does not fit the model's context.
+        """
+        idea = failed.idea
+        earlier = [
+            attempt
+            for attempt in moment.history
+            if attempt.number != failed.number
+            and (attempt.idea.title, attempt.idea.text) == (idea.title, idea.text)
+        ]
+        reason = verdict(failed.outcome)[0]
+        prompt = self._compose(
+            "repair",
+            moment,
+            self._retrieve(moment, f"{reason} {idea.title} {self._language}"),
+            history=trials_of_branches(earlier),
+            current=_current(failed),
+            answer={"title": idea.title, "text": idea.text},
+        )
+        known = {attempt.draft.source for attempt in (*earlier, failed)}
+        asked = _Asked(prompt=prompt, seed=moment.seed, temperature=self._settings.temperature)
+        return self._source(asked, known, f"a repair of candidate {failed.number}")
+
+    def _source(self, asked: _Asked, known: set[str], what: str) -> Draft | None:
+        def read(reply: Reply) -> tuple[str | None, str]:
+            found = extract_source(reply.text, reply.finish)
+            if found.source in known:
+                return None, "the file is one that was judged before: change it"
+            return found.source, found.problem
+
+        source, exchanges = self._ask(asked, read, what)
+        if source is None:
+            return None
+        return Draft(source=source, passages=asked.prompt.passages, exchanges=exchanges)
+
+    def _ask(
+        self, asked: _Asked, read: Callable[[Reply], tuple[T, str]], what: str
+    ) -> tuple[T | None, tuple[str, ...]]:
+        """Ask once, and once more where the reply cannot be used.
+
+        Args:
+            read: gives what a reply holds (falsy: nothing usable) and what is wrong with it.
+
+        Returns:
+            What was read, None where neither reply could be used, and the keys of the requests.
+        """
+        messages = asked.prompt.messages
+        exchanges: list[str] = []
+        problem = ""
+        for turn in range(2):
+            request = Request(
+                messages=messages,
+                max_tokens=self._settings.reply_tokens,
+                temperature=asked.temperature,
+                seed=(asked.seed + turn) % 2**31,
+                schema=asked.schema,
+            )
+            reply = self._model.reply(request)
+            exchanges.append(request.key())
+            value, problem = read(reply)
+            if value:
+                return value, tuple(exchanges)
+            messages = _again(asked.prompt.messages, reply.text, problem)
+        if self._say is not None:
+            self._say(f"model {self._model.name}: no usable {what} in two replies: {problem}")
+        return None, tuple(exchanges)
+
+    def _about(self) -> str:
+        """Return the task in the words that documents use: operators, target, language."""
+        families = self._work.families if self._work else ()
+        calls = re.findall(r"\b(?:nn|F|torch)\.([A-Za-z]\w+)", self._task.source)
+        operators = dict.fromkeys(
+            name for name in calls if name not in ("Module", "nn", "functional", "Tensor", "cuda")
+        )
+        target = self._target
+        parts = (*families, *operators, target.vendor, target.architecture, self._language)
+        return f"make {self._task.name} faster: {' '.join(parts)}"
+
+    def _scope(self) -> Scope:
+        precision = self._task.settings.precision
+        return Scope(
+            vendor=(self._target.vendor,),
+            architecture=(self._target.architecture,),
+            language=(self._language,),
+            operator=self._work.families if self._work else (),
+            dtype=_DTYPES[precision] if isinstance(precision, str) else ("float32",),
+        )
+
+    def _retrieve(self, moment: Moment, text: str) -> list[Hit]:
+        symptoms = moment.diagnosis.symptoms
+        return self._knowledge.retriever.search(
+            Query(
+                text=f"{text} {' '.join(symptoms)}".strip(),
+                scope=self._scope(),
+                symptoms=symptoms,
+                kinds=_KINDS,
+                limit=_PASSAGES,
+                token_budget=max(self._budget // 2, 500),
+            )
+        )
+
+    def _compose(
+        self,
+        purpose: Purpose,
+        moment: Moment,
+        hits: Iterable[Hit],
+        **parts: Any,
+    ) -> Prompt:
+        settings = self._task.settings
+        precision = settings.precision
+        named = precision if isinstance(precision, str) else precision.model_dump_json()
+        facts = [f"Precision: {named}", *(cost(self._work) if self._work else ())]
+        context = Context(
+            purpose=purpose,
+            task=self._task.name,
+            reference=self._task.source,
+            language=self._language,
+            library=settings.library == "allowed",
+            facts=tuple(facts),
+            device=self._target.title,
+            target=target_lines(self._target),
+            constraints=self._constraints(purpose),
+            diagnosis=moment.diagnosis.lines,
+            passages=tuple(hits),
+            **parts,
+        )
+        return compose(context, self._budget, self._count)
+
+    def _constraints(self, purpose: Purpose) -> tuple[Note, ...]:
+        """Return what binds an answer: who writes code needs the language's notes first."""
+        scope = self._scope()
+        store = self._knowledge.store
+        rules = [one for one in store.documents("constraint") if _admits(one, scope)]
+        notes = [one for one in store.documents("language") if one.name == self._language]
+        order = [*rules, *notes] if purpose == "ideas" else [*notes, *rules]
+        return tuple(
+            Note(name=one.name, title=one.record.title, document=one.path, text=one.body)
+            for one in order
+        )
+
+
+def _admits(document: Document, scope: Scope) -> bool:
+    return document.record.scope.value().admits(scope)
+
+
+def _current(attempt: Attempt | None) -> Current | None:
+    if attempt is None:
+        return None
+    return Current(
+        source=attempt.draft.source,
+        verdict=verdict(attempt.outcome),
+        detail=detail(attempt.outcome),
+    )
+
+
+def _idea(sketch: Sketch, quoted: list[Hit], exchanges: tuple[str, ...]) -> Idea:
+    """Return the idea of a sketch, with the passages that its labels name."""
+    numbers = (int(label[1:]) - 1 for label in sketch.passages)
+    cited = [quoted[number].passage for number in numbers if 0 <= number < len(quoted)]
+    records = [PurePosixPath(one.document).stem for one in cited if one.kind == "idea"]
+    return Idea(
+        title=sketch.title,
+        text=sketch.text,
+        category=sketch.category,
+        record=records[0] if records else None,
+        passages=tuple(one.id for one in cited),
+        exchanges=exchanges,
+    )
+
+
+def _again(messages: tuple[Message, ...], said: str, problem: str) -> tuple[Message, ...]:
+    """Return the messages with what was wrong with an earlier reply added to the last one."""
+    excerpt = said.strip()[:_EXCERPT]
+    quoted = f" It began:\n\n{fence(excerpt, 'text')}\n\n" if excerpt else " "
+    note = (
+        f"# An earlier reply to this could not be used\n\n{one_line(problem, 300)}.{quoted}"
+        "Answer again, from the beginning, in the form that is asked for above."
+    )
+    *before, last = messages
+    return (*before, replace(last, content=f"{last.content}\n\n{note}"))
+
+
+def _warmer(temperature: float, branch: int) -> float:
+    """Raise the temperature from branch to branch, so that branches differ; 1 is warm enough."""
+    return round(max(temperature, min(1.0, temperature + 0.1 * branch)), 3)
+
+
+def _encoding(model: str) -> tuple[str, float]:
+    """Return the encoding to count with, and the part of the context to use by its count."""
+    try:
+        found = encoding_name_for_model(model)
+    except KeyError:
+        return DEFAULT_ENCODING, _UNKNOWN_MARGIN
+    # o200k_harmony is o200k_base with other control tokens, which no prompt holds.
+    name = "o200k_base" if found.startswith("o200k") else found
+    return (name, 1.0) if name in PACKAGED else (DEFAULT_ENCODING, _UNKNOWN_MARGIN)
