@@ -74,6 +74,7 @@ def _best(attempt: Attempt, outcome: Passed, *, confirmed: bool) -> dict[str, An
             for name, ratio in outcome.speedup.items()
         },
         "confirmed": confirmed,
+        "idea": attempt.idea.title,
         "own_share": outcome.own_share,
         "max_error": outcome.max_error,
         "allowed_error": outcome.allowed_error,
