@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.engine import make_url
+from sqlalchemy import Connection, Engine, create_engine, event, inspect
 from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
@@ -27,21 +26,16 @@ from sqlalchemy.exc import (
 from sqlalchemy.orm import DeclarativeBase, Session
 
 from kb.config import Home
-from kb.errors import StoreError
+from kb.errors import ConfigError, StoreError
 
 BUSY_SECONDS = 60
 _BUGS = (DataError, IntegrityError, InternalError, NotSupportedError, ProgrammingError)
+_REPLACE = "move the file away (documents are read again, runs in it are lost) or restore a copy"
 
 # What SQLite says, and what the reader of the message can do about it.
 _ADVICE = (
-    (
-        "not a database",
-        "move the file away (documents are ingested again; runs in it are lost) or restore a copy",
-    ),
-    (
-        "malformed",
-        "move the file away (documents are ingested again; runs in it are lost) or restore a copy",
-    ),
+    ("not a database", _REPLACE),
+    ("malformed", _REPLACE),
     ("readonly", "make the file and its folder writable, or set KB_HOME to another folder"),
     ("unable to open", "make the folder writable, or set KB_HOME to another folder"),
     ("disk is full", "free some space, then run the command again: nothing is lost"),
@@ -54,101 +48,87 @@ class Base(DeclarativeBase):
     """All tables of `kb`."""
 
 
-class Database:
-    """Opens short sessions, and tells the user what is wrong with the database in one line.
+def open_engine(home: Home) -> Engine:
+    """Open the database of `home`, or the one that ``KB_DATABASE`` names.
 
-    Args:
-        url: SQLAlchemy URL.
-        shown: what messages call it (a path, or the URL without its password).
+    Nothing is read or written yet.
+
+    Raises:
+        ConfigError: the folder cannot be made, or the URL cannot be used.
     """
+    given = os.environ.get("KB_DATABASE")
+    if not given:
+        home.make()
+        return _sqlite(f"sqlite:///{home.database}")
+    try:
+        return _sqlite(given) if given.startswith("sqlite") else create_engine(given)
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        # The URL may hold a password: the message does not repeat it.
+        raise ConfigError(
+            f"KB_DATABASE: expected a database URL with an installed driver, found one that fails "
+            f"({type(error).__name__}): unset it, or write postgresql+psycopg://USER@HOST/NAME"
+        ) from error
 
-    def __init__(self, url: str, shown: str) -> None:
-        self.shown = shown
-        try:
-            self.engine = _engine(url)
-        except (ArgumentError, NoSuchModuleError, ImportError) as error:
-            raise StoreError(
-                f"KB_DATABASE: expected a database URL with an installed driver, found {shown} ({error}): "
-                "unset it, or write sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
-            ) from error
 
-    @classmethod
-    def open(cls, home: Home) -> Database:
-        """Open the database of `home` and make the tables that are missing.
+def create_tables(engine: Engine) -> None:
+    """Create the tables of `Base` that are missing; the modules that define them are imported.
 
-        Import the modules that define tables before this is called.
+    Raises:
+        StoreError: the database cannot be read or written.
+    """
+    with guarded(engine), engine.connect() as connection:
+        names = inspect(connection).get_table_names()
+    if not set(Base.metadata.tables) <= set(names):
+        with writing(engine) as session:
+            Base.metadata.create_all(session.connection())
 
-        Raises:
-            StoreError: it cannot be opened, read or written.
-        """
-        given = os.environ.get("KB_DATABASE")
-        if given:
-            try:
-                shown = make_url(given).render_as_string(hide_password=True)
-            except ArgumentError:
-                shown = repr(given)
-            database = cls(given, shown)
-        else:
-            home.make()
-            database = cls(f"sqlite:///{home.database}", str(home.database))
-        database.create_tables()
-        return database
 
-    def create_tables(self) -> None:
-        """Create the tables that are missing."""
-        with self._guarded(), self.engine.connect() as connection:
-            names = self.engine.dialect.get_table_names(connection)
-        if set(Base.metadata.tables) <= set(names):
-            return
-        with self._guarded(), self._writer() as connection:
-            Base.metadata.create_all(connection)
+@contextmanager
+def reading(engine: Engine) -> Iterator[Session]:
+    """Open a session that sees one consistent state and writes nothing."""
+    with guarded(engine), Session(engine) as session:
+        yield session
 
-    @contextmanager
-    def read(self) -> Iterator[Session]:
-        """Open a session that sees one consistent state and writes nothing."""
-        with self._guarded(), Session(self.engine) as session:
-            yield session
 
-    @contextmanager
-    def write(self) -> Iterator[Session]:
-        """Open a session that commits at its end, all or nothing."""
-        with self._guarded(), self._writer() as connection, Session(connection) as session:
+@contextmanager
+def writing(engine: Engine) -> Iterator[Session]:
+    """Open a session that commits at its end, all or nothing, and waits for other writers."""
+    with guarded(engine), engine.connect() as plain:
+        connection = plain.execution_options(kb_write=True)
+        with connection.begin(), Session(connection) as session:
             yield session
             session.flush()
 
-    @contextmanager
-    def _writer(self) -> Iterator[Connection]:
-        with (
-            self.engine.connect().execution_options(kb_write=True) as connection,
-            connection.begin(),
-        ):
-            yield connection
 
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        try:
-            yield
-        except _BUGS:
+@contextmanager
+def guarded(engine: Engine) -> Iterator[None]:
+    """Turn what the user can mend about the database into one line; let bugs through.
+
+    Raises:
+        StoreError: the database is damaged, read-only, locked, full or away.
+    """
+    try:
+        yield
+    except _BUGS:
+        raise
+    except DatabaseError as error:
+        found = " ".join(str(error.orig).split())
+        if "no such" in found:  # a wrong statement of ours, not a damaged file
             raise
-        except DatabaseError as error:
-            found = " ".join(str(error.orig).split())
-            if "no such" in found:  # a wrong statement of ours, not a damaged file
-                raise
-            advice = next((does for mark, does in _ADVICE if mark in found.lower()), None)
-            raise StoreError(
-                f"{self.shown}: expected a readable and writable database, found: {found}: "
-                f"{advice or 'check that the database is there and answers'}"
-            ) from error
+        advice = next((does for mark, does in _ADVICE if mark in found.lower()), None)
+        shown = engine.url.render_as_string(hide_password=True).removeprefix("sqlite:///")
+        raise StoreError(
+            f"{shown}: expected a readable and writable database, found {found!r}: "
+            f"{advice or 'check that the database is there and answers'}"
+        ) from error
 
 
-def _engine(url: str) -> Engine:
-    if not url.startswith("sqlite"):
-        return create_engine(url, pool_pre_ping=True)
+def _sqlite(url: str) -> Engine:
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
 
     @event.listens_for(engine, "connect")
     def _connect(connection: sqlite3.Connection, _record: Any) -> None:
-        # The driver's own transactions start too late: begin() below starts them.
+        # The driver begins transactions too late for a consistent read: _begin does it instead.
         connection.isolation_level = None
         for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}").close()

@@ -8,13 +8,14 @@ from typing import Protocol
 class Progress(Protocol):
     """Is told what is being done and how far it is; it may draw, print or ignore it.
 
-    `total` is 0 where the length is not known.
+    The text stays the same from step to step of one piece of work; `total` is left out where the
+    length is not known.
     """
 
-    def __call__(self, what: str, done: int, total: int) -> None:
+    def __call__(self, what: str, done: float | None = None, total: float | None = None, /) -> None:
         """Take note of one step."""
         ...
 
 
-def silent(what: str, done: int, total: int) -> None:  # noqa: ARG001 - the seam's signature
+def silent(what: str, done: float | None = None, total: float | None = None, /) -> None:
     """Ignore progress."""

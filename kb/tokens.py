@@ -59,7 +59,7 @@ def load_encoding(name: str = DEFAULT_ENCODING) -> Encoding:
         return _load_packaged(name)
     try:
         return tiktoken.get_encoding(name)
-    except Exception as error:  # noqa: BLE001 - whatever the client of a download raises
+    except Exception as error:
         raise ConfigError(
             f"token encoding {name!r} has to be downloaded, which failed ({type(error).__name__}): "
             f"use {' or '.join(PACKAGED)}, or set TIKTOKEN_CACHE_DIR to a folder that has it"

@@ -108,7 +108,7 @@ class MiniLm:
 
         try:
             return onnxruntime.InferenceSession(str(self.graph), providers=["CPUExecutionProvider"])
-        except Exception as error:  # noqa: BLE001 - onnxruntime raises its own many kinds
+        except Exception as error:
             raise StoreError(
                 f"{self.graph}: expected the exported encoder, found {type(error).__name__}: "
                 "delete the file, it is made again"

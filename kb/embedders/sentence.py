@@ -68,7 +68,7 @@ class SentenceModel:
 
         try:
             return SentenceTransformer(self._name)
-        except Exception as error:  # noqa: BLE001 - hub clients and loaders raise many kinds
+        except Exception as error:
             raise ConfigError(
                 f"embedder {self.name}: cannot load the model ({type(error).__name__}): "
                 "check the name and the network, name a folder, or use minilm"
