@@ -118,6 +118,7 @@ class Context:
 
     Attributes:
         purpose: decides the answer format.
+        language: what kernels are written in, as the prompt names it.
         facts: what the task costs and asks, one sentence each.
         target: figures of the device, one each, the most useful first.
         constraints: the most important first.
@@ -181,7 +182,6 @@ class Context:
 
     def _answer(self) -> Section:
         values = {
-            "language": self.language,
             "has_current": self.current is not None,
             "has_passages": bool(self.passages),
             **self.answer,

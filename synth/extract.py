@@ -56,7 +56,9 @@ def extract_source(text: str, finish: str = "stop") -> Extracted:
     if said is None:
         return _failed("the reply ended inside its thinking block: think less, and give the file")
     if not said.strip():
-        return _failed("the reply is empty: a whole Python file in a ```python fence is needed")
+        return _failed(
+            "the reply is empty: a whole Python file in a fence labelled python is needed"
+        )
     blocks = _blocks(said)
     for block in reversed(blocks):
         if (block.closed or finish != "length") and _answers(block.text):
@@ -66,7 +68,7 @@ def extract_source(text: str, finish: str = "stop") -> Extracted:
         if bare is not None:
             return _checked(bare)
         return _failed(
-            "the reply holds no fenced code: put the whole Python file in one ```python fence"
+            "the reply holds no fenced code: put the whole Python file in one fence labelled python"
         )
     return _failed(_trouble(blocks, finish))
 

@@ -146,13 +146,16 @@ def _fit(section: Section, room: int, wanted: int, count: Count) -> _Fitted:
     left = room - frame
     sizes = {item.rank: count(_text(section, (item,))) - frame for item in section.items}
     kept: dict[int, Item] = {}
-    for item in sorted(section.items, key=lambda item: item.rank):
-        size = sizes[item.rank]
-        if size > left and item.divisible and left >= _SMALLEST:
-            item = _divided(item, size, left, count)  # noqa: PLW2901 - the shorter one stands for it
-            size = count(_text(section, (item,))) - frame
-        if item.text and size <= left:
-            kept[item.rank] = item
+    queue = sorted(section.items, key=lambda item: item.rank)
+    for item in queue:
+        text = item
+        if sizes[item.rank] > left and item.divisible and left >= _SMALLEST:
+            # Half of what is left for each but the last: two beginnings say more than one whole.
+            most = left if item is queue[-1] else left // 2
+            text = _divided(item, sizes[item.rank], most, count)
+        size = sizes[item.rank] if text is item else count(_text(section, (text,))) - frame
+        if text.text and size <= left:
+            kept[item.rank] = text
             left -= size
     return _settle(section, kept, room, sizes, count)
 

@@ -180,7 +180,7 @@ class LanguageModel:
             seed=(moment.seed + 7919 * branch) % 2**31,
             temperature=_warmer(self._settings.temperature, branch),
         )
-        return self._source(asked, known, f"branch {branch + 1} of {idea.title!r}")
+        return self._source(asked, known, f"implementation {branch + 1} of {idea.title!r}")
 
     def repair(self, moment: Moment, failed: Attempt) -> Draft | None:
         """Return a mended source, None where two replies held none or changed nothing.
@@ -207,7 +207,7 @@ class LanguageModel:
         )
         known = {attempt.draft.source for attempt in (*earlier, failed)}
         asked = _Asked(prompt=prompt, seed=moment.seed, temperature=self._settings.temperature)
-        return self._source(asked, known, f"a repair of candidate {failed.number}")
+        return self._source(asked, known, f"repair of candidate {failed.number}")
 
     def _source(self, asked: _Asked, known: set[str], what: str) -> Draft | None:
         def read(reply: Reply) -> tuple[str | None, str]:
@@ -256,7 +256,9 @@ class LanguageModel:
     def _about(self) -> str:
         """Return the task in the words that documents use: operators, target, language."""
         families = self._work.families if self._work else ()
-        calls = re.findall(r"\b(?:nn|F|torch)\.([A-Za-z]\w+)", self._task.source)
+        calls = re.findall(
+            r"\b(?:nn|F|torch)\.([A-Za-z]\w+)", self._task.source.partition("def get_inputs")[0]
+        )
         operators = dict.fromkeys(
             name for name in calls if name not in ("Module", "nn", "functional", "Tensor", "cuda")
         )
@@ -302,7 +304,7 @@ class LanguageModel:
             purpose=purpose,
             task=self._task.name,
             reference=self._task.source,
-            language=self._language,
+            language=self._language_name(),
             library=settings.library == "allowed",
             facts=tuple(facts),
             device=self._target.title,
@@ -313,6 +315,10 @@ class LanguageModel:
             **parts,
         )
         return compose(context, self._budget, self._count)
+
+    def _language_name(self) -> str:
+        notes = self._knowledge.store.document("language", self._language)
+        return f"{notes.record.title} ({self._language})" if notes else self._language
 
     def _constraints(self, purpose: Purpose) -> tuple[Note, ...]:
         """Return what binds an answer: who writes code needs the language's notes first."""
