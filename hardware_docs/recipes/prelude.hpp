@@ -1,0 +1,259 @@
+// Shared by every rendered recipe: one vector type, its loads and stores, and vector mathematics.
+// GCC vector extensions keep it portable; the few builtins are those that GCC 12 does not find alone.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#if defined(__AVX512F__)
+constexpr int W = 16;
+#elif defined(__AVX__)
+constexpr int W = 8;
+#else
+constexpr int W = 4;
+#endif
+typedef float vf __attribute__((vector_size(4 * W)));
+typedef int32_t vi __attribute__((vector_size(4 * W)));
+#define INL static inline __attribute__((always_inline))
+
+INL vf vload(const float* p) { vf v; __builtin_memcpy(&v, p, sizeof v); return v; }
+INL void vstore(float* p, vf v) { __builtin_memcpy(p, &v, sizeof v); }
+INL vf splat(float x) { return vf{} + x; }
+// The first n lanes; the others read as `fill` and are not written.
+INL vf vload_n(const float* p, int n, float fill = 0.f) {
+  vf v = splat(fill);
+  for (int l = 0; l < W; ++l) if (l < n) v[l] = p[l];
+  return v;
+}
+INL void vstore_n(float* p, vf v, int n) { float t[W]; vstore(t, v); for (int l = 0; l < n; ++l) p[l] = t[l]; }
+// Past the caches where the address allows it: a streaming store must be aligned.
+INL void vstream(float* p, vf v) {
+#if defined(__AVX512F__)
+  if (!((uintptr_t)p & 63)) { __builtin_ia32_movntps512(p, v); return; }
+#elif defined(__AVX__)
+  if (!((uintptr_t)p & 31)) { __builtin_ia32_movntps256(p, v); return; }
+#elif defined(__SSE__)
+  if (!((uintptr_t)p & 15)) { __builtin_ia32_movntps(p, v); return; }
+#endif
+  vstore(p, v);
+}
+INL void vfence() {
+#if defined(__SSE__)
+  __builtin_ia32_sfence();
+#endif
+}
+
+// One spelling for a vector and for the scalar that does a remainder.
+template <class V> struct of;
+template <> struct of<float> { typedef int32_t i; typedef bool m; static constexpr int n = 1; };
+template <> struct of<vf> { typedef vi i; typedef vi m; static constexpr int n = W; };
+template <class V> INL V ld(const float* p) {
+  if constexpr (std::is_same_v<V, vf>) return vload(p); else return *p;
+}
+template <bool NT = false> INL void st(float* p, vf v) { if constexpr (NT) vstream(p, v); else vstore(p, v); }
+template <bool NT = false> INL void st(float* p, float v) { *p = v; }
+template <class V> INL V to(float x) { return V{} + x; }
+template <class V> INL vf to(vf x) { return x; }
+// Lane by lane, where neighbours in the result are not neighbours in the operand.
+template <class V, class F> INL V gather(const float* p, F at) {
+  if constexpr (std::is_same_v<V, vf>) {
+    float t[W];
+    for (int l = 0; l < W; ++l) t[l] = p[at(l)];
+    return vload(t);
+  } else return p[at(0)];
+}
+template <class F> INL vf lanewise(vf x, F f) { for (int l = 0; l < W; ++l) x[l] = f(x[l]); return x; }
+template <class F> INL float lanewise(float x, F f) { return f(x); }
+template <class F> INL vf lanewise2(vf x, vf y, F f) { for (int l = 0; l < W; ++l) x[l] = f(x[l], y[l]); return x; }
+template <class F> INL float lanewise2(float x, float y, F f) { return f(x, y); }
+
+INL float vsel(bool m, float a, float b) { return m ? a : b; }
+INL vf vsel(vi m, vf a, vf b) { return m ? a : b; }
+INL int32_t ibits(float x) { int32_t i; __builtin_memcpy(&i, &x, 4); return i; }
+INL vi ibits(vf x) { return (vi)x; }
+INL float fbits(int32_t i) { float x; __builtin_memcpy(&x, &i, 4); return x; }
+INL vf fbits(vi i) { return (vf)i; }
+INL int32_t toint(float x) { return (int32_t)x; }
+INL vi toint(vf x) { return __builtin_convertvector(x, vi); }
+INL float tofloat(int32_t x) { return (float)x; }
+INL vf tofloat(vi x) { return __builtin_convertvector(x, vf); }
+template <class V> INL V vabs(V x) { return fbits(ibits(x) & 0x7fffffff); }
+template <class V> INL V vcopysign(V x, V s) { return fbits((ibits(x) & 0x7fffffff) | (ibits(s) & (int32_t)0x80000000)); }
+
+// As the instructions have it: the second operand where either is NaN.
+INL float hwmax(float a, float b) { return a > b ? a : b; }
+INL float hwmin(float a, float b) { return a < b ? a : b; }
+INL float vsqrt(float x) { return __builtin_sqrtf(x); }
+#if defined(__AVX512F__)
+INL vf hwmax(vf a, vf b) { return __builtin_ia32_maxps512_mask(a, b, a, (unsigned short)-1, 4); }
+INL vf hwmin(vf a, vf b) { return __builtin_ia32_minps512_mask(a, b, a, (unsigned short)-1, 4); }
+INL vf vsqrt(vf a) { return __builtin_ia32_sqrtps512_mask(a, a, (unsigned short)-1, 4); }
+#elif defined(__AVX__)
+INL vf hwmax(vf a, vf b) { return __builtin_ia32_maxps256(a, b); }
+INL vf hwmin(vf a, vf b) { return __builtin_ia32_minps256(a, b); }
+INL vf vsqrt(vf a) { return __builtin_ia32_sqrtps256(a); }
+#elif defined(__SSE__)
+INL vf hwmax(vf a, vf b) { return __builtin_ia32_maxps(a, b); }
+INL vf hwmin(vf a, vf b) { return __builtin_ia32_minps(a, b); }
+INL vf vsqrt(vf a) { return __builtin_ia32_sqrtps(a); }
+#else
+INL vf hwmax(vf a, vf b) { return a > b ? a : b; }
+INL vf hwmin(vf a, vf b) { return a < b ? a : b; }
+INL vf vsqrt(vf a) { return lanewise(a, [](float x) { return __builtin_sqrtf(x); }); }
+#endif
+// NaN wins, as in the framework.
+template <class V> INL V vmax(V a, V b) { return vsel(a != a, a, hwmax(a, b)); }
+template <class V> INL V vmin(V a, V b) { return vsel(a != a, a, hwmin(a, b)); }
+// Against bounds that are not NaN one instruction does.
+template <class V> INL V vrelu(V x) { return hwmax(V{}, x); }
+template <class V> INL V vclamp(V x, float lo, float hi) { return hwmin(to<V>(hi), hwmax(to<V>(lo), x)); }
+template <class V> INL V vrsqrt(V x) { return 1.f / vsqrt(x); }
+INL float hsum(vf v) {
+  for (int h = W / 2; h; h /= 2) { vf t = v; for (int l = 0; l < h; ++l) t[l] = v[l] + v[l + h]; v = t; }
+  return v[0];
+}
+INL float hmax(vf v) { float r = v[0]; for (int l = 1; l < W; ++l) r = vmax(r, v[l]); return r; }
+INL float hmin(vf v) { float r = v[0]; for (int l = 1; l < W; ++l) r = vmin(r, v[l]); return r; }
+
+// 2^k times p in two factors, so that results reach infinity and the subnormals.
+template <class V> INL V vscale(V p, V k) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<V, vf>) return __builtin_ia32_scalefps512_mask(p, k, p, (unsigned short)-1, 4);
+#endif
+  auto i = toint(k); auto a = i >> 1; auto b = i - a;
+  return p * fbits((a + 127) << 23) * fbits((b + 127) << 23);
+}
+// x = k ln2 + r with |r| <= ln2 / 2; the bounds lie past overflow and the last subnormal. NaN stays.
+template <class V> INL V vreduce(V x, V& k) {
+  x = hwmin(to<V>(90.f), hwmax(to<V>(-105.f), x));
+  k = (x * 1.44269504f + 12582912.f) - 12582912.f;
+  V r = x - k * 0.693359375f;
+  return r + k * 2.12194440e-4f;
+}
+// e^r - 1 on the reduced range; minimax fits, relative error 4e-9.
+template <class V> INL V vexpm1_reduced(V r) {
+  V q = 0.00139517174f * r + 0.00836959854f;
+  q = q * r + 0.0416661873f; q = q * r + 0.166665122f; q = q * r + 0.5f;
+  return (q * r) * r + r;
+}
+template <class V> INL V vexp(V x) { V k, r = vreduce(x, k); return vscale(vexpm1_reduced(r) + 1.f, k); }
+template <class V> INL V vexpm1(V x) {
+  V k, r = vreduce(hwmin(to<V>(88.72284f), x), k);
+  // 2^k alone overflows at k = 128, half of it does not.
+  V half = vscale(to<V>(0.5f), k), p = vexpm1_reduced(r);
+  V y = ((half - 0.5f) + half * p) * 2.f;
+  y = vsel(x > 88.72284f, to<V>(INFINITY), y);
+  return vsel(k == 0.f, vsel(x == 0.f, x, p), y);
+}
+// m in [sqrt 1/2, sqrt 2) and e with x = m 2^e.
+template <class V> INL V vlog(V x) {
+  auto tiny = x < 1.17549435e-38f;
+  V z = vsel(tiny, x * 33554432.f, x);
+  auto i = ibits(z) - 0x3f3504f3;
+  V e = tofloat(i >> 23) - vsel(tiny, to<V>(25.f), V{});
+  V f = fbits((i & 0x7fffff) + 0x3f3504f3) - 1.f;
+  V q = 0.0694840923f * f - 0.118443847f;
+  q = q * f + 0.118872307f; q = q * f - 0.123765521f; q = q * f + 0.142158821f; q = q * f - 0.166695833f;
+  q = q * f + 0.200023636f; q = q * f - 0.249999821f; q = q * f + 0.333333075f;
+  V s = f * f;
+  V y = (q * f - 0.5f) * s + e * -2.12194440e-4f;
+  y = (y + f) + e * 0.693359375f;
+  y = vsel(x == 0.f, to<V>(-INFINITY), vsel(x < 0.f, to<V>(NAN), y));
+  return vsel(x <= 3.40282347e38f, y, x);
+}
+// Exact to rounding: the error of 1 + x is put back.
+template <class V> INL V vlog1p(V x) {
+  V w = x + 1.f;
+  V d = x - (w - 1.f);
+  V y = vlog(w) + vsel(vabs(x) < 1.f, d / w, V{});
+  return vsel(x > -1.f, vsel(x <= 3.40282347e38f, vsel(vabs(x) < 5.96e-8f, x, y), x), vlog(w));
+}
+template <class V> INL V vtanh(V x) {
+  V s = x * x;
+  V q = -0.00571703678f * s + 0.0206505787f;
+  q = q * s - 0.0537434965f; q = q * s + 0.133314908f; q = q * s - 0.333332837f;
+  V small = (q * s) * x + x;
+  V a = vabs(x), big = 1.f - 2.f / (vexp(a + a) + 1.f);
+  return vsel(a < 0.625f, small, vcopysign(big, x));
+}
+template <class V> INL V vsigmoid(V x) { return 1.f / (1.f + vexp(-x)); }
+template <class V> INL V vsilu(V x) { return x / (1.f + vexp(-x)); }
+template <class V> INL V verf(V x) {
+  V s = x * x;
+  V p = 8.34522507e-05f * s - 0.00081374374f;
+  p = p * s + 0.00520063424f; p = p * s - 0.0268592704f; p = p * s + 0.112836942f; p = p * s - 0.376126349f;
+  p = p * s + 0.128379166f;
+  V t = hwmin(to<V>(4.f), vabs(x));
+  V q = 1.18854614e-05f * t - 0.000329309318f;
+  q = q * t + 0.00366872479f; q = q * t - 0.0238171965f; q = q * t + 0.106300369f; q = q * t + 0.635113239f;
+  q = q * t + 0.128657788f;
+  V big = 1.f - vexp(-(q * t + t));
+  return vsel(t < 0.93f, p * x + x, vsel(x != x, x, vcopysign(big, x)));
+}
+template <class V> INL V vgelu(V x) { return (0.5f * x) * (1.f + verf(x * 0.707106781f)); }
+template <class V> INL V vgelu_tanh(V x) {
+  V u = 0.797884561f * (x + 0.044715f * (x * x * x));
+  return (0.5f * x) * (1.f + vtanh(u));
+}
+template <class V> INL V vsoftplus(V x, float beta = 1.f, float threshold = 20.f) {
+  V z = x * beta;
+  return vsel(z > threshold, x, vlog1p(vexp(z)) / beta);
+}
+// x tanh(log(1 + e)) with e = exp(x), without the two calls: tanh(log(w)) = (w^2 - 1) / (w^2 + 1).
+template <class V> INL V vmish(V x) {
+  V e = vexp(hwmin(to<V>(20.f), x)), n = e * (e + 2.f);
+  return vsel(x > 20.f, x, x * (n / (n + 2.f)));
+}
+template <int N, class V> INL V vpowi(V x) {
+  if constexpr (N < 0) return 1.f / vpowi<-N>(x);
+  else if constexpr (N == 0) return to<V>(1.f);
+  else if constexpr (N == 1) return x;
+  else if constexpr (N % 2) return vpowi<N - 1>(x) * x;
+  else { V h = vpowi<N / 2>(x); return h * h; }
+}
+
+// What a row is reduced by.
+struct Sum {
+  static constexpr float identity = 0.f;
+  static constexpr bool idempotent = false;
+  template <class V> INL V join(V a, V b) { return a + b; }
+  INL float across(vf v) { return hsum(v); }
+};
+struct Max {
+  static constexpr float identity = -INFINITY;
+  static constexpr bool idempotent = true;
+  template <class V> INL V join(V a, V b) { return vmax(a, b); }
+  INL float across(vf v) { return hmax(v); }
+};
+struct Min {
+  static constexpr float identity = INFINITY;
+  static constexpr bool idempotent = true;
+  template <class V> INL V join(V a, V b) { return vmin(a, b); }
+  INL float across(vf v) { return hmin(v); }
+};
+struct Prod {
+  static constexpr float identity = 1.f;
+  static constexpr bool idempotent = false;
+  template <class V> INL V join(V a, V b) { return a * b; }
+  INL float across(vf v) { float r = v[0]; for (int l = 1; l < W; ++l) r *= v[l]; return r; }
+};
+// Lanes before `n` become `fill`: for the last vector of a row, which overlaps its neighbour.
+INL vf vmask_low(vf v, int n, float fill) {
+  vi lane;
+  for (int l = 0; l < W; ++l) lane[l] = l;
+  return vsel(lane < n, splat(fill), v);
+}
+// Calls f with a vector's tag and a column until `cols` is covered; the last vector overlaps.
+template <int U, class F> INL void along(long cols, F f) {
+  long c = 0;
+  for (; c + U * W <= cols; c += U * W)
+    for (int u = 0; u < U; ++u) f(vf{}, c + u * W);
+  for (; c + W <= cols; c += W) f(vf{}, c);
+  if (c < cols) {
+    if (cols >= W) f(vf{}, cols - W);
+    else for (; c < cols; ++c) f(0.f, c);
+  }
+}
