@@ -131,8 +131,13 @@ def _model(_home: Home) -> Iterator[Finding]:
             advice="set KB_MODEL, KB_BASE_URL and KB_API_KEY, or `model:` in a task",
         )
         return
+    from kb.cli.session import make_model
     from search.task import ModelSettings
-    from synth.models.openai import OpenAI
+    from synth.models import Message, Request
 
-    model = OpenAI(ModelSettings(name=name, base_url=os.environ.get("KB_BASE_URL"), retries=0))
-    yield Finding(part="model", state="works", detail=model.check())
+    model = make_model(
+        ModelSettings(name=name, base_url=os.environ.get("KB_BASE_URL"), retries=0)
+    )
+    question = Message(role="user", content="Answer with the word ready.")
+    reply = model.reply(Request(messages=(question,), max_tokens=16, temperature=0.0, seed=0))
+    yield Finding(part="model", state="works", detail=f"{name} answered in {reply.seconds:.1f} s")

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from search.memory import Memory, Witness
     from search.operators import OperatorGraph, Work
     from search.storage import Record, Storage
+    from synth.models import Model
 
 NO_CANDIDATE = 4
 INTERRUPTED = 130
@@ -356,14 +357,37 @@ def make_author(
 
     if name != "llm":
         return AUTHORS.create(name, task, target, graph, memory)
-    from synth.models import MODELS
     from synth.models.recorded import Recorded
 
-    settings = task.settings.model or ModelSettings(
+    settings = model_settings(task.settings)
+    model = Recorded(make_model(settings), storage)
+    task = replace(task, settings=task.settings.model_copy(update={"model": settings}))
+    return AUTHORS.create(name, task, target, work, memory, model, say)
+
+
+def model_settings(settings: TaskFile) -> ModelSettings:
+    """Return the task's model, else the one that the environment names."""
+    return settings.model or ModelSettings(
         name=os.environ["KB_MODEL"], base_url=os.environ.get("KB_BASE_URL")
     )
-    model = Recorded(MODELS.create(settings.provider, settings), storage)
-    return AUTHORS.create(name, task, target, work, memory, model)
+
+
+def make_model(settings: ModelSettings) -> Model:
+    """Build the chat back end: a script is read from the file that ``name`` gives."""
+    from synth.models import MODELS
+
+    if settings.provider == "scripted":
+        from synth.models.scripted import Scripted
+
+        return Scripted.load(Path(settings.name))
+    return MODELS.create(
+        settings.provider,
+        settings.name,
+        base_url=settings.base_url,
+        timeout_seconds=settings.timeout_seconds,
+        retries=settings.retries,
+        say=say,
+    )
 
 
 def task_slug(task: Task) -> str:
