@@ -177,13 +177,21 @@ def _entries(text: str) -> Iterator[Any]:
         if loaded is not None:
             yield from _listed(loaded)
             return
-    for opening in re.finditer(r"[{\[]", text):
-        loaded = _balanced(text[opening.start() :])
-        found = _listed(loaded) if loaded is not None else []
-        if found:
-            yield from found
-            return
-    yield from _pieces(text)
+    found = list(_scattered(text))
+    yield from found or _pieces(text)
+
+
+def _scattered(text: str) -> Iterator[Any]:
+    """Yield the ideas of every JSON value in prose, or in a list that was cut off."""
+    decoder = json.JSONDecoder(strict=False)
+    at = 0
+    while (opening := re.compile(r"[{\[]").search(text, at)) is not None:
+        try:
+            loaded, at = decoder.raw_decode(text, opening.start())
+        except (ValueError, RecursionError):
+            at = opening.start() + 1
+            continue
+        yield from _listed(loaded)
 
 
 def _listed(loaded: Any) -> list[Any]:
@@ -213,14 +221,6 @@ def _load(text: str) -> Any | None:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-
-
-def _balanced(text: str) -> Any | None:
-    """Load the JSON value that `text` begins with, whatever follows it."""
-    try:
-        return json.JSONDecoder(strict=False).raw_decode(text)[0]
-    except (ValueError, RecursionError):
         return None
 
 
