@@ -1,1 +1,51 @@
-"""Written with its first part."""
+"""Languages: what a kernel is written in, and how its native parts are built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kb.registry import Registry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """A piece of a candidate that is compiled before it is loaded.
+
+    Attributes:
+        key: content hash that names the build.
+        line: where in the candidate it is asked for.
+    """
+
+    key: str
+    source: str
+    flags: tuple[str, ...]
+    line: int
+
+
+class Unbuildable(Exception):
+    """The candidate asks for something that cannot be built; the message is for its author."""
+
+
+class Language(Protocol):
+    """Finds and compiles the native parts of a candidate, without executing it."""
+
+    def units(self, source: str) -> tuple[Unit, ...]:
+        """Return the native parts of a candidate.
+
+        Raises:
+            Unbuildable: it is not valid Python, or asks for flags that are not allowed.
+        """
+        ...
+
+    def command(self, unit: Unit, text: str, library: str) -> Sequence[str]:
+        """Return the compiler's arguments that turn file `text` into `library`."""
+        ...
+
+    def explain(self, message: str) -> str:
+        """Return a compiler's message cut to what an author needs."""
+        ...
+
+
+LANGUAGES: Registry[Language] = Registry("language", {"cpp": "search.languages.cpp:Cpp"})

@@ -68,7 +68,7 @@ def operator_graph(problem: Problem) -> OperatorGraph:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
             program = torch.export.export(problem.model, inputs, strict=False)
-    except Exception as error:  # noqa: BLE001 - the tracer runs the user's program
+    except Exception as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise TaskError(
             f"{problem.task.reference}: torch.export cannot trace the forward ({first[:200]}): write it without "
@@ -167,7 +167,7 @@ def family(operator: Operator) -> str | None:
     name = operator_name(operator)
     if name in _FAMILY:
         return _FAMILY[name]
-    return None if name in _VIEWS or not operator.shape and "get" in name else "elementwise"
+    return None if name in _VIEWS or (not operator.shape and "get" in name) else "elementwise"
 
 
 def count_work(graph: OperatorGraph) -> Work:

@@ -41,6 +41,8 @@ def roofline(work: Work, target: TargetRecord, threads: int = 1) -> tuple[float,
         peak = whole * min(threads, target.units) / target.units
     flops = work.flops / (_FAST_CONVOLUTION if "convolution" in work.families else 1.0)
     terms = {"memory": work.bytes / target.bandwidth, "arithmetic": flops / peak}
+    if "gather-scatter" in work.families:
+        return 0.0, terms  # a gather leaves most of its table untouched
     if _COLLAPSING & set(work.families):
         return terms["memory"], terms
     return max(terms.values()), terms

@@ -1,0 +1,108 @@
+"""A warm process that has imported torch and run nothing: it forks runners and builders.
+
+It must never run an operator: a child forked after the OpenMP pool has started hangs in it.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+from typing import Any, NoReturn
+
+from search.judging.sandbox import Cell, enter, missing
+
+
+def serve(fd: int) -> None:
+    """Answer the judge on socket `fd` until it hangs up.
+
+    A request is one JSON object with descriptors; the reply is one JSON object:
+    ``run`` (descriptors: control, arena, log) and ``build`` (descriptor: log) reply with a pid,
+    ``wait`` reaps that pid and replies with its status.
+    """
+    import numpy  # noqa: F401 - warm: a child has it at once
+    import torch  # noqa: F401
+
+    import search.judging.runner  # noqa: F401
+
+    channel = socket.socket(fileno=fd)
+    children: set[int] = set()
+    gc.collect()
+    gc.freeze()  # what is warm stays shared: a child's collector does not touch it
+    channel.sendall(b'{"ready": true}\n')
+    while True:
+        data, fds, _, _ = socket.recv_fds(channel, 1 << 20, 3)
+        if not data:
+            break
+        request = json.loads(data)
+        if request["op"] == "wait":
+            _, status = os.waitpid(request["pid"], 0)
+            children.discard(request["pid"])
+            reply: dict[str, Any] = {"status": status}
+        else:
+            pid = os.fork()
+            if pid == 0:
+                channel.close()
+                _child(request, fds)
+            children.add(pid)
+            reply = {"pid": pid}
+        for descriptor in fds:
+            os.close(descriptor)
+        channel.sendall(json.dumps(reply).encode() + b"\n")
+    for pid in children:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _child(request: dict[str, Any], fds: list[int]) -> NoReturn:
+    """Become a runner or a builder."""
+    try:
+        os.setsid()
+        log = fds.pop()
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        keep = sorted(fds)
+        low = 3
+        for descriptor in keep:
+            os.closerange(low, descriptor)
+            low = descriptor + 1
+        os.closerange(low, 1 << 16)
+        cell = request["cell"]
+        if request["op"] == "build":
+            _build(request, Cell(**cell))
+        _run(request, Cell(**cell), fds)
+    except BaseException as error:
+        os.write(2, f"{type(error).__name__}: {error}\n".encode()[:2000])
+        os._exit(113)
+
+
+def _run(request: dict[str, Any], cell: Cell, fds: list[int]) -> NoReturn:
+    from search.judging.runner import Runner
+
+    control, arena = fds
+    if request["cpu"] is not None:
+        os.sched_setaffinity(0, {request["cpu"]})
+    parts = enter(cell)
+    told = [[part.name, part.works, part.detail] for part in parts]
+    os.write(control, json.dumps({"sandbox": told}).encode() + b"\n")
+    if not missing(parts):
+        Runner(control, arena).serve()
+    os._exit(0)
+
+
+def _build(request: dict[str, Any], cell: Cell) -> NoReturn:
+    os.chdir(request["folder"])
+    parts = enter(cell)
+    if missing(parts):
+        os.write(2, f"sandbox: {missing(parts)}\n".encode())
+        os._exit(112)
+    environment = {"PATH": os.defpath, "TMPDIR": request["folder"], "LC_ALL": "C"}
+    os.execve(request["command"][0], request["command"], environment)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))
