@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import bm25s
 import numpy as np
 
-from kb.indexes import Mask, Ranked, best
+from kb.indexes import Ranked, best
 from kb.indexes.words import split_words
 from kb.types import Passage
+
+if TYPE_CHECKING:
+    from kb.indexes import Mask
 
 FOLDER = "bm25"
 

@@ -1,0 +1,114 @@
+"""The knowledge base as a whole: the shipped documents and the lessons kept in step, ready to ask."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ingest import VERSION
+from kb.config import Home, shipped_docs
+from kb.derive import Derived
+from kb.embedders import DEFAULT_EMBEDDER, create_embedder
+from kb.errors import StoreError
+from kb.progress import Progress, silent
+from kb.retrieve import Retriever
+from kb.store import Store
+
+if TYPE_CHECKING:
+    from ingest.pipeline import Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """What is known, and how to ask."""
+
+    store: Store
+    retriever: Retriever
+    derived: Derived
+
+    def ingest(self, paths: Sequence[Path], progress: Progress = silent) -> Report:
+        """Read `paths` into the store and index what is new."""
+        from ingest.pipeline import ingest
+
+        report = ingest(paths, self.store, progress=progress)
+        self.derived.current(progress)
+        return report
+
+
+def open_knowledge(
+    home: Home,
+    progress: Progress = silent,
+    *,
+    shipped: Path | None = None,
+    gains: Mapping[str, float] | None = None,
+    dense: str = "auto",
+) -> Knowledge:
+    """Open the knowledge base of `home`, with the shipped documents and the lessons in it.
+
+    The first call reads, embeds and indexes them; later ones only compare a digest of names,
+    sizes and times. ``KB_EMBEDDER`` names another embedder than the default.
+
+    Args:
+        shipped: folder of the shipped documents, where it is not the installed one.
+        gains: measured effect of ideas by name, as shrunken log gains.
+        dense: ``exact``, ``chroma`` or ``auto``.
+
+    Raises:
+        StoreError: the knowledge base cannot be read or written, or a shipped document is broken.
+        ConfigError: an environment variable cannot be used.
+    """
+    store = open_store(home)
+    _sync(store, "kb", shipped or shipped_docs(), progress)
+    _sync(store, "lessons", home.lessons, progress)
+    embedder = create_embedder(os.environ.get("KB_EMBEDDER") or DEFAULT_EMBEDDER, home.cache)
+    derived = Derived(store, embedder, home, dense)
+    derived.current(progress)
+    retriever = Retriever(store, embedder, derived, gains, progress)
+    return Knowledge(store=store, retriever=retriever, derived=derived)
+
+
+def open_store(home: Home) -> Store:
+    """Open the store of `home` as it is, reading no documents."""
+    from kb.database import create_tables, open_engine
+
+    engine = open_engine(home.make())
+    create_tables(engine)
+    return Store(engine)
+
+
+def sync_lessons(home: Home, progress: Progress = silent) -> None:
+    """Read the lessons that runs wrote; they are indexed when the knowledge base is next asked."""
+    _sync(open_store(home), "lessons", home.lessons, progress)
+
+
+def _sync(store: Store, label: str, folder: Path, progress: Progress) -> None:
+    digest = _digest(folder)
+    if store.state(f"synced:{label}") == digest:
+        return
+    from ingest.pipeline import ingest
+
+    report = ingest([folder], store, label=label, progress=progress)
+    if report.refused:
+        name, reason = report.refused[0]
+        progress(f"refused {name}: {reason}")
+    if report.refused and label == "kb":
+        raise StoreError(f"{name}: a shipped document is broken: {reason}")
+    store.set_state(f"synced:{label}", digest)
+
+
+def _digest(folder: Path) -> str:
+    """Return a hash of the names, sizes and times of the files in `folder`, without reading them."""
+    digest = blake2b(VERSION.encode(), digest_size=16)
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        for name in sorted(files):
+            path = Path(place, name)
+            about = path.stat()
+            digest.update(
+                f"{path.relative_to(folder)}\0{about.st_size}\0{about.st_mtime_ns}\n".encode()
+            )
+    return digest.hexdigest()
