@@ -99,6 +99,8 @@ class OpenAI:
                 raise self._explain(error) from error
             except openai.OpenAIError as error:
                 raise self._explain(error) from error
+            except ValueError as error:  # the client lets faults of a body that is no JSON through
+                raise self._no_chat() from error
             return self._read(completion, time.perf_counter() - started)
 
     def _client(self) -> openai.OpenAI:
@@ -153,7 +155,8 @@ class OpenAI:
                 if first and self._say is not None:
                     self._say(
                         f"model {self._name}: the endpoint refuses {parameter} "
-                        f"({_short(str(error.message), 80)}): {_INSTEAD[parameter]}"
+                        f"({self._without_key(_short(str(error.message), 80))}): "
+                        f"{_INSTEAD[parameter]}"
                     )
                 return True
         return False
@@ -173,10 +176,10 @@ class OpenAI:
             )
         if isinstance(error, openai.APIStatusError):
             return ModelError(f"{where}: {self._refusal(error)}")
-        return ModelError(f"{where}: {_short(str(error))}")
+        return ModelError(f"{where}: {self._without_key(_short(str(error)))}")
 
     def _refusal(self, error: openai.APIStatusError) -> str:
-        said = _short(str(error.message))
+        said = self._without_key(_short(str(error.message)))
         if error.status_code in (401, 403):
             # The body is left out: some endpoints repeat a part of the key in it.
             return (
@@ -198,13 +201,20 @@ class OpenAI:
             )
         return f"it answered {error.status_code} ({said})"
 
+    def _without_key(self, text: str) -> str:
+        key = self._connected.api_key if self._connected is not None else ""
+        return text.replace(key, "***") if key and len(key) > 4 else text
+
+    def _no_chat(self) -> ModelError:
+        return ModelError(
+            f"model {self._name!r} at {self._url or 'the default endpoint'}: expected a chat "
+            "completion, found another answer: model.base_url usually ends in /v1"
+        )
+
     def _read(self, completion: Any, seconds: float) -> Reply:
         choices = getattr(completion, "choices", None)
         if not choices:
-            raise ModelError(
-                f"model {self._name!r} at {self._url or 'the default endpoint'}: expected a chat "
-                "completion, found another answer: model.base_url usually ends in /v1"
-            )
+            raise self._no_chat()
         usage = completion.usage
         return Reply(
             text=choices[0].message.content or "",
