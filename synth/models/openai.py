@@ -106,11 +106,16 @@ class OpenAI:
     def _client(self) -> openai.OpenAI:
         with self._lock:
             if self._connected is None:
-                key = next(filter(None, map(os.environ.get, KEY_VARIABLES)), None)
-                if key is None and self._url is None:
+                name, key = _key()
+                if not key and self._url is None:
                     raise ModelError(
                         f"model {self._name!r}: expected a key in {' or '.join(KEY_VARIABLES)}, "
                         "found none: set one, or name an endpoint without keys as model.base_url"
+                    )
+                if not key.isascii() or not key.isprintable():
+                    raise ModelError(
+                        f"{name}: expected a key of printable ASCII characters, found others: "
+                        "copy it again"
                     )
                 self._connected = openai.OpenAI(
                     # The client insists on a key; an endpoint that needs none ignores it.
@@ -171,7 +176,7 @@ class OpenAI:
         if isinstance(error, openai.APIConnectionError):
             cause = error.__cause__ or error
             return ModelError(
-                f"{where}: cannot connect ({_short(str(cause), 100)}): is it running, and is "
+                f"{where}: cannot connect ({self._without_key(_short(str(cause), 100))}): is it running, and is "
                 "model.base_url right?"
             )
         if isinstance(error, openai.APIStatusError):
@@ -224,6 +229,15 @@ class OpenAI:
             seconds=seconds,
             finish=choices[0].finish_reason or "stop",
         )
+
+
+def _key() -> tuple[str, str]:
+    """Return the first variable that holds a key, with the key; two empty texts where none does."""
+    for name in KEY_VARIABLES:
+        key = os.environ.get(name, "").strip()
+        if key:
+            return name, key
+    return "", ""
 
 
 def _response_format(schema: str) -> dict[str, Any]:

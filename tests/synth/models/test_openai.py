@@ -286,3 +286,21 @@ def test_neither_the_object_nor_its_request_shows_the_key(endpoint: Endpoint) ->
     model.reply(request())
     assert SECRET not in repr(vars(model))
     assert SECRET not in request().to_json()
+
+
+def test_a_key_with_a_line_break_at_its_end_is_used_without_it(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KB_API_KEY", SECRET + "\n")
+    OpenAI("tiny", base_url=endpoint.url).reply(request())
+    assert endpoint.keys == [f"Bearer {SECRET}"]
+
+
+@pytest.mark.parametrize("key", ["sk-ключ", "sk-a\tb-very-long"])
+def test_a_key_that_no_header_can_carry_is_one_line(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("KB_API_KEY", key)
+    text = failure(OpenAI("tiny", base_url=endpoint.url))
+    assert text.startswith("KB_API_KEY: expected a key of printable ASCII")
+    assert key not in text
