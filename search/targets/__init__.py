@@ -1,1 +1,1 @@
-"""Written with its first part."""
+"""Targets: the devices of this machine, and the records that describe them."""

@@ -1,0 +1,399 @@
+"""One candidate before the judge: loaded, questioned on the trials, timed, looked at."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from search.judging import tracing
+from search.judging.arena import DONE, FAILED, GO, POINTERS, PREPARE, READY, STOP, Arena
+from search.judging.compare import explain
+from search.judging.problem import Problem
+from search.judging.runner import encode
+from search.judging.timing import Sample, Seats
+from search.judging.trials import Bank, Trial, inside
+from search.judging.worker import Fault, Worker, forged, raised, wrong
+from search.outcome import BuildFailed, Crashed, Refused, TimedOut
+
+_LOOKS, _LOOK_SECONDS = 50, 0.0004
+_SPINS = 2000  # polls of a control word between two looks at the clock
+_SETTLE = 0.05  # seconds that work after the clock is given to show itself
+
+
+class Hearing:
+    """Holds a runner with one candidate.
+
+    Args:
+        seconds: that one call may take.
+        start_seconds: that importing and constructing may take.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        bank: Bank,
+        arena: Arena,
+        worker: Worker,
+        seats: Seats,
+        *,
+        seconds: float,
+    ) -> None:
+        self._problem = problem
+        self._bank = bank
+        self._arena = arena
+        self._worker = worker
+        self._seats = seats
+        self._seconds = seconds
+        self._call = 0
+        self._timing = False
+        self._peeks = True
+        self._previous: tuple[torch.Tensor, ...] | None = None
+        self.max_error, self.allowed_error = 0.0, 0.0
+
+    def load(
+        self, source: str, prebuilt: Mapping[str, str], layout: dict[str, Any], seconds: float
+    ) -> None:
+        """Import the candidate, construct its model and hand it the parameters.
+
+        Raises:
+            Fault: it cannot be loaded, or its parameters are not the reference's.
+        """
+        for name, value in self._problem.state.items():
+            self._arena.state[name].copy_(value)
+        self._arena.words[: POINTERS + 1] = memoryview(bytearray(8 * (POINTERS + 1))).cast("Q")
+        answer = self._worker.ask(
+            {
+                "op": "load",
+                "source": source,
+                "prebuilt": dict(prebuilt),
+                "seed": self._problem.seed,
+                "init": encode(list(self._problem.init_inputs)),
+                "layout": layout,
+            },
+            seconds,
+        )
+        if "raised" in answer:
+            raise Fault(raised(_told(answer), "importing it or constructing ModelNew"))
+        if "missing" in answer:
+            raise Fault(
+                BuildFailed(reason="it defines no ModelNew: define class ModelNew(nn.Module)")
+            )
+        self._check_state(answer.get("state"))
+        answer = self._worker.ask({"op": "adopt"}, seconds)
+        if "raised" in answer:
+            raise Fault(raised(_told(answer), "load_state_dict"))
+
+    def _check_state(self, told: Any) -> None:
+        wanted = {name: [list(x.shape), str(x.dtype)] for name, x in self._problem.state.items()}
+        if not isinstance(told, dict):
+            raise forged("no state_dict")
+        lines = [
+            f"{name}: missing, expected {wanted[name][0]}" for name in wanted if name not in told
+        ]
+        lines += [f"{name}: the reference has no such entry" for name in told if name not in wanted]
+        lines += [
+            f"{name}: {told[name]}, expected {wanted[name]}"
+            for name in wanted
+            if name in told and told[name] != wanted[name]
+        ]
+        if lines:
+            raise wrong(
+                "its state_dict is not the reference's: construct the same parameters under the same names",
+                "\n".join(lines[:20]),
+            )
+
+    def question(self) -> None:
+        """Run every trial, and see that an answer stays what it was when another is made.
+
+        Raises:
+            Fault: an answer is wrong, or is not the candidate's own work.
+        """
+        previous: tuple[torch.Tensor, ...] | None = None
+        for number, trial in enumerate(self._bank.trials):
+            self._poison()
+            answer = self._ask(trial, {"op": "call", "hold": number == 0})
+            self._check_outputs(answer)
+            outputs = self._arena.outputs
+            if not inside(trial, outputs):
+                if previous is not None and _equal(outputs, previous):
+                    raise _cached(
+                        f"on '{trial.distribution}' inputs it gave the answer to the inputs before"
+                    )
+                raise wrong(*explain(self._problem, trial, outputs))
+            if number == 0:
+                self._measure(trial)
+                self._hold(trial)
+            previous = tuple(value.clone() for value in outputs)
+
+    def _ask(self, trial: Trial, message: dict[str, Any]) -> dict[str, Any]:
+        """Put the trial's inputs in place, have the model called, and see that they were left alone."""
+        self._place(trial.inputs)
+        answer = self._worker.ask(message, self._seconds)
+        if "raised" in answer:
+            shown = f"forward on '{trial.distribution}' inputs"
+            raise Fault(raised(_told(answer), shown))
+        self._check_inputs(trial.inputs)
+        return answer
+
+    def _place(self, inputs: Sequence[Any]) -> None:
+        for slot, value in zip(self._arena.inputs, inputs, strict=True):
+            if isinstance(slot, torch.Tensor):
+                slot.copy_(value)
+
+    def _poison(self) -> None:
+        for slot in self._arena.outputs:
+            slot.fill_(float("nan"))
+
+    def _check_inputs(self, inputs: Sequence[Any]) -> None:
+        for number, (slot, value) in enumerate(zip(self._arena.inputs, inputs, strict=True)):
+            if isinstance(slot, torch.Tensor) and not _same(slot, value):
+                count = int((slot != value).sum())
+                raise Fault(
+                    Refused(
+                        reason=f"it changes its input {number} ({count} elements): write to memory of its own",
+                        trick="input-mutation",
+                    )
+                )
+
+    def _check_outputs(self, answer: dict[str, Any]) -> None:
+        wanted = self._problem.outputs
+        told = answer.get("outputs")
+        if not isinstance(told, list) or not all(isinstance(value, dict) for value in told):
+            raise forged("no outputs")
+        if len(told) != len(wanted) or answer.get("single") is not self._problem.single_output:
+            what = (
+                "a tensor" if self._problem.single_output else f"a tuple of {len(wanted)} tensors"
+            )
+            raise wrong(f"it returns {len(told)} outputs, expected {what}")
+        for number, (value, layout) in enumerate(zip(told, wanted, strict=True)):
+            if value.get("type") != "Tensor":
+                if "shape" in value:
+                    raise Fault(
+                        Refused(
+                            reason=f"output {number} is a {value.get('type')}, a subclass that may compute when it is "
+                            "looked at: return a plain torch.Tensor",
+                            trick="tensor-subclass",
+                        )
+                    )
+                raise wrong(f"output {number} is a {value.get('type')}, expected a torch.Tensor")
+            for key, expected in (("shape", list(layout.shape)), ("dtype", str(layout.dtype))):
+                if value.get(key) != expected:
+                    raise wrong(f"output {number} has {key} {value.get(key)}, expected {expected}")
+            if not _strides_fit(value.get("strides"), layout.shape, layout.strides):
+                raise wrong(
+                    f"output {number} has strides {value.get('strides')}, expected {list(layout.strides)}: return "
+                    "contiguous memory"
+                )
+        if answer.get("copied") is not True:
+            raise forged("outputs of the right shape were not handed over")
+
+    def _measure(self, trial: Trial) -> None:
+        """Remember the greatest error on the task's own inputs."""
+        for number, got in enumerate(self._arena.outputs):
+            truth = trial.truth(number)
+            error = (got.double() - truth).abs()
+            allowed = (trial.high[number].double() - trial.low[number].double()) / 2
+            share = (error / allowed.clamp(min=1e-300)).flatten()
+            at = int(share.argmax())
+            if self.allowed_error == 0.0 or float(share[at]) > self.max_error / self.allowed_error:
+                self.max_error, self.allowed_error = (
+                    float(error.flatten()[at]),
+                    float(allowed.flatten()[at]),
+                )
+
+    def _hold(self, trial: Trial) -> None:
+        """Make another answer while the first is alive: the first must not change."""
+        other = self._bank.trials[1 % len(self._bank.trials)]
+        self._ask(other, {"op": "again"})
+        self._poison()
+        answer = self._worker.ask({"op": "recopy"}, self._seconds)
+        if "raised" in answer:
+            raise forged("an answer that was given is gone")
+        if not inside(trial, self._arena.outputs):
+            raise Fault(
+                Refused(
+                    reason="an earlier answer changes when the next is computed: allocate the output in each call",
+                    trick="reused-output-buffer",
+                )
+            )
+
+    # Timing ------------------------------------------------------------------------------------
+
+    def start_timing(self) -> None:
+        """Put the runner into its timed loop, standing still."""
+        self._worker.tell({"op": "time", "copy": False})
+        self._timing = True
+        self._stop()
+
+    def sample(self) -> Sample:
+        """Time one call on the inputs in place, by this process's clock, and take its answer.
+
+        The runner is stopped as soon as it says that it is done, and its answer is read from its
+        memory as it stands: nothing that it does afterwards can be part of the answer.
+        """
+        words, self._call = self._arena.words, self._call + 1
+        os.sched_setaffinity(0, {self._seats.seat})
+        self._worker.resume()
+        words[PREPARE] = self._call
+        self._await(READY)
+        start = time.perf_counter_ns()
+        words[GO] = self._call
+        self._await(DONE)
+        end = time.perf_counter_ns()
+        self._stop()
+        outputs = self._take()
+        os.sched_setaffinity(0, {self._seats.stage})
+        return (end - start) / 1e9, outputs
+
+    def _await(self, word: int) -> None:
+        words, call = self._arena.words, self._call
+        deadline = time.monotonic() + self._seconds
+        spins = 1 if self._seats.shared else _SPINS
+        while True:
+            for _ in range(spins):
+                if words[word] == call:
+                    return
+            if self._seats.shared:
+                os.sched_yield()
+            if words[FAILED]:
+                answer = self._worker.answer(self._seconds)
+                self._timing = False
+                raise Fault(raised(_told(answer), "forward, in a timed call,"))
+            if not self._worker.alive():
+                raise self._worker.dead()
+            if time.monotonic() > deadline:
+                told = f"a timed call was still running after {self._seconds:.1f} s"
+                raise Fault(TimedOut(reason=told, seconds=self._seconds))
+
+    def _stop(self) -> None:
+        if not self._worker.stop():
+            if not self._worker.alive():
+                raise self._worker.dead()
+            raise Fault(
+                Crashed(
+                    reason="it could not be stopped within a second: is it stuck in the kernel?"
+                )
+            )
+
+    def _take(self) -> tuple[torch.Tensor, ...]:
+        taken = []
+        for number, layout in enumerate(self._problem.outputs):
+            buffer = torch.empty(layout.shape, dtype=layout.dtype)
+            try:
+                tracing.peek(self._worker.child.pid, self._arena.words[POINTERS + number], buffer)
+            except OSError as error:
+                raise forged(f"the answer of a timed call is not where it says: {error}") from error
+            taken.append(buffer)
+        return tuple(taken)
+
+    def check_timed(
+        self, inputs: Sequence[Any], got: tuple[torch.Tensor, ...], eager: tuple[torch.Tensor, ...]
+    ) -> None:
+        """Compare the answer of a timed call with the framework's on the same inputs.
+
+        Raises:
+            Fault: it is wrong, was kept from an earlier call, or was finished after the clock.
+        """
+        self._check_inputs(inputs)
+        if _near(got, eager, self._bank):
+            self._previous = got
+            return
+        if self._previous is not None and _equal(got, self._previous):
+            raise _cached("a timed call gave the answer to the inputs before")
+        self._worker.resume()
+        time.sleep(_SETTLE)
+        self._stop()
+        later = self._take()
+        if _near(later, eager, self._bank):
+            raise Fault(
+                Refused(
+                    reason="it says that it is done before it is: its answer was completed after the clock had stopped",
+                    trick="work-after-the-clock",
+                )
+            )
+        difference = max(float((a - b).abs().max()) for a, b in zip(got, eager, strict=True))
+        raise wrong(
+            f"the answer of a timed call differs from the framework's by up to {difference:.3g}, although it passed "
+            "the trials: does it keep state between calls?"
+        )
+
+    def end_timing(self) -> None:
+        """Let the timed loop return."""
+        self._arena.words[STOP] = 1
+        self._worker.resume()
+        if self._timing:
+            self._timing = False
+            self._worker.answer(self._seconds)
+        self._arena.words[STOP] = 0
+
+    def share(self, own: Sequence[str]) -> float | None:
+        """Return which part of its time the candidate spends in its own kernels.
+
+        Raises:
+            OSError: tracing is not permitted here.
+        """
+        words = self._arena.words
+        words[STOP], words[READY] = 0, 0
+        self._worker.tell({"op": "spin"})
+        try:
+            deadline = time.monotonic() + self._seconds
+            while words[READY] != 1 and time.monotonic() < deadline:
+                time.sleep(0.0002)
+            return tracing.own_share(
+                self._worker.child.pid, own, samples=_LOOKS, interval=_LOOK_SECONDS
+            )
+        finally:
+            words[STOP] = 1
+            self._worker.answer(self._seconds)
+            words[STOP] = 0
+
+
+def _told(answer: dict[str, Any]) -> dict[str, Any]:
+    told = answer.get("raised")
+    return told if isinstance(told, dict) else {"type": "an exception", "message": str(told)[:300]}
+
+
+def _cached(detail: str) -> Fault:
+    return Fault(
+        Refused(
+            reason="it returns an answer that it computed for other inputs",
+            trick="cached-output",
+            detail=detail,
+        )
+    )
+
+
+def _equal(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
+    """Say whether two answers are the same and not merely one constant."""
+    if all(bool((value == value.flatten()[0]).all()) or bool(value.isnan().all()) for value in one):
+        return False
+    return all(_same(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if torch.equal(one, other):
+        return True
+    return one.is_floating_point() and bool(((one == other) | (one.isnan() & other.isnan())).all())
+
+
+def _strides_fit(told: Any, shape: Sequence[int], wanted: Sequence[int]) -> bool:
+    """Say whether strides place the elements as the reference does, or contiguously."""
+    if not isinstance(told, list) or len(told) != len(shape):
+        return False
+    return all(size == 1 or a == b for a, b, size in zip(told, wanted, shape, strict=True))
+
+
+def _near(got: Sequence[torch.Tensor], eager: Sequence[torch.Tensor], bank: Bank) -> bool:
+    """Say whether `got` is as close to the framework's answer as two right answers are.
+
+    Both may be off by their own error, hence an eighth more than the candidate's share.
+    """
+    for value, wanted, (absolute, relative) in zip(got, eager, bank.slack, strict=True):
+        margin = wanted.abs().mul_(1.125 * relative).add_(1.125 * absolute)
+        if not bool(((value - wanted).abs_() <= margin).all()):
+            return False
+    return True

@@ -1,0 +1,389 @@
+"""Turns a source into an outcome."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kb.errors import TaskError
+from kb.records import TargetRecord
+from search.judging import tracing
+from search.judging.arena import Arena, keep_freed_memory, plan
+from search.judging.build import Builder
+from search.judging.hearing import Hearing
+from search.judging.problem import Problem
+from search.judging.runner import encode
+from search.judging.sandbox import Cell, Part
+from search.judging.timing import Evictor, Race, Sample, Timing, choose_seats, local, one_thread
+from search.judging.trials import Bank, make_bank
+from search.judging.worker import Fault, Worker, Zygote
+from search.languages import LANGUAGES
+from search.operators import OperatorGraph, Work
+from search.outcome import Outcome, Passed, Refused
+from search.profilers.operators import count_work, operator_graph
+from search.profilers.roofline import roofline
+from search.targets.cpu import read_facts
+
+# Part of an outcome's identity: raise it when the same source may be judged otherwise.
+JUDGE_VERSION = "cpu-1"
+_OWN_SHARE = 0.5
+# A measured clock and a recorded one differ by turbo modes; half of the bound is beyond any of that.
+_BEATEN = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a candidate may use.
+
+    Attributes:
+        build_seconds: to compile one native part.
+        start_seconds: to import it and construct its model.
+        call_seconds: for one call, besides thirty times the framework's.
+        memory: bytes beyond the task's own tensors.
+        timing_seconds, thorough_seconds: of one timing session, about.
+        compile: time torch.compile too.
+    """
+
+    build_seconds: float = 60.0
+    start_seconds: float = 20.0
+    call_seconds: float = 3.0
+    memory: int = 4 << 30
+    timing_seconds: float = 1.0
+    thorough_seconds: float = 10.0
+    compile: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What is known before the first candidate.
+
+    Attributes:
+        baselines: seconds of one call of "eager" and, where it works, "compile".
+        compile_error: why torch.compile is no baseline, None where it is one.
+        dropped: distributions that the reference cannot take, with the reason.
+        sandbox: the walls that stand, and those that do not.
+        graph, work: None where the reference cannot be traced.
+        notes: what the user should know, a line each.
+    """
+
+    baselines: Mapping[str, float]
+    compile_error: str | None
+    dropped: tuple[tuple[str, str], ...]
+    sandbox: tuple[Part, ...]
+    graph: OperatorGraph | None
+    work: Work | None
+    notes: tuple[str, ...] = field(default=())
+
+
+class Judge:
+    """Judges candidates for one task on this machine's processor.
+
+    Args:
+        problem: the reference.
+        target: the record that describes the processor.
+        seed: of parameters' and inputs' draws.
+        folder: for builds and the compiler's cache; it may be shared by runs.
+        limits: what a candidate may use.
+
+    Use one judge from one thread: tracing binds a runner to the thread that looks at it.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        target: TargetRecord,
+        *,
+        seed: int,
+        folder: Path,
+        limits: Limits | None = None,
+    ) -> None:
+        self._problem = problem
+        self._target = target
+        self._seed = seed
+        self._folder = folder
+        self._limits = limits or Limits()
+        self._zygote = Zygote()
+        self._builder = Builder(
+            self._zygote, LANGUAGES.create("cpp"), folder / "native", self._limits.build_seconds
+        )
+        self._seats = choose_seats()
+        self._sessions = 0
+        self._baselines: dict[str, Callable[..., Any]] = {"eager": problem.model}
+        self._bank: Bank
+        self._arena: Arena | None = None
+        self._layout: dict[str, Any] = {}
+        self._evict: Evictor
+        self._call_seconds = self._limits.call_seconds
+        self.prepared: Prepared | None = None
+
+    def prepare(self, progress: Callable[[str], None] = lambda _: None) -> Prepared:
+        """Bound the right answers, build the baselines and see that candidates can be confined.
+
+        Args:
+            progress: is told what begins.
+
+        Raises:
+            TaskError: the task cannot be judged here.
+            ToolchainError: this machine cannot confine candidates.
+        """
+        if self.prepared is not None:
+            return self.prepared
+        problem = self._problem
+        keep_freed_memory()
+        progress("the reference in float64, on several distributions of inputs")
+        self._bank = make_bank(problem, self._seed)
+        self._layout = plan(problem.inputs, problem.state, problem.outputs)
+        self._check_memory()
+        self._arena = Arena.create(self._layout)
+        self._evict = Evictor(read_facts().last_level)
+        progress("the sandbox")
+        sandbox = self._try_sandbox()
+        compile_error = None
+        if self._limits.compile:
+            progress("torch.compile, a baseline")
+            compile_error = self._compile()
+        graph, work, notes = self._trace()
+        progress("the baselines' times")
+        baselines = self._time_baselines()
+        self._call_seconds = self._limits.call_seconds + 30 * baselines["eager"]
+        notes += [
+            f"{part.name}: not available here ({part.detail})" for part in sandbox if not part.works
+        ]
+        self.prepared = Prepared(
+            baselines=baselines,
+            compile_error=compile_error,
+            dropped=self._bank.dropped,
+            sandbox=sandbox,
+            graph=graph,
+            work=work,
+            notes=tuple(notes),
+        )
+        return self.prepared
+
+    def _check_memory(self) -> None:
+        needed = int(self._layout["size"]) * 3
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if needed > free:
+            raise TaskError(
+                f"{self._problem.task.reference}: judging needs {needed >> 20} MiB beside the reference, {free >> 20} MiB "
+                "are free: make the inputs smaller"
+            )
+
+    def _try_sandbox(self) -> tuple[Part, ...]:
+        for number, value in enumerate(self._problem.init_inputs):
+            try:
+                encode(value)
+            except TypeError as error:
+                raise TaskError(
+                    f"{self._problem.task.reference}: get_init_inputs() item {number} is a {error}: give numbers, "
+                    "strings, lists or tensors"
+                ) from error
+        worker = self._worker({})
+        try:
+            if self._problem.task.settings.library == "forbidden":
+                try:
+                    tracing.own_share(worker.child.pid, (), samples=1, interval=0.001)
+                except OSError as error:
+                    raise TaskError(
+                        f"library: forbidden needs to trace candidates, which this machine does not permit ({error}): "
+                        "allow ptrace or use library: allowed"
+                    ) from error
+            return worker.sandbox
+        finally:
+            worker.close()
+
+    def _worker(self, prebuilt: Mapping[str, str]) -> Worker:
+        assert self._arena is not None
+        cell = Cell(
+            single=True,
+            readable=tuple(prebuilt.values()),
+            writable=(),
+            memory=self._limits.memory + 4 * int(self._layout["size"]),
+            cpu_seconds=3600,
+            file_bytes=1 << 20,
+        )
+        return Worker(self._zygote, self._arena, cell, self._seats.stage)
+
+    def _compile(self) -> str | None:
+        """Add torch.compile to the baselines; return why not, where it does not work."""
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(self._folder / "inductor")
+        # Worker processes would outlive the preparation and disturb the timing.
+        os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+        try:
+            with warnings.catch_warnings(), one_thread():
+                warnings.simplefilter("ignore")
+                import torch._inductor.config as inductor
+
+                inductor.compile_threads = 1
+                compiled: Callable[..., Any] = torch.compile(self._problem.model, dynamic=False)
+                compiled(*self._problem.inputs)
+                compiled(*self._problem.inputs)
+        except Exception as error:
+            return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        self._baselines["compile"] = compiled
+        return None
+
+    def _trace(self) -> tuple[OperatorGraph | None, Work | None, list[str]]:
+        try:
+            graph = operator_graph(self._problem)
+        except TaskError as error:
+            return None, None, [str(error)]
+        return graph, count_work(graph), []
+
+    def _time_baselines(self) -> dict[str, float]:
+        """Return the least of a few samples of each baseline."""
+        with one_thread():
+            race = self._race(None, blocks=3, seconds=self._limits.timing_seconds)
+            seconds = race.run().seconds
+        return {name: seconds[name] for name in self._baselines}
+
+    def judge(self, source: str, *, thorough: bool = False) -> Outcome:
+        """Judge `source`.
+
+        Args:
+            source: a Python file that defines ``ModelNew``.
+            thorough: time it long enough to report it.
+        """
+        prepared = self.prepare()
+        start = time.monotonic()
+        build_seconds = 0.0
+        try:
+            prebuilt = self._builder.build(source)
+            build_seconds = time.monotonic() - start
+            outcome: Outcome = self._hear(source, prebuilt, prepared, thorough)
+        except Fault as fault:
+            outcome = fault.outcome
+            build_seconds = build_seconds or time.monotonic() - start
+        return replace(outcome, build_seconds=build_seconds)
+
+    def _hear(
+        self, source: str, prebuilt: Mapping[str, str], prepared: Prepared, thorough: bool
+    ) -> Passed:
+        assert self._arena is not None
+        worker = self._worker(prebuilt)
+        try:
+            hearing = Hearing(
+                self._problem,
+                self._bank,
+                self._arena,
+                worker,
+                self._seats,
+                seconds=self._call_seconds,
+            )
+            hearing.load(source, prebuilt, self._layout, self._limits.start_seconds)
+            hearing.question()
+            own = self._own_share(hearing, tuple(prebuilt.values()))
+            with one_thread():
+                timing = self._time(hearing, thorough)
+        finally:
+            worker.close()
+        return self._passed(hearing, timing, own, prepared)
+
+    def _own_share(self, hearing: Hearing, own: tuple[str, ...]) -> float | None:
+        try:
+            share = hearing.share(own)
+        except OSError:
+            share = None  # said once, by `prepare`
+        forbidden = self._problem.task.settings.library == "forbidden"
+        if forbidden and (share is None or share < _OWN_SHARE):
+            told = "none that could be seen" if share is None else f"{share:.0%}"
+            raise Fault(
+                Refused(
+                    reason=f"of its time, {told} is in kernels of its own and the rest in the library's, which this task "
+                    "forbids: compute in load_cpp code",
+                    trick="library-call",
+                )
+            )
+        return share
+
+    def _time(self, hearing: Hearing, thorough: bool) -> Timing:
+        seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
+        hearing.start_timing()
+        timing = self._race(hearing, blocks=12 if thorough else 6, seconds=seconds).run()
+        hearing.end_timing()
+        return timing
+
+    def _race(self, hearing: Hearing | None, *, blocks: int, seconds: float) -> Race:
+        arena = self._arena
+        assert arena is not None
+        self._sessions += 1
+        drawn: list[tuple[Any, ...]] = [()]
+        seed = (self._seed + 1_000_003 * self._sessions) % (1 << 40)
+        rounds = iter(range(seed, seed + (1 << 30)))
+
+        def refresh() -> None:
+            drawn[0] = self._problem.draw(next(rounds))
+            for slot, value in zip(arena.inputs, drawn[0], strict=True):
+                if isinstance(slot, torch.Tensor):
+                    slot.copy_(value)
+
+        def prepare() -> None:
+            os.sched_setaffinity(0, {self._seats.stage})
+            self._evict()
+
+        def check(samples: Mapping[str, Sample]) -> None:
+            if hearing is not None:
+                hearing.check_timed(drawn[0], samples["candidate"][1], samples["eager"][1])
+
+        def timed(call: Callable[..., Any]) -> Callable[[], Sample]:
+            return lambda: local(call, arena.inputs)
+
+        contenders = {name: timed(call) for name, call in self._baselines.items()}
+        # A race needs a candidate; without one the framework runs against itself.
+        contenders["candidate"] = hearing.sample if hearing is not None else contenders["eager"]
+        return Race(
+            contenders=contenders,
+            refresh=refresh,
+            check=check,
+            prepare=prepare,
+            blocks=blocks,
+            seconds=seconds,
+        )
+
+    def _passed(
+        self, hearing: Hearing, timing: Timing, own: float | None, prepared: Prepared
+    ) -> Passed:
+        seconds = timing.seconds["candidate"]
+        profile: dict[str, float] = {}
+        if prepared.work is not None:
+            work = prepared.work
+            floor, terms = roofline(work, self._target)
+            if seconds < _BEATEN * floor:
+                raise Fault(
+                    Refused(
+                        reason=f"{seconds:.3g} s is less than this task can take on {self._target.name} "
+                        f"({floor:.3g} s): the work is not done when the clock stops",
+                        trick="beats-the-roofline",
+                    )
+                )
+            profile = {
+                "flops": work.flops,
+                "bytes": work.bytes,
+                "gflops": work.flops / seconds / 1e9,
+                "bandwidth": work.bytes / seconds,
+                "roofline": floor / seconds,
+                "floor_seconds": floor,
+                **{f"floor_{name}": value for name, value in terms.items()},
+            }
+        return Passed(
+            seconds=seconds,
+            samples=timing.samples,
+            speedup=timing.speedup,
+            max_error=hearing.max_error,
+            allowed_error=hearing.allowed_error,
+            own_share=own,
+            profile=profile,
+        )
+
+    def close(self) -> None:
+        """End every process that it started."""
+        self._zygote.close()
+        if self._arena is not None:
+            self._arena.close()
