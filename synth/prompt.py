@@ -147,15 +147,18 @@ def _fit(section: Section, room: int, wanted: int, count: Count) -> _Fitted:
     sizes = {item.rank: count(_text(section, (item,))) - frame for item in section.items}
     kept: dict[int, Item] = {}
     queue = sorted(section.items, key=lambda item: item.rank)
+    waiting = sum(sizes.values())
     for item in queue:
-        text = item
-        if sizes[item.rank] > left and item.divisible and left >= _SMALLEST:
-            # Half of what is left for each but the last: two beginnings say more than one whole.
-            most = left if item is queue[-1] else left // 2
-            text = _divided(item, sizes[item.rank], most, count)
-        size = sizes[item.rank] if text is item else count(_text(section, (text,))) - frame
-        if text.text and size <= left:
-            kept[item.rank] = text
+        size = sizes[item.rank]
+        waiting -= size
+        # Half of what is left, or more where the others need less: two beginnings say more than
+        # one whole.
+        most = max(left // 2, left - waiting)
+        if item.divisible and size > most and left >= _SMALLEST:
+            item = _divided(item, size, most, count)  # noqa: PLW2901 - the shorter stands for it
+            size = count(_text(section, (item,))) - frame
+        if item.text and size <= left:
+            kept[item.rank] = item
             left -= size
     return _settle(section, kept, room, sizes, count)
 
