@@ -124,8 +124,9 @@ class Context:
         constraints: the most important first.
         history: the oldest first.
         passages: the best first.
-        answer: what the answer format shows: `count` for ideas; `title`, `text`, `branch`,
-            `branches` for an implementation.
+        answer: what the answer format shows: `count`, `categories` and `example` for ideas;
+            `title`, `category`, `text`, `branch` and `branches` for a draft; `title` and `text`
+            for a repair.
     """
 
     purpose: Purpose

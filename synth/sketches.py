@@ -17,6 +17,12 @@ from synth.extract import fences, without_thoughts
 
 TITLE_CHARACTERS = 90
 TEXT_CHARACTERS = 900
+# What the prompt shows in place of an idea; small models copy it.
+EXAMPLE = {
+    "title": f"at most {TITLE_CHARACTERS} characters",
+    "category": "one of the above",
+    "text": "the idea in two to six sentences",
+}
 _ALIASES = {
     "title": ("title", "name", "idea", "summary"),
     "text": ("text", "description", "details", "explanation", "plan", "idea"),
@@ -47,6 +53,8 @@ class Sketch(BaseModel):
         if not isinstance(value, str):
             return value
         flat = " ".join(value.split())
+        if flat.rstrip(".").lower() == EXAMPLE[info.field_name]:
+            raise ValueError("expected an idea, found the example of the format")
         return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
     @field_validator("category", mode="before")

@@ -31,7 +31,7 @@ from synth.facts import target_lines
 from synth.models import Message, Model, Reply, Request
 from synth.prompt import Prompt, compose
 from synth.quote import fence, one_line
-from synth.sketches import Sketch, read_sketches, schema
+from synth.sketches import EXAMPLE, Sketch, read_sketches, schema
 
 # Constraints and language notes are quoted whole in their own section, targets as figures.
 _KINDS: tuple[Kind, ...] = ("idea", "guide", "kernel", "lesson", "document")
@@ -44,8 +44,8 @@ _DTYPES = {
 _PASSAGES = 12  # a query returns at most; the budget usually cuts first
 _AGAIN_TOKENS = 250  # what a second request adds to a prompt
 _EXCERPT = 500  # characters of a useless reply that are shown to its author
-# A tokenizer that tiktoken does not know may count more tokens: Llama's and SmolLM's counts of
-# C++ are up to a sixth higher.
+# A tokenizer that tiktoken does not know may count more tokens: SmolLM2's counts an eighth more for
+# a whole prompt.
 _UNKNOWN_MARGIN = 0.85
 
 
@@ -129,7 +129,7 @@ class LanguageModel:
             hits,
             history=trials_of_ideas(moment.history),
             current=_current(moment.parent),
-            answer={"count": count, "categories": CATEGORIES},
+            answer={"count": count, "categories": CATEGORIES, "example": EXAMPLE},
         )
         asked = _Asked(
             prompt=prompt,

@@ -11,6 +11,7 @@ from kb.tokens import count_tokens
 from kb.types import Hit, Passage
 from synth.context import Context, Current, Note, Purpose, Trial
 from synth.prompt import Prompt, compose
+from synth.sketches import EXAMPLE
 
 # The package that carries the token ranks opens them in a deprecated way when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")
@@ -74,7 +75,7 @@ def note(name: str, words: int) -> Note:
 def full(purpose: Purpose = "ideas", source_lines: int = 400) -> Context:
     """A context with more of everything than most prompts have room for."""
     answers = {
-        "ideas": {"count": 4, "categories": CATEGORIES},
+        "ideas": {"count": 4, "categories": CATEGORIES, "example": EXAMPLE},
         "draft": {"title": "T", "category": "c", "text": "Do it.", "branch": 2, "branches": 3},
         "repair": {"title": "T", "text": "Do it."},
     }

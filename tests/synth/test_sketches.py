@@ -5,7 +5,7 @@ import jsonschema
 import pytest
 
 from kb.records import CATEGORIES
-from synth.sketches import TEXT_CHARACTERS, TITLE_CHARACTERS, read_sketches, schema
+from synth.sketches import EXAMPLE, TEXT_CHARACTERS, TITLE_CHARACTERS, read_sketches, schema
 
 GOOD: dict[str, Any] = {
     "title": "Fuse the pooling",
@@ -100,6 +100,12 @@ def test_a_reply_without_ideas_says_why_in_one_line(reply: str, problem: str) ->
     assert found.sketches == ()
     assert problem in found.problem
     assert "\n" not in found.problem
+
+
+def test_the_example_of_the_format_is_no_idea() -> None:
+    found = read_sketches(json.dumps({"ideas": [{**EXAMPLE, "category": "memory access"}]}))
+    assert found.sketches == ()
+    assert "found the example of the format" in found.problem
 
 
 def test_valid_ideas_stay_where_others_are_not() -> None:
