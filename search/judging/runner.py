@@ -56,7 +56,7 @@ class Runner:
             message = json.loads(line)
             try:
                 answer = getattr(self, f"do_{message.pop('op')}")(**message)
-            except BaseException as error:  # the candidate may raise anything
+            except BaseException as error:  # noqa: BLE001 - the candidate may raise anything
                 answer = {"raised": describe(error)}
             self._write(json.dumps(answer).encode() + b"\n")
 

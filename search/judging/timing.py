@@ -18,6 +18,7 @@ import torch
 from search.outcome import Ratio
 
 _WARM_UPS = 2
+_SHORT = 0.25  # seconds of one round
 _MOST_EVICTED = 256 << 20
 
 Sample = tuple[float, tuple[torch.Tensor, ...]]
@@ -152,7 +153,9 @@ class Race:
                 break
         one = max(time.monotonic() - once, 1e-6)
         left = self.seconds - (time.monotonic() - began)
-        rounds = max(1, min(self.most_rounds, int(left / self.blocks / one)))
+        # Less than three samples a block would let a neighbour's burst pass for a slow contender.
+        fewest = 3 if one < _SHORT else 1
+        rounds = max(fewest, min(self.most_rounds, int(left / self.blocks / one)))
         taken: dict[str, list[float]] = {name: [] for name in names}
         for turn in range(self.blocks * rounds):
             for name, seconds in self._round(names, turn).items():

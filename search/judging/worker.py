@@ -254,8 +254,9 @@ class Worker:
             left = end - time.monotonic()
             if left <= 0:
                 raise self._hung(seconds)
-            ready, _, _ = select.select([self._socket, self.child.handle], [], [], left)
-            if self._socket in ready:
+            control = self._socket.fileno()
+            ready, _, _ = select.select([control, self.child.handle], [], [], left)
+            if control in ready:
                 piece = self._socket.recv(1 << 16)
                 if not piece:
                     raise self.dead()

@@ -75,7 +75,7 @@ def _child(request: dict[str, Any], fds: list[int]) -> NoReturn:
         if request["op"] == "build":
             _build(request, Cell(**cell))
         _run(request, Cell(**cell), fds)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - a child must never return into the zygote's loop
         os.write(2, f"{type(error).__name__}: {error}\n".encode()[:2000])
         os._exit(113)
 
@@ -101,7 +101,7 @@ def _build(request: dict[str, Any], cell: Cell) -> NoReturn:
         os.write(2, f"sandbox: {missing(parts)}\n".encode())
         os._exit(112)
     environment = {"PATH": os.defpath, "TMPDIR": request["folder"], "LC_ALL": "C"}
-    os.execve(request["command"][0], request["command"], environment)
+    os.execve(request["command"][0], request["command"], environment)  # noqa: S606 - no shell is meant
 
 
 if __name__ == "__main__":

@@ -172,7 +172,8 @@ def family(operator: Operator) -> str | None:
 
 def count_work(graph: OperatorGraph) -> Work:
     """Count what `graph` costs: operations, and bytes with and without its intermediates."""
-    sizes = {entry.name: _nbytes(entry) for entry in (*graph.values, *graph.operators)}
+    entries: tuple[Value | Operator, ...] = (*graph.values, *graph.operators)
+    sizes = {entry.name: _nbytes(entry) for entry in entries}
     costs: dict[str, float] = defaultdict(float)
     flops = traffic = 0.0
     for operator in graph.operators:

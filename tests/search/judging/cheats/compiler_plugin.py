@@ -1,0 +1,10 @@
+# expect: build_failed | not allowed
+import torch.nn as nn
+
+from kb.native import load_cpp
+
+KERNEL = load_cpp('extern "C" void f() {}', "-fplugin=/tmp/evil.so")
+
+
+class ModelNew(nn.Module):
+    pass

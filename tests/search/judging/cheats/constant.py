@@ -1,0 +1,13 @@
+# expect: wrong | every element of the output is the same
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+
+    def forward(self, x):
+        return torch.full_like(x, 0.37)

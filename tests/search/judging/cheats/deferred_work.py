@@ -1,0 +1,27 @@
+# expect: refused work-after-the-clock | after the clock
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+import gc
+import threading
+import time
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+
+    def forward(self, x):
+        if gc.isenabled():  # not in the timed loop
+            return self.norm(x)
+        result = torch.empty_like(x)
+
+        def work():
+            time.sleep(0.002)
+            with torch.no_grad():
+                result.copy_(self.norm(x))
+
+        threading.Thread(target=work).start()
+        return result

@@ -1,0 +1,15 @@
+# expect: crashed | exit code 0
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+
+    def forward(self, x):
+        import os
+
+        os._exit(0)

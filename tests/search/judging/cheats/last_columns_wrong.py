@@ -1,0 +1,15 @@
+# expect: wrong | of dimension 1, from 192 to 255
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+
+    def forward(self, x):
+        result = self.norm(x)
+        result[:, 192:] = 0
+        return result

@@ -1,0 +1,15 @@
+# expect: refused input-mutation | input 0
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+
+    def forward(self, x):
+        result = self.norm(x)
+        x.add_(1.0)
+        return result

@@ -1,0 +1,14 @@
+# expect: wrong | pack or copy them in forward
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+        self.packed = self.norm.weight.detach().clone(), self.norm.bias.detach().clone()
+
+    def forward(self, x):
+        return F.layer_norm(x, x.shape[-1:], *self.packed)

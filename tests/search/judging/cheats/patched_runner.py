@@ -1,0 +1,19 @@
+# expect: wrong | NaN
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+import sys
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+        runner = sys.modules["search.judging.runner"]
+        told = [{"type": "Tensor", "shape": [48, 256], "dtype": "torch.float32", "strides": [256, 1]}]
+        runner.Runner.do_call = lambda *a, **k: {"outputs": told, "single": True, "copied": True}
+        torch.allclose = torch.equal = lambda *a, **k: True
+
+    def forward(self, x):
+        return x

@@ -1,0 +1,17 @@
+# expect: crashed | thread
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+
+    def forward(self, x):
+        import threading
+
+        gate = threading.Event()
+        for _ in range(100_000):
+            threading.Thread(target=gate.wait, daemon=True).start()

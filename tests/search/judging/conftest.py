@@ -1,0 +1,89 @@
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kb.records import TargetRecord
+from search.judging.judge import Judge, Limits
+from search.judging.problem import load_problem
+from search.task import Task, TaskFile
+
+# Rates far above any machine's, so that only what is impossible anywhere is refused.
+TARGET = TargetRecord(
+    kind="target",
+    title="A processor for tests",
+    name="test-cpu",
+    vendor="test",
+    architecture="x86-64",
+    device="cpu",
+    languages=("cpp",),
+    units=2,
+    clock=5e9,
+    simd_width=512,
+    flops_per_cycle={"float32": 64},
+    peak={"float32": 6.4e11},
+    bandwidth=4e11,
+)
+LIMITS = Limits(
+    build_seconds=4.0, call_seconds=1.0, timing_seconds=0.1, thorough_seconds=0.4, compile=False, memory=1 << 30
+)
+NORM = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+
+    def forward(self, x):
+        return self.norm(x)
+
+def get_inputs():
+    return [torch.rand(48, 256)]
+
+def get_init_inputs():
+    return [256]
+"""
+
+TaskMaker = Callable[..., Task]
+
+
+@pytest.fixture(scope="session")
+def make_task(tmp_path_factory: pytest.TempPathFactory) -> TaskMaker:
+    def make(source: str, **settings: object) -> Task:
+        source = textwrap.dedent(source)
+        path = tmp_path_factory.mktemp("task") / "reference.py"
+        path.write_text(source)
+        chosen = TaskFile.model_validate({"reference": "reference.py", **settings})
+        return Task(name="reference", path=path, reference=path, source=source, settings=chosen)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_judge(make_task: TaskMaker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Judge]]:
+    folder = tmp_path_factory.mktemp("judge")
+    made: list[Judge] = []
+
+    def make(source: str, limits: Limits = LIMITS, **settings: object) -> Judge:
+        problem = load_problem(make_task(source, **settings))
+        judge = Judge(problem, TARGET, seed=5, folder=folder, limits=limits)
+        made.append(judge)
+        judge.prepare()
+        return judge
+
+    yield make
+    for judge in made:
+        judge.close()
+
+
+@pytest.fixture(scope="session")
+def norm(make_judge: Callable[..., Judge]) -> Judge:
+    return make_judge(NORM)
+
+
+@pytest.fixture(scope="session")
+def here() -> Path:
+    return Path(__file__).parent

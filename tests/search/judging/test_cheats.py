@@ -1,0 +1,155 @@
+"""Each file in cheats/ breaks or fools a careless judge; its first line says what becomes of it here."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from search.judging.judge import Judge
+from search.outcome import Outcome
+
+CHEATS = sorted((Path(__file__).parent / "cheats").glob("*.py"))
+HONEST = """
+import torch.nn as nn
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+    def forward(self, x):
+        return self.norm(x)
+"""
+
+
+def _judge(judge: Judge, path: Path, folder: Path) -> Outcome:
+    secret = folder / "secret.txt"
+    secret.write_text("SECRET\n")
+    source = path.read_text()
+    for mark, value in {"@SECRET_FILE@": secret, "@FOLDER@": folder, "@JUDGE@": os.getpid()}.items():
+        source = source.replace(mark, str(value))
+    return judge.judge(source)
+
+
+def _told(outcome: Outcome) -> str:
+    return f"{getattr(outcome, 'trick', '')} {getattr(outcome, 'reason', '')}\n{getattr(outcome, 'detail', '')}"
+
+
+@pytest.mark.parametrize("path", CHEATS, ids=lambda path: path.stem)
+def test_a_cheat_ends_as_it_should(
+    norm: Judge, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KB_TEST_SECRET", "hunter2")
+    expected, _, pattern = path.read_text().splitlines()[0].removeprefix("# expect: ").partition(" | ")
+    kind, _, trick = expected.partition(" ")
+    outcome = _judge(norm, path, tmp_path)
+    assert outcome.kind == kind, outcome
+    assert "SECRET\n" not in _told(outcome).replace("SECRET_FILE", "")
+    assert (tmp_path / "secret.txt").read_text() == "SECRET\n"
+    assert not (tmp_path / "written").exists()
+    if outcome.kind == "passed":
+        assert trick == "slower"
+        assert outcome.speedup["eager"].ratio < 0.5
+        return
+    assert outcome.reason
+    assert "\n" not in outcome.reason
+    assert re.search(pattern, _told(outcome), re.DOTALL), outcome
+    if kind == "refused":
+        assert outcome.trick == trick, outcome
+
+
+def test_an_honest_candidate_passes_after_all_of_them(norm: Judge) -> None:
+    outcome = norm.judge(HONEST)
+    assert outcome.kind == "passed", outcome
+    ratio = outcome.speedup["eager"]
+    assert ratio.low <= ratio.ratio <= ratio.high
+    assert 0 <= outcome.max_error <= outcome.allowed_error
+
+
+RELU = """
+import torch
+import torch.nn as nn
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+def get_inputs():
+    return [torch.rand(64, 64)]
+"""
+
+
+def test_handing_the_input_back_fails_where_the_tasks_own_inputs_would_let_it_pass(
+    make_judge: Callable[..., Judge],
+) -> None:
+    judge = make_judge(RELU)
+    outcome = judge.judge("import torch.nn as nn\nclass ModelNew(nn.Module):\n    def forward(self, x): return x.clone()\n")
+    assert outcome.kind == "wrong"
+    assert "it is input 0" in outcome.detail or "'task'" not in outcome.reason
+
+
+MATMUL = """
+import torch
+import torch.nn as nn
+class Model(nn.Module):
+    def forward(self, a, b):
+        return a @ b
+def get_inputs():
+    return [torch.rand(160, 160), torch.rand(160, 160)]
+"""
+DECOY = """
+import ctypes
+import torch
+import torch.nn as nn
+from kb.native import load_cpp
+K = load_cpp('extern "C" void decoy(float *x, long n) { for (long i = 0; i < n; i++) x[i] *= 1.0f; }')
+class ModelNew(nn.Module):
+    def forward(self, a, b):
+        y = a @ b
+        K.decoy(ctypes.c_void_p(y.data_ptr()), ctypes.c_long(160))
+        return y
+"""
+OWN = """
+import ctypes
+import torch
+import torch.nn as nn
+from kb.native import load_cpp
+K = load_cpp(r'''
+extern "C" void mm(const float *a, const float *b, float *c, long m, long n, long k) {
+  for (long i = 0; i < m; i++) {
+    float *row = c + i * n;
+    for (long j = 0; j < n; j++) row[j] = 0;
+    for (long p = 0; p < k; p++)
+      for (long j = 0; j < n; j++) row[j] += a[i * k + p] * b[p * n + j];
+  }
+}''')
+class ModelNew(nn.Module):
+    def forward(self, a, b):
+        y = torch.empty(a.shape[0], b.shape[1])
+        pointers = [ctypes.c_void_p(t.data_ptr()) for t in (a, b, y)]
+        K.mm(*pointers, *map(ctypes.c_long, (a.shape[0], b.shape[1], a.shape[1])))
+        return y
+"""
+
+
+@pytest.fixture(scope="module")
+def forbidden(make_judge: Callable[..., Judge]) -> Judge:
+    return make_judge(MATMUL, library="forbidden")
+
+
+def test_a_decoy_kernel_beside_the_librarys_is_found_out(forbidden: Judge) -> None:
+    outcome = forbidden.judge(DECOY)
+    assert outcome.kind == "refused", outcome
+    assert outcome.trick == "library-call"
+
+
+def test_a_kernel_of_its_own_is_seen_to_be_its_own(forbidden: Judge) -> None:
+    outcome = forbidden.judge(OWN)
+    assert outcome.kind == "passed", outcome
+    assert outcome.own_share is not None
+    assert outcome.own_share > 0.8
+
+
+def test_the_library_is_allowed_unless_it_is_forbidden(make_judge: Callable[..., Judge]) -> None:
+    outcome = make_judge(MATMUL).judge(DECOY)
+    assert outcome.kind == "passed", outcome
+    assert outcome.own_share is not None
+    assert outcome.own_share < 0.5
