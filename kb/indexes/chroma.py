@@ -116,6 +116,7 @@ class Chroma:
         except StoreError:
             # What is embedded is derived: a folder that Chroma cannot use is made anew, once.
             shutil.rmtree(self._folder, ignore_errors=True)
+            _forget_clients()
             return work()
 
     @contextmanager
@@ -161,6 +162,13 @@ class Chroma:
         return chromadb.HttpClient(
             place.hostname, place.port or (443 if secure else 8000), secure, settings=settings
         )
+
+
+def _forget_clients() -> None:
+    # A client that failed to open stays in Chroma's table of clients and fails the next one too.
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    SharedSystemClient.clear_system_cache()
 
 
 def _metadata(passage: Passage) -> dict[str, str]:
