@@ -1,4 +1,4 @@
-"""From a question to passages: two rankings fused, filtered by scope, diversified, cut to size."""
+"""From a question to passages: rankings fused, filtered by scope, diversified, cut to size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 DEPTH = 100  # places of each ranking that are fused
 RRF_K = 60.0  # Cormack, Clarke and Buettcher, SIGIR 2009
 MIN_COSINE = 0.2  # below it MiniLM's neighbours are chance
-SYMPTOM_WEIGHT = 0.5  # a document that answers every symptom asked for gains this share
 MAX_GAIN = math.log(2.0)  # measured effects move a passage by a factor of two at most
 SAME_COSINE = 0.97  # two passages this close say the same
 PER_DOCUMENT = 2  # passages of one document before others had their turn
@@ -94,25 +93,32 @@ class Retriever:
 
     def _fuse(self, index: Index, query: Query, vector: np.ndarray, among: Mask) -> list[_Found]:
         near = [one for one in index.dense.rank(vector, among, DEPTH) if one.score >= MIN_COSINE]
-        same = index.lexical.rank(query.text, among, DEPTH)
-        dense, lexical = _places(near), _places(same)
-        weights = [self._weight(source, query.symptoms) for source in index.sources]
+        dense = _places(near)
+        lexical = _places(index.lexical.rank(query.text, among, DEPTH))
+        answering = _places(_answering(index, query, vector, among))
         found = []
-        for row in dense.keys() | lexical.keys():
+        for row in dense.keys() | lexical.keys() | answering.keys():
             ranks = (dense.get(row), lexical.get(row))
-            fused = sum(1.0 / (RRF_K + rank) for rank in ranks if rank is not None)
-            score = fused * weights[index.source_of[row]]
+            places = (*ranks, answering.get(row))
+            fused = sum(1.0 / (RRF_K + place) for place in places if place is not None)
+            score = fused * self._factor(index.sources[index.source_of[row]])
             found.append(_Found(row, score, *ranks))
         return sorted(found, key=lambda one: (-one.score, index.ids[one.row]))
 
-    def _weight(self, source: Source, symptoms: Sequence[str]) -> float:
-        """Return the factor by which symptoms and measured effects raise a document."""
-        weight = 1.0
-        if symptoms:
-            answered = len(set(symptoms) & set(source.symptoms))
-            weight += SYMPTOM_WEIGHT * answered / len(set(symptoms))
+    def _factor(self, source: Source) -> float:
+        """Return the factor by which its measured effect raises a document."""
         gain = self._gains.get(PurePosixPath(source.shown).stem, 0.0)
-        return weight * math.exp(max(-MAX_GAIN, min(MAX_GAIN, gain)))
+        return math.exp(max(-MAX_GAIN, min(MAX_GAIN, gain)))
+
+
+def _answering(index: Index, query: Query, vector: np.ndarray, among: Mask) -> list[Ranked]:
+    """Rank what answers the symptoms asked for, in whatever words: most symptoms first."""
+    if not query.symptoms:
+        return []
+    shared = [len(set(source.symptoms) & set(query.symptoms)) for source in index.sources]
+    answers = _mask(index, [count > 0 for count in shared])
+    ranked = index.dense.rank(vector, among & answers, DEPTH)
+    return sorted(ranked, key=lambda one: -shared[index.source_of[one.row]])
 
 
 def _wanted(source: Source, kinds: Sequence[str]) -> bool:

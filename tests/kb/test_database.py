@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from kb.config import Home
 from kb.database import create_tables, open_engine, reading, writing
@@ -36,18 +37,20 @@ def test_damage_in_the_middle_of_the_file_is_one_line_too(home: Home, store: Sto
 
 def test_a_path_that_cannot_be_opened_is_one_line(home: Home) -> None:
     home.database.mkdir()
-    with pytest.raises(StoreError, match="unable to open.*KB_HOME"):
+    with pytest.raises(StoreError, match=r"unable to open.*KB_HOME"):
         create_tables(open_engine(home))
 
 
 def test_a_full_disk_is_one_line_and_loses_nothing(store: Store) -> None:
     store.set_state("before", "kept")
-    with (
-        pytest.raises(StoreError, match="full.*free some space"),
-        writing(store._engine) as session,
-    ):
-        session.execute(text("PRAGMA max_page_count = 1"))
-        session.add(StateRow(name="large", value="x" * 10_000_000))
+
+    @event.listens_for(store._engine, "connect")
+    def _limit(connection: sqlite3.Connection, _: object) -> None:
+        connection.execute("PRAGMA max_page_count = 1").close()
+
+    store._engine.dispose()
+    with pytest.raises(StoreError, match=r"full.*free some space"):
+        store.set_state("large", "x" * 10_000_000)
     assert store.state("before") == "kept"
     assert store.state("large") is None
 
@@ -69,10 +72,14 @@ def test_an_unusable_url_is_one_line_without_its_password(
 
 
 def test_a_failed_write_leaves_no_half(store: Store) -> None:
-    with pytest.raises(ZeroDivisionError), writing(store._engine) as session:
-        session.add(StateRow(name="half", value="done"))
-        session.flush()
-        _ = 1 / 0
+    def write_half() -> None:
+        with writing(store._engine) as session:
+            session.add(StateRow(name="half", value="done"))
+            session.flush()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_half()
     assert store.state("half") is None
 
 
@@ -86,6 +93,9 @@ def test_a_reader_goes_on_while_another_writes(store: Store) -> None:
 
 
 def test_a_wrong_statement_of_ours_is_a_bug_not_advice(store: Store) -> None:
-    with pytest.raises(Exception, match="no such table") as caught, reading(store._engine) as session:
+    with (
+        pytest.raises(Exception, match="no such table") as caught,
+        reading(store._engine) as session,
+    ):
         session.execute(text("SELECT * FROM nowhere"))
     assert not isinstance(caught.value, StoreError)

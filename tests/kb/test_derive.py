@@ -210,7 +210,11 @@ def test_two_processes_that_ingest_at_once_lose_and_double_nothing(
     more = tmp_path / "more"
     more.mkdir()
     (more / "x.md").write_text("# X\n\nSwizzle.\n\n## Y\n\nPrefetch.\n")
-    with start(tmp_path, notes) as one, start(tmp_path, more) as two, start(tmp_path, notes) as three:
+    with (
+        start(tmp_path, notes) as one,
+        start(tmp_path, more) as two,
+        start(tmp_path, notes) as three,
+    ):
         for process in (one, two, three):
             assert list(lines(process))[-1] == "finished\n"
     check(tmp_path, 11)

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.readers import Block, Section
+from ingest.readers.markdown import cut
+from ingest.split import MAX_TOKENS, MAX_WHOLE, MAX_WORDS, split
+from kb.tokens import count_tokens
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def section(*blocks: Block) -> list[Section]:
+    return [Section(trail=("A", "B"), blocks=blocks)]
+
+
+def test_short_blocks_of_a_section_stay_together() -> None:
+    pieces = split(section(Block(text="one"), Block(text="two")), words)
+    assert [(piece.section, piece.text, piece.tokens) for piece in pieces] == [
+        ("A > B", "one\n\ntwo", 2)
+    ]
+
+
+def test_sections_are_never_joined() -> None:
+    sections = [Section(trail=(name,), blocks=(Block(text="x"),)) for name in "AB"]
+    assert [piece.section for piece in split(sections, words)] == ["A", "B"]
+
+
+def test_a_fence_that_fits_alone_stays_whole() -> None:
+    code = "```cpp\n" + "\n\n".join(f"x{n} = {n};" for n in range(100)) + "\n```"
+    before = Block(text="word " * 200)
+    pieces = split(section(before, Block(text=code, kind="fence")), words)
+    assert [piece.text for piece in pieces][1] == code
+
+
+def test_a_larger_fence_is_cut_into_fences() -> None:
+    lines = [f"line {n} of the code" for n in range(300)]
+    code = "````cpp\n" + "\n".join(lines) + "\n````"
+    pieces = split(section(Block(text=code, kind="fence")), words)
+    assert len(pieces) > 1
+    kept: list[str] = []
+    for piece in pieces:
+        inner = piece.text.split("\n")
+        assert (inner[0], inner[-1]) == ("````cpp", "````")
+        kept += inner[1:-1]
+    assert kept == lines
+
+
+def test_a_larger_table_repeats_its_header() -> None:
+    rows = [f"| {n} | word word |" for n in range(200)]
+    table = "\n".join(["| a | b |", "| --- | --- |", *rows])
+    pieces = split(section(Block(text=table, kind="table")), words)
+    assert len(pieces) > 1
+    assert all(piece.text.startswith("| a | b |\n| --- | --- |\n| ") for piece in pieces)
+    assert [row for piece in pieces for row in piece.text.split("\n")[2:]] == rows
+
+
+def test_code_is_cut_at_blank_lines() -> None:
+    groups = ["\n".join(f"group {n} line {m}" for m in range(20)) for n in range(9)]
+    pieces = split(section(Block(text="\n\n".join(groups), kind="code")), words)
+    assert len(pieces) > 1
+    assert "\n\n".join(piece.text for piece in pieces) == "\n\n".join(groups)
+
+
+def test_one_endless_line_is_cut_too() -> None:
+    pieces = split(section(Block(text="x = 1; " * 3000, kind="code")), count_tokens)
+    assert all(piece.tokens <= MAX_TOKENS + 1 for piece in pieces)
+    assert sum(piece.text.count("x = 1;") for piece in pieces) >= 2900
+
+
+PROSE = st.lists(st.text("ab c.\n", min_size=1, max_size=1500), min_size=1, max_size=5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(PROSE)
+def test_no_prose_is_lost_and_none_is_too_long(texts: list[str]) -> None:
+    body = "\n\n".join(texts)
+    sections = cut(body, "T")
+    pieces = split(sections, words)
+    kept = "".join("".join(piece.text.split()) for piece in pieces)
+    told = "".join("".join(block.text.split()) for one in sections for block in one.blocks)
+    assert kept == told
+    for piece in pieces:
+        assert len(piece.text.split()) <= MAX_WORDS
+        assert piece.tokens == words(piece.text)
+
+
+@pytest.mark.parametrize("kind", ["fence", "table", "code"])
+def test_the_limit_of_a_whole_block_is_kept(kind: str) -> None:
+    text = "\n".join(f"| a | {'word ' * 10}|" for _ in range(400))
+    for piece in split(section(Block(text=text, kind=kind)), words):  # type: ignore[arg-type]
+        assert piece.tokens <= MAX_WHOLE
