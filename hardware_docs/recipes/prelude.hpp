@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #if defined(__AVX512F__)
@@ -111,12 +112,19 @@ template <class V> INL V vmin(V a, V b) { return vsel(a != a, a, hwmin(a, b)); }
 template <class V> INL V vrelu(V x) { return hwmax(V{}, x); }
 template <class V> INL V vclamp(V x, float lo, float hi) { return hwmin(to<V>(hi), hwmax(to<V>(lo), x)); }
 template <class V> INL V vrsqrt(V x) { return 1.f / vsqrt(x); }
-INL float hsum(vf v) {
-  for (int h = W / 2; h; h /= 2) { vf t = v; for (int l = 0; l < h; ++l) t[l] = v[l] + v[l + h]; v = t; }
+// Lanes exchanged at distance h: after log2 W steps each lane holds the result of all.
+INL vf vswap(vf v, int h) {
+  vi lane;
+  for (int l = 0; l < W; ++l) lane[l] = l ^ h;
+  return __builtin_shuffle(v, lane);
+}
+template <class R> INL float vacross(vf v) {
+  v = R::join(v, vswap(v, 1));
+  v = R::join(v, vswap(v, 2));
+  if constexpr (W > 4) v = R::join(v, vswap(v, 4));
+  if constexpr (W > 8) v = R::join(v, vswap(v, 8));
   return v[0];
 }
-INL float hmax(vf v) { float r = v[0]; for (int l = 1; l < W; ++l) r = vmax(r, v[l]); return r; }
-INL float hmin(vf v) { float r = v[0]; for (int l = 1; l < W; ++l) r = vmin(r, v[l]); return r; }
 
 // 2^k times p in two factors, so that results reach infinity and the subnormals.
 template <class V> INL V vscale(V p, V k) {
@@ -214,32 +222,34 @@ template <int N, class V> INL V vpowi(V x) {
   else if constexpr (N % 2) return vpowi<N - 1>(x) * x;
   else { V h = vpowi<N / 2>(x); return h * h; }
 }
+template <class V> INL V vpow(V x, V y) {
+  return lanewise2(x, y, [](float a, float b) { return __builtin_powf(a, b); });
+}
 
 // What a row is reduced by.
 struct Sum {
   static constexpr float identity = 0.f;
   static constexpr bool idempotent = false;
   template <class V> INL V join(V a, V b) { return a + b; }
-  INL float across(vf v) { return hsum(v); }
 };
 struct Max {
   static constexpr float identity = -INFINITY;
   static constexpr bool idempotent = true;
   template <class V> INL V join(V a, V b) { return vmax(a, b); }
-  INL float across(vf v) { return hmax(v); }
 };
 struct Min {
   static constexpr float identity = INFINITY;
   static constexpr bool idempotent = true;
   template <class V> INL V join(V a, V b) { return vmin(a, b); }
-  INL float across(vf v) { return hmin(v); }
 };
 struct Prod {
   static constexpr float identity = 1.f;
   static constexpr bool idempotent = false;
   template <class V> INL V join(V a, V b) { return a * b; }
-  INL float across(vf v) { float r = v[0]; for (int l = 1; l < W; ++l) r *= v[l]; return r; }
 };
+INL float hsum(vf v) { return vacross<Sum>(v); }
+INL float hmax(vf v) { return vacross<Max>(v); }
+INL float hmin(vf v) { return vacross<Min>(v); }
 // Lanes before `n` become `fill`: for the last vector of a row, which overlaps its neighbour.
 INL vf vmask_low(vf v, int n, float fill) {
   vi lane;
@@ -256,4 +266,44 @@ template <int U, class F> INL void along(long cols, F f) {
     if (cols >= W) f(vf{}, cols - W);
     else for (; c < cols; ++c) f(0.f, c);
   }
+}
+// Several reductions of one walk, side by side.
+template <class... R> struct Reducers {
+  static constexpr int n = sizeof...(R);
+  template <class V> INL void clear(V* a) { int j = 0; ((a[j++] = to<V>(R::identity)), ...); }
+  template <class V> INL void join(V* a, const V* b) { int j = 0; ((a[j] = R::join(a[j], b[j]), ++j), ...); }
+  INL void hide(vf* v, int low) {
+    int j = 0;
+    ((v[j] = R::idempotent ? v[j] : vmask_low(v[j], low, R::identity), ++j), ...);
+  }
+  INL void across(const vf* a, const float* rest, float* r) {
+    int j = 0;
+    ((r[j] = R::join(vacross<R>(a[j]), rest[j]), ++j), ...);
+  }
+};
+// Partial sums are folded into a total this often: the error grows with the run, not with the row.
+constexpr long RUN = 64;
+// Reduces value(tag, m, c, v), which fills v[0 .. R::n), over M x C, with U accumulators each.
+template <class R, int U, class F> INL void reduce_row(long M, long C, float* r, F value) {
+  vf total[R::n], v[R::n];
+  float rest[R::n], x[R::n];
+  R::clear(total);
+  R::clear(rest);
+  for (long m = 0; m < M; ++m) {
+    long c = 0;
+    while (c + W <= C) {
+      vf acc[U][R::n];
+      for (int u = 0; u < U; ++u) R::clear(acc[u]);
+      const long end = C - c > RUN * U * W ? c + RUN * U * W : C;
+      for (; c + U * W <= end; c += U * W)
+        for (int u = 0; u < U; ++u) { value(vf{}, m, c + u * W, v); R::join(acc[u], v); }
+      for (; c + W <= end; c += W) { value(vf{}, m, c, v); R::join(acc[0], v); }
+      for (int u = 0; u < U; ++u) R::join(total, acc[u]);
+    }
+    if (c < C) {
+      if (C >= W) { value(vf{}, m, C - W, v); R::hide(v, int(W - (C - c))); R::join(total, v); }
+      else for (; c < C; ++c) { value(0.f, m, c, x); R::join(rest, x); }
+    }
+  }
+  R::across(total, rest, r);
 }

@@ -1,0 +1,251 @@
+"""The candidate's file: the reference's module with its forward made of kernels and library calls."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kb.errors import NoRecipe, TaskError
+from search.authors.recipes.lower import Program
+from search.authors.recipes.segment import Segment
+from search.operators import Operator, Ref, Value
+
+_MARK = "_forward_goes_here_"
+_CALLS = {
+    "conv2d.default": "torch.conv2d",
+    "linear.default": "torch.nn.functional.linear",
+    "matmul.default": "torch.matmul",
+    "mm.default": "torch.mm",
+    "bmm.default": "torch.bmm",
+    "addmm.default": "torch.addmm",
+}
+_DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """A rendered segment.
+
+    Attributes:
+        note: which idea made it, for the reader of the file.
+    """
+
+    name: str
+    text: str
+    note: str
+
+
+def assemble(
+    source: str,
+    program: Program,
+    parts: tuple[Segment, ...],
+    kernels: Mapping[str, Kernel],
+    flags: tuple[str, ...],
+    prelude: str,
+) -> str:
+    """Return the whole candidate.
+
+    Args:
+        source: text of the reference.
+        parts: segments in an order in which they can run.
+        kernels: the rendered segments by their ids; the others are library calls.
+        flags: compiler flags beyond the usual.
+        prelude: C++ in front of the kernels.
+
+    Raises:
+        TaskError: the reference has no class ``Model``.
+        NoRecipe: a constant of the reference is not at hand.
+    """
+    module, arguments = _strip(source)
+    writer = _Forward(program, arguments)
+    body = writer.write(parts, kernels)
+    cpp = prelude.rstrip() + "\n\n" + "\n".join(k.text for k in kernels.values())
+    opening = ["import ctypes", "", "import torch", "", "from kb.native import load_cpp", ""]
+    option = f', flags="{" ".join(flags)}"' if flags else ""
+    names = {part.id: part for part in parts if part.id in kernels}
+    handles = ["", "_library = load_cpp(CPP_SOURCE" + option + ")"]
+    for identity, part in names.items():
+        handles += _handle(kernels[identity].name, part)
+    text = re.sub(rf"^ *{_MARK}$", lambda _: _indent(body, 8), module, flags=re.MULTILINE)
+    head, tail = _split_imports(text)
+    constants = [f"{name} = {value}" for name, value in writer.constants.items()]
+    blocks = [*opening, *head, "", f"CPP_SOURCE = r'''\n{cpp}'''", *handles, *constants, "", "", tail]
+    return "\n".join(blocks).rstrip() + "\n"
+
+
+def _handle(name: str, part: Segment) -> list[str]:
+    # The argument arrays are made once: a call sets pointers, it allocates nothing.
+    return [
+        f"_{name} = _library.{name}",
+        f"_{name}.restype = None",
+        f"_{name}_in = (ctypes.c_void_p * {max(1, len(part.inputs))})()",
+        f"_{name}_out = (ctypes.c_void_p * {len(part.outputs)})()",
+    ]
+
+
+def _indent(lines: list[str], by: int) -> str:
+    return "\n".join(" " * by + line if line else "" for line in lines)
+
+
+def _split_imports(text: str) -> tuple[list[str], str]:
+    """Return the leading import lines and the rest, so that the C++ stands between them."""
+    lines = text.split("\n")
+    last = 0
+    for statement in ast.parse(text).body:
+        future = isinstance(statement, (ast.Import, ast.ImportFrom))
+        words = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not (future or words):
+            break
+        last = statement.end_lineno or last
+    kept = [line for line in lines[:last] if line not in ("import torch", "import ctypes")]
+    return kept, "\n".join(lines[last:]).strip("\n")
+
+
+class _Rename(ast.NodeTransformer):
+    def visit_Name(self, node: ast.Name) -> ast.Name:  # noqa: N802 - the name that ast calls
+        if node.id == "Model":
+            node.id = "ModelNew"
+        return node
+
+
+def _strip(source: str) -> tuple[str, list[str]]:
+    """Return the module without inputs, its forward replaced by a mark, and the forward's arguments."""
+    tree = ast.parse(source)
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    if "Model" not in classes:
+        raise TaskError("the reference defines no class Model: write it in KernelBench's format")
+    model = classes["Model"]
+    forward = _find_forward(model, classes)
+    arguments = [argument.arg for argument in (*forward.args.posonlyargs, *forward.args.args)][1:]
+    mark: list[ast.stmt] = [ast.Expr(value=ast.Name(id=_MARK, ctx=ast.Load()))]
+    replaced = ast.FunctionDef(
+        name="forward", args=forward.args, body=mark, decorator_list=[], returns=None, type_params=[]
+    )
+    model.body = [
+        node for node in model.body if not (isinstance(node, ast.FunctionDef) and node.name == "forward")
+    ]
+    model.body.append(replaced)
+    model.name = "ModelNew"
+    dropped = ("get_inputs", "get_init_inputs")
+    tree.body = [
+        _Rename().visit(node)
+        for node in tree.body
+        if not (isinstance(node, ast.FunctionDef) and node.name in dropped)
+        and not _is_script(node)
+        and not (isinstance(node, ast.ImportFrom) and node.module == "__future__")
+    ]
+    return ast.unparse(ast.fix_missing_locations(tree)), arguments
+
+
+def _is_script(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
+
+
+def _find_forward(model: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> ast.FunctionDef:
+    for node in model.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "forward":
+            return node
+    for base in model.bases:
+        if isinstance(base, ast.Name) and base.id in classes:
+            return _find_forward(classes[base.id], classes)
+    raise TaskError("the reference's Model has no forward: write it in KernelBench's format")
+
+
+class _Forward:
+    """Writes the statements of the forward."""
+
+    def __init__(self, program: Program, arguments: list[str]) -> None:
+        self._program = program
+        self._arguments = arguments
+        self._values = {value.name: value for value in program.graph.values}
+        self._library: set[str] = set()
+        self.constants: dict[str, str] = {}
+
+    def write(self, parts: tuple[Segment, ...], kernels: Mapping[str, Kernel]) -> list[str]:
+        """Return the lines of the body."""
+        lines: list[str] = []
+        read = {n for part in parts if part.id in kernels for n in part.inputs}
+        for value in self._program.graph.values:
+            if value.kind == "input" and value.name in read:
+                name = self._value(value)
+                lines.append(f"{name} = {name}.contiguous()")
+        for part in parts:
+            lines += self._kernel(part, kernels[part.id]) if part.id in kernels else self._call(part)
+        results = [self._result(name) for name in self._program.outputs]
+        single = self._program.graph.single_output
+        return [*lines, f"return {results[0]}" if single else f"return ({', '.join(results)},)"]
+
+    def _kernel(self, part: Segment, kernel: Kernel) -> list[str]:
+        lines = [f"# {kernel.note}"]
+        for name in part.inputs:
+            if name in self._library:
+                # A library result may be a strided view; a kernel reads consecutive elements.
+                lines.append(f"{self.text(name)} = {self.text(name)}.contiguous()")
+        for name in part.outputs:
+            shape = self._program.nodes[name].shape
+            lines.append(f"{self.text(name)} = torch.empty({shape}, dtype=torch.float32)")
+        for at, name in enumerate(part.inputs):
+            lines.append(f"_{kernel.name}_in[{at}] = {self.text(name)}.data_ptr()")
+        for at, name in enumerate(part.outputs):
+            lines.append(f"_{kernel.name}_out[{at}] = {self.text(name)}.data_ptr()")
+        return [*lines, f"_{kernel.name}(_{kernel.name}_in, _{kernel.name}_out)"]
+
+    def _call(self, part: Segment) -> list[str]:
+        assert part.anchor is not None
+        operator = self._program.operators[part.anchor]
+        self._library.add(part.anchor)
+        return [f"{self.text(part.anchor)} = {self._expression(operator)}"]
+
+    def _expression(self, operator: Operator) -> str:
+        arguments = [self._argument(argument) for argument in operator.args]
+        if operator.target == "getitem":
+            return f"{arguments[0]}[{arguments[1]}]"
+        arguments += [f"{key}={self._argument(value)}" for key, value in operator.kwargs]
+        call = _CALLS.get(operator.target, f"torch.ops.aten.{operator.target}")
+        return f"{call}({', '.join(arguments)})"
+
+    def _argument(self, argument: Any) -> str:
+        if isinstance(argument, Ref):
+            return self.text(self._program.names[argument.name])
+        if isinstance(argument, tuple):
+            return f"[{', '.join(self._argument(item) for item in argument)}]"
+        if isinstance(argument, str):
+            if argument in _DTYPES:
+                return f"torch.{argument}"
+            return argument if argument.startswith("torch.") else repr(argument)
+        if isinstance(argument, float) and (argument != argument or abs(argument) == float("inf")):
+            return f'float("{argument}")'
+        return repr(argument)
+
+    def text(self, name: str) -> str:
+        """Return the Python expression of the node `name`."""
+        node = self._program.nodes[name]
+        if node.kind == "view":
+            base = self._program.base(name)
+            return f"{self.text(base)}.reshape({node.shape})"
+        if node.kind == "value":
+            return self._value(self._values[name])
+        return f"t_{re.sub(r'[^0-9a-zA-Z_]', '_', name)}"
+
+    def _value(self, value: Value) -> str:
+        if value.kind == "input":
+            return self._arguments[int(value.origin)]
+        if value.kind == "constant" and value.data is not None:
+            name = f"_{value.name}"
+            numbers = ", ".join(self._argument(number) for number in value.data)
+            kind = f"dtype=torch.{value.dtype}"
+            self.constants[name] = f"torch.tensor([{numbers}], {kind}).reshape({value.shape})"
+            return name
+        if not value.origin:
+            raise NoRecipe(f"constant {value.name} of the reference is too large to be written out")
+        return "self" + "".join(
+            f"[{part}]" if part.isdigit() else f".{part}" for part in value.origin.split(".")
+        )
+
+    def _result(self, name: str) -> str:
+        text = self.text(name)
+        base = self._program.nodes[self._program.base(name)]
+        return f"{text}.clone()" if base.kind == "value" else text

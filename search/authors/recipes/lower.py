@@ -1,0 +1,118 @@
+"""From the operator graph to primitive nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from kb.errors import NoRecipe
+from search.authors.recipes.nodes import Builder, Node, Unsupported, refs
+from search.authors.recipes.pointwise import POINTWISE, VIEWS, Rule
+from search.authors.recipes.reductions import reductions
+from search.operators import Operator, OperatorGraph
+
+RULES: dict[str, Rule] = {**POINTWISE, **reductions(POINTWISE)}
+# Operators that only check or mark, and return nothing that is used.
+_NO_EFFECT = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What the reference computes, in primitive nodes.
+
+    Attributes:
+        nodes: by name, in execution order.
+        outputs: nodes that the forward returns.
+        names: the node behind each value and operator result.
+    """
+
+    graph: OperatorGraph
+    nodes: Mapping[str, Node]
+    outputs: tuple[str, ...]
+    names: Mapping[str, str]
+
+    @cached_property
+    def operators(self) -> Mapping[str, Operator]:
+        """Operators by name."""
+        return {operator.name: operator for operator in self.graph.operators}
+
+    @cached_property
+    def users(self) -> Mapping[str, tuple[str, ...]]:
+        """Nodes that read each node."""
+        found: dict[str, list[str]] = {name: [] for name in self.nodes}
+        for node in self.nodes.values():
+            for operand in dict.fromkeys(node.operands):
+                found[operand].append(node.name)
+        return {name: tuple(users) for name, users in found.items()}
+
+    def base(self, name: str) -> str:
+        """Return the node whose elements the view `name` shows."""
+        while self.nodes[name].kind == "view":
+            name = self.nodes[name].operands[0]
+        return name
+
+
+def packet(target: str) -> str:
+    """Return the operator's name without overload."""
+    return target.split(".")[0]
+
+
+def lower(graph: OperatorGraph) -> Program:
+    """Express `graph` in primitive nodes; what no rule expresses stays opaque.
+
+    Raises:
+        NoRecipe: an operator writes into its argument, and no rule writes it out of place.
+    """
+    builder = Builder(graph)
+    for value in graph.values:
+        builder.nodes[value.name] = Node(
+            name=value.name, kind="value", shape=value.shape, usable=value.dtype == "float32"
+        )
+    for operator in graph.operators:
+        _lower(builder, operator)
+    names = {entry.name: builder.resolve(entry.name) for entry in (*graph.values, *graph.operators)}
+    outputs = tuple(builder.resolve(name) for name in graph.outputs)
+    return Program(
+        graph=graph, nodes=_reached(builder.nodes, outputs), outputs=outputs, names=names
+    )
+
+
+def _lower(builder: Builder, operator: Operator) -> None:
+    name = packet(operator.target)
+    if name in _NO_EFFECT:
+        return
+    written = name.endswith("_") and not name.startswith("_") and name[:-1] in RULES
+    rule = RULES.get(name[:-1] if written else name)
+    builder.begin(operator)
+    try:
+        if rule is None:
+            raise Unsupported
+        result = rule(builder, operator)
+        # A rule that misread its arguments must not be trusted with them.
+        if result.shape != operator.shape:
+            raise Unsupported
+    except (Unsupported, ValueError, IndexError, KeyError, TypeError):
+        if written or name.endswith("_"):
+            raise NoRecipe(
+                f"operator {operator.target} writes into its argument, which no recipe does:"
+                " write it out of place, or configure a model"
+            ) from None
+        builder.opaque(operator)
+        return
+    builder.commit(result.name)
+    if written:
+        builder.replace(refs(operator.args)[0].name, operator.name)
+
+
+def _reached(nodes: Mapping[str, Node], outputs: tuple[str, ...]) -> dict[str, Node]:
+    wanted = set(outputs)
+    for name in reversed(list(nodes)):
+        if name in wanted:
+            wanted.update(nodes[name].operands)
+    return {name: node for name, node in nodes.items() if name in wanted}
+
+
+def is_view(operator: Operator) -> bool:
+    """Say whether `operator` moves nothing."""
+    return packet(operator.target) in (*VIEWS, "permute", "transpose", "t", "numpy_T", "getitem")

@@ -1,0 +1,127 @@
+"""One segment and one recipe make one C++ kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from kb.config import shipped_docs
+from search.authors.recipes.book import Card, Value
+from search.authors.recipes.emit import Emitter
+from search.authors.recipes.layout import layout
+from search.authors.recipes.lower import Program
+from search.authors.recipes.segment import Segment
+from search.authors.recipes.walk import walk
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+class Unfit(Exception):
+    """The recipe does not suit the segment's sizes; the message says why."""
+
+
+def _unfit(reason: str) -> str:
+    raise Unfit(reason)
+
+
+@cache
+def prelude() -> str:
+    """Return the C++ that every kernel starts with."""
+    return (shipped_docs() / "recipes" / "prelude.hpp").read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, StrictUndefined  # imported when a kernel is first rendered
+
+    # Nothing is escaped: the templates render C++, not a page.
+    return Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701
+
+
+def render(program: Program, part: Segment, card: Card, knobs: Mapping[str, Value], fn: str) -> str:
+    """Return the C++ of the kernel ``fn`` that computes `part`.
+
+    Raises:
+        Unfit: the recipe does not suit the segment.
+    """
+    if card.pattern != part.pattern or card.template is None:
+        raise Unfit(f"{card.name} is for {card.pattern}, the segment is {part.pattern}")
+    chosen = {**knobs, **card.fixed}
+    context, functions = _context(program, part, chosen, fn)
+    template = _environment().from_string(card.template)
+    kernel = template.render(fn=fn, k=SimpleNamespace(**chosen), unfit=_unfit, **context)
+    return f"{functions}\n{kernel.strip()}\n"
+
+
+def _context(
+    program: Program, part: Segment, knobs: Mapping[str, Value], fn: str
+) -> tuple[dict[str, object], str]:
+    if part.pattern in ("pointwise", "rows"):
+        found = walk(program.nodes, part.nodes, part.outputs)
+        shape = layout(found)
+        emitter = Emitter(program.nodes, found, shape, part.inputs)
+        functions = emitter.functions(fn, part.outputs, keep=bool(knobs.get("keep", False)))
+        sizes = {
+            "outer": shape.size(shape.outer),
+            "middle": shape.size(shape.middle),
+            "cols": shape.size(shape.lanes),
+            "columns": int(shape.columns),
+        }
+        return {"d": SimpleNamespace(**sizes), "p": functions}, functions.text
+    dims = SimpleNamespace(**part.dims)
+    assert part.anchor is not None
+    if part.pattern == "pool":
+        source = program.nodes[part.anchor].operands[0]
+        load, text = _load(program, part, source, fn)
+        post, more = _tail(program, part, part.post, part.anchor, f"{fn}_post")
+        return {"d": dims, "load": load, "post": post}, text + more
+    last = program.nodes[part.pool].operands[0] if part.pool else None
+    epilogue, text = _tail(program, part, part.nodes, part.anchor, f"{fn}_epilogue", last)
+    post, more = f"{fn}_post", ""
+    post, more = _tail(program, part, part.post, part.pool or part.anchor, post)
+    return {"d": dims, "epilogue": epilogue, "post": post}, text + more
+
+
+def _load(program: Program, part: Segment, source: str, fn: str) -> tuple[str, str]:
+    """The function that reads, or computes, an element of what is pooled."""
+    name = f"{fn}_load"
+    shape = program.nodes[source].shape
+    plane = shape[-1] * shape[-2]
+    if not part.nodes:
+        place = f"in[{part.inputs.index(program.base(source))}] + row * {plane} + col"
+        text = (
+            f"template <class V> INL V {name}(const float* const* in, long row, long col)"
+            f" {{ return ld<V>({place}); }}\n"
+        )
+        return name, text
+    found = walk(program.nodes, part.nodes, [source], (plane,))
+    emitter = Emitter(program.nodes, found, layout(found, plane), part.inputs)
+    return name, emitter.epilogue(name, (source, found.space.full), {}, "")
+
+
+def _tail(
+    program: Program,
+    part: Segment,
+    nodes: tuple[str, ...],
+    tip: str,
+    name: str,
+    result: str | None = None,
+) -> tuple[str, str]:
+    """The function that a kernel applies to each value of `tip` before it stores it."""
+    head = "V v, "
+    if not nodes:
+        empty = "const float* const*, long, long"
+        return name, f"template <class V> INL V {name}({head}{empty}) {{ return v; }}\n"
+    inner = set(nodes)
+    result = result or next(
+        n for n in reversed(nodes) if not set(program.users[n]) & inner or n in part.outputs
+    )
+    shape = program.nodes[tip].shape
+    plane = shape[-1] if part.pattern == "matmul" else shape[-1] * shape[-2]
+    found = walk(program.nodes, [*nodes, tip], [result], (plane,))
+    emitter = Emitter(program.nodes, found, layout(found, plane), part.inputs)
+    given = {(tip, found.space.full): "v"}
+    return name, emitter.epilogue(name, (result, found.space.full), given, head)
