@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from kb.types import Hit
@@ -21,6 +21,8 @@ _MINIMUM = {
     "history": 300,
     "passages": 500,
 }
+# More trials than these are not looked at, so that a prompt costs the same however long a run is.
+_TRIALS = 120
 ORDER = (
     "task",
     "target",
@@ -64,6 +66,7 @@ class Section:
             for a section that is never cut.
         items: in the order in which they are shown.
         values: what else its template shows.
+        omitted: items that were left out before any budget was looked at.
     """
 
     name: str
@@ -71,6 +74,7 @@ class Section:
     minimum: int | None
     items: tuple[Item, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
+    omitted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +157,7 @@ class Context:
                 "constraints", tuple(map(_note, *_ranked(self.constraints)))
             ),
             "diagnosis": self._section("diagnosis", _lines(self.diagnosis, "line")),
-            "history": self._section("history", _trials(self.history)),
+            "history": self._history(),
             "passages": self._section("passages", tuple(map(_passage, *_ranked(self.passages)))),
             "current": self._section("current", _current(self.current)),
             "answer": self._answer(),
@@ -170,6 +174,12 @@ class Context:
             items=items,
             values={"purpose": self.purpose, **values},
         )
+
+    def _history(self) -> Section:
+        items = _trials(self.history)
+        shown = tuple(item for item in items if item.rank < _TRIALS)
+        more = len(items) - len(shown)
+        return replace(self._section("history", shown, more=more), omitted=more)
 
     def _task(self) -> Section:
         values = {

@@ -27,7 +27,7 @@ class Cut:
 
     Attributes:
         kept: tokens of the item that stayed, 0 where it was left out.
-        of: tokens of the whole item.
+        of: tokens of the whole item; 0 where it was never counted.
     """
 
     section: str
@@ -109,8 +109,19 @@ def compose(context: Context, budget: int, count: Count) -> Prompt:
         sections=parts,
         tokens=count(system) + count(user) + 2 * MESSAGE_TOKENS,
         passages=tuple(one for part in parts for one in part.passages),
-        cut=tuple(cut for name in fitted for cut in fitted[name].cut),
+        cut=tuple(
+            cut
+            for section in sections
+            if section.name in fitted
+            for cut in (*_omitted(section), *fitted[section.name].cut)
+        ),
     )
+
+
+def _omitted(section: Section) -> tuple[Cut, ...]:
+    if not section.omitted:
+        return ()
+    return (Cut(section=section.name, item=f"{section.omitted} items", kept=0, of=0),)
 
 
 def _share(sections: tuple[Section, ...], room: int, count: Count) -> dict[str, _Fitted]:

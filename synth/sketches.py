@@ -17,6 +17,7 @@ from synth.extract import fences, without_thoughts
 
 TITLE_CHARACTERS = 90
 TEXT_CHARACTERS = 900
+_SAME = 0.85  # share of common words from which on two ideas are one
 # What the prompt shows in place of an idea; small models copy it.
 EXAMPLE = {
     "title": f"at most {TITLE_CHARACTERS} characters",
@@ -154,26 +155,34 @@ def read_sketches(text: str, tried: Iterable[tuple[str, str]] = ()) -> Sketches:
     return Sketches(sketches=fresh, problem=problem)
 
 
-def same_idea(one: tuple[str, str], other: tuple[str, str]) -> bool:
-    """Say whether two ideas (title, text) are the same but for spelling or a few words."""
-    if _words(one[0]) == _words(other[0]) or _words(one[1]) == _words(other[1]):
-        return True
-    mine, theirs = set(_words(" ".join(one))), set(_words(" ".join(other)))
-    union = mine | theirs
-    return bool(union) and len(mine & theirs) / len(union) >= 0.85
+@dataclass(frozen=True, slots=True)
+class _Print:
+    """What is compared of an idea: its words, without case and punctuation."""
 
+    title: tuple[str, ...]
+    text: tuple[str, ...]
+    words: frozenset[str]
 
-def _words(text: str) -> list[str]:
-    return re.findall(r"[a-z0-9]+", text.lower())
+    @classmethod
+    def of(cls, title: str, text: str) -> _Print:
+        parts = [tuple(re.findall(r"[a-z0-9]+", part.lower())) for part in (title, text)]
+        return cls(parts[0], parts[1], frozenset(parts[0] + parts[1]))
+
+    def same(self, other: _Print) -> bool:
+        """Say whether two ideas are the same but for spelling or a few words."""
+        if self.title == other.title or self.text == other.text:
+            return True
+        union = len(self.words | other.words)
+        return union > 0 and len(self.words & other.words) / union >= _SAME
 
 
 def _fresh(found: Iterable[Sketch], tried: Iterable[tuple[str, str]]) -> tuple[Sketch, ...]:
-    known = list(tried)
+    known = [_Print.of(title, text) for title, text in dict.fromkeys(tried)]
     fresh = []
     for sketch in found:
-        pair = (sketch.title, sketch.text)
-        if not any(same_idea(pair, other) for other in known):
-            known.append(pair)
+        mark = _Print.of(sketch.title, sketch.text)
+        if not any(mark.same(other) for other in known):
+            known.append(mark)
             fresh.append(sketch)
     return tuple(fresh)
 

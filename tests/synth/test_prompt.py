@@ -179,6 +179,17 @@ def test_a_short_history_keeps_what_won_and_what_came_last() -> None:
     assert 2 <= text.count("**Idea ") < 60
 
 
+def test_a_prompt_after_a_long_run_shows_what_won_and_counts_the_rest() -> None:
+    long = replace(full(), history=tuple(trial(n, 3.0 if n == 7 else 0.5) for n in range(1_000)))
+    prompt = compose(long, 128_000, count)
+    text = part(prompt, "history")
+    assert "**Idea 7**" in text
+    assert "**Idea 999**" in text
+    assert text.count("**Idea ") == 120
+    assert "880 others" in text
+    assert [cut.item for cut in prompt.cut] == ["880 items"]
+
+
 def test_half_a_passage_is_never_quoted() -> None:
     whole = {one.passage.text.strip() for one in full().passages}
     text = part(compose(full(), 5_000, count), "passages")
