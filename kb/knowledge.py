@@ -62,10 +62,17 @@ def open_knowledge(
         ConfigError: an environment variable cannot be used.
     """
     store = open_store(home)
-    _sync(store, "kb", shipped or shipped_docs(), progress)
-    _sync(store, "lessons", home.lessons, progress)
     embedder = create_embedder(os.environ.get("KB_EMBEDDER") or DEFAULT_EMBEDDER, home.cache)
     derived = Derived(store, embedder, home, dense)
+    changed = _sync(store, "kb", shipped or shipped_docs(), progress)
+    _sync(store, "lessons", home.lessons, progress)
+    if changed and shipped is None:
+        from kb.seed import Seed
+
+        seed = Seed(store, embedder.name, home.cache, "kb:")
+        seed.plant()
+        derived.current(progress)
+        seed.keep()
     derived.current(progress)
     retriever = Retriever(store, embedder, derived, gains, progress)
     return Knowledge(store=store, retriever=retriever, derived=derived)
@@ -85,10 +92,11 @@ def sync_lessons(home: Home, progress: Progress = silent) -> None:
     _sync(open_store(home), "lessons", home.lessons, progress)
 
 
-def _sync(store: Store, label: str, folder: Path, progress: Progress) -> None:
+def _sync(store: Store, label: str, folder: Path, progress: Progress) -> bool:
+    """Read what changed in `folder`; return whether anything may have."""
     digest = _digest(folder)
     if store.state(f"synced:{label}") == digest:
-        return
+        return False
     from ingest.pipeline import ingest
 
     report = ingest([folder], store, label=label, progress=progress)
@@ -98,6 +106,7 @@ def _sync(store: Store, label: str, folder: Path, progress: Progress) -> None:
     if report.refused and label == "kb":
         raise StoreError(f"{name}: a shipped document is broken: {reason}")
     store.set_state(f"synced:{label}", digest)
+    return True
 
 
 def _digest(folder: Path) -> str:

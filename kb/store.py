@@ -245,6 +245,21 @@ class Store:
                 blob = vector.astype("<f4").tobytes()
                 session.merge(VectorRow(content=content, embedder=embedder, vector=blob))
 
+    def vectors(self, embedder: str, prefix: str) -> tuple[list[str], Vectors]:
+        """Return the content hashes and the vectors of the documents of these keys."""
+        query = (
+            select(VectorRow.content, VectorRow.vector)
+            .join(PassageRow, PassageRow.content == VectorRow.content)
+            .join(DocumentRow, DocumentRow.id == PassageRow.document_id)
+            .where(VectorRow.embedder == embedder)
+            .where(DocumentRow.key.startswith(prefix, autoescape=True))
+            .distinct()
+            .order_by(VectorRow.content)
+        )
+        with reading(self._engine) as session:
+            found = session.execute(query).all()
+        return [content for content, _ in found], _matrix([blob for _, blob in found])
+
     def drop_unused_vectors(self) -> None:
         """Forget the vectors of texts that no passage has any more."""
         used = select(PassageRow.content)
@@ -253,8 +268,6 @@ class Store:
 
     def snapshot(self, embedder: str) -> Snapshot:
         """Return one consistent state of all passages that have a vector, in a fixed order."""
-        import numpy as np
-
         pairs = (
             select(PassageRow, DocumentRow, VectorRow.vector)
             .join(DocumentRow, DocumentRow.id == PassageRow.document_id)
@@ -267,11 +280,10 @@ class Store:
             total = session.scalar(select(func.count()).select_from(PassageRow))
             found = session.execute(pairs).all()
             passages = tuple(_passage(row, document) for row, document, _ in found)
-        matrix = np.frombuffer(b"".join(blob for *_, blob in found), "<f4")
         return Snapshot(
             generation=value or "empty",
             passages=passages,
-            vectors=matrix.reshape(len(found), -1) if found else np.zeros((0, 1), np.float32),
+            vectors=_matrix([blob for *_, blob in found]),
             complete=len(found) == total,
         )
 
@@ -299,6 +311,14 @@ def _advance(session: Session) -> None:
 
 def _parts(values: Sequence[str]) -> Iterator[Sequence[str]]:
     return (values[start : start + IN_CLAUSE] for start in range(0, len(values), IN_CLAUSE))
+
+
+def _matrix(blobs: Sequence[bytes]) -> Vectors:
+    import numpy as np
+
+    if not blobs:
+        return np.zeros((0, 1), np.float32)
+    return np.frombuffer(b"".join(blobs), "<f4").reshape(len(blobs), -1)
 
 
 def _hash(*parts: str) -> str:

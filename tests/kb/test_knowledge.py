@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kb import knowledge as module
+from kb.config import Home
+from kb.errors import ConfigError, StoreError
+from kb.knowledge import Knowledge, open_knowledge, open_store, sync_lessons
+from kb.types import Query
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:chromadb")
+
+LESSON = """---
+kind: lesson
+title: Padding won on the toy
+symptoms: [bank-conflicts]
+evidence: [{task: transpose, target: toy, before: 2.0e-3, after: 1.0e-3, run: transpose-1}]
+idea: pad-shared-memory
+---
+The padded tile was twice as fast.
+"""
+
+
+@pytest.fixture
+def copy(corpus: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(corpus, tmp_path / "shipped"))
+
+
+def test_the_documents_are_read_once(
+    corpus: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = open_knowledge(home, shipped=corpus)
+    assert first.store.stats()["documents"] == 5
+    # Whatever would read, embed or write again fails now.
+    monkeypatch.setattr("ingest.pipeline.ingest", None)
+    monkeypatch.setattr("kb.embedders.minilm.MiniLm.embed", None)
+    second = open_knowledge(home, shipped=corpus)
+    assert second.store.generation() == first.store.generation()
+
+
+def test_a_changed_document_is_read_again(copy: Path, home: Home) -> None:
+    open_knowledge(home, shipped=copy)
+    path = copy / "guidance" / "softmax.md"
+    path.write_text(path.read_text() + "\nOne pass with a running maximum is enough.\n")
+    (copy / "ideas" / "vector-loads.md").unlink()
+    knowledge = open_knowledge(home, shipped=copy)
+    assert knowledge.store.stats()["documents"] == 4
+    hits = knowledge.retriever.search(Query(text="running maximum", limit=1))
+    assert "One pass" in hits[0].passage.text
+
+
+def test_a_broken_shipped_document_is_one_line(copy: Path, home: Home) -> None:
+    (copy / "ideas" / "bad.md").write_text("---\nkind: idea\n---\n")
+    with pytest.raises(StoreError, match=r"kb:ideas/bad\.md: a shipped document is broken"):
+        open_knowledge(home, shipped=copy)
+
+
+def test_a_lesson_is_found_once_it_is_written(corpus: Path, home: Home) -> None:
+    knowledge = open_knowledge(home, shipped=corpus)
+    (home.lessons / "transpose-1.md").write_text(LESSON)
+    sync_lessons(home)
+    query = Query(text="padding the tile of a transpose", kinds=("lesson",))
+    (hit,) = knowledge.retriever.search(query)
+    assert hit.passage.document == "lessons:transpose-1.md"
+    found = knowledge.store.document("lesson", "transpose-1")
+    assert found is not None
+    assert found.body == "The padded tile was twice as fast.\n"
+
+
+def test_a_broken_lesson_is_told_and_stops_nothing(corpus: Path, home: Home) -> None:
+    (home.lessons / "bad.md").write_text("---\nkind: lesson\n---\n")
+    told: list[str] = []
+    open_knowledge(home, lambda what, *_: told.append(what), shipped=corpus)
+    assert any(line.startswith("refused lessons:bad.md: ") for line in told)
+
+
+def test_a_store_is_opened_without_reading_documents(home: Home) -> None:
+    assert open_store(home).stats()["documents"] == 0
+
+
+def test_an_unknown_embedder_is_one_line(
+    corpus: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KB_EMBEDDER", "nonsense")
+    with pytest.raises(ConfigError, match="unknown embedder"):
+        open_knowledge(home, shipped=corpus)
+
+
+def test_ingested_notes_are_found_with_their_source(knowledge: Knowledge, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "n.md").write_text("# Quux\n\nThe quux register holds the mask.\n")
+    assert knowledge.ingest([tmp_path / "notes"]).added == ["notes/n.md"]
+    hit = knowledge.retriever.search(Query(text="quux", limit=1))[0]
+    assert (hit.passage.document, hit.passage.section) == ("notes/n.md", "Quux")
+    (tmp_path / "notes" / "n.md").unlink()
+    knowledge.ingest([tmp_path / "notes"])
+    hits = knowledge.retriever.search(Query(text="quux"))
+    assert "notes/n.md" not in [hit.passage.document for hit in hits]
+
+
+@pytest.mark.usefixtures("knowledge")  # the encoder is exported
+def test_a_second_home_takes_the_vectors_of_the_first(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "shipped_docs", lambda: corpus)
+    monkeypatch.setattr(Home, "cache", tmp_path / "cache")
+    (tmp_path / "cache").mkdir()
+    graph = next(
+        (Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kb").glob("*.onnx")
+    )
+    (tmp_path / "cache" / graph.name).symlink_to(graph)
+    query = Query(text="shared memory bank conflicts")
+    first = open_knowledge(Home(tmp_path / "one")).retriever.search(query)
+    texts: list[str] = []
+    from kb.embedders.minilm import MiniLm
+
+    real = MiniLm.embed
+    monkeypatch.setattr(
+        MiniLm, "embed", lambda self, given, *rest: texts.extend(given) or real(self, given, *rest)
+    )
+    second = open_knowledge(Home(tmp_path / "two"))
+    assert texts == []
+    assert second.retriever.search(query) == first
+    (seed,) = (tmp_path / "cache").glob("shipped-*.npz")
+    seed.write_bytes(b"torn")
+    assert open_knowledge(Home(tmp_path / "three")).retriever.search(query) == first
+
+
+def test_a_search_from_the_command_line_imports_nothing_heavy(corpus: Path, home: Home) -> None:
+    open_knowledge(home, shipped=corpus)
+    script = (
+        "import sys; from pathlib import Path; from kb.config import Home; "
+        "from kb.knowledge import open_knowledge; from kb.types import Query; "
+        f"found = open_knowledge(Home(Path({str(home.root)!r})), shipped=Path({str(corpus)!r})); "
+        "assert found.retriever.search(Query(text='bank')); "
+        "heavy = {'torch', 'chromadb', 'scipy', 'transformers', 'tiktoken', 'pydantic'}; "
+        "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
