@@ -330,7 +330,9 @@ class Judge:
 
         def check(samples: Mapping[str, Sample]) -> None:
             if hearing is not None:
-                hearing.check_timed(drawn[0], samples["candidate"][1], samples["eager"][1])
+                hearing.check_timed(
+                    drawn[0], samples["candidate"].outputs, samples["eager"].outputs
+                )
 
         def timed(call: Callable[..., Any]) -> Callable[[], Sample]:
             return lambda: local(call, arena.inputs)

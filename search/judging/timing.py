@@ -5,23 +5,31 @@ from __future__ import annotations
 import gc
 import math
 import os
+import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from search.outcome import Ratio
 
 _WARM_UPS = 2
+_STRETCH, _PATIENCE = 4, 2.5  # how far a disturbed block, and a session, may be drawn out
 _SHORT = 0.25  # seconds of one round
 _MOST_EVICTED = 256 << 20
 
-Sample = tuple[float, tuple[torch.Tensor, ...]]
+
+class Sample(NamedTuple):
+    """One timed call: whether it kept its core to itself tells how much it is worth."""
+
+    seconds: float
+    outputs: tuple[torch.Tensor, ...]
+    undisturbed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +123,13 @@ class Evictor:
 
 def local(call: Callable[..., Any], inputs: Sequence[Any]) -> Sample:
     """Time one call in this process."""
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
     start = time.perf_counter_ns()
     result = call(*inputs)
     end = time.perf_counter_ns()
-    return (end - start) / 1e9, (result,) if isinstance(result, torch.Tensor) else tuple(result)
+    after = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+    outputs = (result,) if isinstance(result, torch.Tensor) else tuple(result)
+    return Sample((end - start) / 1e9, outputs, before == after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,26 +167,41 @@ class Race:
         # Less than three samples a block would let a neighbour's burst pass for a slow contender.
         fewest = 3 if one < _SHORT else 1
         rounds = max(fewest, min(self.most_rounds, int(left / self.blocks / one)))
-        taken: dict[str, list[float]] = {name: [] for name in names}
-        for turn in range(self.blocks * rounds):
-            for name, seconds in self._round(names, turn).items():
-                taken[name].append(seconds)
-        least = {
-            name: [min(values[at : at + rounds]) for at in range(0, len(values), rounds)]
-            for name, values in taken.items()
-        }
+        end = began + _PATIENCE * self.seconds
+        taken = [self._block(names, block, rounds, end) for block in range(self.blocks)]
+        least = {name: [min(block[name]) for block in taken] for name in names}
         ratios = {
             name: [base / mine for base, mine in zip(least[name], least["candidate"], strict=True)]
             for name in names
             if name != "candidate"
         }
         return Timing(
-            seconds={name: min(values) for name, values in taken.items()},
-            samples=self.blocks * rounds,
+            seconds={name: min(values) for name, values in least.items()},
+            samples=sum(len(block["candidate"]) for block in taken),
             speedup={name: interval(values) for name, values in ratios.items()},
         )
 
-    def _round(self, names: list[str], turn: int) -> dict[str, float]:
+    def _block(
+        self, names: list[str], block: int, rounds: int, end: float
+    ) -> dict[str, list[float]]:
+        """Take at least `rounds` samples of each, and go on while one was disturbed in all of its own.
+
+        A sample in which another process took the core is kept, for it may be all there is, but the
+        least of a block should not be one. Nothing is subtracted: a candidate's own second thread
+        would disturb it too.
+        """
+        taken: dict[str, list[float]] = {name: [] for name in names}
+        waiting = set(names)
+        turn = 0
+        while turn < rounds or (waiting and turn < _STRETCH * rounds and time.monotonic() < end):
+            for name, sample in self._round(names, block + turn).items():
+                taken[name].append(sample.seconds)
+                if sample.undisturbed:
+                    waiting.discard(name)
+            turn += 1
+        return taken
+
+    def _round(self, names: list[str], turn: int) -> dict[str, Sample]:
         self.refresh()
         samples: dict[str, Sample] = {}
         shift = turn % len(names)
@@ -183,7 +209,7 @@ class Race:
             self.prepare()
             samples[name] = self.contenders[name]()
         self.check(samples)
-        return {name: sample[0] for name, sample in samples.items()}
+        return {name: sample._replace(outputs=()) for name, sample in samples.items()}
 
 
 def interval(ratios: Sequence[float], confidence: float = 0.95) -> Ratio:

@@ -49,6 +49,14 @@ def peek(pid: int, address: int, into: torch.Tensor) -> None:
         done += count
 
 
+def preemptions(pid: int) -> int:
+    """Return how often the main thread of `pid` had its processor taken away."""
+    for line in Path(f"/proc/{pid}/task/{pid}/status").read_text().splitlines():
+        if line.startswith("nonvoluntary_ctxt_switches"):
+            return int(line.partition(":")[2])
+    return 0
+
+
 def own_share(pid: int, own: Sequence[str], *, samples: int, interval: float) -> float | None:
     """Return which part of the time a process spends in its own kernels.
 

@@ -339,7 +339,7 @@ def raised(told: dict[str, Any], where: str) -> Outcome:
     first = (message.strip().splitlines() or [""])[0][:300]
     reason = f"{where} raised {kind}: {first}"
     detail = f"{message}\n{told.get('trace') or ''}".strip()[:3000]
-    if where == "importing it" and kind != "MemoryError":
+    if where.startswith("importing it") and kind != "MemoryError":
         return BuildFailed(reason=reason, detail=detail)
     if kind in {"MemoryError"} or "can't allocate memory" in message:
         return Crashed(

@@ -1,9 +1,7 @@
 # expect: refused forged-report | not JSON
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
-
 import os
+
+from torch import nn
 
 
 class ModelNew(nn.Module):

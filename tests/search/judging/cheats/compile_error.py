@@ -1,5 +1,5 @@
 # expect: build_failed | line 2, column
-import torch.nn as nn
+from torch import nn
 
 from kb.native import load_cpp
 

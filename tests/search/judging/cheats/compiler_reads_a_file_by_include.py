@@ -1,5 +1,5 @@
 # expect: build_failed | SECRET|secret|ermission
-import torch.nn as nn
+from torch import nn
 
 from kb.native import load_cpp
 

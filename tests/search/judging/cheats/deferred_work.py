@@ -1,11 +1,10 @@
 # expect: refused work-after-the-clock | after the clock
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
-
 import gc
 import threading
 import time
+
+import torch
+from torch import nn
 
 
 class ModelNew(nn.Module):

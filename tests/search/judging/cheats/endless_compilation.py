@@ -1,5 +1,5 @@
 # expect: timed_out | compiler
-import torch.nn as nn
+from torch import nn
 
 from kb.native import load_cpp
 

@@ -1,7 +1,6 @@
 # expect: wrong | differs
-import torch
-import torch.nn as nn
 import torch.nn.functional as F
+from torch import nn
 
 
 class ModelNew(nn.Module):

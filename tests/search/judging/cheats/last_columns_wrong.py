@@ -1,7 +1,5 @@
 # expect: wrong | of dimension 1, from 192 to 255
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
+from torch import nn
 
 
 class ModelNew(nn.Module):

@@ -1,7 +1,6 @@
 # expect: refused tensor-subclass | subclass
 import torch
-import torch.nn as nn
-import torch.nn.functional as F
+from torch import nn
 
 
 class Lazy(torch.Tensor):

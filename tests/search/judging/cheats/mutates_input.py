@@ -1,7 +1,5 @@
 # expect: refused input-mutation | input 0
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
+from torch import nn
 
 
 class ModelNew(nn.Module):

@@ -1,6 +1,4 @@
 # expect: build_failed | ModelNew
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
+from torch import nn
 
 Model = nn.LayerNorm

@@ -1,7 +1,7 @@
 # expect: wrong | norm.weight: missing
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
+from torch import nn
 
 
 class ModelNew(nn.Module):

@@ -1,9 +1,8 @@
 # expect: wrong | NaN
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
-
 import sys
+
+import torch
+from torch import nn
 
 
 class ModelNew(nn.Module):

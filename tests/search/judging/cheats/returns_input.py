@@ -1,7 +1,5 @@
 # expect: wrong | it is input 0, unchanged
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
+from torch import nn
 
 
 class ModelNew(nn.Module):

@@ -1,7 +1,6 @@
 # expect: refused reused-output-buffer | earlier answer
 import torch
-import torch.nn as nn
-import torch.nn.functional as F
+from torch import nn
 
 
 class ModelNew(nn.Module):

@@ -1,21 +1,24 @@
 # expect: refused work-after-the-clock | after the clock
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
-
 import gc
 import time
+
+import torch
+from torch import nn
 
 
 class ModelNew(nn.Module):
     def __init__(self, n):
         super().__init__()
         self.norm = nn.LayerNorm(n)
+        self.out = torch.zeros(48, n)
         runner = next(x for x in gc.get_objects() if type(x).__name__ == "Runner")
         self.words = runner._arena.words
 
     def forward(self, x):
-        if self.words[0] and self.words[0] == self.words[2]:  # a timed call
-            self.words[3] = self.words[0]  # DONE
-            time.sleep(0.001)
-        return self.norm(x)
+        if gc.isenabled():  # not in the timed loop
+            return self.norm(x)
+        self.words[16] = self.out.data_ptr()
+        self.words[3] = self.words[0]  # DONE
+        time.sleep(0.001)
+        self.out.copy_(self.norm(x))
+        return self.out

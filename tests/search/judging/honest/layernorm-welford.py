@@ -1,0 +1,28 @@
+import ctypes
+
+import torch
+import torch.nn as nn
+
+from kb.native import load_cpp
+
+SOURCE = r"""
+#include <math.h>
+#include <stdint.h>
+extern "C" void run(const float *x, float *y, long m, long n) {
+  for (long i = 0; i < m; i++) {
+    const float *a = x + i * n; float *b = y + i * n; float mean = 0, sum = 0;
+    for (long j = 0; j < n; j++) { float d = a[j] - mean; mean += d / (j + 1); sum += d * (a[j] - mean); }
+    float r = 1 / sqrtf(sum / n + 1e-5f);
+    for (long j = 0; j < n; j++) b[j] = (a[j] - mean) * r;
+  }
+}
+"""
+LIB = load_cpp(SOURCE, "")
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        m, n = x.shape
+        y = torch.empty(m, n)
+        LIB.run(ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), ctypes.c_long(m), ctypes.c_long(n))
+        return y
