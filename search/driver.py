@@ -13,6 +13,7 @@ from search.outcome import Outcome
 from search.storage import Storage, outcome_key
 
 FINALISTS = 3
+WITHIN_REACH = 0.85  # of the best speed-up: short timings are off by less than that
 
 
 class Watcher(Protocol):
@@ -87,8 +88,9 @@ class Driver:
 
 
 def finalists(graph: Graph) -> list[Attempt]:
-    """Return the fastest few with distinct sources."""
+    """Return the fastest few with distinct sources: those that luck may have put behind the best."""
     distinct: dict[str, Attempt] = {}
     for attempt in graph.ranked():
-        distinct.setdefault(attempt.draft.source, attempt)
+        if attempt.speedup >= WITHIN_REACH * graph.best_speedup:
+            distinct.setdefault(attempt.draft.source, attempt)
     return list(distinct.values())[:FINALISTS]

@@ -95,29 +95,32 @@ def _target(_home: Home) -> Iterator[Finding]:
 
 
 def _sandbox(_home: Home) -> Iterator[Finding]:
-    from search.judging.sandbox import probe
+    from search.judging.sandbox import REQUIRED, probe
 
-    for part, works, detail in probe():
-        state: State = "works" if works else "limited"
-        advice = "" if works else "candidates are less isolated: run on a kernel that allows it"
-        yield Finding(part=f"sandbox {part}", state=state, detail=detail, advice=advice)
+    for part in probe():
+        state: State = "works" if part.works else "limited"
+        if not part.works and part.name in REQUIRED:
+            state = "broken"
+        advice = "" if part.works else "candidates are less isolated: use a kernel that allows it"
+        yield Finding(
+            part="sandbox", state=state, detail=f"{part.name}: {part.detail}", advice=advice
+        )
 
 
 def _embeddings(home: Home) -> Iterator[Finding]:
-    from kb.embedders import EMBEDDERS
-    from kb.progress import silent
+    from kb.embedders import DEFAULT_EMBEDDER, create_embedder
 
-    embedder = EMBEDDERS.create("minilm", home.cache, silent)
-    vector = embedder.embed_query("bank conflicts")
+    embedder = create_embedder(os.environ.get("KB_EMBEDDER") or DEFAULT_EMBEDDER, home.cache)
+    (vector,) = embedder.embed(["bank conflicts"])
     yield Finding(
-        part="embeddings", state="works", detail=f"{embedder.name}, {vector.shape[-1]} dimensions"
+        part="embeddings", state="works", detail=f"{embedder.name}, {len(vector)} dimensions"
     )
 
 
 def _tokens(_home: Home) -> Iterator[Finding]:
-    from kb.tokens import counter
+    from kb.tokens import count_tokens
 
-    count = counter("cl100k_base")("shared memory bank conflicts")
+    count = count_tokens("shared memory bank conflicts")
     yield Finding(part="tokens", state="works", detail=f"tiktoken, {count} tokens in four words")
 
 
@@ -135,9 +138,7 @@ def _model(_home: Home) -> Iterator[Finding]:
     from search.task import ModelSettings
     from synth.models import Message, Request
 
-    model = make_model(
-        ModelSettings(name=name, base_url=os.environ.get("KB_BASE_URL"), retries=0)
-    )
+    model = make_model(ModelSettings(name=name, base_url=os.environ.get("KB_BASE_URL"), retries=0))
     question = Message(role="user", content="Answer with the word ready.")
     reply = model.reply(Request(messages=(question,), max_tokens=16, temperature=0.0, seed=0))
     yield Finding(part="model", state="works", detail=f"{name} answered in {reply.seconds:.1f} s")

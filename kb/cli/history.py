@@ -89,9 +89,11 @@ class Run:
 
     def places(self, passages: tuple[str, ...]) -> list[str]:
         """Return "document: section" for each passage that the store still has."""
-        from kb.knowledge import passage_places
+        from kb.store import Store
 
-        return passage_places(self.storage.engine, passages)
+        found = Store(self.storage.engine).passages(passages)
+        known = (found[passage] for passage in dict.fromkeys(passages) if passage in found)
+        return [f"{passage.document}: {passage.section}" for passage in known]
 
     def tree(self) -> dict[str, Any]:
         """Return the graph as nested values."""
@@ -213,9 +215,9 @@ def idea_histories(home: Home) -> list[dict[str, Any]]:
         rows[document.name] = _row(document.name, document.record.title, document.record.category)  # type: ignore[union-attr]
     if home.database.exists():
         storage = _storage(home)
-        for _, documents in storage.retrievals():
-            for document in documents:
-                name = Path(document).stem
+        for _, retrieved in storage.retrievals():
+            for place in retrieved:
+                name = Path(place).stem
                 if name in rows:
                     rows[name]["retrieved"] += 1
         for run in storage.runs():

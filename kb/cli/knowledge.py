@@ -44,7 +44,6 @@ def ingest(
 ) -> None:
     """Read documents into the knowledge base; what has not changed is skipped."""
     from ingest.pipeline import ingest as run
-
     from kb.knowledge import open_knowledge
 
     with steps() as progress:
@@ -53,8 +52,8 @@ def ingest(
     if json:
         print_json(report.as_dict())
         return
-    for path, reason in report.refused:
-        say(f"refused {path}: {reason}")
+    for name, reason in report.refused:
+        say(f"refused {name}: {reason}")
     typer.echo(report.line())
 
 

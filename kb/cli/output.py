@@ -47,7 +47,7 @@ def steps() -> Iterator[Progress]:
     if not screen.is_terminal:
         last = [""]
 
-        def tell(what: str, done: int = 0, total: int = 0) -> None:  # noqa: ARG001 - bars are for terminals
+        def tell(what: str, done: float | None = 0, total: float | None = 0) -> None:  # noqa: ARG001 - bars are for terminals
             if what != last[0]:
                 last[0] = what
                 say(f"… {what}")
@@ -58,7 +58,7 @@ def steps() -> Iterator[Progress]:
     with Bars(*columns, TimeElapsedColumn(), console=screen, transient=True) as bars:
         task = bars.add_task("", total=None)
 
-        def show(what: str, done: int = 0, total: int = 0) -> None:
+        def show(what: str, done: float | None = 0, total: float | None = 0) -> None:
             bars.update(task, description=what, completed=done, total=total or None)
 
         yield show

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,15 +15,14 @@ import typer
 
 from kb.cli.output import print_json, say, steps
 from kb.config import Home, shipped_docs
-from kb.errors import ConfigError, TaskError
+from kb.errors import ConfigError, TaskError, ToolchainError
 from kb.progress import Progress
 from kb.records import TargetRecord
 from search.task import ModelSettings, Task, TaskFile
 
 if TYPE_CHECKING:
-    from search.judging.judge import Judge
-
     from search.authors import Attempt, Author, Diagnosis
+    from search.judging.judge import Judge
     from search.judging.problem import Problem
     from search.memory import Memory, Witness
     from search.operators import OperatorGraph, Work
@@ -44,7 +43,7 @@ class Session:
     language: str
     author_name: str
     problem: Problem
-    graph: OperatorGraph | None
+    graph: OperatorGraph
     work: Work
     author: Author
     witness: Witness
@@ -105,15 +104,16 @@ def prepare(home: Home, task: Task, progress: Progress) -> Session:
 
     target = choose_target(task.settings.target)
     language = choose_language(task.settings.language, target)
+    check_settings(task.settings)
     storage = Storage(open_engine(home))
     progress("loading the reference")
     problem = load_problem(task)
+    name = choose_author(task.settings)
     graph = operator_graph(problem)
     work = count_work(graph)
     knowledge = open_knowledge(home, progress)
     witness = Witness(knowledge.retriever)
     memory = Memory(witness, knowledge.store)
-    name = choose_author(task.settings)
     author = make_author(name, task, target, graph, work, memory, storage)
     return Session(
         home=home,
@@ -131,24 +131,37 @@ def prepare(home: Home, task: Task, progress: Progress) -> Session:
     )
 
 
+def check_settings(settings: TaskFile) -> None:
+    """Refuse what cannot work before anything that takes time."""
+    from search.policies import POLICIES
+
+    POLICIES.check(settings.search.policy)
+    if choose_author(settings) == "llm":
+        make_model(model_settings(settings))
+    if shutil.which("g++") is None:
+        raise ToolchainError(
+            "no C++ compiler: expected g++ on PATH, found none: install your system's g++ "
+            "(build-essential)"
+        )
+
+
 def _search(
     session: Session, record: Record, began: float, progress: Progress, *, as_json: bool
 ) -> int:
-    from search.evaluators.local import Local
-
     from kb.cli.watch import Screen
     from search.driver import Driver
+    from search.evaluators.local import Local
     from search.loop import Search
     from search.policies import POLICIES
 
     def elapsed() -> float:
         return time.monotonic() - began
 
-    with open_judge(session, record.run) as judge:
+    with open_judge(session) as judge:
         prepared = judge.prepare(progress)
-        for line in prepared.warnings:
+        for line in prepared.notes:
             say(line)
-        context = outcome_context(session, judge)
+        context = outcome_context(session)
         search = Search(
             record,
             POLICIES.create(session.task.settings.search.policy),
@@ -244,12 +257,22 @@ def learn(
         language=session.language,
         families=session.work.families,
         symptoms=diagnoser(session, baselines)(None).symptoms,
-        shapes=session.problem.shapes,
+        shapes=shapes_line(session.graph),
         eager_seconds=baselines["eager"],
     )
     for lesson in lessons(record.graph, confirmed, setting):
         write(session.home.lessons, lesson)
     sync_lessons(session.home)
+
+
+def shapes_line(graph: OperatorGraph) -> str:
+    """Return the shapes of inputs and outputs as people write them."""
+
+    def texts(shapes: Iterable[tuple[int, ...]]) -> str:
+        return ", ".join("x".join(map(str, shape)) for shape in shapes)
+
+    inputs = (value.shape for value in graph.values if value.kind == "input")
+    return f"{texts(inputs)} -> {texts(graph.shape(name) for name in graph.outputs)}"
 
 
 def diagnoser(
@@ -258,7 +281,7 @@ def diagnoser(
     """Return the function that diagnoses an attempt, or the reference for None."""
     from search.diagnose import diagnose
 
-    operators = len(session.graph.operators) if session.graph else 1
+    operators = len(session.graph.operators)
 
     def of(attempt: Attempt | None) -> Diagnosis:
         return diagnose(session.work, operators, session.target, baselines, attempt)
@@ -267,41 +290,41 @@ def diagnoser(
 
 
 @contextmanager
-def open_judge(session: Session, run: str) -> Iterator[Judge]:
-    """Start the judge with a scratch folder of its own, and leave nothing behind."""
+def open_judge(session: Session) -> Iterator[Judge]:
+    """Start the judge, and see that none of its processes outlives it."""
     from search.judging.judge import Judge
 
-    folder = session.home.work / run
-    folder.mkdir(parents=True, exist_ok=True)
     judge = Judge(
         session.problem,
         session.target,
         seed=session.task.settings.search.seed,
-        folder=folder,
-        cache=session.home.root / "cache",
+        folder=session.home.root / "cache",
     )
     try:
         yield judge
     finally:
         judge.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
-def outcome_context(session: Session, judge: Judge) -> str:
+def outcome_context(session: Session) -> str:
     """Return what an outcome depends on besides the source."""
-    return "/".join((session.task.identity, session.target.name, judge.identity))
+    from importlib.metadata import version
+
+    from search.judging.judge import JUDGE_VERSION
+
+    torch = version("torch")
+    return "/".join((session.task.identity, session.target.name, JUDGE_VERSION, torch))
 
 
 def choose_target(name: str) -> TargetRecord:
     """Return the record of the machine's CPU for ``auto``, else of the named target."""
-    from search.targets.cpu import machine, match_target
-
     from kb.cli.questions import find_target
     from kb.library import load_library
+    from search.targets.cpu import match_target, read_facts
 
     if name == "auto":
         documents = list(load_library(shipped_docs() / "targets"))
-        record = match_target(documents, machine()).record
+        record = match_target(documents, read_facts()).record
         assert isinstance(record, TargetRecord)
         return record
     record = find_target(name)

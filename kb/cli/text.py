@@ -56,7 +56,7 @@ def tree_of(run: str, graph: Graph, best: int | None) -> Tree:
     from rich.tree import Tree
 
     root = Tree(f"{run} (reference)")
-    places = {}
+    places: dict[int, Tree] = {}
     for node in graph.nodes:
         above = places[node.parent] if node.parent is not None else root
         style = "bold green" if node.number == best else ("" if _passed(node) else "dim")

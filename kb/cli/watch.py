@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kb.cli.output import say, time_text
+from kb.cli.output import console, say, time_text
 from kb.progress import Progress
 from search.loop import JudgeNode, MendDraft, Result, Work, WriteDraft, WriteIdeas
 from search.outcome import Outcome, Passed
@@ -17,9 +17,12 @@ class Screen:
         self._record = record
         self._settings = settings
         self._progress = progress
+        self._lively = console(stderr=True).is_terminal  # a log needs the verdicts only
 
     def begins(self, work: Work) -> None:
         """Show what is being done."""
+        if not self._lively:
+            return
         graph = self._record.graph
         match work:
             case WriteIdeas():

@@ -61,7 +61,10 @@ BAD_REFERENCES = {
     "no get_inputs": (GOOD.replace("def get_inputs", "def inputs"), "get_inputs"),
     "raises in forward": (GOOD.replace("torch.relu(x)", "x @ x"), "forward"),
     "a constructor that wants arguments": (
-        GOOD.replace("    def forward", "    def __init__(self, n):\n        super().__init__()\n\n    def forward"),
+        GOOD.replace(
+            "    def forward",
+            "    def __init__(self, n):\n        super().__init__()\n\n    def forward",
+        ),
         "Model|constructor",
     ),
     "NaN": (GOOD.replace("torch.relu(x)", "torch.log(-x.abs() - 1)"), "NaN"),
@@ -90,7 +93,7 @@ BAD_SETTINGS = {
     "unknown target": ("target: h900", "h900.*h100"),
     "a target elsewhere": ("target: h100", "h100.*not this machine"),
     "unknown language": ("language: fortran", "fortran.*cpp"),
-    "a language of other devices": ("language: cpp\nsearch: {policy: best}", "policy 'best'.*beam"),
+    "unknown policy": ("search: {policy: best}", "policy 'best'.*beam"),
     "unknown author": ("author: shakespeare", "shakespeare.*recipes"),
     "a model author with no model": ("author: llm", "KB_MODEL"),
     "unknown provider": ("model: {name: x, provider: acme}", "acme.*openai"),

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KB = Path(sys.executable).parent / "kb"
+MODEL_VARIABLES = ("KB_MODEL", "KB_BASE_URL", "KB_API_KEY", "OPENAI_API_KEY", "KB_DATABASE")
+
+
+class Shell:
+    """Runs `kb` as a user does, in a folder and a home of its own."""
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.folder, self.home = folder, home
+        env = {name: value for name, value in os.environ.items() if name not in MODEL_VARIABLES}
+        self.env = {**env, "KB_HOME": str(home)}
+
+    def command(self, *arguments: object) -> list[str]:
+        return [str(KB), *map(str, arguments)]
+
+    def __call__(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments),
+            cwd=self.folder,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="session")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with the shipped documents indexed, made once."""
+    folder = tmp_path_factory.mktemp("indexed")
+    shell = Shell(folder, folder / "home")
+    done = shell("init", "--json")
+    assert done.returncode == 0, done.stderr
+    return shell.home
+
+
+@pytest.fixture(scope="session")
+def make_shell(indexed: Path, tmp_path_factory: pytest.TempPathFactory):
+    """Return a function that makes a fresh home with the shipped documents in it."""
+
+    def make() -> Shell:
+        folder = tmp_path_factory.mktemp("user")
+        shutil.copytree(indexed, folder / "home")
+        return Shell(folder, folder / "home")
+
+    return make

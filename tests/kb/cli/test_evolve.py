@@ -1,0 +1,209 @@
+"""`kb evolve` from a task file to a faster kernel, as a user types it: real parts throughout."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+CPP = '''import ctypes
+import torch
+from kb.native import load_cpp
+
+CPP_SOURCE = r"""
+#include <cmath>
+extern "C" void softmax(const float* x, float* y, long m, long n) {
+  for (long i = 0; i < m; ++i) {
+    const float* a = x + i * n;
+    float* b = y + i * n;
+    float top = a[0], sum = 0;
+    for (long j = 1; j < n; ++j) top = a[j] > top ? a[j] : top;
+    for (long j = 0; j < n; ++j) { b[j] = expf(a[j] - top); sum += b[j]; }
+    for (long j = 0; j < n; ++j) b[j] /= sum;  // version 0
+  }
+}
+"""
+lib = load_cpp(CPP_SOURCE, flags="-ffast-math")
+lib.softmax.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long]
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        lib.softmax(x.data_ptr(), y.data_ptr(), x.shape[0], x.shape[1])
+        return y
+'''
+REFERENCE = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, -1)
+
+def get_inputs():
+    return [torch.randn(96, 1000)]
+"""
+IDEAS = {
+    "ideas": [
+        {
+            "title": "Keep the row in cache",
+            "category": "memory access",
+            "text": "Three short passes over a row that stays in the first-level cache.",
+            "passages": [],
+        }
+    ]
+}
+
+
+def fenced(source: str) -> str:
+    return f"```python\n{source}```\n"
+
+
+def write_task(folder: Path, **settings: object) -> Path:
+    """A scripted model: one idea a round, a good version, a broken one, and its repair."""
+    broken = CPP.replace("sum = 0", "sum = 0 oops")
+    script = [
+        {"when": "Implement this idea", "replies": [fenced(CPP), fenced(broken)]},
+        {"when": r'"ideas"', "replies": [json.dumps(IDEAS)]},
+        {"when": ".", "replies": [fenced(CPP.replace("version 0", "mended"))]},
+    ]
+    (folder / "script.json").write_text(json.dumps(script))
+    (folder / "ref.py").write_text(REFERENCE)
+    task = {
+        "reference": "ref.py",
+        "model": {"provider": "scripted", "name": str(folder / "script.json")},
+        "search": {"rounds": 1, "ideas": 1, "branches": 4},
+        **settings,
+    }
+    path = folder / "task.yaml"
+    path.write_text(json.dumps(task))
+    return path
+
+
+@pytest.fixture(scope="module")
+def evolved(make_shell):
+    shell = make_shell()
+    done = shell("evolve", write_task(shell.folder), "--json")
+    assert done.returncode == 0, done.stderr
+    return shell, json.loads(done.stdout)
+
+
+def test_evolve_prints_one_object_with_baselines_and_intervals(evolved):
+    _, report = evolved
+    assert {"run", "task", "target", "language", "author", "baselines", "best"} <= report.keys()
+    assert set(report["baselines"]) == {"eager", "compile"}
+    for name in ("eager", "compile"):
+        ratio = report["best"]["speedup"][name]
+        assert 0 < ratio["low"] <= ratio["ratio"] <= ratio["high"]
+    assert "class ModelNew" in report["best"]["source"]
+    assert sum(report["outcomes"].values()) == report["candidates"]
+    assert report["author"] == "llm"
+
+
+def test_show_tree_node_and_runs_tell_the_same_story(evolved):
+    shell, report = evolved
+    run = report["run"]
+    (row,) = json.loads(shell("runs", "--json").stdout)
+    assert row["run"] == run
+    assert row["status"] == "finished"
+    assert json.loads(shell("show", run, "--json").stdout)["best"]["node"] == report["best"]["node"]
+    nodes = json.loads(shell("tree", run, "--json").stdout)["nodes"]
+    assert len(nodes) == report["candidates"]
+    node = json.loads(shell("node", run, report["best"]["node"], "--json").stdout)
+    assert node["source"] == report["best"]["source"]
+    assert "+++ node" in node["diff"]
+    assert node["result"]["kind"] == "passed"
+    asked = node["prompts"][-1]["request"]["messages"]
+    assert any("Keep the row in cache" in message["content"] for message in asked)
+    for command in (("show", run), ("tree", run), ("node", run, "0"), ("runs",), ("ideas",)):
+        done = shell(*command)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip()
+
+
+def test_the_best_source_runs_with_torch_alone(evolved, tmp_path):
+    shell, report = evolved
+    assert shell("best", report["run"], "-o", tmp_path / "best.py").returncode == 0
+    script = (
+        "import sys; sys.modules['kb'] = None\n"
+        "import torch, best\n"
+        "x = torch.randn(96, 1000)\n"
+        "assert torch.allclose(best.ModelNew()(x), torch.softmax(x, -1), atol=1e-6)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_second_run_of_the_same_task_judges_nothing_again(evolved):
+    shell, first = evolved
+    done = shell("evolve", shell.folder / "task.yaml", "--json")
+    assert done.returncode == 0, done.stderr
+    second = json.loads(done.stdout)
+    assert second["run"] != first["run"]
+    assert second["best"]["source"] == first["best"]["source"]
+
+
+def test_a_run_killed_while_judging_is_resumed_to_its_end(make_shell):
+    shell = make_shell()
+    task = write_task(shell.folder)
+    process = subprocess.Popen(
+        shell.command("evolve", task, "--json"),
+        cwd=shell.folder,
+        env=shell.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stderr:
+        if re.match(r"\s+0  ", line):  # the first verdict is in the record
+            break
+    time.sleep(0.3)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    (row,) = json.loads(shell("runs", "--json").stdout)
+    assert row["status"] == "running"
+    done = shell("resume", row["run"], "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["run"] == row["run"]
+    assert report["candidates"] >= row["candidates"] >= 1
+    nodes = json.loads(shell("tree", row["run"], "--json").stdout)["nodes"]
+    assert [node["node"] for node in nodes] == list(range(len(nodes)))
+    assert all(node["outcome"] != "pending" for node in nodes)
+    again = shell("resume", row["run"], "--json")
+    assert json.loads(again.stdout)["best"] == report["best"]
+
+
+def test_ctrl_c_ends_cleanly_with_what_was_found(make_shell):
+    shell = make_shell()
+    process = subprocess.Popen(
+        shell.command("evolve", write_task(shell.folder), "--json"),
+        cwd=shell.folder,
+        env=shell.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    for line in process.stderr:
+        if re.match(r"\s+0  ", line):
+            break
+    os.killpg(process.pid, signal.SIGINT)
+    output, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130, complaint
+    assert "kb resume ref-1" in complaint
+    assert "Traceback" not in complaint
+    assert json.loads(output)["candidates"] >= 1
