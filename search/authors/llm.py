@@ -242,6 +242,7 @@ class LanguageModel:
                 temperature=asked.temperature,
                 seed=(asked.seed + turn) % 2**31,
                 schema=asked.schema,
+                model=self._model.name,
             )
             reply = self._model.reply(request)
             exchanges.append(request.key())

@@ -25,6 +25,7 @@ class Request:
     Attributes:
         schema: a JSON schema that the answer must follow, as a JSON text, or None for free text.
         seed: sent to endpoints that take one, and part of the identity of the request.
+        model: name of the model that is asked: what one answered, another did not.
     """
 
     messages: tuple[Message, ...]
@@ -32,6 +33,7 @@ class Request:
     temperature: float
     seed: int
     schema: str | None = None
+    model: str = ""
 
     def to_json(self) -> str:
         """Return the request as canonical JSON: equal requests give equal texts."""

@@ -26,16 +26,20 @@ class Recorded:
     Args:
         model: asked for what the record does not hold; None replays only.
         exchanges: the record.
+        name: of the model that the record was made with, where `model` is None.
     """
 
-    def __init__(self, model: Model | None, exchanges: Exchanges) -> None:
+    def __init__(
+        self, model: Model | None, exchanges: Exchanges, *, name: str = "recorded"
+    ) -> None:
         self._model = model
         self._exchanges = exchanges
+        self._name = model.name if model is not None else name
 
     @property
     def name(self) -> str:
         """The name of the model behind the record."""
-        return self._model.name if self._model is not None else "recorded"
+        return self._name
 
     def reply(self, request: Request) -> Reply:
         """Return the recorded reply, or ask the model and record its answer.

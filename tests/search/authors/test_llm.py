@@ -392,11 +392,24 @@ def test_a_recorded_author_writes_the_same_again_with_no_model() -> None:
     model = Recorded(Scripted([ideas(FUSE), fenced(SOURCE.format(1))], name="m"), kept)
     first = author(model).ideas(moment(), 2)
     draft = author(model).draft(moment(), first[0], 0, ())
-    replayed = author(Recorded(None, kept))
+    replayed = author(Recorded(None, kept, name="m"))
     assert replayed.ideas(moment(), 2) == first
     assert replayed.draft(moment(), first[0], 0, ()) == draft
     with pytest.raises(ModelError, match="configure a model"):
         replayed.ideas(moment(seed=6), 2)
+
+
+def test_another_model_is_asked_afresh_with_the_same_record() -> None:
+    class Kept(dict[str, Reply]):
+        def put(self, key: str, request: Request, reply: Reply) -> None:
+            self[key] = reply
+
+    kept = Kept()
+    titles = []
+    for name, found in (("one", FUSE), ("other", TILE)):
+        (idea,) = author(Recorded(Scripted([ideas(found)], name=name), kept)).ideas(moment(), 1)
+        titles.append(idea.title)
+    assert titles == [FUSE["title"], TILE["title"]]
 
 
 @pytest.mark.parametrize("example", sorted(path.stem for path in EXAMPLES.glob("*.yaml")))

