@@ -38,7 +38,8 @@ class Markdown:
 
     def _record(self, document: Document, front: str) -> Reading:
         record = document.record
-        sections = cut(document.body, record.title)
+        # A template is rendered whole by an author; a piece of one answers no question.
+        sections = cut(document.body, record.title, without="jinja")
         scope = record.scope.value()
         if isinstance(record, TargetRecord):
             # What a device can do stands in its front matter, and questions ask for it.
@@ -57,8 +58,12 @@ class Markdown:
         )
 
 
-def cut(body: str, title: str) -> tuple[Section, ...]:
-    """Cut Markdown along its headings, each section under its breadcrumb from `title` down."""
+def cut(body: str, title: str, without: str | None = None) -> tuple[Section, ...]:
+    """Cut Markdown along its headings, each section under its breadcrumb from `title` down.
+
+    Args:
+        without: language of the fences to leave out.
+    """
     lines = body.split("\n")
     sections: list[Section] = []
     trail: list[tuple[int, str]] = []
@@ -81,7 +86,7 @@ def cut(body: str, title: str) -> tuple[Section, ...]:
             level = int(token.tag[1:])
             trail = [step for step in trail if step[0] < level]
             trail.append((level, _plain(tokens[number + 1])))
-        else:
+        elif without is None or token.info.split()[:1] != [without]:
             text = "\n".join(lines[token.map[0] : token.map[1]]).strip("\n").rstrip()
             if text:
                 blocks.append(_block(token, text))

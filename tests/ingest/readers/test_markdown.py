@@ -96,3 +96,15 @@ def test_a_broken_front_matter_is_one_line(front: str) -> None:
     with pytest.raises(RecordError) as caught:
         Markdown().read(f"---\n{front}\n---\nText.\n", "x.md")
     assert "\n" not in str(caught.value)
+
+
+def test_a_recipes_template_is_kept_whole_and_not_quoted_in_pieces() -> None:
+    text = (
+        "---\nkind: idea\ntitle: Pad it\ncategory: memory access\nrecipe: {pattern: rows}\n---\n"
+        "Add one.\n\n```jinja\nfloat tile[{{ pad }}];\n```\n\n```cpp\nfloat x;\n```\n"
+    )
+    reading = Markdown().read(text, "pad.md")
+    assert "{{ pad }}" in reading.body
+    quoted = "".join(block.text for one in reading.sections for block in one.blocks)
+    assert "{{ pad }}" not in quoted
+    assert "float x;" in quoted
