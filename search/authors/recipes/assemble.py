@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -72,7 +73,17 @@ def assemble(
     text = re.sub(rf"^ *{_MARK}$", lambda _: _indent(body, 8), module, flags=re.MULTILINE)
     head, tail = _split_imports(text)
     constants = [f"{name} = {value}" for name, value in writer.constants.items()]
-    blocks = [*opening, *head, "", f"CPP_SOURCE = r'''\n{cpp}'''", *handles, *constants, "", "", tail]
+    blocks = [
+        *opening,
+        *head,
+        "",
+        f"CPP_SOURCE = r'''\n{cpp}'''",
+        *handles,
+        *constants,
+        "",
+        "",
+        tail,
+    ]
     return "\n".join(blocks).rstrip() + "\n"
 
 
@@ -121,11 +132,12 @@ def _strip(source: str) -> tuple[str, list[str]]:
     forward = _find_forward(model, classes)
     arguments = [argument.arg for argument in (*forward.args.posonlyargs, *forward.args.args)][1:]
     mark: list[ast.stmt] = [ast.Expr(value=ast.Name(id=_MARK, ctx=ast.Load()))]
-    replaced = ast.FunctionDef(
-        name="forward", args=forward.args, body=mark, decorator_list=[], returns=None, type_params=[]
-    )
+    replaced = copy.deepcopy(forward)
+    replaced.body, replaced.decorator_list = mark, []
     model.body = [
-        node for node in model.body if not (isinstance(node, ast.FunctionDef) and node.name == "forward")
+        node
+        for node in model.body
+        if not (isinstance(node, ast.FunctionDef) and node.name == "forward")
     ]
     model.body.append(replaced)
     model.name = "ModelNew"
@@ -173,7 +185,9 @@ class _Forward:
                 name = self._value(value)
                 lines.append(f"{name} = {name}.contiguous()")
         for part in parts:
-            lines += self._kernel(part, kernels[part.id]) if part.id in kernels else self._call(part)
+            lines += (
+                self._kernel(part, kernels[part.id]) if part.id in kernels else self._call(part)
+            )
         results = [self._result(name) for name in self._program.outputs]
         single = self._program.graph.single_output
         return [*lines, f"return {results[0]}" if single else f"return ({', '.join(results)},)"]

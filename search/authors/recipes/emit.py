@@ -164,7 +164,9 @@ class _Rows:
 
     def build(self) -> Functions:
         reduced = [
-            pair for pair in sorted(self._emitter._walk.uses) if self._known[pair[0]].kind == "reduce"
+            pair
+            for pair in sorted(self._emitter._walk.uses)
+            if self._known[pair[0]].kind == "reduce"
         ]
         order = {name: at for at, name in enumerate(self._known)}
         reduced.sort(key=lambda pair: order[pair[0]])
@@ -174,7 +176,10 @@ class _Rows:
             self._slots[pair] = len(self._slots)
         full = [(n, a) for n, a in self._roots.items() if not self._is_row_root((n, a))]
         rows = [(n, a) for n, a in self._roots.items() if self._is_row_root((n, a))]
-        wanted = [[(self._known[name].operands[0], self._space.full) for name, _ in step] for step in steps]
+        wanted = [
+            [(self._known[name].operands[0], self._space.full) for name, _ in step]
+            for step in steps
+        ]
         stages = [*wanted, full]
         needed = dict.fromkeys(self._hoisted([p for stage in stages for p in stage], rows))
         for pair in needed:
@@ -207,8 +212,10 @@ class _Rows:
         )
 
     def _is_row_root(self, pair: Pair) -> bool:
-        return pair[1] == self._space.row and pair[1] != self._space.full or (
-            self._space.depth == 1 and self._known[pair[0]].kind == "reduce"
+        return (
+            pair[1] == self._space.row
+            and pair[1] != self._space.full
+            or (self._space.depth == 1 and self._known[pair[0]].kind == "reduce")
         )
 
     def _below(self, pair: Pair) -> tuple[Pair, ...]:
@@ -262,9 +269,7 @@ class _Rows:
 
     def _scope(self, kept: Mapping[Pair, int], at: int, stages: list[list[Pair]]) -> _Scope:
         earlier = set().union(*(self._reached(stage) for stage in stages[:at]), set())
-        given = {
-            pair: f"ld<V>(kp + {slot} * ks)" for pair, slot in kept.items() if pair in earlier
-        }
+        given = {pair: f"ld<V>(kp + {slot} * ks)" for pair, slot in kept.items() if pair in earlier}
         return _Scope(vector="V", slots=self._slots, given=given)
 
     def _store_kept(self, scope: _Scope, kept: Mapping[Pair, int]) -> list[str]:
@@ -289,13 +294,13 @@ class _Rows:
         due = [p for p in self._slots if p not in reductions and self._level(p) == level]
         early = {p: n for p, n in self._slots.items() if p in reductions or self._level(p) < level}
         scope = _Scope(vector="V", slots=early, row=True)
-        stores = [f"s[{self._slots[pair]}] = to<V>({self._emitter.value(scope, pair)});" for pair in due]
+        stores = [
+            f"s[{self._slots[pair]}] = to<V>({self._emitter.value(scope, pair)});" for pair in due
+        ]
         head = f"template <class V> INL void {self._fn}_a{level}(const float* const* in, long o, long c, V* s)"
         return _function(head, [*scope.lines, *stores])
 
-    def _finish(
-        self, full: list[Pair], kept: Mapping[Pair, int], stages: list[list[Pair]]
-    ) -> str:
+    def _finish(self, full: list[Pair], kept: Mapping[Pair, int], stages: list[list[Pair]]) -> str:
         scope = self._scope(kept, len(stages) - 1, stages)
         stores = []
         for pair in full:
@@ -311,7 +316,9 @@ class _Rows:
         for pair in rows:
             base = self._emitter.start(pair[1], True) or "0"
             lane = " + c" if self._layout.columns else ""
-            lines.append(f"st(out[{self._outputs[pair[0]]}] + {base}{lane}, s[{self._slots[pair]}]);")
+            lines.append(
+                f"st(out[{self._outputs[pair[0]]}] + {base}{lane}, s[{self._slots[pair]}]);"
+            )
         head = (
             f"template <class S> INL void {self._fn}_r"
             "(float* const* out, long o, long c, const S* s)"

@@ -41,7 +41,9 @@ class Layout:
         strides = [access[dim] for dim in self.lanes]
         if not any(strides):
             return 0
-        return 1 if tuple(strides) == contiguous([self.space.sizes[d] for d in self.lanes]) else None
+        return (
+            1 if tuple(strides) == contiguous([self.space.sizes[d] for d in self.lanes]) else None
+        )
 
     def offset(self, access: Access, dims: Sequence[int], index: str) -> str:
         """Return the C++ expression of the offset that `index` over `dims` makes; may be empty."""
@@ -79,17 +81,13 @@ def layout(found: Walk, plane: int | None = None) -> Layout:
         start = count
         while start > 0 and math.prod(space.sizes[start:]) < plane:
             start -= 1
-        return Layout(
-            space=space, outer=dims[:start], middle=(), lanes=dims[start:], columns=False
-        )
+        return Layout(space=space, outer=dims[:start], middle=(), lanes=dims[start:], columns=False)
     if space.reduced == (0, 0) or last < count:
         columns = space.reduced != (0, 0)
         start = _uniform(space, accesses, last if columns else 0)
         outer = dims[:first] + dims[last:start] if columns else dims[:start]
         middle = dims[first:last] if columns else ()
-        return Layout(
-            space=space, outer=outer, middle=middle, lanes=dims[start:], columns=columns
-        )
+        return Layout(space=space, outer=outer, middle=middle, lanes=dims[start:], columns=columns)
     start = _uniform(space, accesses, first)
     return Layout(
         space=space, outer=dims[:first], middle=dims[first:start], lanes=dims[start:], columns=False

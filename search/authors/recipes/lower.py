@@ -71,7 +71,8 @@ def lower(graph: OperatorGraph) -> Program:
         )
     for operator in graph.operators:
         _lower(builder, operator)
-    names = {entry.name: builder.resolve(entry.name) for entry in (*graph.values, *graph.operators)}
+    entries = [value.name for value in graph.values] + [step.name for step in graph.operators]
+    names = {name: builder.resolve(name) for name in entries}
     outputs = tuple(builder.resolve(name) for name in graph.outputs)
     return Program(
         graph=graph, nodes=_reached(builder.nodes, outputs), outputs=outputs, names=names

@@ -11,7 +11,19 @@ from search.operators import Operator, OperatorGraph, Ref
 Shape = tuple[int, ...]
 FLOAT_MAX = 3.4028234663852886e38
 # Marks of an expression that is worth computing once: calls of vector mathematics, and division.
-_HEAVY = ("vexp", "vlog", "vtanh", "vsig", "vsilu", "verf", "vgelu", "vsoft", "vmish", "vpow(", "lanewise")
+_HEAVY = (
+    "vexp",
+    "vlog",
+    "vtanh",
+    "vsig",
+    "vsilu",
+    "verf",
+    "vgelu",
+    "vsoft",
+    "vmish",
+    "vpow(",
+    "lanewise",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

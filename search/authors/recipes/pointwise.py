@@ -289,7 +289,9 @@ def _addcmul(form: str) -> Rule:
 
 def _lerp(builder: Builder, operator: Operator) -> Node:
     form = "vsel(vabs({2}) < 0.5f, {0} + {2} * ({1} - {0}), {1} - ({1} - {0}) * (1.f - {2}))"
-    return _combine(builder, form.replace("vabs({2})", "vabs(to<V>({2}))"), tuple(operator.args[:3]))
+    return _combine(
+        builder, form.replace("vabs({2})", "vabs(to<V>({2}))"), tuple(operator.args[:3])
+    )
 
 
 def _dropout(builder: Builder, operator: Operator) -> Node:

@@ -31,9 +31,7 @@ def _count(node: Node, dims: tuple[int, ...]) -> int:
 
 
 def _mean(builder: Builder, node: Node, dims: tuple[int, ...]) -> Node:
-    return builder.map(
-        f"{{0}} / {literal(_count(node, dims))}", builder.reduce("Sum", node, dims)
-    )
+    return builder.map(f"{{0}} / {literal(_count(node, dims))}", builder.reduce("Sum", node, dims))
 
 
 def _reduction(form: str, *names: str) -> Rule:
@@ -210,7 +208,9 @@ def _batch_norm(builder: Builder, operator: Operator) -> Node:
         raise Unsupported
     node = _float(builder, values["input"])
     shape = _channels(node)
-    mean, variance = (builder.view(_float(builder, values[name]), shape) for name in ("mean", "var"))
+    mean, variance = (
+        builder.view(_float(builder, values[name]), shape) for name in ("mean", "var")
+    )
     scale = builder.map(f"vrsqrt({{0}} + {literal(number(values.get('eps'), 1e-5))})", variance)
     result = builder.map("({0} - {1}) * {2}", node, mean, scale)
     return _affine(builder, result, values.get("weight"), values.get("bias"), shape)

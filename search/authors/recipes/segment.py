@@ -81,9 +81,7 @@ def segment(program: Program, library: Iterable[str]) -> tuple[Segment, ...]:
 class _Cutter:
     """Grows groups along the graph in execution order."""
 
-    def __init__(
-        self, program: Program, library: frozenset[str], barriers: frozenset[str]
-    ) -> None:
+    def __init__(self, program: Program, library: frozenset[str], barriers: frozenset[str]) -> None:
         self._program = program
         self._nodes = program.nodes
         self._library = library

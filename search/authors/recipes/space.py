@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from search.authors.recipes.nodes import Node, Shape
 
@@ -103,9 +104,9 @@ def make_space(nodes: Iterable[Node], known: Mapping[str, Node], borders: tuple[
                 if any(c > low and c % low for c in _suffixes(shape)):
                     raise Misfit
     ordered = sorted(cuts, reverse=True)
-    if any(big % small for big, small in zip(ordered, ordered[1:], strict=False)):
+    if any(big % small for big, small in pairwise(ordered)):
         raise Misfit
-    sizes = tuple(big // small for big, small in zip(ordered, ordered[1:], strict=False))
+    sizes = tuple(big // small for big, small in pairwise(ordered))
     if not sizes:
         return Space(sizes=(1,), reduced=(0, 0) if not blocks else (0, 1))
     if high == low:

@@ -1,0 +1,225 @@
+"""The author that needs no model: ideas that retrieval proposes, rendered by their recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from kb.errors import NoRecipe
+from kb.records import Document, LessonRecord, TargetRecord
+from kb.types import Hit, Kind, Query, Scope
+from search.authors import Attempt, Draft, Idea, Moment
+from search.authors.recipes.book import Card, make_cards
+from search.authors.recipes.knobs import Trial, suggestions
+from search.authors.recipes.lower import lower
+from search.authors.recipes.plan import Plan, Workshop
+from search.authors.recipes.propose import Proposal, combine, from_lessons, proposals, start
+from search.authors.recipes.render import Unfit
+from search.operators import OperatorGraph
+from search.task import Task
+
+LANGUAGE = "cpp"
+_FAMILIES = {
+    "pointwise": ("elementwise",),
+    "rows": ("normalization", "softmax", "reduction"),
+    "pool": ("pooling",),
+    "conv": ("convolution",),
+    "matmul": ("matmul",),
+}
+
+
+class Retriever(Protocol):
+    """Answers queries."""
+
+    def search(self, query: Query) -> list[Hit]:
+        """Return the passages that answer `query`, best first."""
+        ...
+
+
+class Store(Protocol):
+    """Holds records."""
+
+    def documents(self, kind: Kind) -> list[Document]:
+        """Return every record of `kind`."""
+        ...
+
+
+class Knowledge(Protocol):
+    """The knowledge base as this author sees it."""
+
+    @property
+    def retriever(self) -> Retriever:
+        """What answers queries."""
+        ...
+
+    @property
+    def store(self) -> Store:
+        """What holds records."""
+        ...
+
+
+class Recipes:
+    """Ideas and sources from the knowledge base alone.
+
+    Args:
+        target: the device; only CPUs have recipes.
+        graph: what the reference computes.
+
+    Raises:
+        NoRecipe: the target has no recipes, or an operator has none and nothing else is to gain.
+    """
+
+    def __init__(
+        self, task: Task, target: TargetRecord, graph: OperatorGraph, knowledge: Knowledge
+    ) -> None:
+        if target.device != "cpu" or task.settings.language not in ("auto", LANGUAGE):
+            raise NoRecipe(
+                f"the offline author writes C++ for CPUs, found target {target.name} and language"
+                f" {task.settings.language}: configure a model (model: in the task file)"
+            )
+        self._target = target
+        self._knowledge = knowledge
+        known = make_cards(knowledge.store.documents("idea"))
+        cards = {
+            name: card
+            for name, card in known.items()
+            if not card.languages or LANGUAGE in card.languages
+        }
+        allowed = task.settings.library == "allowed"
+        self._shop = Workshop(task.source, lower(graph), cards, library=allowed)
+        self._base = self._shop.base()
+
+    def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:
+        """Return at most `count` new ideas for `moment.parent`, the most promising first."""
+        hits = self._search(moment)
+        passages: dict[str, tuple[str, ...]] = {}
+        for hit in hits:
+            name = hit.passage.document.rsplit("/", 1)[-1].removesuffix(".md")
+            passages[name] = (*passages.get(name, ()), hit.passage.id)
+        seen = {attempt.draft.source for attempt in moment.history}
+        found: list[Idea] = []
+        for proposal in self._proposals(moment, tuple(passages)):
+            if len(found) == count:
+                break
+            first = self._first(proposal, moment, seen)
+            if first is None:
+                continue
+            plan, source = first
+            seen.add(source)
+            found.append(_idea(proposal, plan, passages.get(proposal.card.name, ())))
+        return tuple(found)
+
+    def draft(
+        self, moment: Moment, idea: Idea, branch: int, siblings: tuple[Attempt, ...]
+    ) -> Draft | None:
+        """Return implementation number `branch` of `idea`: its defaults, then what Optuna asks for."""
+        history = {attempt.number: attempt for attempt in (*moment.history, *siblings)}
+        attempts = tuple(history[number] for number in sorted(history))
+        seen = {attempt.draft.source for attempt in attempts}
+        plan = idea.plan["plan"]
+        if branch == 0:
+            source = self._source(plan)
+            if source is not None and source not in seen:
+                return Draft(source=source, plan=plan, passages=idea.passages)
+        focus = idea.plan["focus"] or _widest(plan, branch)
+        found = self._vary(plan, focus, attempts, moment.seed + 7919 * branch)
+        for varied in found:
+            source = self._source(varied)
+            if source is not None and source not in seen:
+                return Draft(source=source, plan=varied, passages=idea.passages)
+        return None
+
+    def repair(self, moment: Moment, failed: Attempt) -> Draft | None:  # noqa: ARG002
+        """Return None: a recipe that failed is not mended, another is tried."""
+        return None
+
+    def _search(self, moment: Moment) -> list[Hit]:
+        patterns = [part.pattern for part in self._shop.cut(())]
+        families = tuple(dict.fromkeys(name for p in patterns for name in _FAMILIES.get(p, ())))
+        operators = dict.fromkeys(
+            operator.target.split(".")[0] for operator in self._shop.program.graph.operators
+        )
+        words = (*families, *operators, LANGUAGE, self._target.architecture)
+        scope = Scope(
+            vendor=(self._target.vendor,),
+            architecture=(self._target.architecture,),
+            language=(LANGUAGE,),
+            operator=families,
+        )
+        text = " ".join([*words, *moment.diagnosis.symptoms])
+        query = Query(
+            text=text, scope=scope, symptoms=moment.diagnosis.symptoms, kinds=("idea",), limit=24
+        )
+        return self._knowledge.retriever.search(query)
+
+    def _proposals(self, moment: Moment, retrieved: Sequence[str]) -> Iterator[Proposal]:
+        if moment.parent is None:
+            lessons = [
+                (document.name, document.record)
+                for document in self._knowledge.store.documents("lesson")
+                if isinstance(document.record, LessonRecord)
+            ]
+            yield from from_lessons(self._shop, self._base, lessons)
+        plan = start(self._shop, self._base, moment.parent)
+        if moment.parent is not None:
+            yield from combine(self._shop, moment.parent, plan, moment.history)
+        yield from proposals(self._shop, plan, moment, retrieved)
+
+    def _first(self, proposal: Proposal, moment: Moment, seen: set[str]) -> tuple[Plan, str] | None:
+        """Return the first plan of `proposal` that makes a new source."""
+        source = self._source(proposal.plan)
+        if source is not None and source not in seen:
+            return proposal.plan, source
+        if proposal.focus is None:
+            return None
+        for plan in self._vary(proposal.plan, proposal.focus, moment.history, moment.seed):
+            source = self._source(plan)
+            if source is not None and source not in seen:
+                return plan, source
+        return None
+
+    def _vary(
+        self, plan: Plan, focus: str, history: Sequence[Attempt], seed: int
+    ) -> Iterator[dict[str, Any]]:
+        """Yield `plan` with other knobs for the segment `focus`."""
+        chosen = plan["segments"].get(focus)
+        if chosen is None:
+            return
+        card: Card = self._shop.cards[chosen["recipe"]]
+        trials = list(_trials(history, focus, card.name))
+        for knobs in suggestions(card.knobs, trials, seed):
+            segments = {**plan["segments"], focus: {**chosen, "knobs": knobs}}
+            yield {**plan, "segments": segments}
+
+    def _source(self, plan: Plan) -> str | None:
+        try:
+            return self._shop.source(plan)
+        except Unfit:
+            return None
+
+
+def _idea(proposal: Proposal, plan: Plan, passages: tuple[str, ...]) -> Idea:
+    card = proposal.card
+    return Idea(
+        title=proposal.title,
+        text=f"{card.text}\n\n{proposal.note}".strip(),
+        category=card.category,
+        record=card.name or None,
+        passages=passages,
+        plan={"plan": plan, "focus": proposal.focus},
+    )
+
+
+def _widest(plan: Plan, branch: int) -> str:
+    """Return the segment whose knobs an idea without a focus varies: each in turn."""
+    names = sorted(plan["segments"])
+    return names[branch % len(names)] if names else ""
+
+
+def _trials(history: Sequence[Attempt], focus: str, recipe: str) -> Iterator[Trial]:
+    for attempt in history:
+        segments: Mapping[str, Any] = attempt.draft.plan.get("segments", {})
+        chosen = segments.get(focus)
+        if chosen and chosen["recipe"] == recipe:
+            passed = attempt.outcome.kind == "passed" and attempt.speedup > 0
+            yield Trial(knobs=chosen["knobs"], cost=1 / attempt.speedup if passed else None)
