@@ -1,6 +1,5 @@
 import textwrap
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -26,7 +25,12 @@ TARGET = TargetRecord(
     bandwidth=4e11,
 )
 LIMITS = Limits(
-    build_seconds=4.0, call_seconds=1.0, timing_seconds=0.1, thorough_seconds=0.4, compile=False, memory=1 << 30
+    build_seconds=4.0,
+    call_seconds=1.0,
+    timing_seconds=0.1,
+    thorough_seconds=0.4,
+    compile=False,
+    memory=1 << 30,
 )
 NORM = """
 import torch
@@ -63,7 +67,9 @@ def make_task(tmp_path_factory: pytest.TempPathFactory) -> TaskMaker:
 
 
 @pytest.fixture(scope="session")
-def make_judge(make_task: TaskMaker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Judge]]:
+def make_judge(
+    make_task: TaskMaker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Judge]]:
     folder = tmp_path_factory.mktemp("judge")
     made: list[Judge] = []
 
@@ -85,5 +91,5 @@ def norm(make_judge: Callable[..., Judge]) -> Judge:
 
 
 @pytest.fixture(scope="session")
-def here() -> Path:
-    return Path(__file__).parent
+def norm_source() -> str:
+    return NORM

@@ -26,7 +26,11 @@ def _judge(judge: Judge, path: Path, folder: Path) -> Outcome:
     secret = folder / "secret.txt"
     secret.write_text("SECRET\n")
     source = path.read_text()
-    for mark, value in {"@SECRET_FILE@": secret, "@FOLDER@": folder, "@JUDGE@": os.getpid()}.items():
+    for mark, value in {
+        "@SECRET_FILE@": secret,
+        "@FOLDER@": folder,
+        "@JUDGE@": os.getpid(),
+    }.items():
         source = source.replace(mark, str(value))
     return judge.judge(source)
 
@@ -40,7 +44,9 @@ def test_a_cheat_ends_as_it_should(
     norm: Judge, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KB_TEST_SECRET", "hunter2")
-    expected, _, pattern = path.read_text().splitlines()[0].removeprefix("# expect: ").partition(" | ")
+    expected, _, pattern = (
+        path.read_text().splitlines()[0].removeprefix("# expect: ").partition(" | ")
+    )
     kind, _, trick = expected.partition(" ")
     outcome = _judge(norm, path, tmp_path)
     assert outcome.kind == kind, outcome
@@ -81,7 +87,9 @@ def test_handing_the_input_back_fails_where_the_tasks_own_inputs_would_let_it_pa
     make_judge: Callable[..., Judge],
 ) -> None:
     judge = make_judge(RELU)
-    outcome = judge.judge("import torch.nn as nn\nclass ModelNew(nn.Module):\n    def forward(self, x): return x.clone()\n")
+    outcome = judge.judge(
+        "import torch.nn as nn\nclass ModelNew(nn.Module):\n    def forward(self, x): return x.clone()\n"
+    )
     assert outcome.kind == "wrong"
     assert "it is input 0" in outcome.detail or "'task'" not in outcome.reason
 
@@ -153,3 +161,9 @@ def test_the_library_is_allowed_unless_it_is_forbidden(make_judge: Callable[...,
     assert outcome.kind == "passed", outcome
     assert outcome.own_share is not None
     assert outcome.own_share < 0.5
+
+
+def test_a_candidate_that_is_not_python_is_told_the_line(norm: Judge) -> None:
+    outcome = norm.judge("import torch\ndef broken(:\n")
+    assert outcome.kind == "build_failed"
+    assert "line 2" in outcome.reason

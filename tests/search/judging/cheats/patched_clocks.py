@@ -1,4 +1,4 @@
-# expect: passed slower |
+# expect: passed slower
 import time
 
 from torch import nn

@@ -1,7 +1,7 @@
 import ctypes
 
 import torch
-import torch.nn as nn
+from torch import nn
 
 from kb.native import load_cpp
 
@@ -26,5 +26,10 @@ class ModelNew(nn.Module):
     def forward(self, x):
         m, n = x.shape
         y = torch.empty(m, n)
-        LIB.run(ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), ctypes.c_long(m), ctypes.c_long(n))
+        LIB.run(
+            ctypes.c_void_p(x.data_ptr()),
+            ctypes.c_void_p(y.data_ptr()),
+            ctypes.c_long(m),
+            ctypes.c_long(n),
+        )
         return y

@@ -1,0 +1,111 @@
+"""Each guard is what stops its cheat: with the guard away, the same cheat passes."""
+
+import dataclasses
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from search.judging import problem as problem_module
+from search.judging.hearing import Hearing
+from search.judging.judge import Judge
+
+CHEATS = Path(__file__).parent / "cheats"
+
+
+def _passes(judge: Judge, cheat: str) -> bool:
+    return judge.judge((CHEATS / f"{cheat}.py").read_text()).kind == "passed"
+
+
+def test_without_the_comparison_of_inputs_a_mutation_passes(
+    norm: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not _passes(norm, "mutates_input")
+    monkeypatch.setattr(Hearing, "_check_inputs", lambda *_: None)
+    assert _passes(norm, "mutates_input")
+
+
+def test_without_the_second_look_a_reused_buffer_passes(
+    norm: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Hearing, "_hold", lambda *_: None)
+    assert _passes(norm, "reused_buffer")
+
+
+def test_without_a_large_mean_a_cancelling_variance_passes(
+    norm: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tuple(
+        trial for trial in norm._bank.trials if trial.distribution in {"task", "normal", "sparse"}
+    )
+    monkeypatch.setattr(norm, "_bank", dataclasses.replace(norm._bank, trials=kept))
+    assert _passes(norm, "cancelling_variance")
+
+
+@pytest.mark.parametrize("cheat", ["ignores_bias", "ignores_gain", "packs_too_early"])
+def test_without_the_perturbation_of_parameters_they_can_be_left_out(
+    make_judge: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch, cheat: str, norm_source: str
+) -> None:
+    monkeypatch.setattr(problem_module, "_perturbed", lambda _model, initial, _seed: dict(initial))
+    assert _passes(make_judge(norm_source), cheat)
+
+
+def test_without_the_check_of_timed_outputs_an_answer_can_be_kept(
+    norm: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Hearing, "check_timed", lambda *_: None)
+    assert _passes(norm, "cached_once_timed")
+
+
+@pytest.mark.parametrize("cheat", ["deferred_work", "says_done_too_early"])
+def test_without_stopping_the_runner_at_once_work_after_the_clock_passes(
+    norm: Judge, monkeypatch: pytest.MonkeyPatch, cheat: str
+) -> None:
+    stop = Hearing._stop
+
+    def late(self: Hearing) -> None:
+        time.sleep(0.03)
+        stop(self)
+
+    monkeypatch.setattr(Hearing, "_stop", late)
+    assert _passes(norm, cheat)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "open({secret!r}).read()",
+        "open({folder!r} + '/written', 'w').write('x')",
+        "import os; os.fork() or os._exit(0)",
+        "import socket; socket.create_connection(('127.0.0.1', {port}), 1)",
+        "import os; os.sched_setaffinity(0, os.sched_getaffinity(0))",
+        "import subprocess; subprocess.run(['true'], check=True)",
+        "import os; open('/proc/%d/environ' % os.getppid(), 'rb').read(1)",
+        "import os; os.kill(os.getppid(), 0)",
+    ],
+)
+@pytest.mark.parametrize("confined", [False, True])
+def test_what_the_sandbox_refuses_works_outside_it(
+    tmp_path: Path, statement: str, confined: bool
+) -> None:
+    (tmp_path / "secret").write_text("x")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        line = statement.format(
+            secret=str(tmp_path / "secret"), folder=str(tmp_path), port=server.getsockname()[1]
+        )
+        enter = (
+            "from search.judging.sandbox import Cell, enter, missing\n"
+            "cell = Cell(single=True, readable=(), writable=(), memory=1 << 30, cpu_seconds=9, file_bytes=1 << 20)\n"
+            "assert not missing(enter(cell))\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", "import socket, subprocess\n" + (enter if confined else "") + line],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert (done.returncode == 0) is not confined, done.stderr
+    if confined:
+        assert "PermissionError" in done.stderr

@@ -1,0 +1,101 @@
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from kb.errors import TaskError
+from search.judging.problem import load_problem
+from search.task import Task
+
+HEAD = "import torch\nimport torch.nn as nn\n"
+GOOD_INPUTS = "\ndef get_inputs():\n    return [torch.rand(4, 3)]\n"
+
+
+def model(forward: str, init: str = "pass") -> str:
+    return (
+        f"{HEAD}class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {init}\n"
+        f"    def forward(self, x):\n        {forward}\n"
+    )
+
+
+BAD = {
+    "raises on import": (HEAD + "1 / 0\n", r"the reference raised ZeroDivisionError at line 3"),
+    "is not Python": ("def broken(:\n", r"SyntaxError at line 1"),
+    "leaves": ("import sys\nsys.exit(3)\n", r"SystemExit"),
+    "has no Model": (HEAD + GOOD_INPUTS, r"expected a class Model"),
+    "has a Model that is no module": ("class Model: pass\n", r"expected a class Model\(nn.Module\)"),
+    "has no get_inputs": (model("return x"), r"expected a function get_inputs"),
+    "constructor raises": (model("return x", "raise ValueError('no')") + GOOD_INPUTS, r"Model\(...\) raised ValueError"),
+    "forward raises": (model("return x @ x") + GOOD_INPUTS, r"forward\(\) raised RuntimeError at line 8"),
+    "inputs raise": (model("return x") + "\ndef get_inputs():\n    raise KeyError('k')\n", r"get_inputs\(\) raised KeyError"),
+    "inputs are no list": (model("return x") + "\ndef get_inputs():\n    return 3\n", r"must return a list"),
+    "inputs hold no tensor": (model("return x") + "\ndef get_inputs():\n    return [3]\n", r"returned no tensor"),
+    "an input is empty": (model("return x") + "\ndef get_inputs():\n    return [torch.rand(0)]\n", r"input 0 is empty"),
+    "an input is an object": (model("return x") + "\ndef get_inputs():\n    return [object()]\n", r"input 0 is a object"),
+    "init inputs are no list": (
+        model("return x") + GOOD_INPUTS + "\ndef get_init_inputs():\n    return 3\n", r"get_init_inputs\(\) must return a list",
+    ),
+    "output is NaN": (model("return torch.log(-x - 1)") + GOOD_INPUTS, r"output 0 has 12 of 12 elements that are NaN"),
+    "output is of integers": (model("return x.argmax(-1)") + GOOD_INPUTS, r"output 0 is torch.int64: kb judges floating"),
+    "output is double": (model("return x.double()") + GOOD_INPUTS, r"output 0 is torch.float64"),
+    "output is empty": (model("return x[:0]") + GOOD_INPUTS, r"output 0 is empty"),
+    "output is no tensor": (model("return 3.0") + GOOD_INPUTS, r"returns a float"),
+    "output holds no tensor": (model("return x, 3") + GOOD_INPUTS, r"output 1 is a int"),
+    "output is nothing": (model("return ()") + GOOD_INPUTS, r"empty tuple"),
+    "is random": (
+        model("return nn.functional.dropout(x, 0.5, True)") + GOOD_INPUTS, r"two runs on equal inputs differ.*eval\(\)",
+    ),
+    "needs too much memory": (model("return torch.empty(1 << 50)") + GOOD_INPUTS, r"more memory than this machine has"),
+    "has parameters elsewhere": (
+        model("return x", "self.w = nn.Parameter(torch.empty(2, device='meta'))") + GOOD_INPUTS, r"parameter w is on meta",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_reference_that_cannot_be_judged_is_told_in_one_line(
+    make_task: Callable[..., Task], name: str
+) -> None:
+    source, pattern = BAD[name]
+    with pytest.raises(TaskError, match=pattern) as caught:
+        load_problem(make_task(source))
+    assert "\n" not in str(caught.value)
+    assert "reference.py" in str(caught.value)
+
+
+def test_parameters_are_moved_off_their_initial_values(make_task: Callable[..., Task]) -> None:
+    source = model("return self.norm(x) + self.shift", "self.norm = nn.BatchNorm1d(3); self.norm.eval(); "
+                   "self.shift = nn.Parameter(torch.zeros(3)); self.register_buffer('mask', torch.ones(3))")  # fmt: skip
+    problem = load_problem(make_task(source + GOOD_INPUTS))
+    for name in ("norm.weight", "norm.bias", "norm.running_mean", "norm.running_var", "shift"):
+        assert not torch.equal(problem.state[name], problem.initial_state[name]), name
+    assert (problem.state["norm.running_var"] > 0).all()
+    assert torch.equal(problem.state["mask"], problem.initial_state["mask"])
+    assert torch.equal(problem.model.state_dict()["shift"], problem.state["shift"])
+
+
+def test_equal_seeds_draw_equal_inputs_and_leave_the_global_generator_alone(
+    make_task: Callable[..., Task],
+) -> None:
+    problem = load_problem(make_task(model("return x * 2") + GOOD_INPUTS))
+    before = torch.random.get_rng_state()
+    one, two, three = problem.draw(1)[0], problem.draw(1)[0], problem.draw(2)[0]
+    assert isinstance(one, torch.Tensor)
+    assert isinstance(two, torch.Tensor)
+    assert isinstance(three, torch.Tensor)
+    assert torch.equal(one, two)
+    assert not torch.equal(one, three)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_scalars_tuples_and_a_missing_get_init_inputs_are_fine(
+    make_task: Callable[..., Task],
+) -> None:
+    source = HEAD + (
+        "class Model(nn.Module):\n    def forward(self, x, scale, flag):\n        return x * scale, x.t()\n"
+        "def get_inputs():\n    return [torch.rand(4, 3), 2.5, True]\n"
+    )
+    problem = load_problem(make_task(source))
+    assert not problem.single_output
+    assert [layout.shape for layout in problem.outputs] == [(4, 3), (3, 4)]
+    assert problem.outputs[1].strides == (1, 3)

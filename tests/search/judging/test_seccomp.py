@@ -1,0 +1,75 @@
+import pytest
+
+from search.judging.seccomp import program
+
+ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+ALLOW, REFUSE, NO_SYSTEM_CALL, KILL = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000
+
+
+def run(
+    code: list[tuple[int, int, int, int]], arch: int, number: int, arguments: dict[int, int]
+) -> int:
+    """Interpret the filter as the kernel does."""
+    accumulator = at = 0
+    while True:
+        operation, yes, no, operand = code[at]
+        at += 1
+        if operation == 0x20:
+            known = {
+                0: number,
+                4: arch,
+                **{16 + 8 * place: value for place, value in arguments.items()},
+            }
+            accumulator = known.get(operand, 0)
+        elif operation == 0x15:
+            at += yes if accumulator == operand else no
+        elif operation == 0x45:
+            at += yes if accumulator & operand else no
+        else:
+            assert operation == 0x06
+            return operand
+
+
+@pytest.mark.parametrize(
+    ("machine", "socket", "fork", "execve", "clone", "kill", "read"),
+    [("x86_64", 41, 57, 59, 56, 62, 0), ("aarch64", 198, None, 221, 220, 129, 63)],
+)
+def test_a_runner_stays_one_process_without_a_network(
+    machine: str, socket: int, fork: int | None, execve: int, clone: int, kill: int, read: int
+) -> None:
+    code = program(single=True, pid=77, machine=machine)
+    arch = ARCH[machine]
+    for number in filter(None, (socket, fork, execve)):
+        assert run(code, arch, number, {}) == REFUSE
+    assert run(code, arch, read, {}) == ALLOW
+    assert run(code, arch, clone, {0: 0x11}) == REFUSE
+    assert run(code, arch, clone, {0: 0x11 | 0x10000}) == ALLOW
+    assert run(code, arch, 435, {}) == NO_SYSTEM_CALL
+    assert run(code, arch, kill, {0: 77}) == ALLOW
+    assert run(code, arch, kill, {0: 78}) == REFUSE
+
+
+def test_a_builder_may_run_the_compiler_but_has_no_network() -> None:
+    code = program(single=False, pid=77, machine="x86_64")
+    assert run(code, ARCH["x86_64"], 59, {}) == ALLOW
+    assert run(code, ARCH["x86_64"], 41, {}) == REFUSE
+
+
+def test_another_architectures_calls_and_the_x32_numbers_do_not_slip_through() -> None:
+    code = program(single=True, pid=77, machine="x86_64")
+    assert run(code, 0x40000003, 1, {}) == KILL
+    assert run(code, ARCH["x86_64"], 0x40000000 | 41, {}) == NO_SYSTEM_CALL
+
+
+def test_dumpability_cannot_be_given_up_to_hide_from_the_judge() -> None:
+    code = program(single=True, pid=77, machine="x86_64")
+    assert run(code, ARCH["x86_64"], 157, {0: 4}) == REFUSE
+    assert run(code, ARCH["x86_64"], 157, {0: 15}) == ALLOW
+
+
+def test_every_jump_stays_inside_the_program() -> None:
+    for machine in ARCH:
+        code = program(single=True, pid=1, machine=machine)
+        assert all(
+            at + 1 + max(yes, no) < len(code) for at, (_, yes, no, _) in enumerate(code[:-1])
+        )

@@ -1,0 +1,118 @@
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from kb.errors import TaskError
+from search.judging.compare import explain
+from search.judging.problem import Problem, load_problem
+from search.judging.trials import inside, make_bank
+from search.task import Task
+
+HEAD = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n"
+
+
+def problem_of(
+    make_task: Callable[..., Task], forward: str, inputs: str, **settings: object
+) -> Problem:
+    source = f"{HEAD}    def forward(self, x):\n        return {forward}\ndef get_inputs():\n    return [{inputs}]\n"
+    return load_problem(make_task(source, **settings))
+
+
+def test_the_frameworks_own_answer_is_right_on_every_distribution(
+    make_task: Callable[..., Task],
+) -> None:
+    problem = problem_of(make_task, "torch.softmax(x, -1)", "torch.randn(32, 100)")
+    bank = make_bank(problem, 1)
+    assert {trial.distribution for trial in bank.trials} >= {
+        "task",
+        "normal",
+        "large mean",
+        "tiny",
+        "huge",
+    }
+    for trial in bank.trials:
+        assert inside(trial, problem.run(*trial.inputs)), trial.distribution
+
+
+def test_one_element_out_of_bounds_is_enough_to_be_wrong(make_task: Callable[..., Task]) -> None:
+    problem = problem_of(make_task, "torch.tanh(x)", "torch.randn(32, 100)")
+    trial = make_bank(problem, 1).trials[0]
+    answer = problem.run(*trial.inputs)[0].clone()
+    answer[31, 99] += 1e-4
+    assert not inside(trial, (answer,))
+    reason, detail = explain(problem, trial, (answer,))
+    assert "in 1 of 3200 elements" in reason
+    assert "at [31, 99]" in detail
+    assert "dimension 0, from 31 to 31" in detail
+    answer[31, 99] = float("nan")
+    assert not inside(trial, (answer,))
+
+
+@pytest.mark.parametrize(
+    ("precision", "rounding", "passes"),
+    [
+        ("strict", torch.float16, False),
+        ("half", torch.float16, True),
+        ("tf32", torch.float16, True),
+        ("half", torch.float8_e5m2, False),
+        ("kernelbench", torch.float16, False),
+        ({"absolute": 0.5, "relative": 0.0}, torch.float16, True),
+    ],
+)
+def test_precision_decides_how_much_rounding_passes(
+    make_task: Callable[..., Task], precision: object, rounding: torch.dtype, passes: bool
+) -> None:
+    problem = problem_of(make_task, "x @ x.T", "torch.randn(64, 64)", precision=precision)
+    trial = next(t for t in make_bank(problem, 1).trials if t.distribution == "normal")
+    rounded = trial.inputs[0].to(rounding).float()
+    assert inside(trial, problem.run(rounded)) is passes
+
+
+def test_zeros_that_would_pass_at_a_loose_tolerance_are_told(
+    make_task: Callable[..., Task],
+) -> None:
+    loose = {"absolute": 2.0, "relative": 0.0}
+    problem = problem_of(make_task, "torch.softmax(x, -1)", "torch.randn(32, 100)", precision=loose)
+    with pytest.raises(TaskError, match="all zeros would pass"):
+        make_bank(problem, 1)
+
+
+def test_a_reference_that_returns_its_input_is_no_task(make_task: Callable[..., Task]) -> None:
+    with pytest.raises(TaskError, match="input 0 itself would pass"):
+        make_bank(problem_of(make_task, "x * 1.0", "torch.randn(8, 8)"), 1)
+
+
+def test_distributions_that_the_reference_cannot_take_are_dropped_and_named(
+    make_task: Callable[..., Task],
+) -> None:
+    bank = make_bank(problem_of(make_task, "torch.log(x)", "torch.rand(16, 16) + 0.5"), 1)
+    dropped = dict(bank.dropped)
+    assert {"normal", "negative"} <= set(dropped)
+    assert "not finite" in dropped["normal"]
+    assert any(trial.distribution == "large mean" for trial in bank.trials)
+
+
+def test_a_pattern_of_zeros_is_kept_in_every_distribution(make_task: Callable[..., Task]) -> None:
+    bank = make_bank(problem_of(make_task, "x @ x", "torch.randn(16, 16).tril()"), 1)
+    for trial in bank.trials:
+        assert torch.equal(trial.inputs[0], trial.inputs[0].tril()), trial.distribution
+
+
+def test_special_values_must_come_out_as_the_framework_brings_them_out(
+    make_task: Callable[..., Task],
+) -> None:
+    problem = problem_of(make_task, "torch.relu(x)", "torch.randn(64, 64)", special_values=True)
+    trial = make_bank(problem, 1).trials[-1]
+    assert trial.distribution == "special values"
+    assert inside(trial, problem.run(*trial.inputs))
+    cleaned = problem.run(*trial.inputs)[0].nan_to_num(0.0)
+    assert not inside(trial, (cleaned,))
+
+
+def test_a_reference_that_has_no_float64_is_told(make_task: Callable[..., Task]) -> None:
+    problem = problem_of(
+        make_task, "x @ torch.ones(8, 8, dtype=torch.float32)", "torch.randn(8, 8)"
+    )
+    with pytest.raises(TaskError, match="cannot run in float64"):
+        make_bank(problem, 1)
