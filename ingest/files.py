@@ -12,6 +12,7 @@ from ingest.readers import SUFFIXES
 from kb.errors import RecordError
 
 MAX_BYTES = 8 * 1024 * 1024
+FEW = 3  # files of one unknown suffix that are worth a line each
 _PASSED_OVER = frozenset({"__pycache__", "node_modules"})
 _MARKS = ("pyvenv.cfg", "kb.sqlite")  # a virtual environment, a home of kb
 
@@ -86,17 +87,33 @@ def _below(path: Path) -> Iterator[Found]:
         yield _file(real, real.name)
         return
     failed: list[OSError] = []
+    unread: dict[str, list[Found]] = {}
     for folder, folders, files in os.walk(real, onerror=failed.append):
         here = Path(folder)
         folders[:] = sorted(name for name in folders if _is_wanted(here / name))
         links = [name for name in folders if (here / name).is_symlink()]
         for name in sorted([*files, *links]):
-            if not name.startswith("."):
-                yield from _entry(here / name, real)
+            for found in () if name.startswith(".") else _entry(here / name, real):
+                if found.reason is None or found.path.suffix.lower() in SUFFIXES:
+                    yield found
+                else:
+                    unread.setdefault(found.path.suffix, []).append(found)
+    yield from _summed(unread, real)
     for failure in failed:
         place = Path(failure.filename)
         reason = f"cannot be listed ({failure.strerror}): check its permissions"
         yield Found(path=place, shown=_shown(place, real), reason=reason)
+
+
+def _summed(unread: dict[str, list[Found]], root: Path) -> Iterator[Found]:
+    """Yield one line a suffix where a folder has many files that nothing reads."""
+    for suffix, files in sorted(unread.items()):
+        if len(files) <= FEW:
+            yield from files
+        else:
+            shown = f"{root.name}/**/*{suffix}"
+            reason = f"{len(files)} files, {files[0].reason}"
+            yield Found(path=root / f"**/*{suffix}", shown=shown, reason=reason)
 
 
 def _entry(path: Path, root: Path) -> Iterator[Found]:

@@ -120,6 +120,14 @@ def test_refused_files_do_not_stop_the_others(docs: Path, store: Store) -> None:
     assert report.as_dict()["refused"][0].keys() == {"document", "reason"}
 
 
+def test_many_files_that_nothing_reads_are_one_line(docs: Path, store: Store) -> None:
+    for number in range(9):
+        (docs / f"{number}.png").write_bytes(b"\x89PNG")
+    ((name, reason),) = ingest([docs], store).refused
+    assert name == "docs/**/*.png"
+    assert reason.startswith("9 files, no reader for .png: known are .md")
+
+
 def test_a_known_document_that_breaks_keeps_its_last_good_text(docs: Path, store: Store) -> None:
     (docs / "a.md").write_text(IDEA)
     ingest([docs], store)
