@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from kb.cli.text import plan_line
 from kb.config import Home
 from kb.errors import ConfigError, StoreError
 from search.graph import Graph
@@ -84,6 +85,7 @@ class Run:
             return []
         steps = idea_path(self.graph, number)
         for step, node in zip(steps, self.graph.path(number), strict=True):
+            step["choices"] = plan_line(node.draft.plan)
             step["passages"] = self.places((*node.idea.passages, *node.draft.passages))
         return steps
 
@@ -110,6 +112,7 @@ class Run:
             "round": node.step.slot.round,
             "idea": node.idea.title,
             "branch": node.step.branch,
+            "choices": plan_line(node.draft.plan),
             "outcome": node.outcome.kind if node.outcome else "pending",
             "speedup": node.attempt().speedup if isinstance(node.outcome, Passed) else None,
         }

@@ -44,9 +44,8 @@ def _kind(name: str) -> Kind:
 
 def find_target(name: str) -> TargetRecord:
     """Return the shipped target called `name`."""
-    from search.targets.cpu import resolve
-
     from kb.library import load_library
+    from search.targets.cpu import resolve
 
     record = resolve(name, list(load_library(shipped_docs() / "targets"))).record
     assert isinstance(record, TargetRecord)

@@ -72,7 +72,7 @@ def resume(home: Home, run: str, *, as_json: bool) -> int:
     row = storage.run(run)
     if row.status == "finished" and row.report is not None:
         say(f"{run} is finished already")
-        return publish(home, run, dict(row.report), [], as_json=as_json)
+        return publish(home, run, dict(row.report), as_json=as_json)
     task = stored_task(home, run, row.about)
     announce(task, as_json=as_json)
     with steps() as progress:
@@ -197,7 +197,7 @@ def _conclude(
     *,
     as_json: bool,
 ) -> int:
-    from search.report import build_report, idea_path
+    from search.report import build_report
 
     about = {**_names(session, record.run), "baselines": dict(baselines)}
     reason = "interrupted" if interrupted else record.stop_reason
@@ -208,19 +208,11 @@ def _conclude(
     else:
         learn(session, record, confirmed, baselines)
         record.finish(report)
-    path = idea_path(record.graph, report["best"]["node"]) if report["best"] else []
-    code = publish(session.home, record.run, report, path, as_json=as_json)
+    code = publish(session.home, record.run, report, as_json=as_json)
     return INTERRUPTED if interrupted else code
 
 
-def publish(
-    home: Home,
-    run: str,
-    report: dict[str, Any],
-    path: list[dict[str, Any]],
-    *,
-    as_json: bool,
-) -> int:
+def publish(home: Home, run: str, report: dict[str, Any], *, as_json: bool) -> int:
     """Write the best source to its file and print the report; return the exit code."""
     from kb.cli.history import best_file, open_run, standalone
     from kb.cli.text import report_text
@@ -233,8 +225,7 @@ def publish(
     if as_json:
         print_json(report)
     else:
-        found = open_run(home, run)
-        typer.echo(report_text(report, path or found.path_to_best()))
+        typer.echo(report_text(report, open_run(home, run).path_to_best()))
     return 0 if report["best"] is not None else NO_CANDIDATE
 
 

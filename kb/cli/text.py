@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kb.cli.output import ratio_text, time_text
@@ -39,7 +40,8 @@ def report_text(report: dict[str, Any], path: list[dict[str, Any]]) -> str:
     lines.append("  idea path:")
     for step in path:
         gain = f"{step['speedup']:.2f}x" if step["speedup"] else step["outcome"]
-        lines.append(f"    node {step['node']:<4} {gain:>7}  {step['idea']}")
+        choices = f" ({step['choices']})" if step.get("choices") else ""
+        lines.append(f"    node {step['node']:<4} {gain:>7}  {step['idea']}{choices}")
         lines += [f"                    from {place}" for place in step.get("passages", [])[:3]]
     return "\n".join(lines)
 
@@ -68,6 +70,17 @@ def _passed(node: Node) -> bool:
     return isinstance(node.outcome, Passed)
 
 
+def plan_line(plan: Mapping[str, Any]) -> str:
+    """Return a recipe author's choices in one line, "" where there are none."""
+    segments = plan.get("segments", {})
+    texts = []
+    for segment in segments.values():
+        knobs = ", ".join(f"{name}={value}" for name, value in segment["knobs"].items())
+        recipe = f"{segment['recipe']} " if len(segments) > 1 else ""
+        texts.append(f"{recipe}{knobs}".strip())
+    return "; ".join(text for text in texts if text)
+
+
 def _line(node: Node, best: int | None) -> str:
     if node.outcome is None:
         fate = "pending"
@@ -76,7 +89,9 @@ def _line(node: Node, best: int | None) -> str:
     else:
         fate = f"{node.outcome.kind.replace('_', ' ')}: {node.outcome.reason}"
     mark = "  ← best" if node.number == best else ""
-    return f"{node.number} [round {node.step.slot.round + 1}] {node.idea.title}: {fate}{mark}"
+    choices = plan_line(node.draft.plan)
+    title = f"{node.idea.title} ({choices})" if choices else node.idea.title
+    return f"{node.number} [round {node.step.slot.round + 1}] {title}: {fate}{mark}"
 
 
 def node_text(node: dict[str, Any]) -> str:
