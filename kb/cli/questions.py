@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kb.config import Home, shipped_docs
 from kb.errors import ConfigError
 from kb.progress import Progress
@@ -27,9 +29,13 @@ def ask(
     scope = Scope()
     if target is not None:
         record = find_target(target)
-        scope = Scope(vendor=(record.vendor,), architecture=(record.architecture,))
+        scope = Scope(
+            vendor=(record.vendor,),
+            architecture=(record.architecture,),
+            language=tuple(record.languages),
+        )
     if language is not None:
-        scope = Scope(vendor=scope.vendor, architecture=scope.architecture, language=(language,))
+        scope = replace(scope, language=(language,))
     knowledge = open_knowledge(home, progress)
     query = Query(text=question, scope=scope, kinds=wanted, limit=limit)
     return knowledge.retriever.search(query)
