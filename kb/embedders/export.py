@@ -27,8 +27,11 @@ def export(model: Path, target: Path) -> None:
     layer (float32, batch x pieces x width).
 
     Raises:
+        FileNotFoundError: the model is not there.
         RuntimeError: the exported graph does not compute what torch computes.
     """
+    if not (model / "modules.json").is_file():  # before seconds of imports
+        raise FileNotFoundError(f"no sentence-transformers model in {model}")
     import torch
     from sentence_transformers import SentenceTransformer
 

@@ -94,7 +94,6 @@ def test_other_weights_than_the_pinned_ones_are_refused(
         MiniLm("", tmp_path / "cache").embed(["x"])
 
 
-@pytest.mark.slow
 def test_a_failed_export_is_one_line_and_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
