@@ -269,18 +269,14 @@ class Judge:
         assert self._arena is not None
         worker = self._worker(prebuilt)
         try:
-            hearing = Hearing(
-                self._problem,
-                self._bank,
-                self._arena,
-                worker,
-                self._seats,
-                seconds=self._call_seconds,
-            )
-            hearing.load(source, prebuilt, self._layout, self._limits.start_seconds)
-            hearing.question()
-            own = self._own_share(hearing, tuple(prebuilt.values()))
+            # One thread throughout: a second one waits at every barrier while the runner has its core.
             with one_thread():
+                hearing = Hearing(
+                    self._problem, self._bank, self._arena, worker, self._seats, seconds=self._call_seconds
+                )
+                hearing.load(source, prebuilt, self._layout, self._limits.start_seconds)
+                hearing.question()
+                own = self._own_share(hearing, tuple(prebuilt.values()))
                 timing = self._time(hearing, thorough)
         finally:
             worker.close()
