@@ -10,13 +10,16 @@ from dataclasses import dataclass
 
 ANSWER = "ModelNew"
 _THOUGHTS = ("think", "thinking", "thought", "reasoning")
-_OPEN = re.compile(r"^(?P<indent>[ \t]*)(?P<bar>`{3,}|~{3,})[ \t]*(?P<label>[^`\n]*?)[ \t]*$")
+_OPEN = re.compile(r"^[ \t]*(?P<bar>`{3,}|~{3,})(?P<label>[^`\n]*)$")
+# A comment that stands for code: an ellipsis with such a word, or the rest of something large.
 _LEFT_OUT = re.compile(
-    r"^\s*(?:#|//|/\*).*(?:\.\.\.|…).*\b(?:rest|same|unchanged|existing|remain\w*|omitted|previous"
-    r"|before|above|here)\b"
-    r"|^\s*(?:#|//|/\*)\s*(?:the\s+)?(?:rest|remainder)\s+of\s+(?:the\s+)?\w+.*"
-    r"(?:unchanged|same|as before|omitted|\.\.\.|…)",
-    re.IGNORECASE | re.MULTILINE,
+    r"(?:#|//|/\*)\s*[(\[]?(?:\.\.\.|…)\s*[(\[]?(?:the\s+)?"
+    r"(?:rest|remainder|remaining|same|unchanged|existing|omitted|previous|other)\b"
+    r"|(?:#|//|/\*)\s*[(\[]?(?:the\s+)?(?:rest|remainder)\s+of\s+(?:the\s+)?"
+    r"(?:code|file|class|kernels?|implementation|model|program|module|source|function)\b"
+    r"|(?:#|//|/\*)\s*[(\[]?(?:same\s+as\s+(?:before|above)|unchanged|existing\s+code|as\s+before)"
+    r"\s*[)\]]?\s*(?:\.\.\.|…)",
+    re.IGNORECASE,
 )
 _START = re.compile(r"^(?:import |from \w[\w.]* import |\"\"\"|'''|# )")
 
@@ -108,7 +111,9 @@ def _blocks(text: str) -> tuple[_Block, ...]:
         body = lines[at + 1 :]
         end = _closing(body, opened["bar"])
         content = textwrap.dedent("\n".join(body if end is None else body[:end]))
-        found.append(_Block(label=opened["label"].lower(), text=content, closed=end is not None))
+        found.append(
+            _Block(label=opened["label"].strip().lower(), text=content, closed=end is not None)
+        )
         at = len(lines) if end is None else at + end + 2
     return tuple(found)
 
@@ -164,10 +169,11 @@ def _joined(blocks: tuple[_Block, ...], answer: _Block) -> str:
 
 def _bare(text: str) -> str | None:
     """Return a file that stands in the reply without a fence."""
+    if ANSWER not in text:
+        return None
     lines = text.split("\n")
-    for start, line in enumerate(lines):
-        if not _START.match(line):
-            continue
+    starts = [number for number, line in enumerate(lines) if _START.match(line)]
+    for start in starts[:8]:  # a file begins at one of the first lines that look like code
         end = len(lines)
         for _ in range(8):
             piece = "\n".join(lines[start:end])
@@ -191,11 +197,12 @@ def _bare(text: str) -> str | None:
 
 
 def _checked(source: str) -> Extracted:
-    left_out = _LEFT_OUT.search(source)
-    if left_out:
-        line = source.count("\n", 0, left_out.start()) + 1
-        shown = " ".join(left_out.group().split())[:60]
-        return _failed(f"the source leaves parts out (line {line}: {shown}): write the whole file")
+    for number, line in enumerate(source.split("\n"), start=1):
+        if _LEFT_OUT.match(line.lstrip()[:200]):
+            shown = " ".join(line.split())[:60]
+            return _failed(
+                f"the source leaves parts out (line {number}: {shown}): write the whole file"
+            )
     return Extracted(source=source.strip("\n") + "\n")
 
 

@@ -25,7 +25,7 @@ _INSTRUCTION = re.compile(
     r"|\byou\s+are\s+(?:now|no\s+longer)\b"
     r"|\b(?:new|updated|real|actual)\s+(?:system\s+)?(?:instructions?|prompt)\s*:"
     r"|\bsystem\s+prompt\b"
-    r"|^\s*#*\s*(?:system|assistant|user)\s*:"
+    r"|^[ \t]*(?:#+[ \t]*)?(?:system|assistant|user)[ \t]*:"
     r"|\b(?:reply|respond|answer)\s+(?:only|just|instead)\s+with\b"
     r"|\b(?:do\s+not|don't|never)\s+(?:tell|mention|reveal|inform)\b"
     r"|\binstead\s+of\s+(?:the\s+|your\s+)?(?:task|answering)\b",

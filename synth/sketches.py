@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -24,6 +25,7 @@ EXAMPLE = {
     "category": "one of the above",
     "text": "the idea in two to six sentences",
 }
+_OPENINGS = 400  # brackets that are tried: a model that repeats one for ever is not followed
 _ALIASES = {
     "title": ("title", "name", "idea", "summary"),
     "text": ("text", "description", "details", "explanation", "plan", "idea"),
@@ -202,7 +204,10 @@ def _scattered(text: str) -> Iterator[Any]:
     """Yield the ideas of every JSON value in prose, or in a list that was cut off."""
     decoder = json.JSONDecoder(strict=False)
     at = 0
-    while (opening := re.compile(r"[{\[]").search(text, at)) is not None:
+    for _ in range(_OPENINGS):
+        opening = re.compile(r"[{\[]").search(text, at)
+        if opening is None:
+            return
         try:
             loaded, at = decoder.raw_decode(text, opening.start())
         except (ValueError, RecursionError):
@@ -227,18 +232,17 @@ def _listed(loaded: Any) -> list[Any]:
 def _load(text: str) -> Any | None:
     if not text.startswith(("{", "[")):
         return None
-    try:
-        return json.loads(text, strict=False)
-    except ValueError:
-        pass
-    try:
-        return json.loads(re.sub(r",(\s*[}\]])", r"\1", text), strict=False)
-    except ValueError:
-        pass
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
+    for candidate in (text, re.sub(r",(\s*[}\]])", r"\1", text)):
+        try:
+            return json.loads(candidate, strict=False)
+        except (ValueError, RecursionError):
+            continue
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # invalid escapes are the model's business
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return None
 
 
 def _pieces(text: str) -> Iterator[Any]:

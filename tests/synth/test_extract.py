@@ -1,6 +1,9 @@
 import ast
+import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from synth.extract import extract_source, without_thoughts
 
@@ -108,9 +111,77 @@ def test_an_escape_that_python_warns_of_is_no_trouble() -> None:
     assert extract_source(fenced(source)).source == source
 
 
-def test_an_honest_ellipsis_is_no_omission() -> None:
-    source = FILE.replace("x * 2", "x[..., :] * 2  # all but the last axis ...")
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# ... (rest of the code unchanged)",
+        "# … same as before",
+        "# the rest of the kernel",
+        "// ... existing code ...",
+        "# unchanged ...",
+    ],
+)
+def test_a_comment_that_stands_for_code_is_refused(comment: str) -> None:
+    source = FILE.replace("        return", f"        {comment}\n        return")
+    if comment.startswith("//"):
+        source = FILE.replace('extern "C"', f'{comment}\nextern "C"')
+    found = extract_source(fenced(source))
+    assert found.source is None
+    assert "leaves parts out" in found.problem
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# all but the last axis ...",
+        "# same as above, but transposed",
+        "# the rest of the row is handled here",
+        "# remaining elements: a scalar loop ...",
+        "# load ... before the barrier",
+    ],
+)
+def test_an_honest_comment_is_no_omission(comment: str) -> None:
+    source = FILE.replace("        return", f"        {comment}\n        return")
     assert extract_source(fenced(source)).source == source
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        ["```", "```python\n", "~~~", "<think>", "</think>", "\n", "class ModelNew", ":\n", " pass",
+         "import torch\n", "(", "'''", "...", "#", "    ", "prose ", "\0", "{", '"ideas": [', "]", "}"]
+    ),
+    max_size=40,
+).map("".join)  # fmt: skip
+
+
+@given(st.one_of(PIECES, st.text(max_size=60)), st.sampled_from(["stop", "length"]))
+def test_no_reply_breaks_the_reader_and_what_it_gives_is_a_file(reply: str, finish: str) -> None:
+    found = extract_source(reply, finish)
+    assert (found.source is None) == bool(found.problem)
+    assert "\n" not in found.problem
+    if found.source is not None:
+        assert "ModelNew" in {getattr(node, "name", "") for node in ast.parse(found.source).body}
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "```",
+        "``` ",
+        "```" + " " * 999 + "`",
+        "<think>\n",
+        "import a\n",
+        "import a\n# ModelNew\n",
+        "# ...",
+        "'''\n",
+        "(((",
+    ],
+)
+def test_a_model_that_repeats_itself_for_ever_is_read_in_no_time(unit: str) -> None:
+    reply = (unit * 40_000)[:40_000]
+    started = time.process_time()
+    assert extract_source(reply).source is None
+    assert time.process_time() - started < 2
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 import json
+import time
 from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kb.records import CATEGORIES
 from synth.sketches import EXAMPLE, TEXT_CHARACTERS, TITLE_CHARACTERS, read_sketches, schema
@@ -158,3 +161,26 @@ def test_the_schema_admits_what_is_read_and_bounds_every_string() -> None:
     assert rules["properties"]["ideas"]["items"]["properties"]["category"]["enum"] == list(
         CATEGORIES
     )
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        ["{", "}", "[", "]", '"ideas":', '"title": "abc"', ",", '"text": "a long enough text"', "\n",
+         '"category": "memory"', "<think>", "</think>", "```json\n", "```", "'", "None", "\\d", "7"]
+    ),
+    max_size=40,
+).map("".join)  # fmt: skip
+
+
+@given(st.one_of(PIECES, st.text(max_size=60)))
+def test_no_reply_breaks_the_reader_of_ideas(reply: str) -> None:
+    found = read_sketches(reply)
+    assert found.sketches or found.problem
+    assert "\n" not in found.problem
+
+
+@pytest.mark.parametrize("unit", ["[", "{", '{"title": ', "[[{", '{"a": [', ",", "{}", "\\"])
+def test_a_model_that_repeats_itself_for_ever_is_read_in_no_time(unit: str) -> None:
+    started = time.process_time()
+    assert read_sketches((unit * 40_000)[:40_000]).sketches == ()
+    assert time.process_time() - started < 2
