@@ -30,7 +30,7 @@ from kb.errors import ConfigError, StoreError
 
 BUSY_SECONDS = 60
 _BUGS = (DataError, IntegrityError, InternalError, NotSupportedError, ProgrammingError)
-_REPLACE = "move the file away (documents are read again, runs in it are lost) or restore a copy"
+_REPLACE = "restore a copy, or move the file away: ingest your documents again; runs in it are lost"
 
 # What SQLite says, and what the reader of the message can do about it.
 _ADVICE = (

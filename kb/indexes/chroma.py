@@ -14,6 +14,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlparse
@@ -42,9 +43,11 @@ class Chroma:
 
     def __init__(self, folder: Path, embedder: str, ids: Sequence[str] = ()) -> None:
         self._folder = folder
-        self._name = "kb-" + "".join(c if c.isalnum() else "-" for c in embedder).strip("-")[:60]
+        self._name = "kb-" + "".join(c if c.isalnum() else "-" for c in embedder).strip("-")[:40]
         self._ids = ids
         self._server = os.environ.get("KB_CHROMA")
+        if self._server is not None:  # several homes may share it
+            self._name += "-" + blake2b(str(folder).encode(), digest_size=6).hexdigest()
 
     def sync(self, passages: Sequence[Passage], vectors: Vector) -> None:
         """Make the collection hold these passages and no other.
@@ -142,10 +145,14 @@ class Chroma:
         except ConfigError:
             raise
         except Exception as error:
-            where = self._server or self._folder
+            found = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            advice = (
+                "check that the server runs, or unset KB_CHROMA"
+                if self._server
+                else "check free disk space and that the place is writable, then run the command again"
+            )
             raise StoreError(
-                f"{where}: Chroma failed ({type(error).__name__}: {str(error)[:160]}): "
-                "check free disk space and that the place is writable, then run the command again"
+                f"{self._server or self._folder}: Chroma failed ({found}): {advice}"
             ) from error
 
     def _client(self) -> Any:

@@ -14,7 +14,9 @@ from kb.store import StateRow, Store
 
 def test_a_damaged_file_is_named_with_what_would_do_and_kept(home: Home) -> None:
     home.database.write_bytes(b"this is no database" * 100)
-    with pytest.raises(StoreError, match=r"kb\.sqlite: expected .* not a database.*move the file"):
+    with pytest.raises(
+        StoreError, match=r"kb\.sqlite: expected .* not a database.*move the file away"
+    ):
         create_tables(open_engine(home))
     assert home.database.read_bytes().startswith(b"this is no database")
 

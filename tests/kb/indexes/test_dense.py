@@ -111,3 +111,14 @@ def test_a_server_is_named_by_its_url(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("KB_CHROMA", "localhost:8000")
     with pytest.raises(ConfigError, match="expected http://HOST:PORT"):
         Chroma(tmp_path / "chroma", "e").sync(passages(1), vectors(1))
+
+
+def test_a_server_that_does_not_answer_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KB_CHROMA", "http://127.0.0.1:9")
+    with pytest.raises(
+        StoreError, match=r"127\.0\.0\.1:9: Chroma failed .*unset KB_CHROMA"
+    ) as caught:
+        Chroma(tmp_path / "chroma", "e").sync(passages(1), vectors(1))
+    assert "\n" not in str(caught.value)
