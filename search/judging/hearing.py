@@ -384,7 +384,10 @@ def _cached(detail: str) -> Fault:
 
 def _varied(values: Sequence[torch.Tensor]) -> bool:
     """Say whether an answer is more than a constant, which many inputs share."""
-    return any(bool((value != value.flatten()[0]).any()) and not bool(value.isnan().all()) for value in values)
+    return any(
+        bool((value != value.flatten()[0]).any()) and not bool(value.isnan().all())
+        for value in values
+    )
 
 
 def _equal(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:

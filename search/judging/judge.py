@@ -29,7 +29,7 @@ from search.operators import OperatorGraph, Work
 from search.outcome import Outcome, Passed, Refused
 from search.profilers.operators import count_work, operator_graph
 from search.profilers.roofline import roofline
-from search.targets.cpu import read_facts
+from search.targets.cpu import free_memory, read_facts
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
 JUDGE_VERSION = "cpu-1"
@@ -169,7 +169,7 @@ class Judge:
 
     def _check_memory(self) -> None:
         needed = int(self._layout["size"]) * 3
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        free = free_memory()
         if needed > free:
             raise TaskError(
                 f"{self._problem.task.reference}: judging needs {needed >> 20} MiB beside the reference, {free >> 20} MiB "
@@ -205,7 +205,8 @@ class Judge:
             single=True,
             readable=tuple(prebuilt.values()),
             writable=(),
-            memory=self._limits.memory + 4 * int(self._layout["size"]),
+            memory=min(self._limits.memory, max(1 << 30, free_memory() // 2))
+            + 4 * int(self._layout["size"]),
             cpu_seconds=3600,
             file_bytes=1 << 20,
         )
@@ -272,7 +273,12 @@ class Judge:
             # One thread throughout: a second one waits at every barrier while the runner has its core.
             with one_thread():
                 hearing = Hearing(
-                    self._problem, self._bank, self._arena, worker, self._seats, seconds=self._call_seconds
+                    self._problem,
+                    self._bank,
+                    self._arena,
+                    worker,
+                    self._seats,
+                    seconds=self._call_seconds,
                 )
                 hearing.load(source, prebuilt, self._layout, self._limits.start_seconds)
                 hearing.question()

@@ -268,6 +268,11 @@ def _run_twice(task: Task, model: nn.Module, inputs: tuple[Any, ...]) -> Any:
         copies = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
         with _foreign(task, "Model.forward()"), _seeded(seed), torch.no_grad():
             results.append(model(*copies))
+        for number, (given, after) in enumerate(zip(inputs, copies, strict=True)):
+            if isinstance(given, torch.Tensor) and not _same(given, after):
+                raise TaskError(
+                    f"{task.reference}: forward changes its input {number}: use operators that return new tensors"
+                )
     first, second = results
     outputs = _checked_outputs(task, first)
     pairs = zip(as_tuple(first), as_tuple(second), strict=True)
@@ -311,6 +316,12 @@ def _checked_outputs(task: Task, result: Any) -> tuple[Layout, ...]:
             )
         _check_cpu(task, "output", {str(number): value})
     return tuple(Layout.of(value) for value in values)
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return bool(
+        torch.equal(one, other) or ((one == other) | ((one != one) & (other != other))).all()
+    )
 
 
 def _dense(tensor: torch.Tensor) -> bool:

@@ -23,7 +23,7 @@ _ALLOWED = re.compile(
     r"|-m(no-)?(avx2?|avx512[a-z0-9]*|fma|f16c|bmi2?|sse4\.[12]|avxvnni|prefer-avx128)"
     r"|-mprefer-vector-width=(128|256|512|none)|-mtune=[a-z0-9-]+|-march=native|-mrecip(=[a-z!,]+)?"
     r"|-std=(gnu|c)\+\+(14|17|20|2a)|-fopenmp|-fPIC|-shared|-Wall|-w|-D[A-Za-z_]\w*(=[\w.+-]*)?"
-    r"|--param=?|max-[a-z-]+=\d+|-fno-plt|-fvisibility=(hidden|default)|-falign-(loops|functions)(=\d+)?"
+    r"|--param(=max-[a-z-]+=\d+)?|max-[a-z-]+=\d+|-fno-plt|-fvisibility=(hidden|default)|-falign-(loops|functions)(=\d+)?"
 )
 _FIRST_ERRORS = 4
 _NOTE = re.compile(r"^(?:\S*kernel\.cpp):(\d+):(\d+): (fatal error|error): (.*)$")

@@ -95,6 +95,17 @@ def _clock(lines: dict[str, str]) -> float | None:
         return float(told) * 1e6 if told else None
 
 
+def free_memory() -> int:
+    """Return how many bytes the machine can give without swapping."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    except OSError:
+        pass
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 def match_target(documents: Sequence[Document], facts: Facts) -> Document:
     """Return the record that describes the processor most specifically.
 

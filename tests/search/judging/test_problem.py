@@ -45,6 +45,7 @@ BAD = {
     "is random": (
         model("return nn.functional.dropout(x, 0.5, True)") + GOOD_INPUTS, r"two runs on equal inputs differ.*eval\(\)",
     ),
+    "changes its input": (model("return x.mul_(2)") + GOOD_INPUTS, r"forward changes its input 0"),
     "needs too much memory": (model("return torch.empty(1 << 50)") + GOOD_INPUTS, r"more memory than this machine has"),
     "has parameters elsewhere": (
         model("return x", "self.w = nn.Parameter(torch.empty(2, device='meta'))") + GOOD_INPUTS, r"parameter w is on meta",

@@ -1,0 +1,70 @@
+import ctypes
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kb import native
+
+SOURCE = 'extern "C" int twice(int x) { return 2 * x; }'
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_a_source_is_compiled_once_and_found_again(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert native.load_cpp(SOURCE).twice(21) == 42
+    (built,) = (cache / "kb" / "native").iterdir()
+    assert built.suffix == ".so"
+
+    def never(*_: object) -> None:
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr(native, "_compile", never)
+    assert native.load_cpp(SOURCE).twice(4) == 8
+
+
+def test_flags_are_part_of_the_name_and_their_spacing_is_not() -> None:
+    assert native.native_key("x", "-O2  -w") == native.native_key("x", "-O2 -w")
+    assert native.native_key("x", "-O2") != native.native_key("x")
+
+
+def test_a_prebuilt_object_comes_before_the_compiler(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    native.load_cpp(SOURCE)
+    (built,) = (cache / "kb" / "native").iterdir()
+    elsewhere = shutil.copy(built, cache / "other.so")
+    monkeypatch.setattr(native, "prebuilt", {native.native_key("another text"): str(elsewhere)})
+    monkeypatch.setattr(native, "sealed", True)
+    assert native.load_cpp("another text").twice(1) == 2
+    with pytest.raises(RuntimeError, match="literal string"):
+        native.load_cpp("a third text")
+
+
+@pytest.mark.usefixtures("cache")
+def test_the_compilers_message_is_handed_on() -> None:
+    with pytest.raises(RuntimeError, match="undeclared"):
+        native.load_cpp("int f() { return undeclared; }")
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_missing_compiler_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(RuntimeError, match=r"g\+\+ was not found: install it"):
+        native.load_cpp(SOURCE)
+
+
+def test_the_module_stands_alone() -> None:
+    # `kb best` copies its text into the winning file.
+    namespace: dict[str, object] = {"__name__": "copied"}
+    text = Path(native.__file__).read_text()
+    assert "from kb" not in text
+    exec(compile(text, "copied", "exec"), namespace)
+    assert callable(namespace["load_cpp"])
+    assert ctypes

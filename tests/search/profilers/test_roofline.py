@@ -1,0 +1,52 @@
+import pytest
+
+from kb.errors import RecordError
+from kb.records import TargetRecord
+from search.operators import Work
+from search.profilers.roofline import roofline
+
+
+def target(**values: object) -> TargetRecord:
+    return TargetRecord.model_validate(
+        {
+            "kind": "target", "title": "one", "name": "one", "vendor": "v", "architecture": "a", "device": "cpu",
+            "languages": ("cpp",), "units": 4, "clock": 1e9, "simd_width": 256, "peak": {"float32": 128e9},
+            "bandwidth": 1e10, **values,
+        }
+    )  # fmt: skip
+
+
+def work(flops: float, moved: float, *families: str) -> Work:
+    return Work(flops=flops, bytes=moved, traffic=moved, families=families)
+
+
+def test_the_slower_of_memory_and_arithmetic_is_the_floor() -> None:
+    floor, terms = roofline(work(32e9, 1e9, "matmul"), target())
+    assert terms == {"memory": pytest.approx(0.1), "arithmetic": pytest.approx(1.0)}
+    assert floor == pytest.approx(1.0)
+    assert roofline(work(1e9, 1e10, "elementwise"), target())[0] == pytest.approx(1.0)
+
+
+def test_more_threads_raise_the_rate_up_to_the_number_of_cores() -> None:
+    cycles = {"float32": 32.0}
+    assert roofline(work(32e9, 1, "matmul"), target(flops_per_cycle=cycles), threads=2)[
+        0
+    ] == pytest.approx(0.5)
+    assert roofline(work(32e9, 1, "matmul"), target(flops_per_cycle=cycles), threads=64)[
+        0
+    ] == pytest.approx(0.25)
+
+
+def test_fast_algorithms_for_convolutions_are_not_called_impossible() -> None:
+    assert roofline(work(32e9, 1, "convolution"), target())[0] == pytest.approx(0.25)
+
+
+def test_arithmetic_that_algebra_can_avoid_is_no_floor() -> None:
+    floor, terms = roofline(work(32e9, 1e8, "matmul", "reduction"), target())
+    assert floor == pytest.approx(terms["memory"])
+    assert roofline(work(1.0, 1e12, "gather-scatter"), target())[0] == 0.0
+
+
+def test_a_record_without_a_rate_is_told() -> None:
+    with pytest.raises(RecordError, match="float32 rate"):
+        roofline(work(1, 1, "matmul"), target(peak={"bfloat16": 1e9}))
