@@ -87,7 +87,7 @@ def _torch(_home: Home) -> Iterator[Finding]:
 
 
 def _target(_home: Home) -> Iterator[Finding]:
-    from kb.cli.session import choose_target
+    from kb.cli.choose import choose_target
 
     record = choose_target("auto")
     detail = f"{record.name}: {record.title}, {record.peak['float32'] / 1e9:.0f} GFLOP/s float32"
@@ -134,7 +134,7 @@ def _model(_home: Home) -> Iterator[Finding]:
             advice="set KB_MODEL, KB_BASE_URL and KB_API_KEY, or `model:` in a task",
         )
         return
-    from kb.cli.session import make_model
+    from kb.cli.choose import make_model
     from search.task import ModelSettings
     from synth.models import Message, Request
 

@@ -1,0 +1,133 @@
+"""From what a task and the environment say to the parts that a run works with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kb.cli.output import say
+from kb.config import shipped_docs
+from kb.errors import ConfigError, TaskError, ToolchainError
+from kb.records import TargetRecord
+from search.task import ModelSettings, Task, TaskFile
+
+if TYPE_CHECKING:
+    from search.authors import Author
+    from search.memory import Memory
+    from search.operators import OperatorGraph, Work
+    from search.storage import Storage
+    from synth.models import Model
+
+
+def check_settings(settings: TaskFile) -> None:
+    """Refuse what cannot work before anything that takes time."""
+    from search.policies import POLICIES
+
+    POLICIES.check(settings.search.policy)
+    if choose_author(settings) == "llm":
+        make_model(model_settings(settings))
+    if shutil.which("g++") is None:
+        raise ToolchainError(
+            "no C++ compiler: expected g++ on PATH, found none: install your system's g++ "
+            "(build-essential)"
+        )
+
+
+def choose_target(name: str) -> TargetRecord:
+    """Return the record of the machine's CPU for ``auto``, else of the named target."""
+    from kb.cli.questions import find_target
+    from kb.library import load_library
+    from search.targets.cpu import match_target, read_facts
+
+    if name == "auto":
+        documents = list(load_library(shipped_docs() / "targets"))
+        record = match_target(documents, read_facts()).record
+        assert isinstance(record, TargetRecord)
+        return record
+    record = find_target(name)
+    here = choose_target("auto")
+    if record.name not in (here.name, "cpu"):
+        raise TaskError(
+            f"target {name!r} is not this machine ({here.name}): kb judges on the device at hand, "
+            "use target: auto"
+        )
+    return record
+
+
+def choose_language(name: str, target: TargetRecord) -> str:
+    """Return the language to write in: the target's first that kb can judge, or the named one."""
+    from search.languages import LANGUAGES
+
+    if name != "auto":
+        LANGUAGES.check(name)
+        if name not in target.languages and name != "python":
+            raise TaskError(
+                f"language {name!r} does not run on {target.name}: it takes {', '.join(target.languages)}"
+            )
+        return name
+    return next(language for language in target.languages if language in set(LANGUAGES))
+
+
+def choose_author(settings: TaskFile) -> str:
+    """Return the author's name: a language model where one is configured, else recipes."""
+    from search.authors import AUTHORS
+
+    configured = settings.model is not None or bool(os.environ.get("KB_MODEL"))
+    if settings.author == "auto":
+        return "llm" if configured else "recipes"
+    name = AUTHORS.check(settings.author)
+    if name == "llm" and not configured:
+        raise ConfigError(
+            "author llm needs a model: set `model: {name: …, base_url: …}` in the task, or KB_MODEL"
+        )
+    return name
+
+
+def make_author(
+    name: str,
+    task: Task,
+    target: TargetRecord,
+    graph: OperatorGraph,
+    work: Work,
+    memory: Memory,
+    storage: Storage,
+) -> Author:
+    """Build the author."""
+    from search.authors import AUTHORS
+
+    if name != "llm":
+        return AUTHORS.create(name, task, target, graph, memory)
+    from synth.models.recorded import Recorded
+
+    settings = model_settings(task.settings)
+    model = Recorded(make_model(settings), storage)
+    task = replace(task, settings=task.settings.model_copy(update={"model": settings}))
+    return AUTHORS.create(name, task, target, work, memory, model, say)
+
+
+def model_settings(settings: TaskFile) -> ModelSettings:
+    """Return the task's model, else the one that the environment names."""
+    return settings.model or ModelSettings(
+        name=os.environ["KB_MODEL"], base_url=os.environ.get("KB_BASE_URL")
+    )
+
+
+def make_model(settings: ModelSettings) -> Model:
+    """Build the chat back end: a script is read from the file that ``name`` gives."""
+    from synth.models import MODELS
+
+    if settings.provider == "scripted":
+        from synth.models.scripted import Scripted
+
+        return Scripted.load(Path(settings.name))
+    return MODELS.create(
+        settings.provider,
+        settings.name,
+        base_url=settings.base_url,
+        timeout_seconds=settings.timeout_seconds,
+        retries=settings.retries,
+        say=say,
+    )
