@@ -66,6 +66,15 @@ template <class V, class F> INL V gather(const float* p, F at) {
     return vload(t);
   } else return p[at(0)];
 }
+// Rounds here: a product that several walks recompute must not melt into an addition in one of them.
+template <class V> INL V rounded(V x) {
+#if defined(__x86_64__)
+  asm("" : "+x"(x));
+#elif defined(__aarch64__)
+  asm("" : "+w"(x));
+#endif
+  return x;
+}
 template <class F> INL vf lanewise(vf x, F f) { for (int l = 0; l < W; ++l) x[l] = f(x[l]); return x; }
 template <class F> INL float lanewise(float x, F f) { return f(x); }
 template <class F> INL vf lanewise2(vf x, vf y, F f) { for (int l = 0; l < W; ++l) x[l] = f(x[l], y[l]); return x; }

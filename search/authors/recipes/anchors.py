@@ -25,6 +25,10 @@ def anchor_dims(program: Program, operator: Operator) -> tuple[str, Dims] | None
     kind = packet(operator.target)
     if kind in ("conv2d", "convolution"):
         return _conv(operator, shapes, kind)
+    return _product(operator, shapes, kind)
+
+
+def _product(operator: Operator, shapes: list[Shape], kind: str) -> tuple[str, Dims] | None:
     if kind == "linear":
         return "matmul", _matmul_dims(shapes[0], shapes[1], transposed=1, bias=len(shapes) > 2)
     if kind in ("matmul", "mm", "bmm"):

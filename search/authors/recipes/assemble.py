@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -116,7 +117,7 @@ def _split_imports(text: str) -> tuple[list[str], str]:
 
 
 class _Rename(ast.NodeTransformer):
-    def visit_Name(self, node: ast.Name) -> ast.Name:  # noqa: N802 - the name that ast calls
+    def visit_Name(self, node: ast.Name) -> ast.Name:
         if node.id == "Model":
             node.id = "ModelNew"
         return node
@@ -230,7 +231,7 @@ class _Forward:
             if argument in _DTYPES:
                 return f"torch.{argument}"
             return argument if argument.startswith("torch.") else repr(argument)
-        if isinstance(argument, float) and (argument != argument or abs(argument) == float("inf")):
+        if isinstance(argument, float) and not math.isfinite(argument):
             return f'float("{argument}")'
         return repr(argument)
 

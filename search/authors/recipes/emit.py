@@ -70,6 +70,7 @@ class _Scope:
     lines: list[str] = field(default_factory=list)
     names: dict[Pair, str] = field(default_factory=dict)
     row: bool = False
+    rounded: frozenset[Pair] = frozenset()
 
 
 class Emitter:
@@ -97,6 +98,8 @@ class Emitter:
             return slot if scope.row else f"to<V>({slot})"
         if pair not in scope.names:
             text = self._load(pair, scope) if name in self._read else self._compute(scope, pair)
+            if pair in scope.rounded:
+                text = f"rounded<V>({text})"
             scope.names[pair] = f"t{len(scope.names)}"
             scope.lines.append(f"const auto {scope.names[pair]} = {text};")
         return scope.names[pair]
@@ -212,11 +215,9 @@ class _Rows:
         )
 
     def _is_row_root(self, pair: Pair) -> bool:
-        return (
-            pair[1] == self._space.row
-            and pair[1] != self._space.full
-            or (self._space.depth == 1 and self._known[pair[0]].kind == "reduce")
-        )
+        if self._space.depth == 1:
+            return self._known[pair[0]].kind == "reduce"
+        return pair[1] == self._space.row
 
     def _below(self, pair: Pair) -> tuple[Pair, ...]:
         if pair[0] in self._emitter._read:
@@ -270,7 +271,22 @@ class _Rows:
     def _scope(self, kept: Mapping[Pair, int], at: int, stages: list[list[Pair]]) -> _Scope:
         earlier = set().union(*(self._reached(stage) for stage in stages[:at]), set())
         given = {pair: f"ld<V>(kp + {slot} * ks)" for pair, slot in kept.items() if pair in earlier}
-        return _Scope(vector="V", slots=self._slots, given=given)
+        return _Scope(vector="V", slots=self._slots, given=given, rounded=self._recomputed(stages))
+
+    def _recomputed(self, stages: list[list[Pair]]) -> frozenset[Pair]:
+        """Products that several passes compute: they must come out the same in each.
+
+        Contracted into a fused multiply-add in one pass only, they would shift an exponential's
+        argument by a rounding, and its numerator from its denominator.
+        """
+        reached = [self._reached(stage) for stage in stages]
+        return frozenset(
+            pair
+            for pair in set().union(*reached)
+            if "*" in self._known[pair[0]].form
+            and not self._known[pair[0]].mask
+            and sum(pair in stage for stage in reached) > 1
+        )
 
     def _store_kept(self, scope: _Scope, kept: Mapping[Pair, int]) -> list[str]:
         return [

@@ -55,7 +55,7 @@ class Program:
 
 def packet(target: str) -> str:
     """Return the operator's name without overload."""
-    return target.split(".")[0]
+    return target.split(".", maxsplit=1)[0]
 
 
 def lower(graph: OperatorGraph) -> Program:

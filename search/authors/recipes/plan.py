@@ -171,9 +171,7 @@ def sizes(program: Program, part: Segment) -> dict[str, int | str]:
     if part.dims:
         return dict(part.dims)
     nodes = [program.nodes[name] for name in part.nodes]
-    width = max(
-        max(node.numel for node in nodes), *(program.nodes[n].numel for n in part.inputs), 1
-    )
+    width = max(*(node.numel for node in nodes), *(program.nodes[n].numel for n in part.inputs), 1)
     reduced = [node for node in nodes if node.kind == "reduce"]
     depth = 1
     for node in reduced:

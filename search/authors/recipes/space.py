@@ -79,30 +79,17 @@ def make_space(nodes: Iterable[Node], known: Mapping[str, Node], borders: tuple[
         Misfit: their shapes do not refine to one list of dimensions, or they reduce differently.
     """
     listed = list(nodes)
-    full = max(node.numel for node in listed)
-    blocks = set()
-    for node in listed:
-        if node.kind == "reduce":
-            source = known[node.operands[0]]
-            full = max(full, source.numel)
-            blocks.add((_block(source.shape, node.dims), source.numel))
-    if full == 0 or len({block for block, _ in blocks}) > 1:
+    sources = [known[node.operands[0]] for node in listed if node.kind == "reduce"]
+    full = max(node.numel for node in (*listed, *sources))
+    blocks = {
+        _block(known[node.operands[0]].shape, node.dims) for node in listed if node.kind == "reduce"
+    }
+    if full == 0 or len(blocks) > 1 or any(source.numel != full for source in sources):
         raise Misfit
-    if any(numel != full for _, numel in blocks):
-        raise Misfit
-    high, low = next(iter(blocks))[0] if blocks else (1, 1)
+    high, low = next(iter(blocks)) if blocks else (1, 1)
     cuts = {1, full, high, low, *borders}
-    for node in listed:
-        shapes = [node.shape]
-        if node.kind == "reduce":
-            shapes.append(known[node.operands[0]].shape)
-        for shape in shapes:
-            if math.prod(shape) == full:
-                cuts.update(_suffixes(shape))
-            elif blocks and math.prod(shape) * (high // low) == full:
-                cuts.update(c if c <= low else c * (high // low) for c in _suffixes(shape))
-                if any(c > low and c % low for c in _suffixes(shape)):
-                    raise Misfit
+    for shape in (node.shape for node in (*listed, *sources)):
+        cuts |= _cuts(shape, full, (high, low) if blocks else None)
     ordered = sorted(cuts, reverse=True)
     if any(big % small for big, small in pairwise(ordered)):
         raise Misfit
@@ -112,6 +99,19 @@ def make_space(nodes: Iterable[Node], known: Mapping[str, Node], borders: tuple[
     if high == low:
         return Space(sizes=sizes, reduced=(len(sizes), len(sizes)) if blocks else (0, 0))
     return Space(sizes=sizes, reduced=(ordered.index(high), ordered.index(low)))
+
+
+def _cuts(shape: Shape, full: int, block: tuple[int, int] | None) -> set[int]:
+    """Return the suffix products of the whole space at which `shape` has a border."""
+    own = _suffixes(shape)
+    if math.prod(shape) == full:
+        return own
+    high, low = block or (1, 1)
+    if block is None or math.prod(shape) * (high // low) != full:
+        return set()
+    if any(product > low and product % low for product in own):
+        raise Misfit
+    return {product if product <= low else product * (high // low) for product in own}
 
 
 def _suffixes(shape: Shape) -> set[int]:
