@@ -69,7 +69,7 @@ template <class V, class F> INL V gather(const float* p, F at) {
 // Rounds here: a product that several walks recompute must not melt into an addition in one of them.
 template <class V> INL V rounded(V x) {
 #if defined(__x86_64__)
-  asm("" : "+x"(x));
+  asm("" : "+v"(x));
 #elif defined(__aarch64__)
   asm("" : "+w"(x));
 #endif
