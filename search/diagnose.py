@@ -18,6 +18,7 @@ def diagnose(
     work: Work,
     operators: int,
     target: TargetRecord,
+    bandwidth: float,
     baselines: Mapping[str, float],
     attempt: Attempt | None,
 ) -> Diagnosis:
@@ -27,6 +28,7 @@ def diagnose(
         work: what the task costs at least.
         operators: compute operators that eager runs one after the other.
         target: peak rates; on a CPU those of one core, since one thread is timed.
+        bandwidth: bytes/s that the program's threads can move, see `search.profilers.bandwidth`.
         baselines: seconds of eager and, where it ran, of torch.compile.
         attempt: the program, None for the reference under eager.
 
@@ -35,7 +37,7 @@ def diagnose(
     """
     found: dict[str, str] = {}
     rate, peak = _compute_peak(target)
-    memory_seconds = work.bytes / target.bandwidth
+    memory_seconds = work.bytes / bandwidth
     compute_seconds = work.flops / peak
     intensity = work.flops / max(work.bytes, 1.0)
     if attempt is None:
@@ -53,7 +55,7 @@ def diagnose(
             f"{'arithmetic' if bound == 'compute-bound' else 'traffic'} "
             f"({intensity:.1f} FLOP a byte), it takes {_time(seconds)}, "
             f"{work.flops / seconds / 1e9:.1f} of {peak / 1e9:.0f} GFLOP/s {rate} and "
-            f"{work.bytes / seconds / 1e9:.1f} of {target.bandwidth / 1e9:.0f} GB/s."
+            f"{work.bytes / seconds / 1e9:.1f} of {bandwidth / 1e9:.0f} GB/s."
         )
         _distance_symptoms(found, work, bound, floor / seconds)
     order = {symptom: place for place, symptom in enumerate(found)}

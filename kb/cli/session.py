@@ -21,7 +21,7 @@ from search.task import Task, TaskFile
 
 if TYPE_CHECKING:
     from search.authors import Attempt, Author, Diagnosis
-    from search.judging.judge import Judge
+    from search.judging.judge import Judge, Prepared
     from search.judging.problem import Problem
     from search.memory import Memory, Witness
     from search.operators import OperatorGraph, Work
@@ -143,8 +143,7 @@ def _search(
 
     with open_judge(session) as judge:
         prepared = judge.prepare(progress)
-        for line in prepared.notes:
-            say(line)
+        tell(prepared)
         context = outcome_context(session)
         search = Search(
             record,
@@ -169,6 +168,16 @@ def _search(
     return _conclude(
         session, record, prepared.baselines, confirmed, elapsed(), interrupted, as_json=as_json
     )
+
+
+def tell(prepared: Prepared) -> None:
+    """Say what the user should know before the first candidate."""
+    for line in prepared.notes:
+        say(line)
+    for name, reason in prepared.dropped:
+        say(f"not judged on '{name}' inputs: {reason}")
+    if prepared.compile_error is not None:
+        say(f"torch.compile is no baseline here: {prepared.compile_error}")
 
 
 def _conclude(
@@ -255,11 +264,13 @@ def diagnoser(
 ) -> Callable[[Attempt | None], Diagnosis]:
     """Return the function that diagnoses an attempt, or the reference for None."""
     from search.diagnose import diagnose
+    from search.profilers.bandwidth import core_bandwidth
 
+    bandwidth = core_bandwidth()
     operators = len(session.graph.operators)
 
     def of(attempt: Attempt | None) -> Diagnosis:
-        return diagnose(session.work, operators, session.target, baselines, attempt)
+        return diagnose(session.work, operators, session.target, bandwidth, baselines, attempt)
 
     return of
 

@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+from play import Deterministic, open_storage, play, settings_of
 
 from search.graph import Graph
 from search.loop import JudgeNode, Search, WriteIdeas
 from search.policies.beam import Beam
-from play import Deterministic, open_storage, play, settings_of
 
 PLAY = Path(__file__).parent / "play.py"
 

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+
+from kb.records import SYMPTOMS, TargetRecord
+from search.authors import Attempt, Draft, Idea
+from search.diagnose import diagnose
+from search.operators import Work
+from search.outcome import Passed, Ratio
+
+CPU = TargetRecord.model_validate(
+    {
+        "kind": "target",
+        "title": "A processor",
+        "name": "test",
+        "vendor": "amd",
+        "architecture": "x86-64-v4",
+        "device": "cpu",
+        "languages": ["cpp"],
+        "units": 10,
+        "clock": 3e9,
+        "simd_width": 512,
+        "peak": {"float32": 1e12},
+        "bandwidth": 400e9,
+    }
+)
+CHAIN = Work(flops=20e6, bytes=16e6, traffic=100e6, families=("elementwise",))
+CONVOLUTION = Work(flops=3e9, bytes=10e6, traffic=12e6, families=("convolution",))
+
+
+def attempt(seconds: float, own_share: float = 1.0) -> Attempt:
+    outcome = Passed(
+        seconds=seconds,
+        samples=9,
+        speedup={"eager": Ratio(ratio=1, low=1, high=1)},
+        max_error=0,
+        allowed_error=0,
+        own_share=own_share,
+    )
+    idea = Idea(title="x", text="", category="memory access")
+    return Attempt(
+        number=0, parent=None, round=0, branch=0, idea=idea, draft=Draft(source=""), outcome=outcome
+    )
+
+
+def test_an_eager_chain_moves_intermediates_through_memory():
+    found = diagnose(CHAIN, 6, CPU, 20e9, {"eager": 6e-3}, None)
+    assert found.symptoms[:2] == ("intermediate-traffic", "many-small-operators")
+    assert "memory-bound" in found.symptoms
+    assert "100.0 MB where 16.0 MB would do" in found.lines[0]
+
+
+def test_a_convolution_far_from_the_peak_of_one_core_is_compute_bound():
+    found = diagnose(CONVOLUTION, 1, CPU, 20e9, {"eager": 90e-3}, attempt(90e-3))
+    assert found.symptoms == ("compute-bound", "not-vectorised", "poor-cache-reuse")
+    assert any("33.3 of 100 GFLOP/s" in line for line in found.lines)
+
+
+def test_a_kernel_near_its_floor_has_nothing_but_its_bound():
+    found = diagnose(CONVOLUTION, 1, CPU, 20e9, {"eager": 90e-3}, attempt(33e-3))
+    assert found.symptoms == ("compute-bound",)
+
+
+def test_time_in_the_library_is_named():
+    found = diagnose(CONVOLUTION, 1, CPU, 20e9, {"eager": 90e-3}, attempt(33e-3, own_share=0.1))
+    assert "redundant-work" in found.symptoms
+    assert any("90% of the time is spent in library" in line for line in found.lines)
+
+
+@pytest.mark.parametrize("work", [CHAIN, CONVOLUTION])
+def test_every_symptom_is_of_the_vocabulary(work):
+    for one in (None, attempt(1e-3), attempt(1.0)):
+        assert set(diagnose(work, 5, CPU, 20e9, {"eager": 1e-2}, one).symptoms) <= set(SYMPTOMS)
