@@ -47,13 +47,14 @@ def load_cpp(source: str, flags: str = "") -> ctypes.CDLL:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = Path(base) / "kb" / "native"
     # The processor is part of the name: -march=native code must not travel between machines.
-    library = folder / f"{key}-{_processor()}.so"
+    library = folder / f"{key}-{processor()}.so"
     if not library.exists():
         _compile(source, flags, library)
     return ctypes.CDLL(str(library))
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Name the processor as far as ``-march=native`` depends on it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

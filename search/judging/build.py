@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from kb.errors import ToolchainError
-from kb.native import _processor
+from kb.native import processor
 from search.judging.sandbox import Cell
 from search.judging.worker import Child, Fault, Zygote
 from search.languages import Language, Unbuildable, Unit
@@ -113,7 +113,7 @@ def _toolchain(compiler: str) -> str:
         real,
         str(found.st_size),
         str(int(found.st_mtime)),
-        _processor(),
+        processor(),
         str(resource.getpagesize()),
     )
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]

@@ -11,6 +11,16 @@ import torch
 
 from search.judging import tracing
 from search.judging.arena import DONE, FAILED, GO, POINTERS, PREPARE, READY, STOP, Arena
+from search.judging.checks import (
+    cached,
+    check_outputs,
+    check_state,
+    equal,
+    near,
+    same,
+    told,
+    varied,
+)
 from search.judging.compare import explain
 from search.judging.problem import Problem
 from search.judging.runner import encode
@@ -79,34 +89,15 @@ class Hearing:
             seconds,
         )
         if "raised" in answer:
-            raise Fault(raised(_told(answer), "importing it or constructing ModelNew"))
+            raise Fault(raised(told(answer), "importing it or constructing ModelNew"))
         if "missing" in answer:
             raise Fault(
                 BuildFailed(reason="it defines no ModelNew: define class ModelNew(nn.Module)")
             )
-        self._check_state(answer.get("state"))
+        check_state(self._problem, answer.get("state"))
         answer = self._worker.ask({"op": "adopt"}, seconds)
         if "raised" in answer:
-            raise Fault(raised(_told(answer), "load_state_dict"))
-
-    def _check_state(self, told: Any) -> None:
-        wanted = {name: [list(x.shape), str(x.dtype)] for name, x in self._problem.state.items()}
-        if not isinstance(told, dict):
-            raise forged("no state_dict")
-        lines = [
-            f"{name}: missing, expected {wanted[name][0]}" for name in wanted if name not in told
-        ]
-        lines += [f"{name}: the reference has no such entry" for name in told if name not in wanted]
-        lines += [
-            f"{name}: {told[name]}, expected {wanted[name]}"
-            for name in wanted
-            if name in told and told[name] != wanted[name]
-        ]
-        if lines:
-            raise wrong(
-                "its state_dict is not the reference's: construct the same parameters under the same names",
-                "\n".join(lines[:20]),
-            )
+            raise Fault(raised(told(answer), "load_state_dict"))
 
     def question(self) -> None:
         """Run every trial, and see that an answer stays what it was when another is made.
@@ -117,11 +108,11 @@ class Hearing:
         for number, trial in enumerate(self._bank.trials):
             self._poison()
             answer = self._ask(trial, {"op": "call", "hold": number == 0})
-            self._check_outputs(answer)
+            check_outputs(self._problem, answer)
             outputs = self._arena.outputs
             if not inside(trial, outputs):
-                if number and _varied(outputs) and inside(self._bank.trials[number - 1], outputs):
-                    raise _cached(
+                if number and varied(outputs) and inside(self._bank.trials[number - 1], outputs):
+                    raise cached(
                         f"on '{trial.distribution}' inputs it gave the answer to the inputs before"
                     )
                 raise wrong(*explain(self._problem, trial, outputs))
@@ -135,7 +126,7 @@ class Hearing:
         answer = self._worker.ask(message, self._seconds)
         if "raised" in answer:
             shown = f"forward on '{trial.distribution}' inputs"
-            raise Fault(raised(_told(answer), shown))
+            raise Fault(raised(told(answer), shown))
         self._check_inputs(trial.inputs)
         return answer
 
@@ -150,7 +141,7 @@ class Hearing:
 
     def _check_inputs(self, inputs: Sequence[Any]) -> None:
         for number, (slot, value) in enumerate(zip(self._arena.inputs, inputs, strict=True)):
-            if isinstance(slot, torch.Tensor) and not _same(slot, value):
+            if isinstance(slot, torch.Tensor) and not same(slot, value):
                 count = int((slot != value).sum())
                 raise Fault(
                     Refused(
@@ -158,38 +149,6 @@ class Hearing:
                         trick="input-mutation",
                     )
                 )
-
-    def _check_outputs(self, answer: dict[str, Any]) -> None:
-        wanted = self._problem.outputs
-        told = answer.get("outputs")
-        if not isinstance(told, list) or not all(isinstance(value, dict) for value in told):
-            raise forged("no outputs")
-        if len(told) != len(wanted) or answer.get("single") is not self._problem.single_output:
-            what = (
-                "a tensor" if self._problem.single_output else f"a tuple of {len(wanted)} tensors"
-            )
-            raise wrong(f"it returns {len(told)} outputs, expected {what}")
-        for number, (value, layout) in enumerate(zip(told, wanted, strict=True)):
-            if value.get("type") != "Tensor":
-                if "shape" in value:
-                    raise Fault(
-                        Refused(
-                            reason=f"output {number} is a {value.get('type')}, a subclass that may compute when it is "
-                            "looked at: return a plain torch.Tensor",
-                            trick="tensor-subclass",
-                        )
-                    )
-                raise wrong(f"output {number} is a {value.get('type')}, expected a torch.Tensor")
-            for key, expected in (("shape", list(layout.shape)), ("dtype", str(layout.dtype))):
-                if value.get(key) != expected:
-                    raise wrong(f"output {number} has {key} {value.get(key)}, expected {expected}")
-            if not _strides_fit(value.get("strides"), layout.shape, layout.strides):
-                raise wrong(
-                    f"output {number} has strides {value.get('strides')}, expected {list(layout.strides)}: return "
-                    "contiguous memory"
-                )
-        if answer.get("copied") is not True:
-            raise forged("outputs of the right shape were not handed over")
 
     def _measure(self, trial: Trial) -> None:
         """Remember the greatest error on the task's own inputs."""
@@ -277,12 +236,12 @@ class Hearing:
         if self._arena.words[FAILED]:
             answer = self._worker.answer(self._seconds)
             self._timing = False
-            raise Fault(raised(_told(answer), "forward, in a timed call,"))
+            raise Fault(raised(told(answer), "forward, in a timed call,"))
         if not self._worker.alive():
             raise self._worker.dead()
         if late:
-            told = f"a timed call was still running after {self._seconds:.1f} s"
-            raise Fault(TimedOut(reason=told, seconds=self._seconds))
+            reason = f"a timed call was still running after {self._seconds:.1f} s"
+            raise Fault(TimedOut(reason=reason, seconds=self._seconds))
 
     def _stop(self) -> None:
         if not self._worker.stop():
@@ -314,16 +273,16 @@ class Hearing:
             Fault: it is wrong, was kept from an earlier call, or was finished after the clock.
         """
         self._check_inputs(inputs)
-        if _near(got, eager, self._bank):
+        if near(got, eager, self._bank):
             self._previous = got
             return
-        if self._previous is not None and _equal(got, self._previous):
-            raise _cached("a timed call gave the answer to the inputs before")
+        if self._previous is not None and equal(got, self._previous):
+            raise cached("a timed call gave the answer to the inputs before")
         self._worker.resume()
         time.sleep(_SETTLE)
         self._stop()
         later = self._take()
-        if _near(later, eager, self._bank):
+        if near(later, eager, self._bank):
             raise Fault(
                 Refused(
                     reason="it says that it is done before it is: its answer was completed after the clock had stopped",
@@ -365,56 +324,3 @@ class Hearing:
             words[STOP] = 1
             self._worker.answer(self._seconds)
             words[STOP] = 0
-
-
-def _told(answer: dict[str, Any]) -> dict[str, Any]:
-    told = answer.get("raised")
-    return told if isinstance(told, dict) else {"type": "an exception", "message": str(told)[:300]}
-
-
-def _cached(detail: str) -> Fault:
-    return Fault(
-        Refused(
-            reason="it returns an answer that it computed for other inputs",
-            trick="cached-output",
-            detail=detail,
-        )
-    )
-
-
-def _varied(values: Sequence[torch.Tensor]) -> bool:
-    """Say whether an answer is more than a constant, which many inputs share."""
-    return any(
-        bool((value != value.flatten()[0]).any()) and not bool(value.isnan().all())
-        for value in values
-    )
-
-
-def _equal(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
-    """Say whether two answers are the same and not merely one constant."""
-    return _varied(one) and all(_same(a, b) for a, b in zip(one, other, strict=True))
-
-
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    if torch.equal(one, other):
-        return True
-    return one.is_floating_point() and bool(((one == other) | (one.isnan() & other.isnan())).all())
-
-
-def _strides_fit(told: Any, shape: Sequence[int], wanted: Sequence[int]) -> bool:
-    """Say whether strides place the elements as the reference does, or contiguously."""
-    if not isinstance(told, list) or len(told) != len(shape):
-        return False
-    return all(size == 1 or a == b for a, b, size in zip(told, wanted, shape, strict=True))
-
-
-def _near(got: Sequence[torch.Tensor], eager: Sequence[torch.Tensor], bank: Bank) -> bool:
-    """Say whether `got` is as close to the framework's answer as two right answers are.
-
-    Both may be off by their own error, hence an eighth more than the candidate's share.
-    """
-    for value, wanted, (absolute, relative) in zip(got, eager, bank.slack, strict=True):
-        margin = wanted.abs().mul_(1.125 * relative).add_(1.125 * absolute)
-        if not bool(((value - wanted).abs_() <= margin).all()):
-            return False
-    return True

@@ -319,9 +319,7 @@ def _checked_outputs(task: Task, result: Any) -> tuple[Layout, ...]:
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return bool(
-        torch.equal(one, other) or ((one == other) | ((one != one) & (other != other))).all()
-    )
+    return bool(torch.equal(one, other) or ((one == other) | (one.isnan() & other.isnan())).all())
 
 
 def _dense(tensor: torch.Tensor) -> bool:

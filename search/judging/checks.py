@@ -1,0 +1,130 @@
+"""Compares what a runner reports and returns with what the reference does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from search.judging.problem import Problem
+from search.judging.trials import Bank
+from search.judging.worker import Fault, forged, wrong
+from search.outcome import Refused
+
+
+def check_state(problem: Problem, told: Any) -> None:
+    """Compare what a runner says of its parameters with the reference's.
+
+    Raises:
+        Fault: names, shapes or types differ.
+    """
+    wanted = {name: [list(x.shape), str(x.dtype)] for name, x in problem.state.items()}
+    if not isinstance(told, dict):
+        raise forged("no state_dict")
+    lines = [f"{name}: missing, expected {wanted[name][0]}" for name in wanted if name not in told]
+    lines += [f"{name}: the reference has no such entry" for name in told if name not in wanted]
+    lines += [
+        f"{name}: {told[name]}, expected {wanted[name]}"
+        for name in wanted
+        if name in told and told[name] != wanted[name]
+    ]
+    if lines:
+        raise wrong(
+            "its state_dict is not the reference's: construct the same parameters under the same names",
+            "\n".join(lines[:20]),
+        )
+
+
+def check_outputs(problem: Problem, answer: dict[str, Any]) -> None:
+    """Compare what a runner says of its outputs with the reference's.
+
+    Raises:
+        Fault: number, kind, shape, type or strides differ.
+    """
+    wanted = problem.outputs
+    described = answer.get("outputs")
+    if not isinstance(described, list) or not all(isinstance(value, dict) for value in described):
+        raise forged("no outputs")
+    if len(described) != len(wanted) or answer.get("single") is not problem.single_output:
+        what = "a tensor" if problem.single_output else f"a tuple of {len(wanted)} tensors"
+        raise wrong(f"it returns {len(described)} outputs, expected {what}")
+    for number, (value, layout) in enumerate(zip(described, wanted, strict=True)):
+        if value.get("type") != "Tensor":
+            if "shape" in value:
+                raise Fault(
+                    Refused(
+                        reason=f"output {number} is a {value.get('type')}, a subclass that may compute when it is "
+                        "looked at: return a plain torch.Tensor",
+                        trick="tensor-subclass",
+                    )
+                )
+            raise wrong(f"output {number} is a {value.get('type')}, expected a torch.Tensor")
+        for key, expected in (("shape", list(layout.shape)), ("dtype", str(layout.dtype))):
+            if value.get(key) != expected:
+                raise wrong(f"output {number} has {key} {value.get(key)}, expected {expected}")
+        if not strides_fit(value.get("strides"), layout.shape, layout.strides):
+            raise wrong(
+                f"output {number} has strides {value.get('strides')}, expected {list(layout.strides)}: return "
+                "contiguous memory"
+            )
+    if answer.get("copied") is not True:
+        raise forged("outputs of the right shape were not handed over")
+
+
+def told(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the exception in an answer, whatever form it has."""
+    given = answer.get("raised")
+    return (
+        given if isinstance(given, dict) else {"type": "an exception", "message": str(given)[:300]}
+    )
+
+
+def cached(detail: str) -> Fault:
+    """Return the fault of an answer that was kept."""
+    return Fault(
+        Refused(
+            reason="it returns an answer that it computed for other inputs",
+            trick="cached-output",
+            detail=detail,
+        )
+    )
+
+
+def varied(values: Sequence[torch.Tensor]) -> bool:
+    """Say whether an answer is more than a constant, which many inputs share."""
+    return any(
+        bool((value != value.flatten()[0]).any()) and not bool(value.isnan().all())
+        for value in values
+    )
+
+
+def equal(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
+    """Say whether two answers are the same and not merely one constant."""
+    return varied(one) and all(same(a, b) for a, b in zip(one, other, strict=True))
+
+
+def same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Say whether two tensors hold the same values, NaN being one."""
+    if torch.equal(one, other):
+        return True
+    return one.is_floating_point() and bool(((one == other) | (one.isnan() & other.isnan())).all())
+
+
+def strides_fit(told: Any, shape: Sequence[int], wanted: Sequence[int]) -> bool:
+    """Say whether strides place the elements as the reference does, or contiguously."""
+    if not isinstance(told, list) or len(told) != len(shape):
+        return False
+    return all(size == 1 or a == b for a, b, size in zip(told, wanted, shape, strict=True))
+
+
+def near(got: Sequence[torch.Tensor], eager: Sequence[torch.Tensor], bank: Bank) -> bool:
+    """Say whether `got` is as close to the framework's answer as two right answers are.
+
+    Both may be off by their own error, hence an eighth more than the candidate's share.
+    """
+    for value, wanted, (absolute, relative) in zip(got, eager, bank.slack, strict=True):
+        margin = wanted.abs().mul_(1.125 * relative).add_(1.125 * absolute)
+        if not bool(((value - wanted).abs_() <= margin).all()):
+            return False
+    return True
