@@ -23,7 +23,10 @@ ROOT = Path(__file__).resolve().parent.parent
 VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
     "conv2d, batch 1, 227x227": ("conv2d", {"else 4": "else 1", "= 224": "= 227"}),
     "conv2d, batch 3, 130x130": ("conv2d", {"else 4": "else 3", "= 224": "= 130"}),
-    "convolution, 1x33x29x29": ("convolution", {"4, 64, 56, 56": "1, 33, 29, 29", "[64, 64]": "[33, 47]"}),
+    "convolution, 1x33x29x29": (
+        "convolution",
+        {"4, 64, 56, 56": "1, 33, 29, 29", "[64, 64]": "[33, 47]"},
+    ),
     "softmax, 1x50257": ("softmax", {"4096, 1024": "1, 50257"}),
     "softmax, 777x1001": ("softmax", {"4096, 1024": "777, 1001"}),
     "layernorm, 33x257x769": ("layernorm", {"4096, 1024": "33, 257, 769", "[1024]": "[769]"}),
@@ -32,7 +35,9 @@ VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
     "chain, 1x4097": ("chain", {"2048, 1024": "1, 4097", "[1024]": "[4097]"}),
     "matmul, 129x511x333": (
         "matmul",
-        {"torch.rand(768, 768), torch.rand(768, 768)": "torch.rand(129, 511), torch.rand(511, 333)"},
+        {
+            "torch.rand(768, 768), torch.rand(768, 768)": "torch.rand(129, 511), torch.rand(511, 333)"
+        },
     ),
     "matmul_epilogue, 1x512 -> 1000": (
         "matmul_epilogue",
@@ -42,7 +47,9 @@ VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="examples to run; all without names")
     parser.add_argument("--variants", action="store_true", help="shapes that no example has")
     parser.add_argument("--minutes", type=float, default=2.0, help="of search for each (default 2)")
@@ -76,10 +83,19 @@ def references(variants: bool, names: list[str], folder: Path) -> list[tuple[str
 def evolve(reference: Path, minutes: float) -> dict:
     with tempfile.TemporaryDirectory() as home:
         command = [
-            Path(sys.executable).parent / "kb", "evolve", reference, "--json", "--minutes", str(minutes)
+            Path(sys.executable).parent / "kb",
+            "evolve",
+            reference,
+            "--json",
+            "--minutes",
+            str(minutes),
         ]
         done = subprocess.run(
-            list(map(str, command)), capture_output=True, text=True, env={**os.environ, "KB_HOME": home}
+            list(map(str, command)),
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "KB_HOME": home},
         )
     if done.returncode not in (0, 4):
         sys.exit(f"{reference}: exit code {done.returncode}\n{done.stderr}")
@@ -102,7 +118,11 @@ def milliseconds(seconds: float | None) -> str:
 
 
 def interval(ratio: dict | None) -> str:
-    return "" if ratio is None else f"{ratio['ratio']:.2f}x ({ratio['low']:.2f}–{ratio['high']:.2f})"
+    return (
+        ""
+        if ratio is None
+        else f"{ratio['ratio']:.2f}x ({ratio['low']:.2f} to {ratio['high']:.2f})"
+    )
 
 
 if __name__ == "__main__":

@@ -60,10 +60,8 @@ class OperatorGraph:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of the value or operator result called `name`."""
-        for entry in (*self.values, *self.operators):
-            if entry.name == name:
-                return entry.shape
-        raise KeyError(name)
+        entries: tuple[Value | Operator, ...] = (*self.values, *self.operators)
+        return next(entry.shape for entry in entries if entry.name == name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,10 @@ def has_nvidia_driver() -> bool:
 def system_torch_sees_gpu() -> bool:
     """Say whether the Python that runs this already has a torch that works on the GPU."""
     code = "import sys, torch; sys.exit(not torch.cuda.is_available())"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode
+        == 0
+    )
 
 
 def make_environment(*, reuse_system_torch: bool) -> None:
@@ -69,11 +72,15 @@ def make_environment(*, reuse_system_torch: bool) -> None:
         return
     print("install: making .venv", flush=True)
     extra = ["--system-site-packages"] if reuse_system_torch else []
-    made = subprocess.run([sys.executable, "-m", "venv", *extra, str(VENV)], capture_output=True, check=False)
+    made = subprocess.run(
+        [sys.executable, "-m", "venv", *extra, str(VENV)], capture_output=True, check=False
+    )
     if made.returncode == 0:
         return
     shutil.rmtree(VENV, ignore_errors=True)
-    made = subprocess.run([sys.executable, "-m", "virtualenv", "-q", *extra, str(VENV)], check=False)
+    made = subprocess.run(
+        [sys.executable, "-m", "virtualenv", "-q", *extra, str(VENV)], check=False
+    )
     if made.returncode != 0:
         sys.exit("install: cannot make a virtual environment: install python3-venv or virtualenv")
 
@@ -81,7 +88,10 @@ def make_environment(*, reuse_system_torch: bool) -> None:
 def imports(module: str) -> bool:
     """Say whether the environment can import `module`."""
     return (
-        subprocess.run([str(PYTHON), "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
+        subprocess.run(
+            [str(PYTHON), "-c", f"import {module}"], capture_output=True, check=False
+        ).returncode
+        == 0
     )
 
 
@@ -130,7 +140,10 @@ def offers_cpu_build(pin: str) -> bool:
             report,
             pin,
         ]
-        if subprocess.run(list(map(str, command)), capture_output=True, check=False).returncode != 0:
+        if (
+            subprocess.run(list(map(str, command)), capture_output=True, check=False).returncode
+            != 0
+        ):
             return False
         metadata = json.loads(report.read_text())["install"][0]["metadata"]
     needs = " ".join(metadata.get("requires_dist", []))
@@ -145,7 +158,11 @@ def pip(*arguments: str) -> None:
 def run(*command: str) -> None:
     """Run a command, and end with its message where it fails."""
     done = subprocess.run(
-        command, capture_output=True, check=False, text=True, env={**os.environ, "PIP_NO_INPUT": "1"}
+        command,
+        capture_output=True,
+        check=False,
+        text=True,
+        env={**os.environ, "PIP_NO_INPUT": "1"},
     )
     if done.returncode != 0:
         sys.stderr.write(done.stdout[-2000:] + done.stderr[-4000:])
