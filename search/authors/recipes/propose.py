@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -57,34 +57,35 @@ def proposals(
 ) -> Iterator[Proposal]:
     """Yield every change of one part of `plan`: untried first, then in the order of retrieval.
 
-    What failed on this parent comes last; what passed before is tuned further once the untried
-    are through.
+    What passed before is tuned further once the untried are through, the best first; what failed
+    on this parent comes last.
     """
     rank = {name: at for at, name in enumerate(retrieved)}
-    tried = _tried(moment)
+    best = _best(moment)
     found = list(_changes(shop, plan, root=moment.parent is None))
-    found.sort(
-        key=lambda p: (
-            tried.get((p.focus, p.card.name), 0),
-            rank.get(p.card.name, len(rank)),
-            p.card.name,
-        )
-    )
-    yield from found
+
+    def order(proposal: Proposal) -> tuple[int, float, int, str]:
+        name = proposal.card.name
+        gained = best.get((proposal.focus, name))
+        tier = 0 if gained is None else 1 if gained > 0 else 2
+        return tier, -(gained or 0.0), rank.get(name, len(rank)), name
+
+    for proposal in sorted(found, key=order):
+        if best.get((proposal.focus, proposal.card.name)):
+            yield replace(proposal, title=f"Tune further: {proposal.title}")
+        else:
+            yield proposal
 
 
-def _tried(moment: Moment) -> dict[tuple[str | None, str], int]:
-    """Return 1 for what was tried, 2 for what never passed on this parent."""
+def _best(moment: Moment) -> dict[tuple[str | None, str], float]:
+    """Return the best speed-up of every change that was tried, 0 where it never passed here."""
     parent = moment.parent.number if moment.parent else None
-    passed: dict[tuple[str | None, str], bool] = {}
-    failed: dict[tuple[str | None, str], bool] = {}
+    found: dict[tuple[str | None, str], float] = {}
     for attempt in moment.history:
-        key = (attempt.idea.plan.get("focus"), attempt.idea.record or "")
-        if attempt.outcome.kind == "passed":
-            passed[key] = True
-        elif attempt.parent == parent:
-            failed[key] = True
-    return {key: 2 if key not in passed else 1 for key in (*passed, *failed)}
+        if attempt.outcome.kind == "passed" or attempt.parent == parent:
+            key = (attempt.idea.plan.get("focus"), attempt.idea.record or "")
+            found[key] = max(found.get(key, 0.0), attempt.speedup)
+    return found
 
 
 def _changes(shop: Workshop, plan: Plan, *, root: bool) -> Iterator[Proposal]:
