@@ -304,12 +304,50 @@ class Hearing:
             self._worker.answer(self._seconds)
         self._arena.words[STOP] = 0
 
-    def share(self, own: Sequence[str]) -> float | None:
+    def share(self, own: Sequence[str], patience: float) -> float | None:
         """Return which part of its time the candidate spends in its own kernels.
+
+        It is looked at in calls that are made as the timed ones are, so that it cannot tell them apart;
+        only where these are too short to be met is it put into a loop.
+
+        Args:
+            own: paths of the shared objects that it brought.
+            patience: seconds that the looks may take, beyond the call that is under way.
 
         Raises:
             OSError: tracing is not permitted here.
         """
+        os.sched_setaffinity(0, {self._seats.seat})
+        self._worker.resume()
+        with tracing.Sampler(self._worker.child.pid) as sampler:
+            end = time.monotonic() + patience
+            while sampler.looks < _LOOKS and time.monotonic() < end:
+                self._look_at_a_call(sampler)
+        found = sampler.share(own)
+        self.end_timing()
+        return self._share_of_loop(own) if found is None else found
+
+    def _look_at_a_call(self, sampler: tracing.Sampler) -> None:
+        words, self._call = self._arena.words, self._call + 1
+        for slot in self._arena.inputs:
+            if isinstance(slot, torch.Tensor) and slot.is_floating_point():
+                slot.mul_(1 - 2.0**-12)  # values that were not seen before
+        words[PREPARE] = self._call
+        self._await(READY)
+        words[GO] = self._call
+        deadline = time.monotonic() + self._seconds
+        # Looks at a fixed delay would always meet the same part of a short call.
+        pause = time.perf_counter() + (sampler.looks * 0.618 % 1.0) * min(
+            self._least, _LOOK_SECONDS
+        )
+        while time.perf_counter() < pause:
+            pass
+        while words[DONE] != self._call:
+            sampler.look()
+            time.sleep(_LOOK_SECONDS)
+            self._check_alive(time.monotonic() > deadline)
+
+    def _share_of_loop(self, own: Sequence[str]) -> float | None:
         words = self._arena.words
         words[STOP], words[READY] = 0, 0
         self._worker.tell({"op": "spin"})
@@ -317,9 +355,11 @@ class Hearing:
             deadline = time.monotonic() + self._seconds
             while words[READY] != 1 and time.monotonic() < deadline:
                 time.sleep(0.0002)
-            return tracing.own_share(
-                self._worker.child.pid, own, samples=_LOOKS, interval=_LOOK_SECONDS
-            )
+            with tracing.Sampler(self._worker.child.pid) as sampler:
+                for _ in range(_LOOKS):
+                    time.sleep(_LOOK_SECONDS)
+                    sampler.look()
+            return sampler.share(own)
         finally:
             words[STOP] = 1
             self._worker.answer(self._seconds)

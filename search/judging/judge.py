@@ -34,6 +34,7 @@ from search.targets.cpu import free_memory, read_facts
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
 JUDGE_VERSION = "cpu-1"
 _OWN_SHARE = 0.5
+_LOOKING, _PATIENT_LOOKING = 0.1, 1.5  # seconds; the longer where a verdict hangs on it
 # A measured clock and a recorded one differ by turbo modes; half of the bound is beyond any of that.
 _BEATEN = 0.5
 
@@ -189,7 +190,8 @@ class Judge:
         try:
             if self._problem.task.settings.library == "forbidden":
                 try:
-                    tracing.own_share(worker.child.pid, (), samples=1, interval=0.001)
+                    with tracing.Sampler(worker.child.pid) as sampler:
+                        sampler.look()
                 except OSError as error:
                     raise TaskError(
                         f"library: forbidden needs to trace candidates, which this machine does not permit ({error}): "
@@ -282,18 +284,18 @@ class Judge:
                 )
                 hearing.load(source, prebuilt, self._layout, self._limits.start_seconds)
                 hearing.question()
-                own = self._own_share(hearing, tuple(prebuilt.values()))
                 timing = self._time(hearing, thorough)
+                own = self._own_share(hearing, tuple(prebuilt.values()))
         finally:
             worker.close()
         return self._passed(hearing, timing, own, prepared)
 
     def _own_share(self, hearing: Hearing, own: tuple[str, ...]) -> float | None:
-        try:
-            share = hearing.share(own)
-        except OSError:
-            share = None  # said once, by `prepare`
         forbidden = self._problem.task.settings.library == "forbidden"
+        try:
+            share = hearing.share(own, _PATIENT_LOOKING if forbidden else _LOOKING)
+        except OSError:
+            share = None  # a task that forbids the library was refused by `prepare`
         if forbidden and (share is None or share < _OWN_SHARE):
             told = "none that could be seen" if share is None else f"{share:.0%}"
             raise Fault(
@@ -308,9 +310,7 @@ class Judge:
     def _time(self, hearing: Hearing, thorough: bool) -> Timing:
         seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
         hearing.start_timing()
-        timing = self._race(hearing, blocks=12 if thorough else 6, seconds=seconds).run()
-        hearing.end_timing()
-        return timing
+        return self._race(hearing, blocks=12 if thorough else 6, seconds=seconds).run()
 
     def _race(self, hearing: Hearing | None, *, blocks: int, seconds: float) -> Race:
         arena = self._arena

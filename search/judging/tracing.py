@@ -6,7 +6,6 @@ import bisect
 import ctypes
 import os
 import platform
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,41 +56,58 @@ def preemptions(pid: int) -> int:
     return 0
 
 
-def own_share(pid: int, own: Sequence[str], *, samples: int, interval: float) -> float | None:
-    """Return which part of the time a process spends in its own kernels.
+class Sampler:
+    """Looks at where the threads of another process are.
 
-    Its threads are stopped at intervals and their program counters looked up in its memory map; the
-    code that is found there cannot lie about where it is. Time in the interpreter or in the C
-    library counts for neither side.
-
-    Args:
-        own: paths of the shared objects that the candidate brought.
-        samples: how often to look.
-        interval: seconds between looks.
-
-    Returns:
-        own / (own + library), None where too few looks met either.
+    They are stopped for each look and their program counters read; looked up in the process's memory
+    map, these cannot lie about whose code they are in. Use it from one thread.
 
     Raises:
         OSError: tracing is not permitted here.
     """
-    word = _COUNTER.get(platform.machine())
-    if word is None:
-        raise OSError(38, "unknown architecture")
-    threads = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
-    counters: list[int] = []
-    seized: list[int] = []
-    try:
-        for thread in threads:
-            _trace(_SEIZE, thread, None)
-            seized.append(thread)
-        for _ in range(samples):
-            time.sleep(interval)
-            counters += [_where(thread, word) for thread in seized]
-    finally:
-        for thread in seized:
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._threads: list[int] = []
+        self._counters: list[int] = []
+        self._word = _COUNTER.get(platform.machine())
+
+    def __enter__(self) -> Sampler:
+        if self._word is None:
+            raise OSError(38, "unknown architecture")
+        try:
+            for name in os.listdir(f"/proc/{self._pid}/task"):
+                _trace(_SEIZE, int(name), None)
+                self._threads.append(int(name))
+        except OSError:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for thread in self._threads:
             _release(thread)
-    return _share(pid, own, counters)
+        self._threads.clear()
+
+    def look(self) -> None:
+        """Note where every thread is."""
+        assert self._word is not None
+        self._counters += [_where(thread, self._word) for thread in self._threads]
+
+    @property
+    def looks(self) -> int:
+        """How many program counters were noted."""
+        return len(self._counters)
+
+    def share(self, own: Sequence[str]) -> float | None:
+        """Return own / (own + library), None where too few looks met either.
+
+        Time in the interpreter or in the C library counts for neither side.
+
+        Args:
+            own: paths of the shared objects that the candidate brought.
+        """
+        return _share(self._pid, own, self._counters)
 
 
 def _where(thread: int, word: int) -> int:

@@ -49,7 +49,7 @@ def test_a_cheat_ends_as_it_should(
     )
     kind, _, trick = expected.partition(" ")
     outcome = _judge(norm, path, tmp_path)
-    assert outcome.kind == kind, outcome
+    assert outcome.kind in kind.split("|"), outcome
     assert "SECRET\n" not in _told(outcome).replace("SECRET_FILE", "")
     assert (tmp_path / "secret.txt").read_text() == "SECRET\n"
     assert not (tmp_path / "written").exists()
@@ -167,3 +167,15 @@ def test_a_candidate_that_is_not_python_is_told_the_line(norm: Judge) -> None:
     outcome = norm.judge("import torch\ndef broken(:\n")
     assert outcome.kind == "build_failed"
     assert "line 2" in outcome.reason
+
+
+TWO_FACED = OWN.replace("class ModelNew", "import gc\nclass ModelNew").replace(
+    "        y = torch.empty",
+    "        if not gc.isenabled():\n            return a @ b\n        y = torch.empty",
+)
+
+
+def test_calling_the_library_in_timed_calls_only_is_found_out(forbidden: Judge) -> None:
+    outcome = forbidden.judge(TWO_FACED)
+    assert outcome.kind == "refused", outcome
+    assert outcome.trick == "library-call"

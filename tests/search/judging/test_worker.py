@@ -103,7 +103,7 @@ def test_forbidding_the_library_where_tracing_is_not_permitted_is_refused(
     def never(*_: object, **__: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr("search.judging.tracing.own_share", never)
+    monkeypatch.setattr("search.judging.tracing._trace", never)
     with pytest.raises(TaskError, match="library: forbidden needs to trace"):
         make_judge(norm_source, library="forbidden")
     assert make_judge(norm_source).judge(HONEST).kind == "passed"
