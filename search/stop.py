@@ -9,12 +9,15 @@ from search.graph import Graph
 from search.task import StopSettings
 
 
+SEARCHING = 0.85  # of the minutes; in the rest the finalists are measured again
+
+
 def stop_reason(settings: StopSettings, graph: Graph, *, elapsed_seconds: float) -> str | None:
     """Return why the search should end now, or None to go on."""
     if settings.candidates is not None and graph.judged >= settings.candidates:
         return f"{settings.candidates} candidates judged"
-    if settings.minutes is not None and elapsed_seconds >= settings.minutes * 60:
-        return f"{settings.minutes:g} minutes are up"
+    if settings.minutes is not None and elapsed_seconds >= settings.minutes * 60 * SEARCHING:
+        return f"{settings.minutes:g} minutes, the end of them for measuring the best again"
     if settings.speedup is not None and graph.best_speedup >= settings.speedup:
         return f"a speed-up of {settings.speedup:g} over eager reached"
     if settings.roofline is not None and graph.best_roofline >= settings.roofline:

@@ -54,7 +54,13 @@ class StopSettings(_Strict):
     """When a run ends; null means never for that reason."""
 
     candidates: int | None = Field(default=60, ge=1)
-    minutes: Annotated[float, Field(gt=0, strict=False)] | None = 4.0
+    minutes: (
+        Annotated[
+            float,
+            Field(gt=0, strict=False, description="preparation and final measurement included"),
+        ]
+        | None
+    ) = 4.0
     speedup: Annotated[float, Field(gt=0, strict=False)] | None = None
     stalled_rounds: int | None = Field(default=3, ge=1)
     roofline: Annotated[float, Field(gt=0, le=1, strict=False)] | None = 0.95

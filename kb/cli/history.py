@@ -95,7 +95,7 @@ class Run:
 
         found = Store(self.storage.engine).passages(passages)
         known = (found[passage] for passage in dict.fromkeys(passages) if passage in found)
-        return [f"{passage.document}: {passage.section}" for passage in known]
+        return list(dict.fromkeys(f"{passage.document}: {passage.section}" for passage in known))
 
     def tree(self) -> dict[str, Any]:
         """Return the graph as nested values."""
