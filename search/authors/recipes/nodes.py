@@ -134,7 +134,9 @@ class Builder:
 
     def replace(self, old: str, new: str) -> None:
         """From here on `old` means `new`: an operator wrote into its argument."""
-        self._renamed[self.resolve(old)] = self.resolve(new)
+        before, after = self.resolve(old), self.resolve(new)
+        if before != after:  # e.g. detach_, which changes nothing
+            self._renamed[before] = after
 
     def resolve(self, name: str) -> str:
         """Return the node that stands for the value or operator result `name`."""
