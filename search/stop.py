@@ -8,7 +8,6 @@ from search.authors import Attempt
 from search.graph import Graph
 from search.task import StopSettings
 
-
 SEARCHING = 0.85  # of the minutes; in the rest the finalists are measured again
 
 
