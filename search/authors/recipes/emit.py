@@ -167,9 +167,7 @@ class _Rows:
 
     def build(self) -> Functions:
         reduced = [
-            pair
-            for pair in sorted(self._emitter._walk.uses)
-            if self._known[pair[0]].kind == "reduce"
+            pair for pair in sorted(self._emitter._walk.uses) if self._reduces(pair)
         ]
         order = {name: at for at, name in enumerate(self._known)}
         reduced.sort(key=lambda pair: order[pair[0]])
@@ -214,6 +212,10 @@ class _Rows:
             online=self._online(steps),
         )
 
+    def _reduces(self, pair: Pair) -> bool:
+        """Whether this kernel computes the reduction; another's result is read like any operand."""
+        return self._known[pair[0]].kind == "reduce" and pair[0] not in self._emitter._read
+
     def _is_row_root(self, pair: Pair) -> bool:
         if self._space.depth == 1:
             return self._known[pair[0]].kind == "reduce"
@@ -228,7 +230,7 @@ class _Rows:
         """Return how many passes must be over before `pair` is known."""
         if pair not in self._levels:
             below = max((self._level(lower) for lower in self._below(pair)), default=0)
-            self._levels[pair] = below + (self._known[pair[0]].kind == "reduce")
+            self._levels[pair] = below + self._reduces(pair)
         return self._levels[pair]
 
     def _hoisted(self, full: Iterable[Pair], rows: Iterable[Pair]) -> list[Pair]:
@@ -306,7 +308,7 @@ class _Rows:
 
     def _after(self, level: int) -> str:
         """The slots that are known once `level` passes are over."""
-        reductions = {p for p in self._slots if self._known[p[0]].kind == "reduce"}
+        reductions = {p for p in self._slots if self._reduces(p)}
         due = [p for p in self._slots if p not in reductions and self._level(p) == level]
         early = {p: n for p, n in self._slots.items() if p in reductions or self._level(p) < level}
         scope = _Scope(vector="V", slots=early, row=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from conftest import Bench, reference
+from recipe_bench import Bench, reference
 
 N = "torch.randn"
 GRAPHS = {
