@@ -87,7 +87,9 @@ class Bench:
             found.append(card)
         return found
 
-    def candidate(self, choice: dict[str, tuple[Card, dict[str, Any]]], library: Sequence[str]) -> str:
+    def candidate(
+        self, choice: dict[str, tuple[Card, dict[str, Any]]], library: Sequence[str]
+    ) -> str:
         parts = self.parts(library)
         kernels = {}
         for number, part in enumerate(p for p in parts if p.pattern != "library"):

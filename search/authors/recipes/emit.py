@@ -166,9 +166,7 @@ class _Rows:
         self._keep = keep
 
     def build(self) -> Functions:
-        reduced = [
-            pair for pair in sorted(self._emitter._walk.uses) if self._reduces(pair)
-        ]
+        reduced = [pair for pair in sorted(self._emitter._walk.uses) if self._reduces(pair)]
         order = {name: at for at, name in enumerate(self._known)}
         reduced.sort(key=lambda pair: order[pair[0]])
         count = 1 + max((self._level(pair) - 1 for pair in reduced), default=-1)

@@ -38,9 +38,7 @@ GRAPHS = {
         "return a.var(-1, keepdim=True) * 2, a.std(0)", f"{N}(40, 65) + 1000"
     ),
     "extremes": reference("return a.amax(-1) - a.amin(-1)", f"{N}(4, 50, 65)"),
-    "broadcast three ways": reference(
-        "return a * b + c", f"{N}(4, 1, 5)", f"{N}(3, 1)", f"{N}(1)"
-    ),
+    "broadcast three ways": reference("return a * b + c", f"{N}(4, 1, 5)", f"{N}(3, 1)", f"{N}(1)"),
     "two results": reference("x = a + 1\ny = x * 2\nreturn x, y", f"{N}(13, 7)"),
     "a small costly operand": reference(
         "return a * torch.exp(self.s) + torch.tanh(self.s).view(1, -1)",
@@ -68,7 +66,9 @@ GRAPHS = {
         init="self.c = nn.Conv2d(3, 4, 3)\nself.r = nn.ReLU(inplace=True)",
     ),
     "convolution, GELU, softmax": reference(
-        "return torch.softmax(F.gelu(self.c(a)), -1)", f"{N}(1, 3, 13, 13)", init="self.c = nn.Conv2d(3, 7, 3)"
+        "return torch.softmax(F.gelu(self.c(a)), -1)",
+        f"{N}(1, 3, 13, 13)",
+        init="self.c = nn.Conv2d(3, 7, 3)",
     ),
     "normalised convolution, pooled and scaled": reference(
         "return F.max_pool2d(torch.tanh(self.b(self.c(a))), 2) * self.s",
@@ -76,7 +76,8 @@ GRAPHS = {
         init="self.c = nn.Conv2d(3, 6, 3)\nself.b = nn.BatchNorm2d(6)\nself.s = nn.Parameter(torch.randn(6, 1, 1))",
     ),
     "average pooling with borders": reference(
-        "return F.avg_pool2d(torch.tanh(a), 3, 2, 1, count_include_pad=False) + 1", f"{N}(2, 3, 11, 40)"
+        "return F.avg_pool2d(torch.tanh(a), 3, 2, 1, count_include_pad=False) + 1",
+        f"{N}(2, 3, 11, 40)",
     ),
     "average pooling that counts its padding": reference(
         "return F.avg_pool2d(a, 3, 2, 1)", f"{N}(1, 2, 11, 40)"
@@ -92,7 +93,9 @@ GRAPHS = {
         f"{N}(1, 20)",
         init="self.n = nn.Sequential(nn.Linear(20, 31), nn.GELU(), nn.Linear(31, 7), nn.Softmax(-1))",
     ),
-    "constants": reference("return a * torch.tensor([1.0, 2.0, 3.0]) + torch.ones(3)", f"{N}(8, 3)"),
+    "constants": reference(
+        "return a * torch.tensor([1.0, 2.0, 3.0]) + torch.ones(3)", f"{N}(8, 3)"
+    ),
 }
 
 

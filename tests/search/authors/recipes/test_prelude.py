@@ -57,7 +57,9 @@ extern "C" void across(const float* x, float* y, long n) {
 
 
 @pytest.fixture(scope="module", params=list(WIDTHS))
-def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+def library(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> ctypes.CDLL:
     folder = tmp_path_factory.mktemp(request.param)
     kernels = "".join(KERNEL.format(name=name) for name in (*EXACT, *TAILED))
     (folder / "k.cpp").write_text(prelude() + kernels + SUMS)
@@ -70,7 +72,20 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def arguments() -> np.ndarray:
     rng = np.random.default_rng(0)
     sizes = np.exp(rng.uniform(-80, 80, 20_000)) * rng.choice([-1, 1], 20_000)
-    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 88.72, 88.73, -87.4, -103.9, 3.4e38]
+    special = [
+        0.0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1e-40,
+        -1e-40,
+        88.72,
+        88.73,
+        -87.4,
+        -103.9,
+        3.4e38,
+    ]
     parts = [rng.uniform(-20, 20, 40_000), rng.standard_normal(20_000), sizes, special]
     parts.append(rng.uniform(-110, 110, 20_001 - len(special)))
     return np.concatenate(parts).astype(np.float32)
@@ -94,7 +109,9 @@ def test_a_function_is_right_to_the_last_places(library: ctypes.CDLL, name: str,
     finite = np.isfinite(rounded)
     assert np.array_equal(np.isnan(y), np.isnan(rounded))
     assert np.array_equal(y[~finite & ~np.isnan(y)], rounded[~finite & ~np.isnan(y)])
-    error = np.abs(y[finite].astype(np.float64) - truth[finite]) / np.spacing(np.abs(rounded[finite]))
+    error = np.abs(y[finite].astype(np.float64) - truth[finite]) / np.spacing(
+        np.abs(rounded[finite])
+    )
     assert error.max() <= limit, x[finite][error.argmax()]
 
 
@@ -112,7 +129,9 @@ def test_an_activation_is_as_accurate_as_its_formula(library: ctypes.CDLL, name:
 def test_a_reduction_counts_every_element_once(library: ctypes.CDLL, size: int) -> None:
     x = np.random.default_rng(size).standard_normal(size).astype(np.float32) + 1000
     y = np.zeros(4, dtype=np.float32)
-    library.across(ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data), ctypes.c_long(size))
+    library.across(
+        ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data), ctypes.c_long(size)
+    )
     wide = x.astype(np.float64)
     assert y[0] == pytest.approx(wide.sum(), rel=2e-6)
     assert y[1] == x.max()
