@@ -72,11 +72,12 @@ def system_paths() -> tuple[str, ...]:
     system = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/nix/store", "/etc/ld.so.cache",
               "/etc/alternatives", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu",
               "/sys/devices/system/node", "/dev/urandom", "/dev/random", "/dev/zero")  # fmt: skip
-    # A Python that was installed to the root of the system would open all of it.
-    broad = {"/", os.path.expanduser("~"), "/home", "/root", "/opt", "/work", "/srv"}
-    return tuple(
-        sorted({path for path in python if os.path.realpath(path) not in broad} | set(system))
-    )
+    # A Python that was installed to the root of the system, or to a home, would open all of it.
+    home = os.path.expanduser("~").rstrip("/") + "/"
+    narrow = {
+        path for path in python if not home.startswith(os.path.realpath(path).rstrip("/") + "/")
+    }
+    return tuple(sorted(narrow | set(system)))
 
 
 def enter(cell: Cell) -> tuple[Part, ...]:
