@@ -13,7 +13,7 @@ from search.outcome import Outcome
 from search.storage import Storage, outcome_key
 
 FINALISTS = 3
-WITHIN_REACH = 0.85  # of the best speed-up: short timings are off by less than that
+WITHIN_REACH = 0.85  # of the best merit: short timings are off by less than that
 
 
 class Watcher(Protocol):
@@ -91,6 +91,6 @@ def finalists(graph: Graph) -> list[Attempt]:
     """Return the fastest few with distinct sources: those that luck may have put behind the best."""
     distinct: dict[str, Attempt] = {}
     for attempt in graph.ranked():
-        if attempt.speedup >= WITHIN_REACH * graph.best_speedup:
+        if attempt.merit >= WITHIN_REACH * graph.best_merit:
             distinct.setdefault(attempt.draft.source, attempt)
     return list(distinct.values())[:FINALISTS]

@@ -96,6 +96,7 @@ class Graph:
         self._attempts: list[Attempt] = []
         self._by_idea: dict[tuple[Slot, int], list[int]] = {}
         self.best_speedup = 0.0
+        self.best_merit = 0.0
         self.best_roofline = 0.0
 
     def add(self, node: Node) -> None:
@@ -116,6 +117,7 @@ class Graph:
         attempt = node.attempt()
         self._attempts.append(attempt)
         self.best_speedup = max(self.best_speedup, attempt.speedup)
+        self.best_merit = max(self.best_merit, attempt.merit)
         if attempt.outcome.kind == "passed":
             fraction = attempt.outcome.profile.get("roofline", 0.0)
             self.best_roofline = max(self.best_roofline, fraction)
@@ -138,7 +140,7 @@ class Graph:
     def ranked(self) -> list[Attempt]:
         """Return the passed attempts, the fastest first, the older of equals first."""
         passed = [attempt for attempt in self._attempts if attempt.outcome.kind == "passed"]
-        return sorted(passed, key=lambda attempt: (-attempt.speedup, attempt.number))
+        return sorted(passed, key=lambda attempt: (-attempt.merit, attempt.number))
 
     def path(self, number: int) -> list[Node]:
         """Return the nodes from the first ancestor down to `number`."""

@@ -29,7 +29,7 @@ def best_of(graph: Graph, confirmed: Mapping[int, Outcome]) -> tuple[Attempt, Pa
     ]
     if not passed:
         return None
-    number, outcome = max(passed, key=lambda pair: (pair[1].speedup["eager"].ratio, -pair[0]))
+    number, outcome = max(passed, key=lambda pair: (pair[1].merit, -pair[0]))
     return attempts[number], outcome
 
 

@@ -32,8 +32,8 @@ def stalled(settings: StopSettings, attempts: Sequence[Attempt], round: int) -> 
     if settings.stalled_rounds is None or round < settings.stalled_rounds:
         return None
     since = round - settings.stalled_rounds + 1
-    before = max((a.speedup for a in attempts if a.round < since), default=0.0)
-    after = max((a.speedup for a in attempts if a.round >= since), default=0.0)
+    before = max((a.merit for a in attempts if a.round < since), default=0.0)
+    after = max((a.merit for a in attempts if a.round >= since), default=0.0)
     if before > 0 and after < before * 1.01:
         return f"no gain in {settings.stalled_rounds} rounds"
     return None

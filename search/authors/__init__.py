@@ -65,14 +65,13 @@ class Attempt:
 
     @property
     def speedup(self) -> float:
-        """Speed-up over eager, 0 where it did not pass.
+        """Speed-up over eager, 0 where it did not pass."""
+        return self.outcome.speedup["eager"].ratio if self.outcome.kind == "passed" else 0.0
 
-        Attempts are ranked by this and not by `seconds`: the ratio was taken in one session, so a
-        machine that slows down between two candidates does not reorder them.
-        """
-        if self.outcome.kind != "passed":
-            return 0.0
-        return self.outcome.speedup["eager"].ratio
+    @property
+    def merit(self) -> float:
+        """What attempts are ranked by, see `Passed.merit`; 0 where it did not pass."""
+        return self.outcome.merit if self.outcome.kind == "passed" else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

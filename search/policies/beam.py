@@ -22,7 +22,7 @@ class Beam:
         """Return the fastest attempts of every round so far, ties to the older."""
         ranked = sorted(
             (attempt for attempt in attempts if attempt.outcome.kind == "passed"),
-            key=lambda attempt: (-attempt.speedup, attempt.number),
+            key=lambda attempt: (-attempt.merit, attempt.number),
         )
         distinct = {attempt.draft.source: attempt for attempt in reversed(ranked)}
         return tuple(attempt for attempt in ranked if distinct[attempt.draft.source] is attempt)[

@@ -221,5 +221,5 @@ def _trials(history: Sequence[Attempt], focus: str, recipe: str) -> Iterator[Tri
         segments: Mapping[str, Any] = attempt.draft.plan.get("segments", {})
         chosen = segments.get(focus)
         if chosen and chosen["recipe"] == recipe:
-            passed = attempt.outcome.kind == "passed" and attempt.speedup > 0
-            yield Trial(knobs=chosen["knobs"], cost=1 / attempt.speedup if passed else None)
+            passed = attempt.outcome.kind == "passed"
+            yield Trial(knobs=chosen["knobs"], cost=1 / attempt.merit if passed else None)
