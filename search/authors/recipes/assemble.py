@@ -66,6 +66,8 @@ def assemble(
     body = writer.write(parts, kernels)
     cpp = prelude.rstrip() + "\n\n" + "\n".join(k.text for k in kernels.values())
     opening = ["import ctypes", "", "import torch", "", "from kb.native import load_cpp", ""]
+    if "from __future__ import annotations" in source:
+        opening = ["from __future__ import annotations", "", *opening]  # it must come first
     option = f', flags="{" ".join(flags)}"' if flags else ""
     names = {part.id: part for part in parts if part.id in kernels}
     handles = ["", "_library = load_cpp(CPP_SOURCE" + option + ")"]
