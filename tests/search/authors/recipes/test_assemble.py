@@ -1,0 +1,74 @@
+"""The candidate's file keeps what the reference's constructor needs, and nothing of its inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recipe_bench import Bench
+
+SOURCE = '''"""Nested modules, a constant, postponed annotations."""
+from __future__ import annotations
+import math
+import torch
+import torch.nn as nn
+
+SCALE = math.sqrt(2)
+
+class Stack(nn.Module):
+    def __init__(self, width):
+        super(Stack, self).__init__()
+        self.layers = nn.ModuleList([nn.Linear(width, width) for _ in range(2)])
+        self.gains = nn.ParameterDict({"g": nn.Parameter(torch.randn(width))})
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(layer(x)) * self.gains["g"]
+        return x
+
+class Model(nn.Module):
+    def __init__(self, width: int):
+        super(Model, self).__init__()
+        self.stack = Stack(width)
+        self.drop = nn.Dropout(0.1)
+
+    def forward(self, x: torch.Tensor, y: Later | None = None) -> torch.Tensor:
+        return self.drop(self.stack(x)) / SCALE + y
+
+class Later:
+    pass
+
+def get_inputs():
+    return [torch.rand(3, 11), torch.rand(3, 11)]
+
+def get_init_inputs():
+    return [11]
+
+if __name__ == "__main__":
+    print(Model(3))
+'''
+
+
+def test_the_module_around_the_forward_survives(cards: Any) -> None:
+    bench = Bench(SOURCE, cards)
+    choice = {
+        part.id: (bench.fits(part)[0], bench.fits(part)[0].defaults()) for part in bench.parts()
+    }
+    text = bench.candidate(choice, ())
+    assert text.startswith("from __future__ import annotations\n")
+    assert "super(ModelNew, self)" in text
+    assert "SCALE = math.sqrt(2)" in text
+    assert "get_inputs" not in text
+    assert "__main__" not in text
+    ((own, eager),) = bench.errors(text)
+    assert own <= 8 * eager + 2e-7
+
+
+def test_with_the_library_calls_the_answer_is_the_same(cards: Any) -> None:
+    bench = Bench(SOURCE, cards)
+    anchors = tuple(part.anchor for part in bench.parts() if part.anchor)
+    parts = [part for part in bench.parts(anchors) if part.pattern != "library"]
+    choice = {part.id: (bench.fits(part)[0], bench.fits(part)[0].defaults()) for part in parts}
+    text = bench.candidate(choice, anchors)
+    assert "torch.nn.functional.linear" in text
+    ((own, eager),) = bench.errors(text)
+    assert own <= 8 * eager + 2e-7
