@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from kb.errors import TaskError
+from kb.errors import TaskError, ToolchainError
 from kb.records import TargetRecord
 from search.judging import tracing
 from search.judging.arena import Arena, keep_freed_memory, plan
@@ -188,6 +188,13 @@ class Judge:
                 ) from error
         worker = self._worker({})
         try:
+            try:
+                tracing.check_peek(worker.child.pid)
+            except OSError as error:
+                raise ToolchainError(
+                    f"timed answers are read from the candidate's memory, which this machine does not permit ({error}): "
+                    "set kernel.yama.ptrace_scope to 0 or 1, or give the container SYS_PTRACE"
+                ) from error
             if self._problem.task.settings.library == "forbidden":
                 try:
                     with tracing.Sampler(worker.child.pid) as sampler:

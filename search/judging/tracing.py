@@ -48,6 +48,17 @@ def peek(pid: int, address: int, into: torch.Tensor) -> None:
         done += count
 
 
+def check_peek(pid: int) -> None:
+    """See that the memory of a child process can be read.
+
+    Raises:
+        OSError: it is not permitted here.
+    """
+    with Path(f"/proc/{pid}/maps").open() as maps:
+        address = int(maps.readline().partition("-")[0], 16)
+    peek(pid, address, torch.empty(8, dtype=torch.uint8))
+
+
 def preemptions(pid: int) -> int:
     """Return how often the main thread of `pid` had its processor taken away."""
     for line in Path(f"/proc/{pid}/task/{pid}/status").read_text().splitlines():
