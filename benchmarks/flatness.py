@@ -1,6 +1,6 @@
 """What the search itself costs per candidate: free evaluation, 4 kB sources, a record on disk.
 
-    python benchmarks/search.py [CANDIDATES]        # default 1,000
+    python benchmarks/flatness.py [CANDIDATES]        # default 1,000
 
 Everything but the author and the judge is real: policy, graph, SQL record, outcomes by content.
 """
