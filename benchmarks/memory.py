@@ -48,7 +48,7 @@ def main() -> None:
 def run(reference: Path, home: Path) -> list[float]:
     """Return the seconds of one call of every candidate, in order; infinite where it failed."""
     env = {**os.environ, "KB_HOME": str(home)}
-    report = json.loads(call(env, "evolve", reference, "--json", "--minutes", 3))
+    report = json.loads(call(env, "evolve", reference, "--json", "--minutes", 1.5))
     seconds = []
     for number in range(report["candidates"]):
         result = json.loads(call(env, "node", report["run"], number, "--json"))["result"]

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from kb.records import TargetRecord
 from search.judging.hearing import Hearing
-from search.judging.judge import Judge, Limits
+from search.judging.judge import Judge
 from search.judging.problem import load_problem
+from search.judging.terms import Limits
 from search.task import Task, TaskFile
 
 REFERENCE = """

@@ -40,11 +40,7 @@ def console(*, stderr: bool = False) -> Console:
 @contextmanager
 def steps() -> Iterator[Progress]:
     """Show the progress of long work on standard error."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bars
-
-    screen = console(stderr=True)
-    if not screen.is_terminal:
+    if not sys.stderr.isatty():
         last = [""]
 
         def tell(what: str, done: float | None = 0, total: float | None = 0) -> None:  # noqa: ARG001 - bars are for terminals
@@ -54,8 +50,15 @@ def steps() -> Iterator[Progress]:
 
         yield tell
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    screen = console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Bars(*columns, TimeElapsedColumn(), console=screen, transient=True) as bars:
+    bars = Bars(
+        *columns, TimeElapsedColumn(), console=screen, transient=True, redirect_stdout=False
+    )
+    with bars:
         task = bars.add_task("", total=None)
 
         def show(what: str, done: float | None = 0, total: float | None = 0) -> None:

@@ -21,10 +21,12 @@ from search.task import Task, TaskFile
 
 if TYPE_CHECKING:
     from search.authors import Attempt, Author, Diagnosis
-    from search.judging.judge import Judge, Prepared
+    from search.judging.judge import Judge
     from search.judging.problem import Problem
+    from search.judging.terms import Prepared
     from search.memory import Memory, Witness
     from search.operators import OperatorGraph, Work
+    from search.outcome import Outcome
     from search.storage import Record, Storage
 
 NO_CANDIDATE = 4
@@ -57,7 +59,8 @@ def evolve(home: Home, task: Task, *, as_json: bool) -> int:
         session = prepare(home, task, progress)
         record = session.storage.begin(task_slug(task), _about(session))
         keep_reference(home, record.run, task)
-        return _search(session, record, began, progress, as_json=as_json)
+        found = _search(session, record, began, progress)
+    return _conclude(session, record, found, as_json=as_json)
 
 
 def resume(home: Home, run: str, *, as_json: bool) -> int:
@@ -78,7 +81,8 @@ def resume(home: Home, run: str, *, as_json: bool) -> int:
         _check_same_place(row.about, session)
         record = storage.record(run)
         record.mark("running")
-        return _search(session, record, began - record.elapsed, progress, as_json=as_json)
+        found = _search(session, record, began - record.elapsed, progress)
+    return _conclude(session, record, found, as_json=as_json)
 
 
 def announce(task: Task, *, as_json: bool) -> None:
@@ -129,9 +133,22 @@ def prepare(home: Home, task: Task, progress: Progress) -> Session:
     )
 
 
-def _search(
-    session: Session, record: Record, began: float, progress: Progress, *, as_json: bool
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a search came to.
+
+    Attributes:
+        confirmed: outcomes of the finalists, measured again; empty where it was interrupted.
+        seconds: wall time, that before a resume included.
+    """
+
+    baselines: Mapping[str, float]
+    confirmed: Mapping[int, Outcome]
+    seconds: float
+    interrupted: bool
+
+
+def _search(session: Session, record: Record, began: float, progress: Progress) -> Found:
     from kb.cli.watch import Screen
     from search.driver import Driver
     from search.evaluators.local import Local
@@ -157,7 +174,7 @@ def _search(
         driver = Driver(
             search, session.author, Local(judge), session.storage, session.witness, screen
         )
-        confirmed: dict[int, Any] = {}
+        confirmed: dict[int, Outcome] = {}
         interrupted = False
         try:
             driver.run()
@@ -165,8 +182,11 @@ def _search(
             confirmed = driver.confirm(context)
         except KeyboardInterrupt:
             interrupted = True
-    return _conclude(
-        session, record, prepared.baselines, confirmed, elapsed(), interrupted, as_json=as_json
+    return Found(
+        baselines=prepared.baselines,
+        confirmed=confirmed,
+        seconds=elapsed(),
+        interrupted=interrupted,
     )
 
 
@@ -180,29 +200,22 @@ def tell(prepared: Prepared) -> None:
         say(f"torch.compile is no baseline here: {prepared.compile_error}")
 
 
-def _conclude(
-    session: Session,
-    record: Record,
-    baselines: Mapping[str, float],
-    confirmed: Mapping[int, Any],
-    seconds: float,
-    interrupted: bool,
-    *,
-    as_json: bool,
-) -> int:
+def _conclude(session: Session, record: Record, found: Found, *, as_json: bool) -> int:
     from search.report import build_report
 
-    about = {**_names(session, record.run), "baselines": dict(baselines)}
-    reason = "interrupted" if interrupted else record.stop_reason
-    report = build_report(about, record.graph, confirmed, stop_reason=reason, seconds=seconds)
-    if interrupted:
+    about = {**_names(session, record.run), "baselines": dict(found.baselines)}
+    reason = "interrupted" if found.interrupted else record.stop_reason
+    report = build_report(
+        about, record.graph, found.confirmed, stop_reason=reason, seconds=found.seconds
+    )
+    if found.interrupted:
         record.mark("interrupted")
         say(f"interrupted: `kb resume {record.run}` goes on from here")
     else:
-        learn(session, record, confirmed, baselines)
+        learn(session, record, found)
         record.finish(report)
     code = publish(session.home, record.run, report, as_json=as_json)
-    return INTERRUPTED if interrupted else code
+    return INTERRUPTED if found.interrupted else code
 
 
 def publish(home: Home, run: str, report: dict[str, Any], *, as_json: bool) -> int:
@@ -222,12 +235,7 @@ def publish(home: Home, run: str, report: dict[str, Any], *, as_json: bool) -> i
     return 0 if report["best"] is not None else NO_CANDIDATE
 
 
-def learn(
-    session: Session,
-    record: Record,
-    confirmed: Mapping[int, Any],
-    baselines: Mapping[str, float],
-) -> None:
+def learn(session: Session, record: Record, found: Found) -> None:
     """Write what the run taught back into the knowledge base."""
     from kb.knowledge import sync_lessons
     from search.remember import Setting, lessons, write
@@ -240,11 +248,11 @@ def learn(
         architecture=session.target.architecture,
         language=session.language,
         families=session.work.families,
-        symptoms=diagnoser(session, baselines)(None).symptoms,
+        symptoms=diagnoser(session, found.baselines)(None).symptoms,
         shapes=shapes_line(session.graph),
-        eager_seconds=baselines["eager"],
+        eager_seconds=found.baselines["eager"],
     )
-    for lesson in lessons(record.graph, confirmed, setting):
+    for lesson in lessons(record.graph, found.confirmed, setting):
         write(session.home.lessons, lesson)
     sync_lessons(session.home)
 

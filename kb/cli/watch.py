@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kb.cli.output import console, say, time_text
+import sys
+
+from kb.cli.output import say, time_text
 from kb.progress import Progress
 from search.loop import JudgeNode, MendDraft, Result, Work, WriteDraft, WriteIdeas
 from search.outcome import Outcome, Passed
@@ -17,7 +19,7 @@ class Screen:
         self._record = record
         self._settings = settings
         self._progress = progress
-        self._lively = console(stderr=True).is_terminal  # a log needs the verdicts only
+        self._lively = sys.stderr.isatty()  # a log needs the verdicts only
 
     def begins(self, work: Work) -> None:
         """Show what is being done."""

@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ from search.judging.arena import Arena, keep_freed_memory, plan
 from search.judging.build import Builder
 from search.judging.hearing import Hearing
 from search.judging.problem import Problem
+from search.judging.rival import Rival
 from search.judging.runner import encode
 from search.judging.sandbox import Cell, Part
+from search.judging.terms import Limits, Prepared
 from search.judging.timing import Evictor, Race, Sample, Timing, choose_seats, local, one_thread
 from search.judging.trials import Bank, make_bank
 from search.judging.worker import Fault, Worker, Zygote
@@ -32,55 +34,12 @@ from search.profilers.roofline import roofline
 from search.targets.cpu import free_memory, read_facts
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cpu-1"
+JUDGE_VERSION = "cpu-2"
 _OWN_SHARE = 0.5
 _LOOKING, _PATIENT_LOOKING = 0.1, 1.5  # seconds; the longer where a verdict hangs on it
 # A measured clock and a recorded one differ by turbo modes; half of the bound is beyond any of that.
 _BEATEN = 0.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a candidate may use.
-
-    Attributes:
-        build_seconds: to compile one native part.
-        start_seconds: to import it and construct its model.
-        call_seconds: for one call, besides thirty times the framework's.
-        memory: bytes beyond the task's own tensors.
-        timing_seconds, thorough_seconds: of one timing session, about.
-        compile: time torch.compile too.
-    """
-
-    build_seconds: float = 60.0
-    start_seconds: float = 20.0
-    call_seconds: float = 3.0
-    memory: int = 4 << 30
-    timing_seconds: float = 1.0
-    thorough_seconds: float = 10.0
-    compile: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """What is known before the first candidate.
-
-    Attributes:
-        baselines: seconds of one call of "eager" and, where it works, "compile".
-        compile_error: why torch.compile is no baseline, None where it is one.
-        dropped: distributions that the reference cannot take, with the reason.
-        sandbox: the walls that stand, and those that do not.
-        graph, work: None where the reference cannot be traced.
-        notes: what the user should know, a line each.
-    """
-
-    baselines: Mapping[str, float]
-    compile_error: str | None
-    dropped: tuple[tuple[str, str], ...]
-    sandbox: tuple[Part, ...]
-    graph: OperatorGraph | None
-    work: Work | None
-    notes: tuple[str, ...] = field(default=())
+_FLATTERY = 40  # measured: a tiny reference as its own candidate was that much slower
 
 
 class Judge:
@@ -119,6 +78,7 @@ class Judge:
         self._baselines: dict[str, Callable[..., Any]] = {"eager": problem.model}
         self._bank: Bank
         self._arena: Arena | None = None
+        self._rival: Rival | None = None
         self._layout: dict[str, Any] = {}
         self._evict: Evictor
         self._call_seconds = self._limits.call_seconds
@@ -152,6 +112,7 @@ class Judge:
             compile_error = self._compile()
         graph, work, notes = self._trace()
         progress("the baselines' times")
+        notes += self._seat_eager()
         baselines = self._time_baselines()
         self._call_seconds = self._limits.call_seconds + 30 * baselines["eager"]
         notes += [
@@ -210,7 +171,10 @@ class Judge:
 
     def _worker(self, prebuilt: Mapping[str, str]) -> Worker:
         assert self._arena is not None
-        cell = Cell(
+        return Worker(self._zygote, self._arena, self._cell(prebuilt), self._seats.stage)
+
+    def _cell(self, prebuilt: Mapping[str, str]) -> Cell:
+        return Cell(
             single=True,
             readable=tuple(prebuilt.values()),
             writable=(),
@@ -219,7 +183,19 @@ class Judge:
             cpu_seconds=3600,
             file_bytes=1 << 20,
         )
-        return Worker(self._zygote, self._arena, cell, self._seats.stage)
+
+    def _seat_eager(self) -> list[str]:
+        """Put the reference into a runner as candidates are; return what to say where that fails."""
+        try:
+            self._rival = Rival(
+                self._problem, self._bank, self._zygote, self._cell({}), self._seats
+            )
+        except Fault as fault:
+            return [
+                f"eager is timed in this process, which flatters it by some {_FLATTERY} us, since its own would not start: "
+                f"{getattr(fault.outcome, 'reason', fault.outcome.kind)}"
+            ]
+        return []
 
     def _compile(self) -> str | None:
         """Add torch.compile to the baselines; return why not, where it does not work."""
@@ -332,6 +308,8 @@ class Judge:
             for slot, value in zip(arena.inputs, drawn[0], strict=True):
                 if isinstance(slot, torch.Tensor):
                     slot.copy_(value)
+            if self._rival is not None:
+                self._rival.place(drawn[0])
 
         def prepare() -> None:
             os.sched_setaffinity(0, {self._seats.stage})
@@ -347,6 +325,8 @@ class Judge:
             return lambda: local(call, arena.inputs)
 
         contenders = {name: timed(call) for name, call in self._baselines.items()}
+        if self._rival is not None:
+            contenders["eager"] = self._rival.sample
         # A race needs a candidate; without one the framework runs against itself.
         contenders["candidate"] = hearing.sample if hearing is not None else contenders["eager"]
         return Race(
@@ -395,6 +375,8 @@ class Judge:
 
     def close(self) -> None:
         """End every process that it started."""
+        if self._rival is not None:
+            self._rival.close()
         self._zygote.close()
         if self._arena is not None:
             self._arena.close()

@@ -70,3 +70,22 @@ def test_the_loader_of_a_best_file_is_the_one_that_the_judge_used():
     text = standalone(source)
     assert "from kb" not in text
     assert inspect.getsource(load_cpp).strip() in text
+
+
+def test_an_operator_without_a_recipe_is_named_with_exit_code_three(make_shell):
+    shell = make_shell()
+    (shell.folder / "scan.py").write_text(
+        "import torch\n\n\n"
+        "class Model(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return torch.cumsum(x, -1)\n\n\n"
+        "def get_inputs():\n"
+        "    return [torch.randn(8, 64)]\n"
+    )
+    done = shell("evolve", "scan.py")
+    assert done.returncode == 3, done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("kb: error")]
+    assert "cumsum" in line
+    assert "model" in line
+    assert done.stdout.startswith("No language model is configured")
+    assert json.loads(shell("runs", "--json").stdout) == []

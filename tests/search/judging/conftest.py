@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kb.records import TargetRecord
-from search.judging.judge import Judge, Limits
+from search.judging.judge import Judge
 from search.judging.problem import load_problem
+from search.judging.terms import Limits
 from search.task import Task, TaskFile
 
 # Rates far above any machine's, so that only what is impossible anywhere is refused.
