@@ -186,6 +186,9 @@ class Judge:
 
     def _seat_eager(self) -> list[str]:
         """Put the reference into a runner as candidates are; return what to say where that fails."""
+        if self._rival is not None:
+            self._rival.close()
+            self._rival = None
         try:
             self._rival = Rival(
                 self._problem, self._bank, self._zygote, self._cell({}), self._seats
@@ -292,6 +295,8 @@ class Judge:
 
     def _time(self, hearing: Hearing, thorough: bool) -> Timing:
         seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
+        if self._rival is not None and not self._rival.alive():
+            self._seat_eager()
         hearing.start_timing()
         return self._race(hearing, blocks=12 if thorough else 6, seconds=seconds).run()
 

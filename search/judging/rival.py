@@ -47,6 +47,10 @@ class Rival:
             self.close()
             raise
 
+    def alive(self) -> bool:
+        """Say whether its process runs; it dies with the zygote that forked it."""
+        return self._worker.alive()
+
     def place(self, inputs: Sequence[Any]) -> None:
         """Put the inputs of the next call in place."""
         self._hearing.place(inputs)

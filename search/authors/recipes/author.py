@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -94,7 +95,8 @@ class Recipes:
         hits = self._search(moment)
         passages: dict[str, tuple[str, ...]] = {}
         for hit in hits:
-            name = hit.passage.document.rsplit("/", 1)[-1].removesuffix(".md")
+            # "kb:ideas/cpu-rows.md" and "lessons:softmax-won.md" are records by their stems.
+            name = re.split(r"[/:]", hit.passage.document)[-1].removesuffix(".md")
             passages[name] = (*passages.get(name, ()), hit.passage.id)
         seen = {attempt.draft.source for attempt in moment.history}
         found: list[Idea] = []
@@ -106,7 +108,8 @@ class Recipes:
                 continue
             plan, source = first
             seen.add(source)
-            found.append(_idea(proposal, plan, passages.get(proposal.card.name, ())))
+            quoted = passages.get(proposal.lesson or "", ()) + passages.get(proposal.card.name, ())
+            found.append(_idea(proposal, plan, quoted))
         return tuple(found)
 
     def draft(
@@ -148,7 +151,11 @@ class Recipes:
         )
         text = " ".join([*words, *moment.diagnosis.symptoms])
         query = Query(
-            text=text, scope=scope, symptoms=moment.diagnosis.symptoms, kinds=("idea",), limit=24
+            text=text,
+            scope=scope,
+            symptoms=moment.diagnosis.symptoms,
+            kinds=("idea", "lesson"),
+            limit=24,
         )
         return self._knowledge.retriever.search(query)
 

@@ -27,6 +27,7 @@ class Proposal:
     Attributes:
         focus: the segment that it changes, None for several at once.
         note: what the idea means for this task.
+        lesson: name of the lesson that it starts from.
     """
 
     card: Card
@@ -34,6 +35,7 @@ class Proposal:
     note: str
     plan: Plan
     focus: str | None
+    lesson: str | None = None
 
 
 def choices(plan: Plan) -> dict[str, Choice]:
@@ -226,5 +228,6 @@ def _from_lesson(
         note=f"Here: recipes and knobs of the lesson {name}.",
         plan=shop.complete(library, picked),
         focus=first,
+        lesson=name,
     )
     return sum(gap for gap, _ in near.values()), proposal
