@@ -241,6 +241,9 @@ class Judge:
             thorough: time it long enough to report it.
         """
         prepared = self.prepare()
+        # Before the candidate's: asking for what a dead zygote's child died of ends the new zygote.
+        if self._rival is not None and not self._rival.alive():
+            self._seat_eager()
         start = time.monotonic()
         build_seconds = 0.0
         try:
@@ -295,8 +298,6 @@ class Judge:
 
     def _time(self, hearing: Hearing, thorough: bool) -> Timing:
         seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
-        if self._rival is not None and not self._rival.alive():
-            self._seat_eager()
         hearing.start_timing()
         return self._race(hearing, blocks=12 if thorough else 6, seconds=seconds).run()
 

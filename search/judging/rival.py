@@ -7,6 +7,7 @@ convolution and half of a small softmax.
 
 from __future__ import annotations
 
+import select
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ class Rival:
         layout = plan(problem.inputs, problem.state, problem.outputs)
         self._arena = Arena.create(layout)
         self._worker = Worker(zygote, self._arena, cell, seats.stage)
+        self._zygote, self._parent = zygote, zygote.pid
         try:
             self._hearing = Hearing(
                 problem, bank, self._arena, self._worker, seats, seconds=_SECONDS
@@ -49,7 +51,8 @@ class Rival:
 
     def alive(self) -> bool:
         """Say whether its process runs; it dies with the zygote that forked it."""
-        return self._worker.alive()
+        ended, _, _ = select.select([self._worker.child.handle], [], [], 0)
+        return not ended and self._zygote.pid == self._parent
 
     def place(self, inputs: Sequence[Any]) -> None:
         """Put the inputs of the next call in place."""

@@ -61,6 +61,12 @@ class Zygote:
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
 
+    @property
+    def pid(self) -> int | None:
+        """Process id of the zygote that is alive, whose children alone are."""
+        process = self._process
+        return process.pid if process is not None and process.poll() is None else None
+
     def run(self, request: dict[str, Any], fds: list[int]) -> int:
         """Fork a child and return its pid."""
         return int(self._ask(request, fds)["pid"])

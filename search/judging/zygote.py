@@ -39,7 +39,10 @@ def serve(fd: int) -> None:
             break
         request = json.loads(data)
         if request["op"] == "wait":
-            _, status = os.waitpid(request["pid"], 0)
+            try:
+                _, status = os.waitpid(request["pid"], 0)
+            except ChildProcessError:
+                status = signal.SIGKILL.value  # a child of the zygote before: it died with that
             children.discard(request["pid"])
             reply: dict[str, Any] = {"status": status}
         else:
