@@ -38,7 +38,7 @@ class Home:
             ConfigError: it cannot be made or written.
         """
         try:
-            for folder in (self.root, self.lessons, self.work):
+            for folder in (self.root, self.lessons):
                 folder.mkdir(parents=True, exist_ok=True)
             ignore = self.root / ".gitignore"
             if not ignore.exists():
@@ -63,11 +63,6 @@ class Home:
     def lessons(self) -> Path:
         """Markdown records that finished runs wrote."""
         return self.root / "lessons"
-
-    @property
-    def work(self) -> Path:
-        """Scratch folders of builds and runners."""
-        return self.root / "work"
 
     @cached_property
     def cache(self) -> Path:

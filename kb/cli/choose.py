@@ -63,7 +63,7 @@ def choose_language(name: str, target: TargetRecord) -> str:
 
     if name != "auto":
         LANGUAGES.check(name)
-        if name not in target.languages and name != "python":
+        if name not in target.languages:
             raise TaskError(
                 f"language {name!r} does not run on {target.name}: it takes {', '.join(target.languages)}"
             )

@@ -13,7 +13,7 @@ import torch
 from search.judging.problem import Layout
 
 # Control words, 64 bits each. A number that goes up names the call that a word speaks of.
-PREPARE, READY, GO, DONE, COPIED, STOP, FAILED, POINTERS = 0, 1, 2, 3, 4, 5, 6, 16
+PREPARE, READY, GO, DONE, STOP, FAILED, POINTERS = 0, 1, 2, 3, 4, 5, 16
 MOST_OUTPUTS = 256
 _HEAD = 4096
 _ALIGN = 4096

@@ -185,7 +185,7 @@ class Hearing:
 
     def start_timing(self) -> None:
         """Put the runner into its timed loop, standing still."""
-        self._worker.tell({"op": "time", "copy": False})
+        self._worker.tell({"op": "time"})
         self._timing = True
         self._stop()
 

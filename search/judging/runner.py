@@ -18,7 +18,6 @@ import torch
 
 import kb.native
 from search.judging.arena import (
-    COPIED,
     DONE,
     FAILED,
     GO,
@@ -116,7 +115,7 @@ class Runner:
         self._model(*self._arena.inputs)
         return {}
 
-    def do_time(self, copy: bool) -> dict[str, Any]:
+    def do_time(self) -> dict[str, Any]:
         """Run calls on the judge's signal, in shared memory, until it says stop."""
         words, model, inputs = self._arena.words, self._model, self._arena.inputs
         gc.collect()
@@ -139,9 +138,6 @@ class Runner:
                     for number, value in enumerate(result[:MOST_OUTPUTS]):
                         words[POINTERS + number] = _data_ptr(value)
                 words[DONE] = call
-                if copy:
-                    self._copy([result] if isinstance(result, torch.Tensor) else list(result))
-                    words[COPIED] = call
         except BaseException:
             words[FAILED] = 1
             raise

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
 
 from kb.errors import TaskError
 from search.judging import inputs as distributions
@@ -284,19 +283,3 @@ def _echo(bank: Bank, place: int) -> Callable[[int], tuple[torch.Tensor, ...] | 
         return tuple(given for _ in bank.trials[at].low) if fits else None
 
     return answer
-
-
-def timing_bounds(
-    eager: nn.Module | tuple[torch.Tensor, ...], slack: tuple[tuple[float, float], ...]
-) -> tuple[tuple[torch.Tensor, torch.Tensor], ...]:
-    """Return bounds around the framework's own outputs, for the inputs of one timed call.
-
-    The framework's error adds to the candidate's, hence a margin of an eighth more.
-    """
-    assert isinstance(eager, tuple)
-    wide = 1 + 1 / _FACTOR
-    bounds = []
-    for value, (absolute, relative) in zip(eager, slack, strict=True):
-        margin = wide * (absolute + relative * value.abs())
-        bounds.append((value - margin, value + margin))
-    return tuple(bounds)
