@@ -71,11 +71,16 @@ def choose_language(name: str, target: TargetRecord) -> str:
     return next(language for language in target.languages if language in set(LANGUAGES))
 
 
+def model_is_configured(settings: TaskFile) -> bool:
+    """Say whether the task or the environment names a language model."""
+    return settings.model is not None or bool(os.environ.get("KB_MODEL"))
+
+
 def choose_author(settings: TaskFile) -> str:
     """Return the author's name: a language model where one is configured, else recipes."""
     from search.authors import AUTHORS
 
-    configured = settings.model is not None or bool(os.environ.get("KB_MODEL"))
+    configured = model_is_configured(settings)
     if settings.author == "auto":
         return "llm" if configured else "recipes"
     name = AUTHORS.check(settings.author)

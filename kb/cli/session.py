@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kb.cli.choose import check_settings, choose_author, choose_language, choose_target, make_author
+from kb.cli.choose import (
+    check_settings,
+    choose_author,
+    choose_language,
+    choose_target,
+    make_author,
+    model_is_configured,
+)
 from kb.cli.output import print_json, say, steps
 from kb.config import Home
-from kb.errors import ConfigError
+from kb.errors import ConfigError, KbError
 from kb.progress import Progress
 from kb.records import TargetRecord
 from search.task import Task, TaskFile
@@ -87,12 +94,18 @@ def resume(home: Home, run: str, *, as_json: bool) -> int:
 
 def announce(task: Task, *, as_json: bool) -> None:
     """Say first of all when no language model is at work."""
-    if choose_author(task.settings) == "recipes":
-        typer.echo(
-            "No language model is configured: ideas and sources come from the knowledge base alone "
-            "(set `model:` in the task, or KB_MODEL).",
-            err=as_json,
-        )
+    if choose_author(task.settings) != "recipes":
+        return
+    reason = (
+        "The offline author was asked for"
+        if model_is_configured(task.settings)
+        else "No language model is configured"
+    )
+    typer.echo(
+        f"{reason}: ideas and sources come from the knowledge base alone "
+        "(a model is set by `model:` in the task, or KB_MODEL).",
+        err=as_json,
+    )
 
 
 def prepare(home: Home, task: Task, progress: Progress) -> Session:
@@ -182,6 +195,11 @@ def _search(session: Session, record: Record, began: float, progress: Progress) 
             confirmed = driver.confirm(context)
         except KeyboardInterrupt:
             interrupted = True
+        except KbError:
+            # What was found and paid for is in the record: a mended run goes on from there.
+            record.mark("interrupted")
+            say(f"{record.run} stops here: `kb resume {record.run}` goes on once this is mended")
+            raise
     return Found(
         baselines=prepared.baselines,
         confirmed=confirmed,

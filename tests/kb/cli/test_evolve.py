@@ -207,3 +207,23 @@ def test_ctrl_c_ends_cleanly_with_what_was_found(make_shell):
     assert "kb resume ref-1" in complaint
     assert "Traceback" not in complaint
     assert json.loads(output)["candidates"] >= 1
+
+
+def test_a_model_that_fails_midway_loses_nothing(make_shell):
+    shell = make_shell()
+    task = write_task(shell.folder)
+    script = shell.folder / "script.json"
+    whole = json.loads(script.read_text())
+    script.write_text(json.dumps([whole[1], fenced(CPP)]))  # ideas, one source, and no more
+    done = shell("evolve", task, "--json")
+    assert done.returncode == 2, done.stderr
+    assert "kb resume ref-1" in done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith("kb: error: ")
+    (row,) = json.loads(shell("runs", "--json").stdout)
+    assert row["status"] == "interrupted"
+    assert row["candidates"] == 1
+    script.write_text(json.dumps(whole))
+    report = json.loads(shell("resume", "ref-1", "--json").stdout)
+    assert report["candidates"] > 1
+    first = json.loads(shell("node", "ref-1", 0, "--json").stdout)
+    assert "class ModelNew" in first["source"]
