@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from search.authors import Attempt
 from search.operators import Work
-from search.outcome import Outcome, Passed
+from search.outcome import STANDING, Checked, Outcome, Passed
 from synth.context import Trial
 from synth.facts import duration, quantity
 
@@ -24,6 +24,8 @@ def verdict(outcome: Outcome) -> tuple[str, ...]:
     """Return what became of a candidate, with its figures, one sentence a line."""
     if isinstance(outcome, Passed):
         return _passed(outcome)
+    if isinstance(outcome, Checked):
+        return _checked(outcome)
     lines = [f"It {_FATES[outcome.kind]}: {outcome.reason}"]
     if outcome.kind == "refused":
         lines.append(f"What it did: {outcome.trick}")
@@ -34,7 +36,7 @@ def verdict(outcome: Outcome) -> tuple[str, ...]:
 
 def detail(outcome: Outcome) -> str:
     """Return the compiler's message, the differing elements or the traceback."""
-    return "" if isinstance(outcome, Passed) else outcome.detail
+    return "" if isinstance(outcome, Passed | Checked) else outcome.detail
 
 
 def trials_of_ideas(attempts: Iterable[Attempt]) -> tuple[Trial, ...]:
@@ -101,6 +103,26 @@ def _passed(outcome: Passed) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def _checked(outcome: Checked) -> tuple[str, ...]:
+    lines = ["It compiles for the target, which is not here: nothing was timed"]
+    if outcome.unchecked:
+        lines.append(f"Its answers were not checked: {outcome.unchecked}")
+    else:
+        lines.append(
+            f"It is right in the interpreter on smaller shapes: largest error {outcome.max_error:.2g} "
+            f"of {outcome.allowed_error:.2g} allowed"
+        )
+    for kernel in outcome.kernels:
+        spilled = f", {kernel.spills} bytes spilled" if kernel.spills else ""
+        limits = f" by {' and '.join(kernel.limited_by)}" if kernel.limited_by else ""
+        lines.append(
+            f"Kernel {kernel.name}, launched {kernel.launches}x: {kernel.registers} registers, "
+            f"{kernel.shared} bytes of shared memory, {kernel.warps} warps, occupancy "
+            f"{kernel.occupancy:.0%}{limits}{spilled}"
+        )
+    return tuple(lines)
+
+
 def _headline(outcome: Outcome) -> str:
     line = verdict(outcome)[0]
     return line[0].lower() + line[1:]
@@ -112,18 +134,18 @@ def _first_of(text: str, lines: int = 2) -> tuple[str, ...]:
 
 
 def _summary(group: list[Attempt]) -> tuple[str, ...]:
-    passed = [attempt for attempt in group if attempt.outcome.kind == "passed"]
+    standing = [attempt for attempt in group if attempt.outcome.kind in STANDING]
     lines = []
-    if passed:
-        best = max(passed, key=lambda attempt: attempt.speedup)
+    if standing:
+        best = max(standing, key=lambda attempt: (attempt.speedup, attempt.merit))
         lines.append(
-            f"{len(passed)} of {len(group)} implementations passed; the best: "
+            f"{len(standing)} of {len(group)} implementations passed; the best: "
             f"{_headline(best.outcome)}"
         )
     for kind, fate in _FATES.items():
         failed = [attempt for attempt in group if attempt.outcome.kind == kind]
         if failed:
             last = failed[-1].outcome
-            assert not isinstance(last, Passed)
+            assert not isinstance(last, Passed | Checked)
             lines.append(f"{len(failed)} of {len(group)} {fate}: {last.reason}")
     return tuple(lines)

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from search.authors import Attempt, Draft, Idea
-from search.outcome import Outcome
+from search.outcome import STANDING, Outcome
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -138,9 +138,9 @@ class Graph:
         return [self.nodes[number] for number in self._by_idea.get((slot, idea), ())]
 
     def ranked(self) -> list[Attempt]:
-        """Return the passed attempts, the fastest first, the older of equals first."""
-        passed = [attempt for attempt in self._attempts if attempt.outcome.kind == "passed"]
-        return sorted(passed, key=lambda attempt: (-attempt.merit, attempt.number))
+        """Return the attempts that stand, the best first, the older of equals first."""
+        standing = [attempt for attempt in self._attempts if attempt.outcome.kind in STANDING]
+        return sorted(standing, key=lambda attempt: (-attempt.merit, attempt.number))
 
     def path(self, number: int) -> list[Node]:
         """Return the nodes from the first ancestor down to `number`."""

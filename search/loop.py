@@ -13,7 +13,7 @@ from random import Random
 
 from search.authors import Attempt, Diagnosis, Draft, Idea, Moment
 from search.graph import Graph, Node, Proposal, Slot, Step, seed_of
-from search.outcome import Outcome
+from search.outcome import STANDING, Outcome
 from search.policies import Policy
 from search.stop import stalled, stop_reason
 from search.storage import Record, outcome_key
@@ -231,7 +231,7 @@ class Search:
 
 
 def _mendable(node: Node) -> bool:
-    return node.outcome is not None and node.outcome.kind not in ("passed", "refused")
+    return node.outcome is not None and node.outcome.kind not in (*STANDING, "refused")
 
 
 def _shares(total: int, parts: int) -> list[int]:

@@ -56,6 +56,75 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """A kernel that was compiled for a device which is not here.
+
+    Attributes:
+        registers: 32-bit registers of a thread (of a lane on AMD); 0 where its compiler is not here.
+        shared: bytes of shared memory (LDS) of a block.
+        spills: bytes of a thread that were spilled, stores and loads together.
+        stack: bytes of local memory of a thread.
+        warps: of a block, wavefronts on AMD.
+        occupancy: fraction of the warps of a compute unit that reside on it at once, at most.
+        limited_by: what admits no further block.
+        launches: how often one call launches it.
+    """
+
+    name: str
+    architecture: str
+    registers: int
+    shared: int
+    spills: int
+    stack: int
+    warps: int
+    occupancy: float
+    limited_by: tuple[str, ...] = ()
+    launches: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """It builds for a device that is not here and, where that could be seen, it is right.
+
+    Nothing was timed, and nothing here is a time or follows from one.
+
+    Attributes:
+        max_error, allowed_error: in the interpreter, on smaller shapes, where it came nearest to the
+            limit; None where the answers were not checked.
+        unchecked: why the answers were not checked, "" where they were.
+        notes: what else limits what was seen, a line each.
+    """
+
+    kernels: tuple[Kernel, ...]
+    max_error: float | None
+    allowed_error: float | None
+    unchecked: str = ""
+    notes: tuple[str, ...] = ()
+    build_seconds: float = 0.0
+    timed: Literal[False] = False
+    kind: Literal["checked"] = "checked"
+
+    @property
+    def merit(self) -> float:
+        """What candidates of one dry run are ranked by, from static features alone.
+
+        Launches count most (each one goes through memory), then spills, then occupancy below one
+        half; an answer that could not be checked counts half. It ranks within a dry run, predicts
+        no speed and compares with no merit of a timed candidate.
+        """
+        if not self.kernels:
+            return 0.0
+        launches = sum(kernel.launches for kernel in self.kernels)
+        health = sum(_health(kernel) * kernel.launches for kernel in self.kernels) / launches
+        return health / launches * (0.5 if self.unchecked else 1.0)
+
+
+def _health(kernel: Kernel) -> float:
+    """Return 1 for a kernel that neither spills nor leaves a unit half empty, less for others."""
+    return min(1.0, 0.5 + kernel.occupancy) / (1 + (kernel.spills + kernel.stack) / 256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wrong:
     """It ran, and its answer is not the reference's."""
 
@@ -112,9 +181,12 @@ class Refused:
     kind: Literal["refused"] = "refused"
 
 
-Outcome = Passed | Wrong | BuildFailed | Crashed | TimedOut | Refused
+# What a search may build on: it is right as far as can be told here.
+STANDING: tuple[str, ...] = ("passed", "checked")
+Outcome = Passed | Checked | Wrong | BuildFailed | Crashed | TimedOut | Refused
 _BY_KIND: dict[str, Any] = {
     "passed": Passed,
+    "checked": Checked,
     "wrong": Wrong,
     "build_failed": BuildFailed,
     "crashed": Crashed,
@@ -134,5 +206,11 @@ def from_json(text: str) -> Outcome:
     values = json.loads(text)
     if values["kind"] == "passed":
         values["speedup"] = {name: Ratio(**ratio) for name, ratio in values["speedup"].items()}
+    if values["kind"] == "checked":
+        values["kernels"] = tuple(
+            Kernel(**{**kernel, "limited_by": tuple(kernel["limited_by"])})
+            for kernel in values["kernels"]
+        )
+        values["notes"] = tuple(values["notes"])
     outcome: Outcome = _BY_KIND[values["kind"]](**values)
     return outcome

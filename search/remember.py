@@ -51,11 +51,16 @@ class Lesson:
 
 
 def lessons(graph: Graph, confirmed: Mapping[int, Outcome], setting: Setting) -> list[Lesson]:
-    """Distil a finished run: the winner, and every idea that lost or failed."""
-    found = []
+    """Distil a finished run: the winner, and every idea that lost or failed.
+
+    A dry run teaches nothing: what was not timed has neither won nor lost.
+    """
+    found: list[Lesson] = []
+    if any(attempt.outcome.kind == "checked" for attempt in graph.attempts()):
+        return found
     best = best_of(graph, confirmed)
-    if best is not None and best[1].speedup["eager"].low > 1:
-        found.append(_winner(graph, *best, setting))
+    if best is not None and isinstance(best[1], Passed) and best[1].speedup["eager"].low > 1:
+        found.append(_winner(graph, best[0], best[1], setting))
     winning = {node.idea.title for node in graph.path(best[0].number)} if best else set()
     for idea, attempts in _by_idea(graph).items():
         if attempts[0].idea.title not in winning:

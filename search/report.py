@@ -9,11 +9,13 @@ from typing import Any
 
 from search.authors import Attempt
 from search.graph import Graph
-from search.outcome import OUTCOME_KINDS, Outcome, Passed
+from search.outcome import OUTCOME_KINDS, Checked, Outcome, Passed
 
 
-def best_of(graph: Graph, confirmed: Mapping[int, Outcome]) -> tuple[Attempt, Passed] | None:
-    """Return the fastest attempt with the outcome to report.
+def best_of(
+    graph: Graph, confirmed: Mapping[int, Outcome]
+) -> tuple[Attempt, Passed | Checked] | None:
+    """Return the best attempt with the outcome to report.
 
     Finalists that were measured again are ranked by that measurement, which removes most of the
     luck that made them finalists. One that failed when measured again is out.
@@ -21,15 +23,17 @@ def best_of(graph: Graph, confirmed: Mapping[int, Outcome]) -> tuple[Attempt, Pa
     attempts = {attempt.number: attempt for attempt in graph.ranked()}
     if not confirmed:
         first = next(iter(attempts.values()), None)
-        if first is None or not isinstance(first.outcome, Passed):
+        if first is None or not isinstance(first.outcome, Passed | Checked):
             return None
         return first, first.outcome
-    passed = [
-        (number, outcome) for number, outcome in confirmed.items() if isinstance(outcome, Passed)
+    standing = [
+        (number, outcome)
+        for number, outcome in confirmed.items()
+        if isinstance(outcome, Passed | Checked)
     ]
-    if not passed:
+    if not standing:
         return None
-    number, outcome = max(passed, key=lambda pair: (pair[1].merit, -pair[0]))
+    number, outcome = max(standing, key=lambda pair: (pair[1].merit, -pair[0]))
     return attempts[number], outcome
 
 
@@ -59,10 +63,13 @@ def build_report(
         "outcomes": {kind: counts[kind] for kind in OUTCOME_KINDS if counts[kind]},
         "stop_reason": stop_reason,
         "seconds": round(seconds, 3),
+        "timed": not any(attempt.outcome.kind == "checked" for attempt in graph.attempts()),
     }
 
 
-def _best(attempt: Attempt, outcome: Passed, *, confirmed: bool) -> dict[str, Any]:
+def _best(attempt: Attempt, outcome: Passed | Checked, *, confirmed: bool) -> dict[str, Any]:
+    if isinstance(outcome, Checked):
+        return _checked(attempt, outcome)
     return {
         "node": attempt.number,
         "seconds": outcome.seconds,
@@ -79,6 +86,21 @@ def _best(attempt: Attempt, outcome: Passed, *, confirmed: bool) -> dict[str, An
         "max_error": outcome.max_error,
         "allowed_error": outcome.allowed_error,
         "profile": dict(outcome.profile),
+    }
+
+
+def _checked(attempt: Attempt, outcome: Checked) -> dict[str, Any]:
+    return {
+        "node": attempt.number,
+        "source": attempt.draft.source,
+        "timed": False,
+        "merit": outcome.merit,
+        "idea": attempt.idea.title,
+        "kernels": [asdict(kernel) for kernel in outcome.kernels],
+        "max_error": outcome.max_error,
+        "allowed_error": outcome.allowed_error,
+        "unchecked": outcome.unchecked,
+        "notes": list(outcome.notes),
     }
 
 

@@ -70,8 +70,9 @@ class Attempt:
 
     @property
     def merit(self) -> float:
-        """What attempts are ranked by, see `Passed.merit`; 0 where it did not pass."""
-        return self.outcome.merit if self.outcome.kind == "passed" else 0.0
+        """What attempts are ranked by, see `Passed.merit`; 0 where it stands nowhere."""
+        good = self.outcome.kind == "passed" or self.outcome.kind == "checked"
+        return self.outcome.merit if good else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 from search.authors import Attempt
+from search.outcome import STANDING
 
 
 class Beam:
@@ -21,7 +22,7 @@ class Beam:
     def select(self, attempts: Sequence[Attempt], round: int, rng: Random) -> tuple[Attempt, ...]:  # noqa: ARG002 - the rank alone decides
         """Return the fastest attempts of every round so far, ties to the older."""
         ranked = sorted(
-            (attempt for attempt in attempts if attempt.outcome.kind == "passed"),
+            (attempt for attempt in attempts if attempt.outcome.kind in STANDING),
             key=lambda attempt: (-attempt.merit, attempt.number),
         )
         distinct = {attempt.draft.source: attempt for attempt in reversed(ranked)}
