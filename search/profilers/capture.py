@@ -13,15 +13,17 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._C._profiler import _ExperimentalConfig
-from torch.autograd import (
+from torch._C._autograd import (
     DeviceType,
-    ProfilerActivity,
-    ProfilerConfig,
-    ProfilerState,
     _disable_profiler,
     _enable_profiler,
     _prepare_profiler,
+)
+from torch._C._profiler import (
+    ProfilerActivity,
+    ProfilerConfig,
+    ProfilerState,
+    _ExperimentalConfig,
 )
 
 MOST_EVENTS = 20_000  # some 0.8 MB as JSON; a program beyond that is launch-bound without a doubt
