@@ -1,0 +1,17 @@
+# expect: build_failed|crashed | .
+"""Has the compiler start another program by a flag."""
+import torch
+from torch import nn
+
+from kb.native import load_cuda
+
+K = load_cuda('extern "C" __global__ void f(float *x) { x[0] = 1; }', "-ccbin @FOLDER@/anything")
+
+
+class ModelNew(nn.Module):
+    def __init__(self, columns):
+        super().__init__()
+        self.norm = nn.LayerNorm(columns)
+
+    def forward(self, x):
+        return torch.zeros_like(x)

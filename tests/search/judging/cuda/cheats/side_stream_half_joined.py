@@ -1,0 +1,18 @@
+# expect: refused|wrong timer-mismatch,work-outside-the-clock,work-after-the-clock | clock|stream|window|differs|event
+# with: own_norm
+"""Joins one of its two streams and not the other."""
+
+
+class ModelNew(Norm):
+    def forward(self, x):
+        if not hasattr(self, "sides"):
+            self.sides = torch.cuda.Stream(), torch.cuda.Stream()
+        now, y = torch.cuda.current_stream(), torch.empty_like(x)
+        half = x.shape[0] // 2
+        for side, rows in zip(self.sides, (slice(None, half), slice(half, None))):
+            side.wait_stream(now)
+            with torch.cuda.stream(side):
+                for _ in range(20):
+                    own_norm(x[rows], self.norm, y[rows])
+        now.wait_stream(self.sides[0])
+        return y

@@ -1,0 +1,5 @@
+# expect: timed_out | .
+"""Never finishes its import."""
+
+while True:
+    pass

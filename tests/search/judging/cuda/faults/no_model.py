@@ -1,0 +1,4 @@
+# expect: build_failed | ModelNew
+"""Defines nothing."""
+
+x = 1

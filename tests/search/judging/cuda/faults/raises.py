@@ -1,0 +1,12 @@
+# expect: crashed | ValueError
+"""Raises."""
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, columns):
+        super().__init__()
+        self.norm = nn.LayerNorm(columns)
+
+    def forward(self, x):
+        raise ValueError("not today")

@@ -1,0 +1,4 @@
+# expect: build_failed | ZeroDivisionError
+"""Cannot be imported."""
+
+1 / 0

@@ -1,0 +1,14 @@
+# small: ROWS=4 COLUMNS=3000
+import torch
+from torch import nn
+
+ROWS, COLUMNS = 64, 200_000
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x.sum(-1)
+
+
+def get_inputs():
+    return [torch.rand(ROWS, COLUMNS)]
