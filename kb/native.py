@@ -11,7 +11,9 @@ import os
 import shlex
 import subprocess
 import tempfile
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 BASE_FLAGS = ("-O3", "-march=native", "-fopenmp", "-shared", "-fPIC", "-std=gnu++17")
 
@@ -38,19 +40,35 @@ def load_cpp(source: str, flags: str = "") -> ctypes.CDLL:
         RuntimeError: it does not compile, with the compiler's message, or there is no g++.
     """
     key = native_key(source, flags)
-    if key in prebuilt:
-        return ctypes.CDLL(prebuilt[key])
-    if sealed:
-        raise RuntimeError(
-            "load_cpp: this source was not found in the file: pass a literal string or a constant of the module"
-        )
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = Path(base) / "kb" / "native"
+    found = built_before(key, "load_cpp")
+    if found is not None:
+        return ctypes.CDLL(found)
     # The processor is part of the name: -march=native code must not travel between machines.
-    library = folder / f"{key}-{processor()}.so"
+    library = cache_folder() / f"{key}-{processor()}.so"
     if not library.exists():
         _compile(source, flags, library)
     return ctypes.CDLL(str(library))
+
+
+def built_before(key: str, caller: str) -> str | None:
+    """Return the path of what the judge built for `key`, None where `caller` is to build it.
+
+    Raises:
+        RuntimeError: it was not built, and this process must not.
+    """
+    if key in prebuilt:
+        return prebuilt[key]
+    if sealed:
+        raise RuntimeError(
+            f"{caller}: this source was not found in the file: pass a literal string or a constant of the module"
+        )
+    return None
+
+
+def cache_folder() -> Path:
+    """Return the folder of this user's builds."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base) / "kb" / "native"
 
 
 def processor() -> str:
@@ -78,3 +96,19 @@ def _compile(source: str, flags: str, library: Path) -> None:
         if done.returncode:
             raise RuntimeError("load_cpp: g++ failed:\n" + done.stderr[:4000])
         built.replace(library)  # atomic: another process may be loading it
+
+
+# A copy of this file ends here: what follows finds the parts for GPUs, which are files of their own.
+_ELSEWHERE = {
+    "load_cuda": "kb.native_cuda",
+    "CudaModule": "kb.native_cuda",
+    "tensor_map": "kb.native_tma",
+    "load_inline_prebuilt": "kb.native_inline",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what C++ alone does not need when it is first asked for."""
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_ELSEWHERE[name]), name)
