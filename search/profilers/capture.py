@@ -8,8 +8,10 @@ in the judge's process and believes nothing that cannot be.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -31,23 +33,26 @@ _LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch")
 _KEPT = ("grid", "block", "registers per thread", "shared memory", "est. achieved occupancy %")
 
 _clock = time.perf_counter
-_loads = json.loads
+_loads, _dumps = json.loads, json.dumps
+_open, _join, _unlink = open, os.path.join, os.unlink
 _synchronize = torch.cuda.synchronize
 _cuda = torch.cuda.is_available
 _DEVICE = DeviceType.CUDA
 
 
 def warm_up() -> None:
-    """Load and start the device's tracer once, which takes longer than any capture."""
+    """Load and start the device's tracer once: it opens files that a sandbox may hide later."""
     _start()
     _disable_profiler()
 
 
-def capture(call: Callable[[], Any], calls: int = 3) -> dict[str, Any]:
+def capture(call: Callable[[], Any], calls: int = 3, scratch: str | None = None) -> dict[str, Any]:
     """Record what `calls` calls do on the device; without one, only the host's time is told.
 
     Args:
         call: one call of the program, warmed up by the caller.
+        scratch: a folder that this process may write to. torch up to 2.11 gives the shapes of
+            launches to a file only; without a folder they are left out there.
 
     Returns:
         JSON's values: ``calls``, ``host_seconds`` (until the last call returned), ``wall_seconds``
@@ -70,7 +75,7 @@ def capture(call: Callable[[], Any], calls: int = 3) -> dict[str, Any]:
         done = _clock()
     finally:
         result = _disable_profiler()
-    told = _Table()
+    told = _Table(_shapes(result, scratch) if scratch else {})
     for event in result.events():
         told.add(event)
     return {
@@ -78,6 +83,25 @@ def capture(call: Callable[[], Any], calls: int = 3) -> dict[str, Any]:
         "host_seconds": returned - began,
         "wall_seconds": done - began,
         **told.values(),
+    }
+
+
+def _shapes(result: Any, scratch: str) -> dict[tuple[int, str], str]:
+    """Return launches' shapes as JSON, by correlation and name, from the file that has them."""
+    path = _join(scratch, "trace.json")
+    try:
+        result.save(path)
+        with _open(path, encoding="utf-8") as file:
+            events = _loads(file.read())["traceEvents"]
+    except (OSError, ValueError, KeyError):
+        return {}  # the folder is full or closed: the shapes are then left out, as without one
+    finally:
+        with suppress(OSError):
+            _unlink(path)
+    return {
+        (event["args"].get("correlation", 0), event["name"]): _kept(event["args"])
+        for event in events
+        if event.get("cat") == "kernel"
     }
 
 
@@ -94,7 +118,8 @@ def _start() -> None:
 class _Table:
     """Events as rows of numbers, with each name and each launch shape kept once."""
 
-    def __init__(self) -> None:
+    def __init__(self, shapes: dict[tuple[int, str], str]) -> None:
+        self._shapes = shapes
         self._names: dict[str, int] = {}
         self._details: dict[str, int] = {}
         self._events: list[list[int]] = []
@@ -110,22 +135,30 @@ class _Table:
                 row[0] += 1
                 row[1] += event.duration_ns()
             return
-        kind = _kind(name, event.activity_type())
-        if kind < 0:
+        if event.is_user_annotation() or event.is_hidden_event():
             return
         if len(self._events) >= MOST_EVENTS:
             self._dropped += 1
             return
         self._events.append(
             [
-                kind,
+                _kind(name),
                 self._names.setdefault(name, len(self._names)),
-                self._details.setdefault(_detail(event.metadata_json()), len(self._details)),
+                self._details.setdefault(self._detail(event, name), len(self._details)),
                 event.start_ns(),
                 event.duration_ns(),
                 event.device_resource_id(),
             ]
         )
+
+    def _detail(self, event: Any, name: str) -> str:
+        metadata = event.metadata_json()
+        if not metadata:
+            return self._shapes.get((event.correlation_id(), name), "{}")
+        try:
+            return _kept(_loads("{" + metadata + "}"))
+        except ValueError:
+            return "{}"
 
     def values(self) -> dict[str, Any]:
         """Return the table."""
@@ -139,20 +172,10 @@ class _Table:
         }
 
 
-def _kind(name: str, activity: str) -> int:
-    """Return 0 for a kernel, 1 for a copy, 2 for a fill, -1 for what is no work of the device."""
-    kinds = {"kernel": 0, "concurrent_kernel": 0, "gpu_memcpy": 1, "gpu_memset": 2}
-    if activity in kinds:
-        return kinds[activity]
-    if name.startswith("Memcpy"):
-        return 1
-    return 2 if name.startswith("Memset") else -1
+def _kind(name: str) -> int:
+    """Return 0 for a kernel, 1 for a copy, 2 for a fill."""
+    return 1 if name.startswith("Memcpy") else 2 if name.startswith("Memset") else 0
 
 
-def _detail(metadata: str) -> str:
-    """Return the launch's shape as JSON, from the tracer's list of keys and values."""
-    try:
-        told = _loads("{" + metadata + "}")
-    except ValueError:
-        told = {}
-    return json.dumps({key: told[key] for key in _KEPT if key in told})
+def _kept(told: dict[str, Any]) -> str:
+    return _dumps({key: told[key] for key in _KEPT if key in told})

@@ -1,0 +1,157 @@
+"""Which loops of a candidate's C++ the compiler could not vectorise, and why, in its own words."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from search.judging.sandbox import Cell
+
+if TYPE_CHECKING:
+    from search.judging.worker import Zygote
+    from search.languages import Language, Unit
+
+_NOTE = re.compile(r"^(?:\S*/)?kernel\.cpp:(\d+):(\d+): (optimized|missed): (.*)$")
+# Reasons that hold for every outer loop, or that say nothing to who wrote the loop.
+_IDLE = re.compile(
+    r"multiple nested loops|outer loop|loop nest|latch block not empty|control flow in loop nest"
+    r"|unsupported control flow|vectorization is not profitable|no vectype"
+)
+_REASONS = (
+    (r"complicated access pattern|not suitable for (gather|scatter)|strided", "strided-access"),
+    (r"possible (alias|dependence)|bad data dependence|dependence", "serial-reduction"),
+    (r"unsupported (use in stmt|phi)|reduction", "serial-reduction"),
+    (
+        r"function calls|statement clobbers memory|relevant stmt not supported",
+        "slow-transcendentals",
+    ),
+    (r"control flow|number of iterations cannot be computed", "branch-divergence"),
+)
+_MEMORY = 4 << 30
+_LONGEST = 8 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missed:
+    """An innermost loop that runs one element at a time.
+
+    Attributes:
+        line: of the C++ source, from 1.
+        code: that line.
+        reason: the compiler's.
+        symptom: from `kb.records.SYMPTOMS`, what the reason amounts to.
+    """
+
+    line: int
+    code: str
+    reason: str
+    symptom: str
+
+    def text(self) -> str:
+        """Return it as a sentence."""
+        return (
+            f"Line {self.line} of the C++ source, `{self.code}`, is not vectorised: {self.reason}."
+        )
+
+
+def parse_report(text: str, source: str) -> tuple[Missed, ...]:
+    """Read what ``g++ -fopt-info-vec-missed-optimized`` writes.
+
+    Args:
+        text: the report.
+        source: the C++ that it is about.
+
+    Returns:
+        Each innermost loop that no version of vectorises, in the order of the source. A loop of
+        which the compiler vectorised some copy (another template instance, say) is left out.
+    """
+    lines = source.splitlines()
+    done: set[int] = set()
+    loops: dict[int, list[str]] = {}
+    current = 0
+    for note in text.splitlines():
+        matched = _NOTE.match(note)
+        if matched is None:
+            continue
+        line, kind, message = int(matched[1]), matched[3], matched[4].strip()
+        if kind == "optimized" and "vectorized" in message and "basic block" not in message:
+            done.add(line)
+        elif message.startswith("couldn't vectorize loop"):
+            current = line
+            loops.setdefault(line, [])
+        elif message.startswith("not vectorized:") and current:
+            loops[current].append(message.removeprefix("not vectorized:").strip(" ."))
+    found = []
+    for line, reasons in sorted(loops.items()):
+        telling = [reason for reason in reasons if not _IDLE.search(reason)]
+        if line in done or not telling or not 1 <= line <= len(lines):
+            continue
+        reason = telling[0].split(": ")[0][:120]
+        found.append(
+            Missed(
+                line=line,
+                code=lines[line - 1].strip()[:80],
+                reason=reason,
+                symptom=next((s for p, s in _REASONS if re.search(p, reason)), "not-vectorised"),
+            )
+        )
+    return tuple(found)
+
+
+def missed_loops(
+    zygote: Zygote, language: Language, source: str, seconds: float = 20.0
+) -> tuple[Missed, ...]:
+    """Compile a candidate's native parts once more, for the report, in the builders' sandbox.
+
+    Args:
+        source: a candidate that has been built before.
+        seconds: for each part; a part that takes longer has no report.
+
+    Raises:
+        Unbuildable: it is no valid candidate.
+    """
+    found: list[Missed] = []
+    for unit in language.units(source):
+        command = [*language.command(unit, "kernel.cpp", "kernel.so")]
+        found += parse_report(_report(zygote, unit, command, seconds), unit.source)
+    return tuple(found)
+
+
+def _report(zygote: Zygote, unit: Unit, command: Sequence[str], seconds: float) -> str:
+    from search.judging.worker import Child
+
+    folder = tempfile.mkdtemp(prefix="kb-vectors-")
+    try:
+        place = Path(folder)
+        (place / "kernel.cpp").write_text(unit.source, encoding="utf-8", errors="surrogateescape")
+        cell = Cell(
+            single=False,
+            readable=(),
+            writable=(folder,),
+            memory=_MEMORY,
+            cpu_seconds=int(seconds) + 5,
+            file_bytes=_LONGEST,
+        )
+        flag = "-fopt-info-vec-missed-optimized=report.txt"
+        request = {
+            "op": "build",
+            "cell": asdict(cell),
+            "command": [*command, flag],
+            "folder": folder,
+        }
+        child = Child(zygote, request, [])
+        try:
+            child.wait(seconds)
+        finally:
+            child.kill()
+        report = place / "report.txt"
+        if report.is_symlink() or not report.is_file():
+            return ""
+        return report.read_text(encoding="utf-8", errors="replace")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,79 @@
+"""What is known of a program on a GPU, and what may be found in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from kb.records import TargetRecord
+from search.operators import Work
+from search.outcome import KernelTime
+
+Evidence = Literal["counted by the hardware", "seen in the profile", "inferred"]
+COUNTED: Evidence = "counted by the hardware"
+SEEN: Evidence = "seen in the profile"
+INFERRED: Evidence = "inferred"
+NEAR = 0.75  # of a ceiling, from which on only less work helps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that holds a program back.
+
+    Attributes:
+        gain: fraction of the call's time that mending it could save, roughly and at most.
+    """
+
+    symptom: str
+    text: str
+    gain: float
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """All that is known of one program on one device.
+
+    Attributes:
+        rate, peak: name and FLOP/s of the arithmetic that the task's precision allows.
+        bandwidth: bytes/s of the device's memory.
+        profile: features of the outcome; keys that begin with ``ncu_`` are hardware counters.
+        kernels: what the device ran, the longest first.
+    """
+
+    work: Work
+    target: TargetRecord
+    rate: str
+    peak: float
+    bandwidth: float
+    seconds: float
+    profile: Mapping[str, float]
+    kernels: tuple[KernelTime, ...] = ()
+    own_share: float | None = None
+    strict: bool = True
+
+    @property
+    def memory_floor(self) -> float:
+        """Seconds for every input, parameter and output once."""
+        return self.work.bytes / self.bandwidth
+
+    @property
+    def compute_floor(self) -> float:
+        """Seconds for the reference's operations at the peak."""
+        return self.work.flops / self.peak
+
+    def get(self, key: str) -> float | None:
+        """Return a feature, None where nobody measured it."""
+        return self.profile.get(key)
+
+
+Rule = Callable[[Scene], Iterator[Finding]]
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as people write them."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
