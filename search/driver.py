@@ -54,10 +54,13 @@ class Driver:
     def run(self) -> None:
         """Work until the search has nothing more to ask."""
         while (work := self._search.ask()) is not None:
-            self._watcher.begins(work)
-            result = self._do(work)
-            self._search.tell(work, result)
-            self._watcher.ends(work, result)
+            self._settle(work)
+
+    def _settle(self, work: Work) -> None:
+        self._watcher.begins(work)
+        result = self._do(work)
+        self._search.tell(work, result)
+        self._watcher.ends(work, result)
 
     def _do(self, work: Work) -> Result:
         match work:

@@ -112,6 +112,17 @@ class Search:
         """The state of the run."""
         return self._record.graph
 
+    @property
+    def ended(self) -> bool:
+        """Say whether it has decided to end."""
+        return self._record.stop_reason is not None
+
+    @property
+    def room(self) -> int | None:
+        """How many candidates may still be judged, None where nobody limits them."""
+        most = self._stop.candidates
+        return None if most is None else max(0, most - self.graph.judged)
+
     def ask(self) -> Work | None:
         """Return the next piece of work, None when the run is done or waits for results.
 

@@ -79,6 +79,12 @@ class ModelSettings(_Strict):
     retries: int = Field(default=3, ge=0, le=20)
 
 
+class SpoolSettings(_Strict):
+    """Judge elsewhere: `kb judge FOLDER` runs on the machine with the device."""
+
+    spool: str = Field(min_length=1, description="folder, seen from the task file")
+
+
 class TaskFile(_Strict):
     """The YAML that a user writes; only `reference` has no default."""
 
@@ -93,6 +99,14 @@ class TaskFile(_Strict):
     stop: StopSettings = StopSettings()
     author: str = "auto"
     model: ModelSettings | None = None
+    evaluator: Literal["local"] | SpoolSettings = "local"
+
+    @field_validator("evaluator", mode="before")
+    @classmethod
+    def _evaluator(cls, value: object) -> object:
+        if value == "local" or isinstance(value, dict | SpoolSettings):
+            return value
+        raise ValueError("expected local, or a folder as {spool: FOLDER}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +136,14 @@ class Task:
             str(self.settings.special_values),
         )
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+    @property
+    def spool(self) -> Path | None:
+        """The folder through which candidates are judged elsewhere, None where they are not."""
+        chosen = self.settings.evaluator
+        if isinstance(chosen, str):
+            return None
+        return (self.path.parent / Path(chosen.spool).expanduser()).absolute()
 
 
 def load_task(path: Path) -> Task:
@@ -176,6 +198,14 @@ def override(
         raise TaskError(f"command line: {_explain(error)}") from error
 
 
+def judge_elsewhere(task: Task, folder: Path | None) -> Task:
+    """Return the task judged through a spool folder, or as it is where none is named."""
+    if folder is None:
+        return task
+    chosen = SpoolSettings(spool=str(folder.expanduser().absolute()))
+    return replace(task, settings=task.settings.model_copy(update={"evaluator": chosen}))
+
+
 def _read(path: Path, what: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
@@ -206,18 +236,22 @@ def _parse(text: str, path: Path) -> TaskFile:
         raise TaskError(f"{path}: {_explain(error)}") from error
 
 
+_UNION = r"literal\[|(Tolerances|SpoolSettings)$"  # which member of a union pydantic tried
+
+
 def _explain(error: ValidationError) -> str:
     errors = error.errors()
-    # `precision` is a name or a mapping: complain about what the user tried to write.
+    # `precision` and `evaluator` are a name or a mapping: complain about what the user tried to write.
     first = errors[1] if len(errors) > 1 and isinstance(errors[0]["input"], dict) else errors[0]
-    loc = [str(part) for part in first["loc"] if not re.match(r"literal\[|Tolerances$", str(part))]
+    loc = [str(part) for part in first["loc"] if not re.match(_UNION, str(part))]
     key = ".".join(loc)
     if first["type"] == "extra_forbidden":
         return f"unknown key '{key}': known here are {', '.join(_known_keys(loc[:-1]))}"
     if first["type"] == "missing":
         example = ", e.g. reference: conv2d.py" if key == "reference" else ""
         return f"key '{key}' is missing: give it a value{example}"
-    return f"key '{key}': {first['msg'].lower()}, found {first['input']!r}"
+    message = first["msg"].lower().removeprefix("value error, ")
+    return f"key '{key}': {message}, found {first['input']!r}"
 
 
 def _known_keys(parents: list[str]) -> Iterable[str]:
@@ -226,5 +260,6 @@ def _known_keys(parents: list[str]) -> Iterable[str]:
         "stop": StopSettings,
         "model": ModelSettings,
         "precision": Tolerances,
+        "evaluator": SpoolSettings,
     }
     return sections[parents[0]].model_fields if parents else TaskFile.model_fields

@@ -1,6 +1,7 @@
-"""The command line, and the place where the parts are put together.
+"""The command line.
 
-Commands import what they need when they are called, so that ``kb --help`` answers at once.
+``kb judge`` runs where nothing but torch is installed, so nothing is imported before it is known
+which command was typed.
 """
 
 from __future__ import annotations
@@ -8,49 +9,17 @@ from __future__ import annotations
 import os
 import sys
 
-import typer
-
-from kb import __version__
-from kb.cli import doctor, knowledge, runs
-from kb.errors import KbError
-
-EXIT_CODES = """
-Exit codes: 0 done; 1 a bug in kb; 2 something you can mend, said in one line; 3 the offline author has
-no recipe for the task; 4 no candidate passed; 130 interrupted.
-"""
-
-app = typer.Typer(
-    name="kb",
-    help="Make compute kernels fast: a knowledge base, ideas, implementations, and a judge.",
-    epilog=EXIT_CODES,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-knowledge.register(app)
-runs.register(app)
-doctor.register(app)
-
-
-def _version(value: bool) -> None:
-    if value:
-        typer.echo(f"kb {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version."
-    ),
-) -> None:
-    """Read the options that stand before the command."""
+from kb.errors import KbError, ToolchainError
 
 
 def main() -> None:
     """Run the command line; what the user can mend is one line and an exit code."""
     try:
-        app()
+        if sys.argv[1:2] == ["judge"]:
+            from kb.cli.judge import judge
+
+            sys.exit(judge(sys.argv[2:]))
+        _commands()
     except KbError as error:
         sys.stderr.write(f"kb: error: {error}\n")
         sys.exit(error.exit_code)
@@ -61,3 +30,16 @@ def main() -> None:
         # The reader (head, less) went away: that is not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+
+
+def _commands() -> None:
+    try:
+        import typer  # noqa: F401 - only the judge does without
+    except ModuleNotFoundError as error:
+        raise ToolchainError(
+            f"expected {error.name}, which every command but `kb judge` needs, found none: "
+            "this is an installation for judging only; install all of kb with its dependencies"
+        ) from error
+    from kb.cli.commands import app
+
+    app()

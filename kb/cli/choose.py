@@ -29,15 +29,19 @@ def check_settings(settings: TaskFile) -> None:
     POLICIES.check(settings.search.policy)
     if choose_author(settings) == "llm":
         make_model(model_settings(settings))
-    if shutil.which("g++") is None:
+    if settings.evaluator == "local" and shutil.which("g++") is None:
         raise ToolchainError(
             "no C++ compiler: expected g++ on PATH, found none: install your system's g++ "
             "(build-essential)"
         )
 
 
-def choose_target(name: str) -> TargetRecord:
-    """Return the record of the machine's CPU for ``auto``, else of the named target."""
+def choose_target(name: str, *, elsewhere: bool = False) -> TargetRecord:
+    """Return the record of the machine's CPU for ``auto``, else of the named target.
+
+    Args:
+        elsewhere: candidates are judged on another machine, which checks that it is the target.
+    """
     from kb.cli.questions import find_target
     from kb.library import load_library
     from search.targets.cpu import match_target, read_facts
@@ -48,6 +52,8 @@ def choose_target(name: str) -> TargetRecord:
         assert isinstance(record, TargetRecord)
         return record
     record = find_target(name)
+    if elsewhere:
+        return record
     here = choose_target("auto")
     if record.name not in (here.name, "cpu"):
         raise TaskError(

@@ -32,11 +32,14 @@ def evolve(
     candidates: int | None = typer.Option(None, min=1, help="Candidates at most; over the task's."),
     minutes: float | None = typer.Option(None, min=0.01, help="Minutes at most; over the task's."),
     seed: int | None = typer.Option(None, min=0, help="Seed of the search; over the task's."),
+    spool: Path | None = typer.Option(
+        None, help="Judge elsewhere: a folder that `kb judge FOLDER` serves; over the task's."
+    ),
     json: bool = JSON,
 ) -> None:
     """Search for a faster kernel: ideas, implementations, and a judge on this machine."""
     from kb.cli.session import evolve as run
-    from search.task import load_task, override
+    from search.task import judge_elsewhere, load_task, override
 
     loaded = override(
         load_task(task),
@@ -46,6 +49,7 @@ def evolve(
         minutes=minutes,
         seed=seed,
     )
+    loaded = judge_elsewhere(loaded, spool)
     raise typer.Exit(run(Home.find().make(), loaded, as_json=json))
 
 

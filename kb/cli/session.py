@@ -28,6 +28,7 @@ from search.task import Task, TaskFile
 
 if TYPE_CHECKING:
     from search.authors import Attempt, Author, Diagnosis
+    from search.evaluators.spool import Spool
     from search.judging.judge import Judge
     from search.judging.problem import Problem
     from search.judging.terms import Prepared
@@ -117,7 +118,7 @@ def prepare(home: Home, task: Task, progress: Progress) -> Session:
     from search.profilers.operators import count_work, operator_graph
     from search.storage import Storage
 
-    target = choose_target(task.settings.target)
+    target = choose_target(task.settings.target, elsewhere=task.spool is not None)
     language = choose_language(task.settings.language, target)
     check_settings(task.settings)
     storage = Storage(open_engine(home))
@@ -162,9 +163,8 @@ class Found:
 
 
 def _search(session: Session, record: Record, began: float, progress: Progress) -> Found:
+    from kb.cli.evaluate import make_driver
     from kb.cli.watch import Screen
-    from search.driver import Driver
-    from search.evaluators.local import Local
     from search.loop import Search
     from search.policies import POLICIES
 
@@ -174,7 +174,7 @@ def _search(session: Session, record: Record, began: float, progress: Progress) 
     with open_judge(session) as judge:
         prepared = judge.prepare(progress)
         tell(prepared)
-        context = outcome_context(session)
+        context = outcome_context(session, judge)
         search = Search(
             record,
             POLICIES.create(session.task.settings.search.policy),
@@ -184,9 +184,7 @@ def _search(session: Session, record: Record, began: float, progress: Progress) 
             context=context,
         )
         screen = Screen(record, session.task.settings, progress)
-        driver = Driver(
-            search, session.author, Local(judge), session.storage, session.witness, screen
-        )
+        driver = make_driver(session, search, judge, screen)
         confirmed: dict[int, Outcome] = {}
         interrupted = False
         try:
@@ -302,11 +300,12 @@ def diagnoser(
 
 
 @contextmanager
-def open_judge(session: Session) -> Iterator[Judge]:
+def open_judge(session: Session) -> Iterator[Judge | Spool]:
     """Start the judge, and see that none of its processes outlives it."""
+    from kb.cli.evaluate import open_spool
     from search.judging.judge import Judge
 
-    judge = Judge(
+    judge: Judge | Spool = open_spool(session) or Judge(
         session.problem,
         session.target,
         seed=session.task.settings.search.seed,
@@ -318,12 +317,15 @@ def open_judge(session: Session) -> Iterator[Judge]:
         judge.close()
 
 
-def outcome_context(session: Session) -> str:
+def outcome_context(session: Session, judge: Judge | Spool) -> str:
     """Return what an outcome depends on besides the source."""
     from importlib.metadata import version
 
+    from search.evaluators.spool import Spool
     from search.judging.judge import JUDGE_VERSION
 
+    if isinstance(judge, Spool):
+        return "/".join((session.task.identity, session.target.name, judge.context))
     torch = version("torch")
     return "/".join((session.task.identity, session.target.name, JUDGE_VERSION, torch))
 

@@ -22,5 +22,9 @@ class Evaluator(Protocol):
 
 EVALUATORS: Registry[Evaluator] = Registry(
     "evaluator",
-    {"local": "search.evaluators.local:Local", "free": "search.evaluators.free:Free"},
+    {
+        "local": "search.evaluators.local:Local",
+        "free": "search.evaluators.free:Free",
+        "spool": "search.evaluators.spool:Spool",
+    },
 )

@@ -8,12 +8,11 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from kb.errors import TaskError, ToolchainError
-from kb.records import TargetRecord
 from search.judging import tracing
 from search.judging.arena import Arena, keep_freed_memory, plan
 from search.judging.build import Builder
@@ -32,6 +31,9 @@ from search.outcome import Outcome, Passed, Refused
 from search.profilers.operators import count_work, operator_graph
 from search.profilers.roofline import roofline
 from search.targets.cpu import free_memory, read_facts
+
+if TYPE_CHECKING:
+    from kb.records import TargetRecord
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
 JUDGE_VERSION = "cpu-2"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kb.errors import RecordError
-from kb.records import TargetRecord
 from search.operators import Work
+
+if TYPE_CHECKING:
+    from kb.records import TargetRecord
 
 # Winograd's F(4x4, 3x3) does a convolution with a quarter of the multiplications (Lavin, Gray 2016).
 _FAST_CONVOLUTION = 4.0

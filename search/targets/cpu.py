@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kb.errors import ConfigError
-from kb.records import Document, TargetRecord
+
+if TYPE_CHECKING:
+    from kb.records import Document, TargetRecord
 
 _SYS = Path("/sys/devices/system/cpu")
 
@@ -115,7 +118,7 @@ def match_target(documents: Sequence[Document], facts: Facts) -> Document:
     ranked = [
         (score, document)
         for document in documents
-        if isinstance(document.record, TargetRecord) and document.record.device == "cpu"
+        if document.record.kind == "target" and document.record.device == "cpu"
         if (score := _fit(document.record, facts)) is not None
     ]
     if not ranked:
@@ -154,13 +157,13 @@ def resolve(name: str, documents: Sequence[Document]) -> Document:
     """
     known: dict[str, Document] = {}
     for document in documents:
-        if isinstance(document.record, TargetRecord):
+        if document.record.kind == "target":
             for alias in (*document.record.aliases, document.record.name, document.name):
                 known.setdefault(alias.lower(), document)
     found = known.get(name.lower())
     if found is None:
         names = sorted(
-            {d.record.name for d in known.values() if isinstance(d.record, TargetRecord)}
+            {d.record.name for d in known.values() if d.record.kind == "target"}
         )
         close = get_close_matches(name.lower(), known, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""

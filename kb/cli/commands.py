@@ -1,0 +1,44 @@
+"""The commands, and the place where the parts are put together.
+
+Commands import what they need when they are called, so that ``kb --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from kb import __version__
+from kb.cli import doctor, knowledge, remote, runs
+
+EXIT_CODES = """
+Exit codes: 0 done; 1 a bug in kb; 2 something you can mend, said in one line; 3 the offline author has
+no recipe for the task; 4 no candidate passed; 130 interrupted.
+"""
+
+app = typer.Typer(
+    name="kb",
+    help="Make compute kernels fast: a knowledge base, ideas, implementations, and a judge.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+knowledge.register(app)
+runs.register(app)
+remote.register(app)
+doctor.register(app)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"kb {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Read the options that stand before the command."""

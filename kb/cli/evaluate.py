@@ -1,0 +1,44 @@
+"""Judging elsewhere: the judge of a run whose task names a spool folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kb.cli.output import say
+
+if TYPE_CHECKING:
+    from kb.cli.session import Session
+    from search.driver import Driver, Watcher
+    from search.evaluators.spool import Spool
+    from search.judging.judge import Judge
+    from search.loop import Search
+
+
+def open_spool(session: Session) -> Spool | None:
+    """Return the judge behind the task's spool folder, None where the task judges here."""
+    folder = session.task.spool
+    if folder is None:
+        return None
+    from search.evaluators import EVALUATORS
+
+    spool: Spool = EVALUATORS.factory("spool")(
+        folder,
+        session.task,
+        session.target,
+        seed=session.task.settings.search.seed,
+        say=say,
+    )
+    return spool
+
+
+def make_driver(session: Session, search: Search, judge: Judge | Spool, watcher: Watcher) -> Driver:
+    """Return who drives the search: in batches where an answer takes a trip, else one by one."""
+    from search.batch import Batches
+    from search.driver import Driver
+    from search.evaluators.local import Local
+    from search.evaluators.spool import Spool
+
+    others = (session.storage, session.witness, watcher)
+    if isinstance(judge, Spool):
+        return Batches(search, session.author, judge, *others)
+    return Driver(search, session.author, Local(judge), *others)

@@ -1,0 +1,70 @@
+"""Drives a search whose judge is far away: hands out all that can be judged before it waits."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from search.authors import Author
+from search.driver import Driver, Watcher, finalists
+from search.evaluators import Evaluator
+from search.loop import JudgeNode, Search
+from search.memory import Witness
+from search.outcome import Outcome
+from search.storage import Storage, outcome_key
+
+
+class Ahead(Evaluator, Protocol):
+    """An evaluator that can be told early what it will be asked."""
+
+    def expect(self, source: str, *, thorough: bool = False) -> None:
+        """Have `source` judged in the meantime."""
+        ...
+
+
+class Batches(Driver):
+    """Works in batches: one candidate of each idea of a round at a time.
+
+    A folder that is carried to the judge by hand, or copied every few minutes, costs one trip a
+    batch instead of one a candidate. Results are told in the order in which they were asked for,
+    so that what a search finds does not depend on which answer came first.
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        author: Author,
+        evaluator: Ahead,
+        storage: Storage,
+        witness: Witness,
+        watcher: Watcher,
+    ) -> None:
+        super().__init__(search, author, evaluator, storage, witness, watcher)
+        self._ahead = evaluator
+
+    def run(self) -> None:
+        """Work until the search has nothing more to ask."""
+        batch: list[JudgeNode] = []
+        while True:
+            room = self._search.room
+            full = room is not None and bool(batch) and len(batch) >= room
+            work = None if full else self._search.ask()
+            if isinstance(work, JudgeNode):
+                if self._storage.outcome(work.key) is None:
+                    self._ahead.expect(work.node.draft.source)
+                batch.append(work)
+            elif work is not None:
+                self._settle(work)
+            elif not batch or self._search.ended:
+                return
+            else:
+                for node in batch:
+                    self._settle(node)
+                batch.clear()
+
+    def confirm(self, context: str) -> dict[int, Outcome]:
+        """Measure the best few again, long enough to report them; by node number."""
+        for attempt in finalists(self._search.graph):
+            key = outcome_key(attempt.draft.source, context, "confirmed")
+            if self._storage.outcome(key) is None:
+                self._ahead.expect(attempt.draft.source, thorough=True)
+        return super().confirm(context)

@@ -1,0 +1,107 @@
+"""Both sides of a spool folder, for tests: evaluators here, judges as processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from kb.records import TargetRecord
+from search.evaluators.spool import Spool
+from search.spool.folder import Folder
+from search.task import Task, TaskFile
+
+TARGET = TargetRecord(
+    kind="target",
+    title="A processor for tests",
+    name="test-cpu",
+    vendor="test",
+    architecture="x86-64",
+    device="cpu",
+    languages=("cpp",),
+    units=2,
+    clock=5e9,
+    simd_width=512,
+    flops_per_cycle={"float32": 64},
+    peak={"float32": 6.4e11},
+    bandwidth=4e11,
+)
+FAST = {
+    "compile": False,
+    "call_seconds": 2.0,
+    "timing_seconds": 0.05,
+    "thorough_seconds": 0.1,
+}
+RELU = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+def get_inputs():
+    return [torch.randn(64, 333)]
+"""
+RIGHT = """
+import torch
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return x.clamp(min=0)
+"""
+WRONG = RIGHT.replace("min=0", "min=0.5")
+BROKEN = RIGHT.replace("class ModelNew", "class ModelNew(")
+JUDGE = "import sys; from kb.cli import main; sys.argv[0] = 'kb'; main()"
+
+
+def make_task(folder: Path, source: str = RELU, **settings: object) -> Task:
+    source = textwrap.dedent(source)
+    path = folder / "reference.py"
+    path.write_text(source)
+    chosen = TaskFile.model_validate({"reference": "reference.py", **settings})
+    return Task(name="reference", path=path, reference=path, source=source, settings=chosen)
+
+
+class Office:
+    """A spool folder with both of its sides: evaluators here, judges as processes of their own."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.spool = root / "spool"
+        self.folder = Folder(self.spool).make()
+        self.said: list[str] = []
+        self.running: list[subprocess.Popen[str]] = []
+
+    def evaluator(self, source: str = RELU, seed: int = 5, **settings: object) -> Spool:
+        task = make_task(self.root, source, **settings)
+        return Spool(self.spool, task, TARGET, seed=seed, limits=FAST, say=self.said.append)
+
+    def judge(self, *options: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", JUDGE, "judge", str(self.spool), "--device", "cpu"]
+        process = subprocess.Popen(
+            [*command, "--json", "--lease", "3", *options],
+            cwd=self.root,
+            env={**os.environ, "KB_HOME": str(self.root / "home"), **(env or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.running.append(process)
+        return process
+
+    def ends(self, process: subprocess.Popen[str], seconds: float = 120) -> list[dict[str, Any]]:
+        """Wait for a judge and return the lines that it printed."""
+        output, complaint = process.communicate(timeout=seconds)
+        self.said += complaint.splitlines()
+        assert "Traceback" not in complaint, complaint
+        return [json.loads(line) for line in output.splitlines()]
+
+    def close(self) -> None:
+        for process in self.running:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
