@@ -1,0 +1,140 @@
+"""The process that holds a candidate of a dry run. It is trusted by nobody, as every runner."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from search.dryrun.memory import KernelFault
+from search.dryrun.session import Session
+from search.dryrun.standin import Pretence, pretend
+from search.judging.arena import Arena, keep_freed_memory
+from search.judging.runner import NAME, Runner, decode, describe
+
+_DTYPES = {str(value): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+
+
+class DryRunner(Runner):
+    """Compiles a candidate's launches for absent devices, and answers trials by interpreting them."""
+
+    def __init__(self, control: int, arena_fd: int) -> None:
+        super().__init__(control, arena_fd)
+        self._session: Session
+        self._build: Any = None
+        self._seconds = 10.0
+
+    def do_open(self, source: str, folder: str, device: dict[str, Any]) -> dict[str, Any]:
+        """Execute the candidate's file, which sees a device of the architecture given."""
+        os.environ.update(TRITON_CACHE_DIR=folder, TRITON_HOME=folder, TMPDIR=folder)
+        torch.set_num_threads(1)
+        torch.set_grad_enabled(False)
+        pretend(device)
+        self._session = Session(Path(folder))
+        self._session.aim(device)
+        Pretence(self._session.address).__enter__()
+        module = types.ModuleType("candidate")
+        module.__file__ = NAME
+        sys.modules["candidate"] = module
+        linecache.cache[NAME] = (len(source), None, source.splitlines(keepends=True), NAME)
+        exec(compile(source, NAME, "exec"), module.__dict__)  # noqa: S102 - that is what this process is for
+        self._build = getattr(module, "ModelNew", None)
+        return {} if self._build is not None else {"missing": "ModelNew"}
+
+    def do_compile(
+        self,
+        device: dict[str, Any],
+        init: Any,
+        inputs: list[dict[str, Any]],
+        sample_seconds: float,
+    ) -> dict[str, Any]:
+        """Call the model on tensors without memory, and compile what it launches for `device`."""
+        session = self._session
+        pretend(device)
+        session.aim(device)
+        answer: dict[str, Any] = {}
+        with session.compiling(configs=1, sample_seconds=sample_seconds):
+            try:
+                with FakeTensorMode(allow_non_fake_inputs=True):
+                    model = self._build(*decode(init))
+                    model(*(_absent(value) for value in inputs))
+            except BaseException as error:  # noqa: BLE001 - the candidate may raise anything
+                answer = {"raised": _described(error)}
+        return {**answer, **self._found()}
+
+    def do_adapt(self, device: dict[str, Any]) -> dict[str, Any]:
+        """Call the loaded model on the small inputs, and compile what it launches."""
+        session = self._session
+        session.aim(device)
+        answer: dict[str, Any] = {}
+        with session.compiling(configs=1, sample_seconds=0.0):
+            try:
+                self._model(*self._arena.inputs)
+            except BaseException as error:  # noqa: BLE001 - the candidate may raise anything
+                answer = {"raised": _described(error)}
+        return {**answer, **self._found()}
+
+    def _found(self) -> dict[str, Any]:
+        session = self._session
+        return {
+            "kernels": list(session.kernels.values()),
+            "faults": [[fault.kind, str(fault)] for fault in session.faults],
+            "notes": list(dict.fromkeys(session.notes)),
+        }
+
+    def do_load(
+        self, source: str, prebuilt: dict[str, str], seed: int, init: Any, layout: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Construct the model for the small inputs; the file was executed before."""
+        del source, prebuilt
+        keep_freed_memory()
+        self._arena = Arena(self._arena_fd, layout)
+        torch.manual_seed(seed)
+        self._model = self._build(*decode(init))
+        state = self._model.state_dict() if isinstance(self._model, torch.nn.Module) else {}
+        return {"state": {name: [list(x.shape), str(x.dtype)] for name, x in state.items()}}
+
+    def do_limit(self, seconds: float, device: dict[str, Any]) -> dict[str, Any]:
+        """Bound the seconds of one call in the interpreter, which computes as `device` does."""
+        self._session.aim(device)
+        self._seconds = seconds
+        return {}
+
+    def do_call(self, hold: bool) -> dict[str, Any]:
+        """Interpret one call, and copy what it returns into the arena."""
+        return self._watched(lambda: super(DryRunner, self).do_call(hold))
+
+    def do_again(self) -> dict[str, Any]:
+        """Interpret a call whose answer is not looked at."""
+        return self._watched(super().do_again)
+
+    def _watched(self, call: Any) -> dict[str, Any]:
+        session = self._session
+        with session.interpreting(self._seconds):
+            try:
+                answer: dict[str, Any] = call()
+            except BaseException as error:  # noqa: BLE001 - the candidate may raise anything
+                answer = {"raised": _described(error)}
+            if session.faults:
+                # Even where the candidate caught it.
+                answer = {"raised": _described(session.faults[0])}
+        return answer
+
+
+def _absent(value: dict[str, Any]) -> Any:
+    if "value" in value:
+        return value["value"]
+    return torch.empty_strided(
+        tuple(value["shape"]), tuple(value["strides"]), dtype=_DTYPES[value["dtype"]]
+    )
+
+
+def _described(error: BaseException) -> dict[str, str]:
+    kind = error.kind if isinstance(error, KernelFault) else ""
+    return {**describe(error), "fault": kind}

@@ -1,0 +1,177 @@
+"""Small variants of a task: the same program on shapes that an interpreter can work through."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from kb.errors import TaskError
+from search.judging.problem import Problem, load_problem
+from search.task import Task
+
+_FUNCTIONS = ("get_inputs", "get_init_inputs")
+_ELEMENTS = 1 << 15  # of inputs, parameters and outputs together
+_FLOPS = 1 << 24  # of matrix products and convolutions
+_KEPT = (16, 4)  # constants up to here may say what a program does, not how much of it
+_HALVINGS = 14
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """A task on smaller shapes.
+
+    Attributes:
+        changed: the constants that were made smaller, with what they became; empty where the task
+            itself is small enough.
+    """
+
+    problem: Problem
+    changed: Mapping[int, int]
+
+
+def variants(problem: Problem) -> Iterator[Variant]:
+    """Yield variants of a task that are small enough to be interpreted, the largest first.
+
+    Sizes are the integer constants of the reference's module and of its input functions. Equal
+    constants stay equal, powers of two stay such, and a size that fills no tile fills none after.
+    """
+    task = problem.task
+    tree = ast.parse(task.source)
+    constants = sorted(_constants(tree))
+    if _cost(task, task.source) is not None:
+        yield Variant(problem=problem, changed={})
+    tried: set[tuple[int, ...]] = set()
+    for kept in _KEPT:
+        for halvings in range(1, _HALVINGS):
+            changed = plan(constants, kept, 1 << halvings)
+            key = tuple(changed.get(value, value) for value in constants)
+            if not changed or key in tried:
+                continue
+            tried.add(key)
+            source = _rewritten(tree, changed)
+            if _cost(task, source) is None:
+                continue
+            small = replace(task, name=f"{task.name} (small)", source=source)
+            try:
+                yield Variant(problem=load_problem(small, problem.seed), changed=changed)
+            except TaskError:
+                continue  # these sizes do not go together
+
+
+def plan(constants: list[int], kept: int, factor: int) -> dict[int, int]:
+    """Return what each constant above `kept` becomes when sizes are divided by about `factor`.
+
+    Multiples of the small constants that divide a size (groups, heads) stay multiples of them.
+    """
+    changed: dict[int, int] = {}
+    taken = {value for value in constants if value <= kept}
+    small = [value for value in constants if 1 < value <= kept]
+    for value in constants:
+        if value <= kept:
+            continue
+        multiple = math.lcm(*(s for s in small if value % s == 0), 1)
+        target = max(value // factor, min(value, kept) // 2, 1)
+        made = _like(value, target, multiple)
+        while made in taken and made < value:
+            made = made * 2 if _power(value) else _like(value, made + 16, multiple)
+        if made < value:
+            changed[value] = made
+            taken.add(made)
+    return changed
+
+
+def _like(value: int, target: int, multiple: int) -> int:
+    """Return a size near `target` that is a power of two, or fills a tile of 16, where `value` does."""
+    if _power(value):
+        return max(1 << (target.bit_length() - 1), multiple if _power(multiple) else 1)
+    step = math.lcm(multiple, 16) if value % 16 == 0 else multiple
+
+    def fits(size: int) -> bool:
+        return (
+            size % step == 0
+            and (size % 16 == 0) == (value % 16 == 0)
+            and size % 2 == value % 2
+            and not _power(size)
+        )
+
+    around = (*range(target, 0, -1), *range(target + 1, value))
+    return next((size for size in around if size > 2 and fits(size)), value)
+
+
+def _power(value: int) -> bool:
+    return value & (value - 1) == 0
+
+
+def specialised(source: str, changed: Mapping[int, int]) -> int | None:
+    """Return a size of the task that a candidate has written into it, None where it has none."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value in changed:
+            return node.value
+    return None
+
+
+def _sites(tree: ast.Module) -> Iterator[ast.Constant]:
+    """Yield the integer constants that say how large inputs are."""
+    for statement in tree.body:
+        values: list[ast.AST] = []
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+            values = [statement.value]
+        elif isinstance(statement, ast.FunctionDef) and statement.name in _FUNCTIONS:
+            values = list(statement.body)
+        for value in values:
+            for node in ast.walk(value):
+                if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 1:
+                    yield node
+
+
+def _constants(tree: ast.Module) -> set[int]:
+    return {int(node.value) for node in _sites(tree)}  # type: ignore[arg-type]  # `_sites` yields integers
+
+
+def _rewritten(tree: ast.Module, changed: Mapping[int, int]) -> str:
+    before = {node: node.value for node in _sites(tree)}
+    try:
+        for node, value in before.items():
+            node.value = changed.get(value, value)  # type: ignore[call-overload]  # as above
+        return ast.unparse(tree)
+    finally:
+        for node, value in before.items():
+            node.value = value
+
+
+def _cost(task: Task, source: str) -> tuple[int, int] | None:
+    """Return (elements, operations) of a variant, None where it is too much or does not run.
+
+    The reference is run on tensors that have shapes and no memory.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils.flop_counter import FlopCounterMode
+
+    space: dict[str, Any] = {"__name__": "variant"}
+    try:
+        with FakeTensorMode(), torch.no_grad(), torch.random.fork_rng(devices=[]):
+            exec(compile(source, str(task.reference), "exec"), space)  # noqa: S102 - the user's own program
+            init = space.get("get_init_inputs", list)()
+            inputs = list(space["get_inputs"]())
+            elements = _elements(inputs)
+            if elements > _ELEMENTS:
+                return None
+            model = space["Model"](*init)
+            with FlopCounterMode(display=False) as counter:
+                result = model(*inputs)
+            elements += _elements(model.state_dict().values()) + _elements(
+                result if isinstance(result, (tuple, list)) else [result]
+            )
+    except Exception:  # noqa: BLE001 - the user's program on sizes that it may not take
+        return None
+    flops = int(counter.get_total_flops())
+    return (elements, flops) if elements <= _ELEMENTS and flops <= _FLOPS else None
+
+
+def _elements(values: Any) -> int:
+    return sum(value.numel() for value in values if isinstance(value, torch.Tensor))
