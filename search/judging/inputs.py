@@ -15,7 +15,7 @@ _STRUCTURED = (
 
 
 def _normal(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
-    return torch.randn(shape, generator=generator)
+    return torch.randn(shape, generator=generator, device=generator.device)
 
 
 def _negative(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
@@ -35,14 +35,14 @@ def _huge(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
 
 
 def _sparse(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
-    kept = torch.rand(shape, generator=generator) < 0.2
+    kept = torch.rand(shape, generator=generator, device=generator.device) < 0.2
     return _normal(shape, generator) * kept
 
 
 def _special(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     values = _normal(shape, generator).flatten()
     count = max(1, values.numel() // 1000)
-    places = torch.randint(values.numel(), (3, count), generator=generator)
+    places = torch.randint(values.numel(), (3, count), generator=generator, device=generator.device)
     for row, value in zip(places, (float("inf"), float("-inf"), float("nan")), strict=True):
         values[row] = value
     return values.reshape(shape)
@@ -71,7 +71,8 @@ def draw(problem: Problem, distribution: str, seed: int) -> tuple[Any, ...]:
     fill = _special if distribution == SPECIAL else DISTRIBUTIONS[distribution]
     if fill is None:
         return base
-    generator = torch.Generator().manual_seed(seed)
+    device = next(value.device for value in base if isinstance(value, torch.Tensor))
+    generator = torch.Generator(device).manual_seed(seed)
     return tuple(
         _refilled(value, fill, generator)
         if isinstance(value, torch.Tensor) and value.is_floating_point()

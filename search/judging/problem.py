@@ -9,13 +9,15 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from kb.errors import TaskError
-from search.task import Task
+
+if TYPE_CHECKING:
+    from search.task import Task  # a judging machine need not have what checks task files
 
 _NORMS = (nn.modules.batchnorm._NormBase,)
 Scalar = int | float | bool | str | None
@@ -51,7 +53,7 @@ class Problem:
     """The reference, ready to run in this process.
 
     Attributes:
-        model: the reference with `state` loaded, on the CPU, without gradients.
+        model: the reference with `state` loaded, on the device, without gradients.
         init_inputs: arguments of the constructor.
         inputs: one draw of `get_inputs()`: tensors, and plain scalars.
         state: parameters and buffers that the judge gives to the reference and to every candidate;
@@ -84,13 +86,14 @@ def as_tuple(result: Any) -> tuple[torch.Tensor, ...]:
     return (result,) if isinstance(result, torch.Tensor) else tuple(result)
 
 
-def load_problem(task: Task, seed: int = 0) -> Problem:
+def load_problem(task: Task, seed: int = 0, device: str = "cpu") -> Problem:
     """Execute the reference of `task` and check that candidates can be judged against it.
 
     Args:
         task: a reference in KernelBench's format: ``Model``, ``get_inputs()`` and, where the
             constructor takes arguments, ``get_init_inputs()``.
         seed: of parameters and of the first draw of inputs.
+        device: where the model and its inputs are put, "cpu" or "cuda".
 
     Raises:
         TaskError: the reference cannot be judged; one line says why and what would do.
@@ -108,7 +111,7 @@ def load_problem(task: Task, seed: int = 0) -> Problem:
 
     def fresh(number: int) -> tuple[torch.Tensor | Scalar, ...]:
         with _foreign(task, "get_inputs()"), _seeded(number):
-            return _checked_inputs(task, draw())
+            return _moved(_checked_inputs(task, draw()), device)
 
     inputs = fresh(seed)
     with _foreign(task, "Model(...)"), _seeded(seed):
@@ -117,6 +120,7 @@ def load_problem(task: Task, seed: int = 0) -> Problem:
     _check_cpu(task, "parameter", initial)
     state = _perturbed(model, initial, seed)
     model.load_state_dict(state)
+    model.to(device)
     result = _run_twice(task, model, inputs)
     return Problem(
         task=task,
@@ -124,8 +128,8 @@ def load_problem(task: Task, seed: int = 0) -> Problem:
         model=model,
         init_inputs=init,
         inputs=inputs,
-        state=state,
-        initial_state=initial,
+        state={name: value.to(device) for name, value in state.items()},
+        initial_state={name: value.to(device) for name, value in initial.items()},
         outputs=_checked_outputs(task, result),
         single_output=isinstance(result, torch.Tensor),
         draw=fresh,
@@ -229,6 +233,12 @@ def _checked_inputs(task: Task, values: Any) -> tuple[torch.Tensor | Scalar, ...
     return tuple(value.detach() if isinstance(value, torch.Tensor) else value for value in values)
 
 
+def _moved(
+    values: tuple[torch.Tensor | Scalar, ...], device: str
+) -> tuple[torch.Tensor | Scalar, ...]:
+    return tuple(x.to(device) if isinstance(x, torch.Tensor) else x for x in values)
+
+
 def _check_cpu(task: Task, what: str, tensors: dict[str, torch.Tensor]) -> None:
     for name, tensor in tensors.items():
         if tensor.device.type != "cpu":
@@ -314,7 +324,6 @@ def _checked_outputs(task: Task, result: Any) -> tuple[Layout, ...]:
                 f"{path}: output {number} is {value.dtype}: kb judges floating-point outputs in torch.float32, "
                 "return such a tensor (for an index, the values that it selects)"
             )
-        _check_cpu(task, "output", {str(number): value})
     return tuple(Layout.of(value) for value in values)
 
 

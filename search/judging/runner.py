@@ -46,6 +46,9 @@ class Runner:
         self._model: Any = None
         self._held: list[Any] = []
 
+    def prepare(self, request: dict[str, Any]) -> None:
+        """Do what cannot be done behind the walls, before any of the candidate is here."""
+
     def serve(self) -> None:
         """Answer until the judge hangs up."""
         while True:
@@ -67,7 +70,7 @@ class Runner:
         torch.set_grad_enabled(False)
         keep_freed_memory()
         kb.native.prebuilt, kb.native.sealed = dict(prebuilt), True
-        self._arena = Arena(self._arena_fd, layout)
+        self._begin(layout)
         module = types.ModuleType("candidate")
         module.__file__ = NAME
         sys.modules["candidate"] = module
@@ -77,9 +80,17 @@ class Runner:
         if build is None:
             return {"missing": "ModelNew"}
         torch.manual_seed(seed)
-        self._model = build(*decode(init))
+        self._model = self._place(build(*decode(init)))
         state = self._model.state_dict() if isinstance(self._model, torch.nn.Module) else {}
         return {"state": {name: [list(x.shape), str(x.dtype)] for name, x in state.items()}}
+
+    def _begin(self, layout: dict[str, Any]) -> None:
+        """Open the memory that is shared with the judge."""
+        self._arena = Arena(self._arena_fd, layout)
+
+    def _place(self, model: Any) -> Any:
+        """Put a constructed model where it is to run."""
+        return model
 
     def do_adopt(self) -> dict[str, Any]:
         """Take the judge's parameters."""

@@ -41,6 +41,8 @@ class Cell:
         memory: bytes of address space it may take beyond what it holds when it enters.
         cpu_seconds: of processor time.
         file_bytes: greatest size of a file that it writes.
+        devices: character devices that it may use. A GPU's driver maps far more addresses than memory,
+            so that with devices the bound is on private data, not on addresses.
     """
 
     single: bool
@@ -49,6 +51,7 @@ class Cell:
     memory: int
     cpu_seconds: int
     file_bytes: int
+    devices: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Return it as one line."""
@@ -80,8 +83,23 @@ def system_paths() -> tuple[str, ...]:
     return tuple(sorted(narrow | set(system)))
 
 
-def enter(cell: Cell) -> tuple[Part, ...]:
+def gpu_devices() -> tuple[str, ...]:
+    """Return the character devices of this machine's NVIDIA driver."""
+    return tuple(sorted(f"/dev/{name}" for name in os.listdir("/dev") if name.startswith("nvidia")))
+
+
+# What CUDA's driver looks at when it starts: nothing of a user's.
+_CLOCKS = ("/sys/devices/system",)  # what the device's tracer looks up when it begins
+_DRIVER_PATHS = ("/proc", "/sys/bus/pci", "/sys/devices", "/sys/module", "/etc/nvidia")
+
+
+def enter(cell: Cell, prepare: Callable[[], None] | None = None) -> tuple[Part, ...]:
     """Wall this process in, for good. Call it in a fresh child that has one thread.
+
+    Args:
+        prepare: run when the process has lost the network, other files and its privileges, but may
+            still read /proc and make the sockets that CUDA's driver asks for when it starts. Threads
+            that it starts come under the filter of system calls as well.
 
     Returns:
         Every part, the failed ones with their reason; the caller decides whether the rest is enough.
@@ -89,22 +107,29 @@ def enter(cell: Cell) -> tuple[Part, ...]:
     libc = ctypes.CDLL(None, use_errno=True)
     own = f"/proc/{os.getpid()}"
     os.environ.clear()
-    readable = (*system_paths(), *cell.readable, own)
-    steps: tuple[tuple[str, Callable[[], str]], ...] = (
-        ("dies with its parent", lambda: _prctl(libc, _SET_PDEATHSIG, 9)),
-        ("no new privileges", lambda: _prctl(libc, _NO_NEW_PRIVS, 1)),
-        ("namespaces", lambda: _namespaces(libc)),
-        ("limits", lambda: _limits(cell)),
-        (
-            "files",
-            lambda: (
-                f"Landlock version {landlock.restrict(readable, (*cell.writable, '/dev/null'))}"
-            ),
-        ),
-        ("capabilities", lambda: _drop_capabilities(libc)),
-        ("system calls", lambda: _filter(cell.single)),
-    )
-    return tuple(_attempt(name, step) for name, step in steps)
+    readable = (*system_paths(), *cell.readable, own, *(_CLOCKS if cell.devices else ()))
+    # CUDA's driver gives its threads names, which is writing to a file of this process's own.
+    writable = (*cell.writable, *cell.devices, "/dev/null", *((own,) if cell.devices else ()))
+    parts = [
+        _attempt("dies with its parent", lambda: _prctl(libc, _SET_PDEATHSIG, 9)),
+        _attempt("no new privileges", lambda: _prctl(libc, _NO_NEW_PRIVS, 1)),
+        _attempt("namespaces", lambda: _namespaces(libc, cell)),
+        _attempt("limits", lambda: _limits(cell)),
+    ]
+    if prepare is not None:
+        early = (*readable, *_DRIVER_PATHS)
+        parts.append(_attempt("files at first", lambda: _files(early, writable)))
+        prepare()
+    parts += [
+        _attempt("files", lambda: _files(readable, writable)),
+        _attempt("capabilities", lambda: _drop_capabilities(libc)),
+        _attempt("system calls", lambda: _filter(cell.single)),
+    ]
+    return tuple(parts)
+
+
+def _files(readable: tuple[str, ...], writable: tuple[str, ...]) -> str:
+    return f"Landlock version {landlock.restrict(readable, writable)}"
 
 
 def missing(parts: tuple[Part, ...]) -> tuple[Part, ...]:
@@ -149,25 +174,30 @@ def _prctl(libc: ctypes.CDLL, option: int, value: int) -> str:
     return "set"
 
 
-def _namespaces(libc: ctypes.CDLL) -> str:
-    _check(libc.unshare(_NEW_USER | _NEW_NET | _NEW_IPC))
-    return "user, network, ipc"
+def _namespaces(libc: ctypes.CDLL, cell: Cell) -> str:
+    # Memory of a device is handed over within one IPC namespace; the calls that the other kinds of
+    # shared memory need are refused.
+    inner = 0 if cell.devices else _NEW_IPC
+    _check(libc.unshare(_NEW_USER | _NEW_NET | inner))
+    return "user, network, ipc" if inner else "user, network"
 
 
 def _limits(cell: Cell) -> str:
     with open("/proc/self/statm") as file:
         held = int(file.read().split()[0]) * resource.getpagesize()
+    addresses = resource.RLIM_INFINITY if cell.devices else cell.memory
     for kind, value in (
-        (resource.RLIMIT_AS, held + cell.memory if cell.single else cell.memory),
+        (resource.RLIMIT_AS, held + addresses if cell.single and not cell.devices else addresses),
         (resource.RLIMIT_DATA, held + cell.memory if cell.single else cell.memory),
         (resource.RLIMIT_CPU, cell.cpu_seconds),
         (resource.RLIMIT_FSIZE, cell.file_bytes),
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NOFILE, 256),
+        (resource.RLIMIT_NOFILE, 1024 if cell.devices else 256),
         (resource.RLIMIT_MEMLOCK, 0),
     ):
         hard = resource.getrlimit(kind)[1]
-        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        unbound = (value, hard).count(resource.RLIM_INFINITY)
+        bound = max(value, hard) if unbound == 1 else min(value, hard)
         resource.setrlimit(kind, (bound, bound))
     return f"{cell.memory >> 20} MiB, {cell.cpu_seconds} s"
 

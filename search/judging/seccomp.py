@@ -58,7 +58,8 @@ _LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
 _NUMBER, _ARCH = 0, 4
 _X32 = 0x40000000
-_PR_SET_SECCOMP, _FILTER = 22, 2
+_SECCOMP = (317, 277)
+_SET_MODE_FILTER, _THREADS_TOO = 1, 1
 
 Instruction = tuple[int, int, int, int]
 
@@ -141,6 +142,12 @@ def install(*, single: bool) -> None:
     array = (_Filter * len(code))(*(_Filter(*instruction) for instruction in code))
     wrapped = _Program(len(code), array)
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_SECCOMP, _FILTER, ctypes.byref(wrapped), 0, 0) != 0:
+    call = _SECCOMP[list(_AUDIT_ARCH).index(platform.machine())]
+    arguments = (
+        ctypes.c_uint(_SET_MODE_FILTER),
+        ctypes.c_uint(_THREADS_TOO),
+        ctypes.byref(wrapped),
+    )
+    if libc.syscall(ctypes.c_long(call), *arguments) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

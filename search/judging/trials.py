@@ -14,12 +14,11 @@ import torch
 from kb.errors import TaskError
 from search.judging import inputs as distributions
 from search.judging.problem import Problem, as_tuple
-from search.task import Tolerances
 
 _FACTOR = 8.0  # of the framework's own error: less than a decimal digit
 _EPS = 2.0**-23
 _HALF = 2.0**-11
-_KERNELBENCH = Tolerances(absolute=1e-4, relative=1e-4)
+_KERNELBENCH = (1e-4, 1e-4)  # absolute, relative
 _MOST_BYTES = 1 << 30  # of all trials together; beyond it only the most telling are kept
 _TELLING = ("task", "large mean", "negative", "normal")
 
@@ -99,8 +98,11 @@ def _default_double() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def make_bank(problem: Problem, seed: int) -> Bank:
+def make_bank(problem: Problem, seed: int, room: int = _MOST_BYTES) -> Bank:
     """Draw the trials of `problem` and bound the right answers.
+
+    Args:
+        room: bytes that the trials may take together.
 
     Raises:
         TaskError: the reference cannot run in float64, or a trivial answer passes every trial.
@@ -112,7 +114,6 @@ def make_bank(problem: Problem, seed: int) -> Bank:
     trials: list[Trial] = []
     dropped: list[tuple[str, str]] = []
     slack: tuple[tuple[float, float], ...] = ()
-    room = _MOST_BYTES
     for number, name in enumerate(("task", *names)):
         # The second set of the task's own inputs is what catches an answer kept from the first.
         if room <= 0 and name not in _TELLING:
@@ -160,11 +161,12 @@ def _trial(
         return "the reference's output is not finite"
     slack = _slack(problem, truth, inputs, exact, eager)
     low, high = [], []
+    least = torch.tensor(-math.inf, device=exact[0].device)
     for value, (absolute, relative) in zip(exact, slack, strict=True):
         margin = absolute + relative * value.abs()
         # Rounding the bounds outwards keeps an exact answer inside.
-        low.append(torch.nextafter((value - margin).float(), torch.tensor(-math.inf)))
-        high.append(torch.nextafter((value + margin).float(), torch.tensor(math.inf)))
+        low.append(torch.nextafter((value - margin).float(), least))
+        high.append(torch.nextafter((value + margin).float(), -least))
     trial = Trial(
         distribution=name,
         inputs=inputs,
@@ -184,10 +186,11 @@ def _slack(
 ) -> tuple[tuple[float, float], ...]:
     """Return by output the (absolute, relative) error that the task's precision allows."""
     precision = problem.task.settings.precision
-    if isinstance(precision, Tolerances) or precision == "kernelbench":
-        fixed = precision if isinstance(precision, Tolerances) else _KERNELBENCH
-        return tuple((fixed.absolute, fixed.relative) for _ in exact)
-    generator = torch.Generator().manual_seed(problem.seed)
+    if not isinstance(precision, str):
+        return tuple((precision.absolute, precision.relative) for _ in exact)
+    if precision == "kernelbench":
+        return tuple(_KERNELBENCH for _ in exact)
+    generator = torch.Generator(exact[0].device).manual_seed(problem.seed)
     jittered = truth(inputs, lambda x: _jitter(x, generator))
     rounded = None
     unit = _EPS
@@ -218,7 +221,9 @@ def _excess(got: torch.Tensor, exact: torch.Tensor, free: torch.Tensor | float) 
 
 def _jitter(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Move every element by half a unit in its last place: the error that a right answer may have."""
-    sign = torch.randint(2, value.shape, generator=generator, dtype=torch.int8).double() * 2 - 1
+    where = generator.device
+    sign = torch.randint(2, value.shape, generator=generator, dtype=torch.int8, device=where)
+    sign = sign.double() * 2 - 1
     return value.double() * (1 + sign * _EPS / 2)
 
 

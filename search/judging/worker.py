@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -55,9 +56,14 @@ def forged(detail: str) -> Fault:
 
 
 class Zygote:
-    """The warm process; started when first used, restarted when it has died."""
+    """The warm process; started when first used, restarted when it has died.
 
-    def __init__(self) -> None:
+    Args:
+        capability: of the GPU that its runners are for (90 is sm_90), 0 for none.
+    """
+
+    def __init__(self, capability: int = 0) -> None:
+        self._capability = capability
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
 
@@ -102,7 +108,7 @@ class Zygote:
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         code = (
             "import json, sys; sys.path[:] = json.loads(sys.argv[2])\n"
-            "from search.judging.zygote import serve; serve(int(sys.argv[1]))"
+            "from search.judging.zygote import serve; serve(int(sys.argv[1]), int(sys.argv[3]))"
         )
         # Nothing of the user's environment: what is not there cannot be stolen.
         names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -112,10 +118,12 @@ class Zygote:
             "PYTHONDONTWRITEBYTECODE": "1",
             **dict.fromkeys(names, "1"),
         }
-        if "LD_LIBRARY_PATH" in os.environ:
-            environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
+        for name in ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES"):
+            if name in os.environ:
+                environment[name] = os.environ[name]
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-c", code, str(theirs.fileno()), json.dumps(sys.path)],
+            [sys.executable, "-I", "-c", code, str(theirs.fileno()), json.dumps(sys.path),
+             str(self._capability)],
             pass_fds=[theirs.fileno()],
             env=environment,
             cwd="/",
@@ -177,14 +185,10 @@ class Child:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.handle, number)
 
-    def log(self) -> str:
-        """Return the end of what it printed."""
+    def log(self, most: int = _LOG_TAIL) -> str:
+        """Return the end of what it printed, at most so many bytes."""
         size = os.fstat(self._log).st_size
-        return (
-            os.pread(self._log, _LOG_TAIL, max(0, size - _LOG_TAIL))
-            .decode(errors="replace")
-            .strip()
-        )
+        return os.pread(self._log, most, max(0, size - most)).decode(errors="replace").strip()
 
     def kill(self) -> None:
         """End it and everything in its session, and forget it."""
@@ -201,11 +205,25 @@ class Child:
 
 
 class Worker:
-    """A runner: what is asked of it is answered in time, or ends in a `Fault`."""
+    """A runner: what is asked of it is answered in time, or ends in a `Fault`.
 
-    def __init__(self, zygote: Zygote, arena: Arena, cell: Cell, cpu: int | None) -> None:
+    Args:
+        cell: None for the user's own reference, which is not walled in.
+        cpu: the processor that it is bound to, None for any.
+        extra: more of the request: ``device``, ``environment``.
+    """
+
+    def __init__(
+        self,
+        zygote: Zygote,
+        arena: Arena,
+        cell: Cell | None,
+        cpu: int | None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        request = {"op": "run", "cell": asdict(cell), "cpu": cpu}
+        told = None if cell is None else asdict(cell)
+        request = {"op": "run", "cell": told, "cpu": cpu, **(extra or {})}
         try:
             self.child = Child(zygote, request, [theirs.fileno(), arena.fd])
         finally:

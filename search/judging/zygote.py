@@ -11,13 +11,20 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from typing import Any, NoReturn
 
-from search.judging.sandbox import Cell, enter, missing
+from search.judging.sandbox import Cell, Part, enter, missing
+
+DRY = -1
 
 
-def serve(fd: int) -> None:
+def serve(fd: int, capability: int = 0) -> None:
     """Answer the judge on socket `fd` until it hangs up.
+
+    Args:
+        capability: of the GPU that runners are for (90 is sm_90), 0 for none, `DRY` for GPUs that
+            are not here.
 
     A request is one JSON object with descriptors; the reply is one JSON object:
     ``run`` (descriptors: control, arena, log) and ``build`` (descriptor: log) reply with a pid,
@@ -26,8 +33,17 @@ def serve(fd: int) -> None:
     import numpy  # noqa: F401 - warm: a child has it at once
     import torch  # noqa: F401
 
-    import search.judging.runner  # noqa: F401
+    import search.judging.runner
 
+    if capability == DRY:
+        import search.dryrun.warm
+
+        search.dryrun.warm.warm()
+    elif capability:
+        import search.judging.cuda.runner
+        from search.judging.cuda.warm import warm
+
+        warm(capability)
     channel = socket.socket(fileno=fd)
     children: set[int] = set()
     gc.collect()
@@ -74,26 +90,47 @@ def _child(request: dict[str, Any], fds: list[int]) -> NoReturn:
             os.closerange(low, descriptor)
             low = descriptor + 1
         os.closerange(low, 1 << 16)
-        cell = request["cell"]
+        cell = Cell(**request["cell"]) if request["cell"] else None
         if request["op"] == "build":
-            _build(request, Cell(**cell))
-        _run(request, Cell(**cell), fds)
+            assert cell is not None
+            _build(request, cell)
+        _run(request, cell, fds)
     except BaseException as error:  # noqa: BLE001 - a child must never return into the zygote's loop
         os.write(2, f"{type(error).__name__}: {error}\n".encode()[:2000])
         os._exit(113)
 
 
-def _run(request: dict[str, Any], cell: Cell, fds: list[int]) -> NoReturn:
+def _run(request: dict[str, Any], cell: Cell | None, fds: list[int]) -> NoReturn:
     from search.judging.runner import Runner
 
     control, arena = fds
     if request["cpu"] is not None:
         os.sched_setaffinity(0, {request["cpu"]})
-    parts = enter(cell)
+    runner = Runner(control, arena)
+    if request.get("device") == "cuda":
+        from search.judging.cuda.runner import CudaRunner
+
+        runner = CudaRunner(control, arena)
+    elif request.get("device") == "dry":
+        from search.dryrun.runner import DryRunner
+
+        runner = DryRunner(control, arena)
+
+    def prepare() -> None:
+        os.environ.update(request["environment"])
+        tempfile.tempdir = None  # it was looked up before there was an environment
+        runner.prepare(request)
+
+    # Without a cell it is the user's own program, which the judge itself would run as well.
+    parts: tuple[Part, ...] = ()
+    if cell is not None:
+        parts = enter(cell, prepare if "environment" in request else None)
+    elif "environment" in request:
+        prepare()
     told = [[part.name, part.works, part.detail] for part in parts]
     os.write(control, json.dumps({"sandbox": told}).encode() + b"\n")
     if not missing(parts):
-        Runner(control, arena).serve()
+        runner.serve()
     os._exit(0)
 
 

@@ -1,0 +1,367 @@
+"""The judge on a GPU: what `search.judging.judge.Judge` is on a processor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kb.errors import TaskError, ToolchainError
+from search.judging.cuda.compiling import Compiler
+from search.judging.cuda.hearing import CudaHearing, Draws
+from search.judging.cuda.memory import CudaArena, Region, plan, set_bytes
+from search.judging.cuda.runner import MOST_CALLS
+from search.judging.cuda.timing import Races
+from search.judging.cuda.verdict import Verdict, overlaps
+from search.judging.cuda.worker import CudaWorker
+from search.judging.problem import Problem
+from search.judging.runner import encode
+from search.judging.terms import Limits, Prepared
+from search.judging.timing import Timing
+from search.judging.trials import Bank, make_bank
+from search.judging.worker import Fault, Zygote, forged
+from search.outcome import Outcome, Passed, Refused
+
+if TYPE_CHECKING:
+    from kb.records import TargetRecord
+
+# Part of an outcome's identity: raise it when the same source may be judged otherwise.
+JUDGE_VERSION = "cuda-1"
+_FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
+# So often, that a call is enqueued while the device still writes, however slow its Python.
+_FLUSHES = 3
+_LONG = 600.0  # seconds that torch.compile may take
+_PROFILED = 3
+_SHARE_OF_MEMORY = 8  # of the free memory, one part in this many for each set of buffers
+
+
+class CudaJudge:
+    """Judges candidates for one task on this machine's GPU.
+
+    Args:
+        problem: the reference, loaded on the device.
+        target: the record that describes the device.
+        seed: of parameters' and inputs' draws.
+        folder: for builds and compilers' caches; it may be shared by runs.
+        limits: what a candidate may use.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        target: TargetRecord,
+        *,
+        seed: int,
+        folder: Path,
+        limits: Limits | None = None,
+    ) -> None:
+        self._problem = problem
+        self._target = target
+        self._seed = seed
+        self._folder = folder
+        self._limits = limits or Limits()
+        major, minor = torch.cuda.get_device_capability()
+        self._zygote = Zygote(10 * major + minor)
+        self._compiler = Compiler(
+            self._zygote, folder / "triton-builds", self._limits.build_seconds
+        )
+        self._verdict = Verdict(problem, target, self._zygote, folder, self._limits.build_seconds)
+        self._next: CudaWorker | None = None
+        self._rivals: dict[str, CudaHearing] = {}
+        self._rival_workers: list[CudaWorker] = []
+        self._regions: list[Region] = []
+        self._layout: dict[str, Any] = {}
+        self._bank: Bank
+        self._draws: Draws
+        self._sessions = 0
+        self._flushes = _FLUSHES
+        self._call_seconds = self._limits.call_seconds
+        self.prepared: Prepared | None = None
+
+    def prepare(self, progress: Callable[[str], None] = lambda _: None) -> Prepared:
+        """Bound the right answers, start the baselines and see that candidates can be confined.
+
+        Raises:
+            TaskError: the task cannot be judged here.
+            ToolchainError: this machine cannot confine candidates.
+        """
+        if self.prepared is not None:
+            return self.prepared
+        problem = self._problem
+        self._set_precision()
+        self._check_arguments()
+        progress("the reference in float64, on several distributions of inputs")
+        free = torch.cuda.mem_get_info()[0]
+        self._bank = make_bank(problem, self._seed, room=free // _SHARE_OF_MEMORY)
+        torch.cuda.empty_cache()
+        self._draws = Draws(self._bases())
+        progress("the sandbox")
+        self._lay_out()
+        self._spare()
+        sandbox = self._try_sandbox()
+        progress("the baselines, eager and torch.compile")
+        compile_error = self._seat_rivals()
+        graph, work, notes = self._verdict.trace()
+        progress("the baselines' times")
+        timing = self._race(None, blocks=3, seconds=self._limits.timing_seconds)
+        self._call_seconds += 30 * timing.seconds["eager"]
+        self._verdict.reference_peak = self._memory_of_eager()
+        notes += [
+            f"{part.name}: not available here ({part.detail})" for part in sandbox if not part.works
+        ]
+        self.prepared = Prepared(
+            baselines=timing.seconds,
+            compile_error=compile_error,
+            dropped=self._bank.dropped,
+            sandbox=sandbox,
+            graph=graph,
+            work=work,
+            notes=tuple(notes),
+        )
+        return self.prepared
+
+    def _set_precision(self) -> None:
+        """Let the framework use reduced precision where the task does, in every process."""
+        self._tf32 = self._problem.task.settings.precision in {"tf32", "half"}
+        torch.backends.cuda.matmul.allow_tf32 = self._tf32
+        torch.backends.cudnn.allow_tf32 = self._tf32
+
+    def _check_arguments(self) -> None:
+        for number, value in enumerate(self._problem.init_inputs):
+            try:
+                encode(value)
+            except TypeError as error:
+                raise TaskError(
+                    f"{self._problem.task.reference}: get_init_inputs() item {number} is a {error}: give numbers, "
+                    "strings, lists or tensors"
+                ) from error
+
+    def _bases(self) -> list[tuple[Any, ...]]:
+        problem = self._problem
+        floating = any(
+            isinstance(x, torch.Tensor) and x.is_floating_point() for x in problem.inputs
+        )
+        more = [] if floating else [problem.draw(self._seed + 31 * n) for n in (1, 2, 3)]
+        return [problem.draw(self._seed + 17), *more]
+
+    def _lay_out(self) -> None:
+        problem = self._problem
+        one = set_bytes(problem.inputs, problem.outputs)
+        free = torch.cuda.mem_get_info()[0]
+        sets = min(MOST_CALLS // 4, free // _SHARE_OF_MEMORY // max(one, 1))
+        if sets < 2:
+            raise TaskError(
+                f"{problem.task.reference}: inputs and outputs take {one >> 20} MiB, judging needs {2 * _SHARE_OF_MEMORY} "
+                f"times that and {free >> 20} MiB of the device are free: make the inputs smaller"
+            )
+        self._layout = plan(problem.inputs, problem.state, problem.outputs, sets)
+        # The candidates' memory and the baselines': nothing that a candidate can write is read as truth.
+        self._regions = [Region.create(self._layout["size"]) for _ in range(2)]
+
+    def _told(self, region: Region, *, sealed: bool) -> dict[str, Any]:
+        return {**self._layout, "handle": region.handle(), "sealed": sealed, "tf32": self._tf32}
+
+    def _spare(self) -> None:
+        """Start the next runner: its context is made while another candidate is questioned."""
+        if self._next is None:
+            builds = (self._folder / "triton-builds", *self._verdict.folders)
+            self._next = CudaWorker(
+                self._zygote, self._compiler, builds=builds, flush=_FLUSH, environment={}
+            )
+
+    def _take(self) -> CudaWorker:
+        for attempt in (1, 2):
+            self._spare()
+            worker, self._next = self._next, None
+            assert worker is not None
+            try:
+                worker.ready()
+                return worker
+            except Fault as fault:
+                worker.close()
+                if attempt == 2:
+                    raise ToolchainError(
+                        f"a process for candidates cannot start CUDA ({getattr(fault.outcome, 'reason', fault.outcome.kind)}"
+                        f"; {getattr(fault.outcome, 'detail', '')[-300:]}): kb doctor may say why"
+                    ) from fault
+        raise AssertionError
+
+    def _try_sandbox(self) -> tuple[Any, ...]:
+        worker = self._take()
+        worker.close()
+        return worker.sandbox
+
+    def _seat_rivals(self) -> str | None:
+        """Start eager and torch.compile; return why the second does not work, where it does not."""
+        self._rivals["eager"] = self._rival()
+        error = None
+        if self._limits.compile:
+            compiled = self._rival()
+            error = compiled.compile(_LONG)
+            if error is None:
+                self._rivals["compile"] = compiled
+        for hearing in self._rivals.values():
+            hearing.start_timing()
+        return error
+
+    def _rival(self) -> CudaHearing:
+        import os
+
+        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        caches = {
+            "TORCHINDUCTOR_CACHE_DIR": str(self._folder / "inductor"),
+            "TRITON_CACHE_DIR": str(self._folder / "triton"),
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        }
+        worker = CudaWorker(
+            self._zygote, None, builds=(), flush=_FLUSH, environment={**kept, **caches}
+        )
+        self._rival_workers.append(worker)
+        try:
+            worker.ready()
+            region = self._regions[1]
+            arena = CudaArena(worker.words, region, self._layout)
+            hearing = CudaHearing(self._problem, self._bank, arena, worker, seconds=_LONG)
+            source = f"{self._problem.task.source}\n\nModelNew = Model\n"
+            hearing.load(source, {}, self._told(region, sealed=False), _LONG)
+            hearing.refill(self._draws, 0, 2)
+        except Fault as fault:
+            raise TaskError(
+                f"{self._problem.task.reference}: the reference does not run in a process of its own on the device: "
+                f"{getattr(fault.outcome, 'reason', fault.outcome.kind)}"
+            ) from fault
+        return hearing
+
+    def _memory_of_eager(self) -> int:
+        eager = self._rivals["eager"]
+        eager.end_timing()
+        peak = eager.memory()
+        eager.start_timing()
+        return peak
+
+    def judge(self, source: str, *, thorough: bool = False) -> Outcome:
+        """Judge `source`.
+
+        Args:
+            source: a Python file that defines ``ModelNew``.
+            thorough: time it long enough to report it.
+        """
+        self.prepare()
+        self._check_rivals()
+        start = time.monotonic()
+        build_seconds = 0.0
+        try:
+            prebuilt = self._verdict.build(source)
+            build_seconds = time.monotonic() - start
+            passed, compiled = self._hear(source, prebuilt, thorough)
+            outcome: Outcome = passed
+            build_seconds += compiled
+        except Fault as fault:
+            outcome = fault.outcome
+            build_seconds = build_seconds or time.monotonic() - start
+        return replace(outcome, build_seconds=build_seconds)
+
+    def _check_rivals(self) -> None:
+        """Start the baselines anew where the zygote that held them has died."""
+        if all(worker.alive() for worker in self._rival_workers):
+            return
+        self._close_rivals()
+        self._seat_rivals()
+
+    def _hear(
+        self, source: str, prebuilt: Mapping[str, str], thorough: bool
+    ) -> tuple[Passed, float]:
+        worker = self._take()
+        self._spare()
+        region = self._regions[0]
+        arena = CudaArena(worker.words, region, self._layout)
+        hearing = CudaHearing(self._problem, self._bank, arena, worker, seconds=self._call_seconds)
+        try:
+            told = self._told(region, sealed=True)
+            hearing.load(source, prebuilt, told, self._limits.start_seconds)
+            hearing.question()
+            peak = hearing.memory()
+            self._verdict.require_own_kernels(worker.kernels)
+            assert self._next is not None
+            self._next.ready()  # it must not warm up beside a measurement
+            hearing.start_timing()
+            seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
+            timing = self._race(hearing, blocks=12 if thorough else 6, seconds=seconds)
+            hearing.end_timing()
+            hearing.refill(self._draws, self._session(), _PROFILED)
+            profile = self._profile(hearing)
+        finally:
+            worker.close()
+        compiled = (worker.kernels, worker.reports)
+        passed = self._verdict.passed(hearing, timing, profile, compiled, peak)
+        return passed, worker.compile_seconds
+
+    def _profile(self, hearing: CudaHearing) -> tuple[Any, float]:
+        """Return what the profiler told of some calls, and the seconds of telling.
+
+        Raises:
+            Fault: something of the candidate's ran while the caches were emptied.
+        """
+        batch = hearing.profile(_PROFILED, self._flushes, whole=True)
+        try:
+            other = overlaps(batch, _FLUSH, self._target.bandwidth)
+        except (KeyError, TypeError, IndexError) as error:
+            raise forged("a profile that is none") from error
+        if other is not None:
+            raise Fault(
+                Refused(
+                    reason=f"its kernel {other[:80]} ran before its call had begun, while the clock was not running",
+                    trick="work-outside-the-clock",
+                )
+            )
+        began = time.monotonic()
+        told = hearing.profile(_PROFILED, self._flushes, whole=False)
+        return told, time.monotonic() - began
+
+    def _session(self) -> int:
+        self._sessions += 1
+        return self._seed * 1_000_003 + self._sessions
+
+    def _race(self, hearing: CudaHearing | None, *, blocks: int, seconds: float) -> Timing:
+        session = self._session()
+
+        def refresh(block: int, calls: int) -> None:
+            number = session * 64 + block + 1
+            self._rivals["eager"].refill(self._draws, number, calls)
+            if hearing is not None:
+                hearing.refill(self._draws, number, calls)
+
+        def check(block: int, calls: int) -> None:
+            assert hearing is not None
+            hearing.check_batch(self._draws, session * 64 + block + 1, calls, every=block == 0)
+
+        return Races(
+            rivals=dict(self._rivals),
+            candidate=hearing,
+            refresh=refresh,
+            check=check,
+            most=len(self._layout["sets"]),
+            blocks=blocks,
+            seconds=seconds,
+            flushes=self._flushes,
+        ).run()
+
+    def _close_rivals(self) -> None:
+        for worker in self._rival_workers:
+            worker.close()
+        self._rival_workers, self._rivals = [], {}
+
+    def close(self) -> None:
+        """End every process that it started."""
+        self._close_rivals()
+        if self._next is not None:
+            self._next.close()
+            self._next = None
+        self._zygote.close()
+        for region in self._regions:
+            region.close()
+        self._regions = []

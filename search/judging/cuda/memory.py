@@ -1,0 +1,176 @@
+"""Device memory that two processes share: the driver's IPC handles, seen as tensors."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+from search.judging.arena import _DTYPES, Arena
+from search.judging.problem import Layout
+
+_HANDLE = 64  # bytes of a CUipcMemHandle
+_ALIGN = 512  # what the framework's own allocator aligns to
+_LAZY = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+
+
+class _Handle(ctypes.Structure):
+    _fields_ = (("reserved", ctypes.c_char * _HANDLE),)
+
+
+@cache
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def _check(code: int, what: str) -> None:
+    if code:
+        text = ctypes.c_char_p()
+        _driver().cuGetErrorString(code, ctypes.byref(text))
+        told = (text.value or b"unknown").decode()
+        raise RuntimeError(f"{what}: CUDA driver error {code} ({told})")
+
+
+class Region:
+    """One allocation on the device; its maker frees it, others only look.
+
+    Args:
+        address: device pointer.
+        own: whether this process allocated it.
+    """
+
+    def __init__(self, address: int, nbytes: int, *, own: bool) -> None:
+        self._address, self._own = address, own
+        self.nbytes = nbytes
+        self.__cuda_array_interface__ = {
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (address, False),
+            "version": 2,
+        }
+
+    @classmethod
+    def create(cls, nbytes: int) -> Region:
+        """Allocate `nbytes` outside the framework's pool, so that all of it can be shared.
+
+        Raises:
+            RuntimeError: the device has no room.
+        """
+        torch.cuda.current_stream()  # the primary context is made current by the framework
+        pointer = ctypes.c_void_p()
+        size = ctypes.c_size_t(nbytes)
+        _check(_driver().cuMemAlloc_v2(ctypes.byref(pointer), size), f"allocating {nbytes} bytes")
+        assert pointer.value is not None
+        return cls(pointer.value, nbytes, own=True)
+
+    @classmethod
+    def open(cls, handle: str, nbytes: int) -> Region:
+        """Map what another process shared under `handle`."""
+        wanted = _Handle.from_buffer_copy(bytes.fromhex(handle))
+        pointer = ctypes.c_void_p()
+        code = _driver().cuIpcOpenMemHandle_v2(ctypes.byref(pointer), wanted, ctypes.c_uint(_LAZY))
+        _check(code, "opening the judge's memory")
+        assert pointer.value is not None
+        return cls(pointer.value, nbytes, own=False)
+
+    def handle(self) -> str:
+        """Return what another process opens it by."""
+        handle = _Handle()
+        pointer = ctypes.c_void_p(self._address)
+        _check(_driver().cuIpcGetMemHandle(ctypes.byref(handle), pointer), "sharing memory")
+        return bytes(handle).hex()
+
+    def bytes(self) -> torch.Tensor:
+        """Return all of it as one tensor of bytes, without a copy."""
+        return torch.as_tensor(self, device="cuda")
+
+    def close(self) -> None:
+        """Free it; views of it must not be used any more."""
+        if self._own and self._address:
+            torch.cuda.synchronize()
+            _driver().cuMemFree_v2(ctypes.c_void_p(self._address))
+        self._address = 0
+
+
+def plan(
+    inputs: Sequence[Any],
+    state: Mapping[str, torch.Tensor],
+    outputs: Sequence[Layout],
+    sets: int,
+) -> dict[str, Any]:
+    """Lay a region out: `sets` rows of inputs with a row of outputs each, and the parameters.
+
+    Returns:
+        Plain values: ``size``, ``sets``, ``results`` (lists of slots), ``state`` (name -> slot).
+    """
+    offset = 0
+
+    def slot(layout: Layout) -> dict[str, Any]:
+        nonlocal offset
+        placed = {
+            "offset": offset,
+            "shape": list(layout.shape),
+            "strides": list(layout.strides),
+            "dtype": str(layout.dtype),
+        }
+        offset += -(-max(layout.nbytes, 1) // _ALIGN) * _ALIGN
+        return placed
+
+    def row() -> list[dict[str, Any]]:
+        return [slot(Layout.of(x)) if isinstance(x, torch.Tensor) else {"value": x} for x in inputs]
+
+    described = {
+        "sets": [row() for _ in range(sets)],
+        "results": [[slot(layout) for layout in outputs] for _ in range(sets)],
+        "state": {name: slot(Layout.of(x.detach().contiguous())) for name, x in state.items()},
+    }
+    return {"size": offset, **described}
+
+
+def set_bytes(inputs: Sequence[Any], outputs: Sequence[Layout]) -> int:
+    """Return the bytes of one row of inputs and outputs."""
+    given = sum(x.nbytes for x in inputs if isinstance(x, torch.Tensor))
+    return given + sum(layout.nbytes for layout in outputs)
+
+
+class CudaArena(Arena):
+    """One side's view of a region, with the control words in host memory.
+
+    Args:
+        words: host memory shared by both sides, of which only the head is used.
+        region: device memory of ``layout["size"]`` bytes.
+    """
+
+    def __init__(self, words: Arena, region: Region, layout: Mapping[str, Any]) -> None:
+        self._host, self._region = words, region
+        self.fd = words.fd
+        self.words = words.words
+        flat = region.bytes()
+        self.sets = tuple(
+            tuple(value["value"] if "value" in value else _view(flat, value) for value in row)
+            for row in layout["sets"]
+        )
+        self.results = tuple(
+            tuple(_view(flat, value) for value in row) for row in layout["results"]
+        )
+        self.state = {name: _view(flat, value) for name, value in layout["state"].items()}
+        self.inputs, self.outputs = self.sets[0], self.results[0]
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self.sets, self.results, self.state, self.inputs, self.outputs = (), (), {}, (), ()
+        self._region.close()
+        self._host.close()
+
+
+def _view(flat: torch.Tensor, slot: Mapping[str, Any]) -> torch.Tensor:
+    dtype = _DTYPES[slot["dtype"]]
+    shape, strides = tuple(slot["shape"]), tuple(slot["strides"])
+    nbytes = torch.Size(shape).numel() * dtype.itemsize
+    if nbytes == 0:
+        return torch.empty(shape, dtype=dtype, device="cuda")
+    piece = flat[slot["offset"] : slot["offset"] + nbytes].view(dtype)
+    return piece.as_strided(shape, strides, piece.storage_offset())

@@ -1,0 +1,188 @@
+"""The process that holds a candidate on a GPU. It obeys the judge and is trusted by nobody."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+from typing import Any
+
+import torch
+
+from search.judging.arena import DONE, FAILED, GO, PREPARE, READY, STOP, Arena
+from search.judging.cuda import triton_hooks
+from search.judging.cuda.memory import CudaArena, Region
+from search.judging.runner import Runner
+from search.profilers.capture import capture, warm_up
+
+# Control words beside those of the arena; the times of a batch's calls follow as doubles.
+COUNT, EMPTY, FLUSHES, TOLD, TIMES = 6, 7, 8, 9, 64
+MOST_CALLS = 400
+_HEAD_ONLY: dict[str, Any] = {"size": 4096, "inputs": [], "state": {}, "outputs": []}
+_Event: Any = torch.cuda.Event
+_synchronize = torch.cuda.synchronize
+
+
+class CudaRunner(Runner):
+    """Answers one judge; inputs and outputs are in device memory that the judge owns."""
+
+    def __init__(self, control: int, arena_fd: int) -> None:
+        super().__init__(control, arena_fd)
+        self._device_arena: CudaArena
+        self._flush: torch.Tensor
+        self._times: Any = None
+
+    def prepare(self, request: dict[str, Any]) -> None:
+        """Make the context, and everything in it that a first call would pay for."""
+        self._flush = torch.empty(request["flush"], dtype=torch.uint8, device="cuda")
+        self._flush.zero_()
+        begin, end = _pair()
+        begin.record()
+        torch.ones(1024, device="cuda").mul_(2).sum()
+        end.record()
+        _synchronize()
+        warm_up()
+
+    def _begin(self, layout: dict[str, Any]) -> None:
+        words = Arena(self._arena_fd, _HEAD_ONLY)
+        self._times = words.words[TIMES : TIMES + MOST_CALLS].cast("B").cast("d")
+        self._arena = self._device_arena = CudaArena(
+            words, Region.open(layout["handle"], layout["size"]), layout
+        )
+        tf32 = bool(layout["tf32"])
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        torch.backends.cudnn.allow_tf32 = tf32
+        if layout["sealed"]:
+            triton_hooks.install(self._compile)
+
+    def _place(self, model: Any) -> Any:
+        return model.to("cuda") if isinstance(model, torch.nn.Module) else model
+
+    def _compile(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Have the judge compile, in the middle of whatever it waits for."""
+        self._write(json.dumps({"compile": request}).encode() + b"\n")
+        line = self._read()
+        if line is None:
+            os._exit(0)  # the judge has hung up
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def do_load(
+        self, source: str, prebuilt: dict[str, str], seed: int, init: Any, layout: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Execute the candidate and construct its model on the device."""
+        answer = super().do_load(source, prebuilt, seed, init, layout)
+        _synchronize()
+        return answer
+
+    def do_adopt(self) -> dict[str, Any]:
+        """Take the judge's parameters."""
+        answer = super().do_adopt()
+        _synchronize()
+        return answer
+
+    def do_baseline(self) -> dict[str, Any]:
+        """Put ``torch.compile`` before the model: only the judge's own reference is asked this."""
+        self._model = torch.compile(self._model, dynamic=False)
+        for row in self._device_arena.sets[:2]:
+            self._model(*row)
+        _synchronize()
+        return {}
+
+    def do_call(self, hold: bool) -> dict[str, Any]:
+        """Call the model once; what it allocates holds NaN where it is not written."""
+        for slot in self._arena.outputs:
+            stale = torch.empty_like(slot)
+            if stale.is_floating_point():
+                stale.fill_(float("nan"))
+            del stale
+        answer = super().do_call(hold)
+        _synchronize()
+        return answer
+
+    def do_recopy(self) -> dict[str, Any]:
+        """Copy held outputs again."""
+        answer = super().do_recopy()
+        _synchronize()
+        return answer
+
+    def do_again(self) -> dict[str, Any]:
+        """Call the model once more, keeping the held outputs alive."""
+        answer = super().do_again()
+        _synchronize()
+        return answer
+
+    def do_memory(self) -> dict[str, Any]:
+        """Call the model once and tell the most memory that it held beyond what it holds at rest."""
+        _synchronize()
+        rest = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        self._model(*self._arena.inputs)
+        _synchronize()
+        return {"peak": torch.cuda.max_memory_allocated() - rest}
+
+    def do_time(self) -> dict[str, Any]:
+        """Run batches of calls on the judge's signal until it says stop."""
+        words = self._arena.words
+        gc.collect()
+        gc.disable()
+        call = 0
+        try:
+            while True:
+                while words[PREPARE] == call:
+                    if words[STOP]:
+                        return {"batches": call}
+                call = words[PREPARE]
+                count, empty, flushes = words[COUNT], words[EMPTY], words[FLUSHES]
+                events = [_pair() for _ in range(count)]
+                words[READY] = call
+                while words[GO] != call:
+                    pass
+                self._batch(events, bool(empty), flushes)
+                words[DONE] = call
+                for number, (begin, end) in enumerate(events):
+                    self._times[number] = begin.elapsed_time(end) * 1e-3
+                words[TOLD] = call
+        except BaseException:
+            words[FAILED] = 1
+            raise
+        finally:
+            gc.enable()
+
+    def _batch(self, events: list[tuple[Any, Any]], empty: bool, flushes: int) -> None:
+        model, flush = self._model, self._flush
+        rows = zip(events, self._device_arena.sets, self._device_arena.results, strict=False)
+        for (begin, end), inputs, slots in rows:
+            # Writing more than the L2 holds also fills the queue: the call is enqueued meanwhile.
+            for _ in range(flushes):
+                flush.zero_()
+            begin.record()
+            result = slots if empty else model(*inputs)
+            end.record()
+            if empty:
+                self._copy_from(slots)
+                continue
+            outputs = (result,) if isinstance(result, torch.Tensor) else result
+            for slot, value in zip(slots, outputs, strict=True):
+                slot.copy_(value)
+        _synchronize()
+
+    def _copy_from(self, slots: tuple[torch.Tensor, ...]) -> None:
+        """Do what follows a call, without one: as many bytes are copied."""
+        other = self._device_arena.results[0]
+        if other is slots:
+            other = self._device_arena.results[-1]
+        for slot, value in zip(slots, other, strict=True):
+            slot.copy_(value)
+
+    def do_profile(self, calls: int, flushes: int, whole: bool) -> dict[str, Any]:
+        """Run calls under the profiler and tell what the device did; `whole`: as timed ones are run."""
+        if whole:
+            events = [_pair() for _ in range(calls)]
+            return {"timeline": capture(lambda: self._batch(events, False, flushes), 1)}
+        rows = iter(self._device_arena.sets * calls)
+        return {"timeline": capture(lambda: self._model(*next(rows)), calls)}
+
+
+def _pair() -> tuple[Any, Any]:
+    return _Event(enable_timing=True), _Event(enable_timing=True)

@@ -1,0 +1,204 @@
+"""What a candidate that is right and timed is said to be: its own work, its profile, its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kb.errors import TaskError
+from search.judging.build import Builder
+from search.judging.cuda.hearing import CudaHearing
+from search.judging.problem import Problem
+from search.judging.timing import Timing
+from search.judging.worker import Fault, Zygote, forged
+from search.languages.cuda import Cuda
+from search.operators import OperatorGraph, Work
+from search.outcome import Passed, Refused
+from search.profilers.operators import count_work, operator_graph
+from search.profilers.resources import Resources, parse_cubin, parse_ptxas
+from search.profilers.roofline import roofline
+from search.profilers.timeline import doubt, own_share, read_capture
+
+if TYPE_CHECKING:
+    from kb.records import TargetRecord
+
+_OWN_SHARE = 0.5
+_DECOY = 0.01
+# Dense half-precision products make float32 accuracy at a third of their rate (split operands); a
+# measured clock and a recorded one differ by boost: half of the bound is beyond any of that.
+_BEATEN = 0.5
+
+
+class Verdict:
+    """Judges what the timed calls were made of.
+
+    Args:
+        folder: of builds, shared by tasks and runs.
+        seconds: that compiling one native part may take.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        target: TargetRecord,
+        zygote: Zygote,
+        folder: Path,
+        seconds: float,
+    ) -> None:
+        self._problem = problem
+        self._target = target
+        major, minor = torch.cuda.get_device_capability()
+        self._builder = Builder(zygote, Cuda(f"sm_{major}{minor}"), folder / "native-cuda", seconds)
+        self.folders = (folder / "native-cuda",)
+        for path in self.folders:
+            path.mkdir(parents=True, exist_ok=True)
+        self._units: tuple[Resources, ...] = ()
+        self._work: Work | None = None
+        self.reference_peak = 0
+
+    def trace(self) -> tuple[OperatorGraph | None, Work | None, list[str]]:
+        """Return the reference's operators and their least cost, or a note why not."""
+        try:
+            graph = operator_graph(self._problem)
+        except TaskError as error:
+            return None, None, [str(error)]
+        self._work = count_work(graph)
+        return graph, self._work, []
+
+    def build(self, source: str) -> dict[str, str]:
+        """Compile the CUDA C++ parts of `source`; return their paths by key.
+
+        Raises:
+            Fault: they do not compile.
+        """
+        built = self._builder.build(source)
+        units: list[Resources] = []
+        for path, log in zip(built.values(), self._builder.remarks(source).values(), strict=True):
+            if path.endswith(".cubin"):
+                units += parse_cubin(Path(path).read_bytes())
+            units += parse_ptxas(log)
+        self._units = tuple(units)
+        return built
+
+    def require_own_kernels(self, compiled: frozenset[str]) -> None:
+        """Refuse a candidate that has brought none.
+
+        Raises:
+            Fault: neither its Triton nor its CUDA C++ was compiled here.
+        """
+        if not compiled and not self._units:
+            raise Fault(
+                Refused(
+                    reason="it has no kernel of its own: it calls the library alone, which the baselines do as well",
+                    trick="no-own-kernel",
+                )
+            )
+
+    def passed(
+        self,
+        hearing: CudaHearing,
+        timing: Timing,
+        told: tuple[Any, float],
+        compiled: tuple[frozenset[str], Sequence[str]],
+        peak: int,
+    ) -> Passed:
+        """Return the outcome.
+
+        Args:
+            told: the profile as the runner told it, and the seconds that it took by the judge's clock.
+            compiled: names of the kernels that Triton had compiled here, and ptxas's reports.
+
+        Raises:
+            Fault: its work is not its own where it must be, or it took less time than it can.
+        """
+        names, reports = compiled
+        seconds = timing.seconds["candidate"]
+        own = {*names, *(unit.name for unit in self._units)}
+        try:
+            timeline = read_capture(told[0], told[1], own)
+        except ValueError as error:
+            raise forged(f"a profile that cannot be: {error}") from error
+        suspicion = doubt(timeline, seconds)
+        if suspicion is not None:
+            raise forged(suspicion)
+        share = own_share(timeline.kernels)
+        self._check_share(share)
+        profile = {**self._bound(seconds), **timeline.profile()}
+        profile |= self._resources([unit for text in reports for unit in parse_ptxas(text)])
+        profile |= {"peak_bytes": float(peak), "reference_peak_bytes": float(self.reference_peak)}
+        return Passed(
+            seconds=seconds,
+            samples=timing.samples,
+            speedup=timing.speedup,
+            max_error=hearing.max_error,
+            allowed_error=hearing.allowed_error,
+            own_share=share,
+            profile=profile,
+            kernels=timeline.kernels,
+        )
+
+    def _check_share(self, share: float | None) -> None:
+        shown = "none of the device's time" if share is None else f"{share:.0%} of its time"
+        if share is None or share < _DECOY:
+            raise Fault(
+                Refused(
+                    reason=f"{shown} is in kernels of its own: they are beside the library's, which does the work",
+                    trick="decoy-kernel",
+                )
+            )
+        if self._problem.task.settings.library == "forbidden" and share < _OWN_SHARE:
+            raise Fault(
+                Refused(
+                    reason=f"{shown} is in kernels of its own and the rest in the library's, which this task forbids",
+                    trick="library-call",
+                )
+            )
+
+    def _bound(self, seconds: float) -> dict[str, float]:
+        work = self._work
+        if work is None:
+            return {}
+        floor, terms = roofline(work, self._target, self._target.units)
+        if seconds < _BEATEN * floor:
+            raise Fault(
+                Refused(
+                    reason=f"{seconds:.3g} s is less than this task can take on {self._target.name} "
+                    f"({floor:.3g} s): the work is not done when the clock stops",
+                    trick="beats-the-roofline",
+                )
+            )
+        return {
+            "flops": work.flops,
+            "bytes": work.bytes,
+            "gflops": work.flops / seconds / 1e9,
+            "bandwidth": work.bytes / seconds,
+            "roofline": floor / seconds,
+            "floor_seconds": floor,
+            **{f"floor_{name}": value for name, value in terms.items()},
+        }
+
+    def _resources(self, found: Sequence[Resources]) -> dict[str, float]:
+        every = (*self._units, *found)
+        spilled = [unit.spill_bytes for unit in every if unit.spill_bytes is not None]
+        return {"spill_bytes": float(max(spilled))} if spilled else {}
+
+
+def overlaps(told: Any, flush_bytes: int, bandwidth: float) -> str | None:
+    """Return what ran while the caches were emptied, None where nothing did.
+
+    Args:
+        told: a profile of timed batches, the emptying included.
+        bandwidth: bytes a second of the device's memory.
+    """
+    least = 0.5 * flush_bytes / bandwidth * 1e9
+    events = [(row[3], row[3] + row[4], row[0], told["names"][row[1]]) for row in told["events"]]
+    fills = [e for e in events if e[1] - e[0] >= least and ("Memset" in e[3] or "Fill" in e[3])]
+    for begin, end, _, _ in fills:
+        for first, last, kind, name in events:
+            inside = min(end, last) - max(begin, first)
+            if (first, last) != (begin, end) and inside > 2_000 and kind == 0:
+                return str(name)
+    return None

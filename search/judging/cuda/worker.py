@@ -1,0 +1,115 @@
+"""The judge's hold on a runner on the GPU, and on the next one, which warms up meanwhile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from search.judging.arena import Arena, plan
+from search.judging.cuda.compiling import Compiler
+from search.judging.sandbox import Cell, Part, gpu_devices
+from search.judging.worker import Worker, Zygote
+
+_MEMORY = 16 << 30
+# What a Python program under CUDA may need of its environment; the rest is not there to be read.
+_CALM = {
+    "CUDA_CACHE_DISABLE": "1",
+    "CUDA_MODULE_LOADING": "LAZY",
+}
+
+
+class CudaWorker(Worker):
+    """A runner with a context on the device. It is warming up when the constructor returns.
+
+    Args:
+        compiler: answers its compilations, None for the user's own reference, which compiles itself.
+        builds: folders with what was compiled for it.
+        flush: bytes that are written between two timed calls.
+    """
+
+    def __init__(
+        self,
+        zygote: Zygote,
+        compiler: Compiler | None,
+        *,
+        builds: tuple[Path, ...],
+        flush: int,
+        environment: Mapping[str, str],
+    ) -> None:
+        self.words = Arena.create(plan((), {}, ()))
+        self._compiler = compiler
+        self._scratch = Path(tempfile.mkdtemp(prefix="kb-runner-"))
+        self.kernels: frozenset[str] = frozenset()
+        self.reports: tuple[str, ...] = ()
+        self.compile_seconds = 0.0
+        self._ready = False
+        scratch = str(self._scratch)
+        values = {
+            **_CALM,
+            "TMPDIR": scratch,
+            "TRITON_CACHE_DIR": f"{scratch}/triton",
+            "TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor",
+            "HOME": scratch,
+            **environment,
+        }
+        cell = None
+        if compiler is not None:
+            cell = Cell(
+                single=True,
+                readable=tuple(str(path) for path in builds),
+                writable=(scratch,),
+                memory=_MEMORY,
+                cpu_seconds=3600,
+                file_bytes=256 << 20,
+                devices=gpu_devices(),
+            )
+        try:
+            extra = {"device": "cuda", "environment": values, "flush": flush}
+            super().__init__(zygote, self.words, cell, None, extra)
+        except BaseException:
+            self._discard()
+            raise
+
+    def _sandbox(self) -> tuple[Part, ...]:
+        """Return nothing yet: it is told when the context has been made, see `ready`."""
+        return ()
+
+    def ready(self) -> None:
+        """Wait until its context is made and its walls stand.
+
+        Raises:
+            Fault: it died while it started.
+            ToolchainError: this machine cannot confine candidates.
+        """
+        if not self._ready:
+            self.sandbox = super()._sandbox()
+            self._ready = True
+
+    def _receive(self, end: float, seconds: float) -> dict[str, Any]:
+        while True:
+            answer = super()._receive(end, seconds)
+            if "compile" not in answer or self._compiler is None:
+                return answer
+            began = time.monotonic()
+            told, names, report = self._compiler.answer(answer["compile"])
+            self.kernels |= names
+            if report:
+                self.reports += (report,)
+            self._socket.sendall(json.dumps(told).encode() + b"\n")
+            spent = time.monotonic() - began
+            self.compile_seconds += spent
+            end += spent  # its own time stands still while the judge compiles
+
+    def close(self) -> None:
+        """Kill it."""
+        super().close()
+        self._discard()
+
+    def _discard(self) -> None:
+        self.words.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
