@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kb.records import TargetRecord
+from search.judging.corpus.cases import reference_source
 from search.judging.judge import Judge
 from search.judging.problem import load_problem
 from search.judging.terms import Limits
@@ -33,24 +34,7 @@ LIMITS = Limits(
     compile=False,
     memory=1 << 30,
 )
-NORM = """
-import torch
-import torch.nn as nn
-
-class Model(nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.norm = nn.LayerNorm(n)
-
-    def forward(self, x):
-        return self.norm(x)
-
-def get_inputs():
-    return [torch.rand(48, 256)]
-
-def get_init_inputs():
-    return [256]
-"""
+NORM = reference_source("cpu", "norm")
 
 TaskMaker = Callable[..., Task]
 

@@ -1,16 +1,13 @@
 """Each file in cheats/ breaks or fools a careless judge; its first line says what becomes of it here."""
 
-import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from search.judging.corpus.cases import SECRET_VARIABLE, Bait, Case, complaint, load_cases
 from search.judging.judge import Judge
-from search.outcome import Outcome
 
-CHEATS = sorted((Path(__file__).parent / "cheats").glob("*.py"))
 HONEST = """
 import torch.nn as nn
 class ModelNew(nn.Module):
@@ -22,46 +19,15 @@ class ModelNew(nn.Module):
 """
 
 
-def _judge(judge: Judge, path: Path, folder: Path) -> Outcome:
-    secret = folder / "secret.txt"
-    secret.write_text("SECRET\n")
-    source = path.read_text()
-    for mark, value in {
-        "@SECRET_FILE@": secret,
-        "@FOLDER@": folder,
-        "@JUDGE@": os.getpid(),
-    }.items():
-        source = source.replace(mark, str(value))
-    return judge.judge(source)
-
-
-def _told(outcome: Outcome) -> str:
-    return f"{getattr(outcome, 'trick', '')} {getattr(outcome, 'reason', '')}\n{getattr(outcome, 'detail', '')}"
-
-
-@pytest.mark.parametrize("path", CHEATS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("case", load_cases("cpu", ("cheats",)), ids=lambda case: case.name)
 def test_a_cheat_ends_as_it_should(
-    norm: Judge, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    norm: Judge, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KB_TEST_SECRET", "hunter2")
-    expected, _, pattern = (
-        path.read_text().splitlines()[0].removeprefix("# expect: ").partition(" | ")
-    )
-    kind, _, trick = expected.partition(" ")
-    outcome = _judge(norm, path, tmp_path)
-    assert outcome.kind in kind.split("|"), outcome
-    assert "SECRET\n" not in _told(outcome).replace("SECRET_FILE", "")
-    assert (tmp_path / "secret.txt").read_text() == "SECRET\n"
-    assert not (tmp_path / "written").exists()
-    if outcome.kind == "passed":
-        assert trick == "slower"
-        assert outcome.speedup["eager"].ratio < 0.5
-        return
-    assert outcome.reason
-    assert "\n" not in outcome.reason
-    assert re.search(pattern, _told(outcome), re.DOTALL), outcome
-    if kind == "refused":
-        assert outcome.trick == trick, outcome
+    monkeypatch.setenv(SECRET_VARIABLE, "hunter2")
+    bait = Bait(tmp_path)
+    outcome = norm.judge(bait.place(case.source))
+    assert not complaint(case, outcome, seconds=0), outcome
+    assert not bait.damage()
 
 
 def test_an_honest_candidate_passes_after_all_of_them(norm: Judge) -> None:

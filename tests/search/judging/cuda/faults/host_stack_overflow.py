@@ -1,16 +1,17 @@
 # expect: crashed | SIGSEGV
-"""Recurses in C++ until its stack is full."""
+"""Recurses through C until the stack of its thread is full."""
+import ctypes
+import sys
+import threading
+
 from torch import nn
 
-from kb.native import load_cpp
+CALL = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)
 
-K = load_cpp("""
-extern "C" long deeper(volatile long n) {
-  volatile char kept[4096];
-  kept[n & 4095] = 1;
-  return deeper(n + 1) + kept[(n + 1) & 4095];
-}
-""", "-O0")
+
+@CALL
+def deeper(n):
+    return deeper(n + 1) + 1
 
 
 class ModelNew(nn.Module):
@@ -19,5 +20,9 @@ class ModelNew(nn.Module):
         self.norm = nn.LayerNorm(columns)
 
     def forward(self, x):
-        K.deeper(0)
+        sys.setrecursionlimit(1 << 30)
+        threading.stack_size(64 << 10)
+        thread = threading.Thread(target=deeper, args=(0,))
+        thread.start()
+        thread.join()
         return x

@@ -12,9 +12,9 @@ def add(x, partial, tickets, y, columns, piece, SPLITS: tl.constexpr, BLOCK: tl.
     for start in range(split * piece, last, BLOCK):
         at = start + tl.arange(0, BLOCK)
         total += tl.load(x + row * columns + at, mask=at < last, other=0.0)
-    # Exchanged, not stored: the block that comes last reads what others have left in the L2.
-    tl.atomic_xchg(partial + row * SPLITS + split, tl.sum(total, 0))
+    tl.store(partial + row * SPLITS + split, tl.sum(total, 0))
     tl.debug_barrier()
+    # The ticket is taken with acquire and release, so that who is last sees what all have stored.
     if tl.atomic_add(tickets + row, 1) == SPLITS - 1:
         at = partial + row * SPLITS + tl.arange(0, SPLITS)
         tl.store(y + row, tl.sum(tl.load(at, cache_modifier=".cg"), 0))

@@ -1,0 +1,86 @@
+"""``python -m search.judging.corpus``: needs torch, and Triton for a GPU, and nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+from kb.errors import KbError
+from search.judging.corpus.cases import GROUPS, Case, load_cases
+from search.judging.corpus.run import Court, Verdict
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Judge the corpus, print a table and return 0 where every case ended as it should."""
+    chosen = _parse(arguments)
+    if sum(chosen.part) and not 1 <= chosen.part[0] <= chosen.part[1]:
+        raise SystemExit("--part: expected a number and how many parts there are, e.g. 1 3")
+    cases = [
+        case
+        for case in load_cases(chosen.device, tuple(chosen.group or GROUPS))
+        if not chosen.only or any(fnmatch(case.label, pattern) for pattern in chosen.only)
+    ]
+    if sum(chosen.part):
+        cases = cases[chosen.part[0] - 1 :: chosen.part[1]]
+    verdicts, left = _judge(cases, chosen.device, chosen.seconds, quiet=chosen.json)
+    if chosen.json:
+        sys.stdout.write(json.dumps([verdict.to_json() for verdict in verdicts], indent=1) + "\n")
+    wrong = [verdict for verdict in verdicts if verdict.complaint]
+    rest = f", {left} left for want of time" if left else ""
+    sys.stderr.write(f"{len(verdicts) - len(wrong)} of {len(verdicts)} as expected{rest}\n")
+    return 1 if wrong or not verdicts else 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m search.judging.corpus",
+        description="Judge candidates that cheat, that are honest and that break. Exit code 1: one got away.",
+    )
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--group", choices=GROUPS, action="append", help="one folder of the corpus")
+    parser.add_argument("--only", action="append", metavar="GLOB", help="e.g. 'cheats/cached_*'")
+    parser.add_argument("--part", nargs=2, type=int, default=(0, 0), metavar=("N", "OF"))
+    parser.add_argument("--seconds", type=float, help="start no case after so many seconds")
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args(arguments)
+
+
+def _judge(
+    cases: list[Case], device: str, seconds: float | None, *, quiet: bool
+) -> tuple[list[Verdict], int]:
+    end = time.monotonic() + seconds if seconds is not None else None
+    verdicts: list[Verdict] = []
+    assert device in {"cpu", "cuda"}
+    with (
+        tempfile.TemporaryDirectory(prefix="kb-corpus-") as folder,
+        Court("cuda" if device == "cuda" else "cpu", Path(folder)) as court,
+    ):
+        for case in cases:
+            if end is not None and time.monotonic() > end:
+                break
+            verdict = court.hear(case)
+            verdicts.append(verdict)
+            if not quiet:
+                sys.stdout.write(_line(verdict) + "\n")
+                sys.stdout.flush()
+    return verdicts, len(cases) - len(verdicts)
+
+
+def _line(verdict: Verdict) -> str:
+    mark = "FAIL" if verdict.complaint else "ok  "
+    line = f"{mark} {verdict.case.label:<44} {verdict.got:<34} {verdict.seconds:5.1f} s"
+    return f"{line}  {verdict.complaint}" if verdict.complaint else line
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KbError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(error.exit_code)

@@ -1,0 +1,216 @@
+"""The files of the corpus, and what must become of each.
+
+A file's first lines say what is expected of it: ``# expect: refused cached-output | other inputs``
+(kinds, then tricks, then a pattern of what the judge says), ``# task: linear library=forbidden``
+(the reference, and settings of the task), ``# with: own_norm`` (a part that is put in this line's
+place), ``# within: 60`` (seconds).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from kb.errors import ConfigError
+
+if TYPE_CHECKING:
+    from search.outcome import Outcome
+
+Device = Literal["cpu", "cuda"]
+Group = Literal["cheats", "honest", "faults"]
+GROUPS: tuple[Group, ...] = ("cheats", "honest", "faults")
+# In the environment of whoever judges: no candidate may see it.
+SECRET_VARIABLE = "KB_TEST_SECRET"  # noqa: S105 - a bait
+SECRET = "SECRET\n"  # noqa: S105 - a bait
+_HEADER = re.compile(r"# (expect|task|with|within|small|interpreter): *(.*)")
+_REFERENCE = {"cpu": "norm", "cuda": "layernorm"}  # of cheats and faults that name none
+# A cheat that gains nothing may pass: not faster than the honest program it is made from.
+_TWINS = {"layernorm": "layernorm-one_row", "linear": "linear-ieee"}
+_NO_GAIN = 0.8  # of the twin's seconds
+_SLOW = 0.5  # of the framework's speed: what a cheat that does forty times the work must come to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One candidate of the corpus.
+
+    Attributes:
+        kinds: of outcomes that are right.
+        tricks: names that a refusal may carry; ``no-gain`` and ``slower`` say when it may pass.
+        pattern: found in what the judge says.
+        reference, settings: the task.
+        within: seconds that judging it may take.
+    """
+
+    group: Group
+    name: str
+    source: str
+    kinds: tuple[str, ...] = ("passed",)
+    tricks: tuple[str, ...] = ()
+    pattern: str = ""
+    reference: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    within: float | None = None
+
+    @property
+    def label(self) -> str:
+        """Folder and name."""
+        return f"{self.group}/{self.name}"
+
+    @property
+    def expected(self) -> str:
+        """What must become of it, in words."""
+        return " ".join(("|".join(self.kinds), ",".join(self.tricks))).strip()
+
+
+def corpus_folder(device: Device) -> Path:
+    """Return the folder with the corpus of `device`.
+
+    Raises:
+        ConfigError: it is not there.
+    """
+    shipped = Path(__file__).parent / "data" / device
+    checkout = Path(__file__).parents[3] / "tests" / "search" / "judging"
+    for folder in (shipped, checkout / "cuda" if device == "cuda" else checkout):
+        if (folder / "cheats").is_dir():
+            return folder
+    raise ConfigError(
+        f"the corpus of cheats was expected in {shipped}, found nothing: install kb from its wheel or checkout again"
+    )
+
+
+def header(text: str) -> dict[str, str]:
+    """Return what the first lines of a file say of it."""
+    said = {}
+    for line in text.splitlines():
+        found = _HEADER.fullmatch(line)
+        if found is None:
+            break
+        said[found[1]] = found[2].strip()
+    return said
+
+
+def reference_source(device: Device, name: str) -> str:
+    """Return the reference program that is called `name`."""
+    return (corpus_folder(device) / "references" / f"{name}.py").read_text(encoding="utf-8")
+
+
+def load_cases(device: Device, groups: tuple[Group, ...] = GROUPS) -> tuple[Case, ...]:
+    """Read the corpus of `device`, tasks together, so that few judges are needed one after another."""
+    folder = corpus_folder(device)
+    cases = [
+        _case(device, group, path) for group in groups for path in (folder / group).glob("*.py")
+    ]
+    cases.sort(key=lambda case: (case.reference, sorted(case.settings.items()), case.label))
+    return tuple(cases)
+
+
+def _case(device: Device, group: Group, path: Path) -> Case:
+    text = path.read_text(encoding="utf-8")
+    said = header(text)
+    if group == "honest":
+        reference, settings = path.stem.partition("-")[0], ""
+    else:
+        reference, _, settings = said.get("task", _REFERENCE[device]).partition(" ")
+    expected, _, pattern = said.get("expect", "passed").partition(" | ")
+    kinds, _, tricks = expected.partition(" ")
+    if "with" in said:
+        part = path.parents[1] / "parts" / f"{said['with']}.py"
+        text = text.replace(f"# with: {said['with']}\n", part.read_text(encoding="utf-8"))
+    return Case(
+        group=group,
+        name=path.stem,
+        source=text,
+        kinds=tuple(kinds.split("|")),
+        tricks=tuple(trick for trick in tricks.split(",") if trick),
+        pattern=pattern.strip(),
+        reference=reference,
+        settings=dict(pair.split("=", 1) for pair in settings.split()),
+        within=float(said["within"]) if "within" in said else None,
+    )
+
+
+def twin_of(case: Case, device: Device) -> Case | None:
+    """Return the honest candidate that a cheat is compared with, where it may pass without a gain."""
+    if "no-gain" not in case.tricks or case.reference not in _TWINS:
+        return None
+    path = corpus_folder(device) / "honest" / f"{_TWINS[case.reference]}.py"
+    return _case(device, "honest", path)
+
+
+class Bait:
+    """What candidates look for: a secret file, a folder to write to, the judge's process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._secret = folder / "secret.txt"
+
+    def place(self, source: str) -> str:
+        """Put the secret in its place and return the candidate with the addresses filled in."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._secret.write_text(SECRET)
+        marks = {"@SECRET_FILE@": self._secret, "@FOLDER@": self._folder, "@JUDGE@": os.getpid()}
+        for mark, value in marks.items():
+            source = source.replace(mark, str(value))
+        return source
+
+    def damage(self) -> str:
+        """Return what a candidate has done to the files around the judge, "" where nothing."""
+        if not self._secret.exists() or self._secret.read_text() != SECRET:
+            return "it changed a file of the user"
+        left = [path.name for path in self._folder.iterdir() if path != self._secret]
+        return f"it left {', '.join(left)} behind" if left else ""
+
+
+def told(outcome: Outcome) -> str:
+    """Return all that an outcome says in words."""
+    parts = (getattr(outcome, name, "") for name in ("trick", "reason", "signal", "detail"))
+    return "\n".join(str(part) for part in parts if part)
+
+
+def complaint(case: Case, outcome: Outcome, *, seconds: float, twin: float | None = None) -> str:
+    """Return what is wrong with an outcome in one line, "" where it is what the case expects.
+
+    Args:
+        seconds: that the judging took.
+        twin: seconds of one call of the honest candidate that a cheat must not be faster than.
+    """
+    got = outcome.kind + (f" {outcome.trick}" if outcome.kind == "refused" else "")
+    reason = str(getattr(outcome, "reason", ""))
+    first = reason.splitlines()[0] if reason else ""
+    known = outcome.kind != "refused" or outcome.trick in case.tricks
+    if outcome.kind not in case.kinds or not known:
+        return f"{got}, expected {case.expected}" + (f": {first}" if first else "")
+    if case.within is not None and seconds > case.within:
+        return f"judging it took {seconds:.0f} s, expected at most {case.within:.0f} s"
+    if outcome.kind == "passed":
+        return _passing_complaint(case, outcome, twin)
+    return _wording_complaint(case, told(outcome), reason)
+
+
+def _wording_complaint(case: Case, said: str, reason: str) -> str:
+    if SECRET in said.replace("SECRET_FILE", ""):
+        return "the outcome quotes the secret file"
+    if not reason or "\n" in reason:
+        return f"expected a reason of one line, found {reason!r}"
+    if not re.search(case.pattern, said, re.DOTALL):
+        return f"expected /{case.pattern}/ in its words: {reason}"
+    return ""
+
+
+def _passing_complaint(case: Case, outcome: Outcome, twin: float | None) -> str:
+    assert outcome.kind == "passed"
+    if outcome.max_error > outcome.allowed_error:
+        return f"it passed with an error of {outcome.max_error:.3g}, {outcome.allowed_error:.3g} are allowed"
+    if case.group == "honest":
+        return ""
+    eager = outcome.speedup["eager"].ratio
+    if "slower" in case.tricks and eager >= _SLOW:
+        return f"it passed at {eager:.2f} times the speed of eager, expected less than {_SLOW}"
+    if "no-gain" in case.tricks and twin is not None and outcome.seconds < _NO_GAIN * twin:
+        return f"it passed with {outcome.seconds * 1e6:.1f} us, its honest twin takes {twin * 1e6:.1f} us"
+    return ""

@@ -1,0 +1,296 @@
+"""Judges the corpus: one judge a task, one candidate after the other, as a search does."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from kb.errors import KbError
+from search.judging.corpus.cases import (
+    SECRET_VARIABLE,
+    Bait,
+    Case,
+    Device,
+    complaint,
+    reference_source,
+    twin_of,
+)
+from search.judging.terms import Limits
+from search.outcome import Outcome, Passed
+
+_SEED = 0  # a run's own default
+# Short of what a search takes: a verdict must not hang on long timing.
+_LIMITS = {
+    "cpu": Limits(
+        build_seconds=4.0,
+        call_seconds=1.0,
+        timing_seconds=0.1,
+        thorough_seconds=0.4,
+        compile=False,
+        memory=1 << 30,
+    ),
+    "cuda": Limits(build_seconds=90.0, call_seconds=2.0, timing_seconds=0.3, compile=False),
+}
+# Rates far above any device's, so that only what is impossible anywhere beats the roofline.
+_RATES: dict[str, dict[str, Any]] = {
+    "cpu": {
+        "vendor": "test",
+        "architecture": "x86-64",
+        "languages": ("cpp",),
+        "units": 2,
+        "clock": 5e9,
+        "simd_width": 512,
+        "flops_per_cycle": {"float32": 64},
+        "peak": {"float32": 6.4e11},
+        "bandwidth": 4e11,
+        "memory": None,
+    },
+    "cuda": {
+        "vendor": "nvidia",
+        "architecture": "sm_90",
+        "languages": ("triton", "cuda"),
+        "units": 132,
+        "clock": 2e9,
+        "simd_width": 1024,
+        "flops_per_cycle": {},
+        "peak": {"float32": 1e14, "tf32": 1.2e15, "bf16": 2.5e15, "fp16": 2.5e15},
+        "bandwidth": 8e12,
+        "memory": 80 << 30,
+    },
+}
+
+
+class Judging(Protocol):
+    """What the corpus needs of a judge."""
+
+    def prepare(self) -> object:
+        """Make ready; raises what the user can mend."""
+        ...
+
+    def judge(self, source: str) -> Outcome:
+        """Say what becomes of a candidate."""
+        ...
+
+    def close(self) -> None:
+        """End all that it started."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of a case.
+
+    Attributes:
+        complaint: what is wrong with that in one line, "" where nothing is.
+        outcome: None where the judge itself failed.
+        detail: of the outcome or of the judge's failure.
+    """
+
+    case: Case
+    complaint: str
+    outcome: Outcome | None
+    seconds: float
+    detail: str = ""
+
+    @property
+    def got(self) -> str:
+        """The outcome in a word or two."""
+        if self.outcome is None:
+            return "judge failed"
+        if self.outcome.kind == "refused":
+            return f"refused {self.outcome.trick}"
+        return self.outcome.kind
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values for programs."""
+        reason = str(getattr(self.outcome, "reason", ""))
+        return {
+            "name": self.case.label,
+            "task": " ".join(
+                (self.case.reference, *(f"{k}={v}" for k, v in self.case.settings.items()))
+            ),
+            "expected": self.case.expected,
+            "got": self.got,
+            "as_expected": not self.complaint,
+            "complaint": self.complaint,
+            "reason": reason,
+            "detail": self.detail,
+            "seconds": round(self.seconds, 2),
+            **_figures(self.outcome),
+        }
+
+
+def _figures(outcome: Outcome | None) -> dict[str, Any]:
+    if not isinstance(outcome, Passed):
+        return {}
+    return {
+        "microseconds": round(outcome.seconds * 1e6, 2),
+        "speedup": {name: round(ratio.ratio, 3) for name, ratio in outcome.speedup.items()},
+        "own_share": outcome.own_share,
+        "error": outcome.max_error,
+        "allowed_error": outcome.allowed_error,
+    }
+
+
+@contextmanager
+def bait_in_the_environment() -> Iterator[None]:
+    """Put a secret where candidates must not find it."""
+    before = os.environ.get(SECRET_VARIABLE)
+    os.environ[SECRET_VARIABLE] = "hunter2"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SECRET_VARIABLE]
+        else:
+            os.environ[SECRET_VARIABLE] = before
+
+
+def open_judge(
+    device: Device, reference: str, settings: Mapping[str, str], folder: Path
+) -> Judging:
+    """Return a judge for a task of the corpus; prepare it before use.
+
+    Raises:
+        KbError: there is no such device, or it cannot judge.
+    """
+    from search.judging.problem import load_problem
+
+    task = cast(Any, _task(device, reference, settings, folder))  # a task without its file checker
+    target = cast(Any, _target(device))
+    builds = folder / "judge"
+    builds.mkdir(parents=True, exist_ok=True)
+    if device == "cuda":
+        from search.judging.cuda.judge import CudaJudge
+
+        problem = load_problem(task, _SEED, device="cuda")
+        return CudaJudge(problem, target, seed=_SEED, folder=builds, limits=_LIMITS[device])
+    from search.judging.judge import Judge
+
+    return Judge(load_problem(task), target, seed=_SEED, folder=builds, limits=_LIMITS[device])
+
+
+def _task(device: Device, reference: str, settings: Mapping[str, str], folder: Path) -> Any:
+    from search.spool.plain import JudgedSettings, JudgedTask
+
+    source = reference_source(device, reference)
+    path = folder / f"{reference}.py"
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(source)
+    content = "\0".join((source, *(f"{k}={v}" for k, v in sorted(settings.items()))))
+    chosen = {"precision": "strict", "library": "allowed", **settings}
+    return JudgedTask(
+        name=reference,
+        reference=path,
+        source=source,
+        identity=hashlib.sha256(content.encode()).hexdigest()[:16],
+        settings=JudgedSettings(special_values=False, **chosen),
+    )
+
+
+def _target(device: Device) -> Any:
+    from search.spool.plain import JudgedMatch, JudgedTarget
+
+    nobody = JudgedMatch(
+        cpu_vendor=None, cpu_family=None, cpu_models=(), cpu_flags=(), gpu_name=None
+    )
+    return JudgedTarget(
+        name=f"any-{device}",
+        device="gpu" if device == "cuda" else device,
+        aliases=(),
+        match=nobody,
+        caches={},
+        limits={},
+        **_RATES[device],
+    )
+
+
+class Court:
+    """Judges cases, with one judge at a time: that of the task that was asked for last.
+
+    Args:
+        folder: scratch of its own; builds are kept there.
+    """
+
+    def __init__(self, device: Device, folder: Path) -> None:
+        self._device = device
+        self._folder = folder
+        self._task: tuple[str, tuple[tuple[str, str], ...]] | None = None
+        self._judge: Judging | None = None
+        self._twins: dict[str, float] = {}
+
+    def __enter__(self) -> Court:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the judge."""
+        if self._judge is not None:
+            self._judge.close()
+        self._judge, self._task, self._twins = None, None, {}
+
+    def hear(self, case: Case) -> Verdict:
+        """Judge one case; a judge that fails at it is a complaint, and the next case gets a new one.
+
+        Raises:
+            KbError: this machine cannot judge the task at all.
+        """
+        bait = Bait(self._folder / "bait" / case.name)
+        start = time.monotonic()
+        try:
+            judge = self._seat(case)
+            twin = self._twin(case, judge)
+            start = time.monotonic()
+            outcome = judge.judge(bait.place(case.source))
+        except KbError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a candidate makes the judge raise is the finding
+            self.close()
+            said = f"the judge raised {type(error).__name__}: {error}".splitlines()[0]
+            return Verdict(
+                case=case,
+                complaint=said,
+                outcome=None,
+                seconds=time.monotonic() - start,
+                detail=traceback.format_exc()[-3000:],
+            )
+        seconds = time.monotonic() - start
+        wrong = complaint(case, outcome, seconds=seconds, twin=twin) or bait.damage()
+        return Verdict(
+            case=case,
+            complaint=wrong,
+            outcome=outcome,
+            seconds=seconds,
+            detail=str(getattr(outcome, "detail", ""))[:1500],
+        )
+
+    def _seat(self, case: Case) -> Judging:
+        task = case.reference, tuple(sorted(case.settings.items()))
+        if self._judge is None or self._task != task:
+            self.close()
+            with bait_in_the_environment():
+                judge = open_judge(self._device, case.reference, case.settings, self._folder)
+                self._judge, self._task = judge, task
+                judge.prepare()
+        assert self._judge is not None
+        return self._judge
+
+    def _twin(self, case: Case, judge: Judging) -> float | None:
+        twin = twin_of(case, self._device)
+        if twin is None:
+            return None
+        if twin.name not in self._twins:
+            outcome = judge.judge(twin.source)
+            if not isinstance(outcome, Passed):
+                raise AssertionError(f"the honest {twin.name} did not pass: {outcome}")
+            self._twins[twin.name] = outcome.seconds
+        return self._twins[twin.name]

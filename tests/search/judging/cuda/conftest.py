@@ -1,0 +1,15 @@
+from collections.abc import Iterator
+
+import pytest
+
+from search.judging.corpus.run import Court
+
+
+@pytest.fixture(scope="module")
+def court(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Court]:
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("no NVIDIA device here")
+    with Court("cuda", tmp_path_factory.mktemp("court")) as made:
+        yield made

@@ -1,0 +1,14 @@
+"""Candidates that cheat on a GPU: each is caught, for the reason that its first line gives."""
+
+import pytest
+
+from search.judging.corpus.cases import Case, load_cases
+from search.judging.corpus.run import Court
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("case", load_cases("cuda", ("cheats",)), ids=lambda case: case.name)
+def test_a_cheat_ends_as_it_should(court: Court, case: Case) -> None:
+    verdict = court.hear(case)
+    assert not verdict.complaint, verdict

@@ -1,0 +1,14 @@
+"""Candidates on a GPU that a careful judge must let pass: none is taken for a cheat."""
+
+import pytest
+
+from search.judging.corpus.cases import Case, load_cases
+from search.judging.corpus.run import Court
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("case", load_cases("cuda", ("honest",)), ids=lambda case: case.name)
+def test_an_honest_kernel_passes(court: Court, case: Case) -> None:
+    verdict = court.hear(case)
+    assert not verdict.complaint, verdict
