@@ -98,7 +98,7 @@ def _copies(scene: Scene) -> Iterator[Finding]:
 def _spills(scene: Scene) -> Iterator[Finding]:
     counted, told = scene.get("ncu_spill_bytes"), scene.get("spill_bytes")
     if counted:
-        total = scene.get("ncu_l1_bytes") or counted + scene.work.bytes
+        total = counted + (scene.get("ncu_l2_bytes") or scene.work.bytes)
         yield Finding(
             symptom="register-spills",
             text=f"Local memory takes {counted / 1e6:.1f} MB of traffic a call ({scene.get('ncu_registers') or 0:.0f} "

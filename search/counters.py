@@ -20,7 +20,7 @@ _STALLS: dict[str, tuple[str, str]] = {
     "lg_throttle": ("uncoalesced-access", "queue for global loads: too many narrow ones"),
     "math_pipe_throttle": ("compute-bound", "queue for an arithmetic pipe"),
     "wait": ("latency-bound", "wait a fixed time between dependent instructions"),
-    "branch_resolve": ("branch-divergence", "wait for a branch"),
+    "branch_resolving": ("branch-divergence", "wait for a branch"),
     "no_instruction": ("redundant-work", "wait for instructions: the code outgrows its cache"),
     "gmma": ("tensor-cores-idle", "wait for a product on the tensor cores"),
     "sleeping": ("synchronisation", "sleep"),
@@ -155,12 +155,29 @@ def _special(scene: Scene) -> Iterator[Finding]:
 
 
 def _balance(scene: Scene) -> Iterator[Finding]:
-    balance = scene.get("ncu_balance")
-    if balance is not None and balance < 0.7:
+    balance, waves = scene.get("ncu_balance"), scene.get("ncu_waves")
+    # With less than a wave some SMs have no block at all, which is another matter.
+    if balance is not None and balance < 0.7 and (waves is None or waves >= 1):
         yield Finding(
             symptom="load-imbalance",
             text=f"The least busy SM works {balance:.0%} of the time of the busiest.",
             gain=0.5 * (1 - balance),
+            evidence=COUNTED,
+        )
+
+
+def _pipes(scene: Scene) -> Iterator[Finding]:
+    pipes = {
+        "tensor": scene.get("ncu_tensor_share") or 0.0,
+        "FMA": scene.get("ncu_fma_share") or 0.0,
+        "integer": scene.get("ncu_alu_share") or 0.0,
+    }
+    name, share = max(pipes.items(), key=lambda pair: pair[1])
+    if share >= NEAR:
+        yield Finding(
+            symptom="compute-bound",
+            text=f"The {name} pipe is busy at {share:.0%}: only fewer or cheaper operations make it faster.",
+            gain=max(0.02, 1 - scene.compute_floor / scene.seconds),
             evidence=COUNTED,
         )
 
@@ -177,5 +194,6 @@ def _atomics(scene: Scene) -> Iterator[Finding]:
 
 
 COUNTER_RULES: tuple[Rule, ...] = (
-    _passes, _memory, _coalescing, _conflicts, _stalls, _latency, _lanes, _special, _balance, _atomics,
+    _passes, _memory, _coalescing, _conflicts, _stalls, _latency, _lanes, _special, _balance,
+    _pipes, _atomics,
 )  # fmt: skip

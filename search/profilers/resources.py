@@ -16,6 +16,8 @@ Limit = Literal["registers", "shared memory", "threads", "blocks"]
 _REGISTERS_A_WARP = 256
 _PARTITIONS = 4  # schedulers of an SM, each with a quarter of its registers and warps
 _SHARED_STEP = 128
+# From compute capability 9.0 on, an object file counts the system's reserve as the block's own.
+_RESERVE = 1024
 _VGPR_STEP = 8
 _LDS_STEP = 512
 
@@ -103,8 +105,14 @@ def parse_ptxas(text: str) -> tuple[Resources, ...]:
     return tuple(found)
 
 
-def parse_res_usage(text: str) -> tuple[Resources, ...]:
-    """Read what ``cuobjdump -res-usage`` prints, one entry a kernel."""
+def parse_res_usage(text: str, capability: int = 0) -> tuple[Resources, ...]:
+    """Read what ``cuobjdump -res-usage`` prints, one entry a kernel.
+
+    Args:
+        capability: 90 for sm_90, where the output does not begin with the architecture.
+    """
+    told = re.search(r"arch = sm_(\d+)", text)
+    reserved = (int(told[1]) if told else capability) >= 90
     found = []
     for matched in _RES_FUNCTION.finditer(text):
         values = {
@@ -115,11 +123,15 @@ def parse_res_usage(text: str) -> tuple[Resources, ...]:
                 Resources(
                     name=matched[1],
                     registers=values["REG"],
-                    shared=values.get("SHARED", 0),
+                    shared=_without_reserve(values.get("SHARED", 0), reserved),
                     stack=max(values.get("STACK", 0), values.get("LOCAL", 0)),
                 )
             )
     return tuple(found)
+
+
+def _without_reserve(shared: int, reserved: bool) -> int:
+    return max(0, shared - _RESERVE) if reserved else shared
 
 
 def parse_amd(text: str) -> tuple[Resources, ...]:
@@ -171,6 +183,7 @@ def parse_cubin(data: bytes) -> tuple[Resources, ...]:
             if attribute in {0x2F, 0x11, 0x12} and len(payload) == 8:
                 symbol, value = struct.unpack("<II", payload)
                 attributes.setdefault(symbols.get(symbol, ""), {})[attribute] = value
+    reserved = ".nv.shared.reserved.0" in sections
     found = []
     for title in sections:
         name = title.removeprefix(".text.")
@@ -182,7 +195,7 @@ def parse_cubin(data: bytes) -> tuple[Resources, ...]:
             Resources(
                 name=name,
                 registers=told[0x2F],
-                shared=shared.size if shared else 0,
+                shared=_without_reserve(shared.size if shared else 0, reserved),
                 stack=max(told.get(0x12, 0), told.get(0x11, 0)),
             )
         )
