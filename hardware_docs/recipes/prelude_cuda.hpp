@@ -1,0 +1,176 @@
+// Shared by every CUDA C++ recipe: the vocabulary of prelude.hpp on a GPU, where a vector is four floats
+// of one thread (one 16-byte access), and reductions over a warp, a block, a cluster and the whole grid.
+#include <cuda_runtime.h>
+#include <math_constants.h>
+#ifndef INFINITY
+#define INFINITY CUDART_INF_F
+#endif
+#ifndef NAN
+#define NAN CUDART_NAN_F
+#endif
+#pragma nv_diag_suppress 177 // no kernel calls all of this
+#define INL static __device__ __forceinline__
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+struct f4 { float x, y, z, w; };
+struct b4 { bool x, y, z, w; };
+// One spelling for a vector and for the scalar that does a remainder.
+template <class V> struct of;
+template <> struct of<float> { typedef bool m; static constexpr int n = 1; };
+template <> struct of<f4> { typedef b4 m; static constexpr int n = 4; };
+template <class V> INL V to(float x) { if constexpr (of<V>::n == 1) return x; else return f4{x, x, x, x}; }
+template <class V> INL f4 to(f4 x) { return x; }
+template <class F> INL float lanewise(float x, F f) { return f(x); }
+template <class F> INL f4 lanewise(f4 a, F f) { return f4{f(a.x), f(a.y), f(a.z), f(a.w)}; }
+template <class F> INL float lanewise2(float x, float y, F f) { return f(x, y); }
+template <class F> INL f4 lanewise2(f4 a, f4 b, F f) { return f4{f(a.x, b.x), f(a.y, b.y), f(a.z, b.z), f(a.w, b.w)}; }
+
+#define LIFT(S) \
+  INL f4 operator S(f4 a, f4 b) { return f4{a.x S b.x, a.y S b.y, a.z S b.z, a.w S b.w}; } \
+  INL f4 operator S(f4 a, float b) { return f4{a.x S b, a.y S b, a.z S b, a.w S b}; } \
+  INL f4 operator S(float a, f4 b) { return f4{a S b.x, a S b.y, a S b.z, a S b.w}; }
+LIFT(+) LIFT(-) LIFT(*) LIFT(/)
+#undef LIFT
+#define LIFT(S) \
+  INL b4 operator S(f4 a, f4 b) { return b4{a.x S b.x, a.y S b.y, a.z S b.z, a.w S b.w}; } \
+  INL b4 operator S(f4 a, float b) { return b4{a.x S b, a.y S b, a.z S b, a.w S b}; } \
+  INL b4 operator S(float a, f4 b) { return b4{a S b.x, a S b.y, a S b.z, a S b.w}; }
+LIFT(<) LIFT(<=) LIFT(>) LIFT(>=) LIFT(==) LIFT(!=)
+#undef LIFT
+INL f4 operator-(f4 a) { return f4{-a.x, -a.y, -a.z, -a.w}; }
+INL b4 operator!(b4 a) { return b4{!a.x, !a.y, !a.z, !a.w}; }
+INL b4 operator&(b4 a, b4 b) { return b4{a.x && b.x, a.y && b.y, a.z && b.z, a.w && b.w}; }
+INL b4 operator|(b4 a, b4 b) { return b4{a.x || b.x, a.y || b.y, a.z || b.z, a.w || b.w}; }
+INL float vsel(bool m, float a, float b) { return m ? a : b; }
+INL f4 vsel(b4 m, f4 a, f4 b) { return f4{m.x ? a.x : b.x, m.y ? a.y : b.y, m.z ? a.z : b.z, m.w ? a.w : b.w}; }
+
+// Loads and stores; a vector's address is a multiple of 16 bytes. STREAM: read or written once.
+template <class V> INL V ld(const float* p) {
+  if constexpr (of<V>::n == 1) return __ldg(p);
+  else { const float4 v = __ldg((const float4*)p); return f4{v.x, v.y, v.z, v.w}; }
+}
+template <class V> INL V ldstream(const float* p) {
+  if constexpr (of<V>::n == 1) return __ldcs(p);
+  else { const float4 v = __ldcs((const float4*)p); return f4{v.x, v.y, v.z, v.w}; }
+}
+template <bool STREAM = false> INL void st(float* p, float v) { if constexpr (STREAM) __stcs(p, v); else *p = v; }
+template <bool STREAM = false> INL void st(float* p, f4 v) {
+  const float4 t = make_float4(v.x, v.y, v.z, v.w);
+  if constexpr (STREAM) __stcs((float4*)p, t); else *(float4*)p = t;
+}
+// Lane by lane, where neighbours in the result are not neighbours in the operand.
+template <class V, class F> INL V gather(const float* p, F at) {
+  if constexpr (of<V>::n == 1) return __ldg(p + at(0));
+  else return f4{__ldg(p + at(0)), __ldg(p + at(1)), __ldg(p + at(2)), __ldg(p + at(3))};
+}
+// Rounds here: a product that several walks recompute must not melt into an addition in one of them.
+template <class V> INL V rounded(V v) { return lanewise(v, [](float x) { asm volatile("" : "+f"(x)); return x; }); }
+
+template <class V> INL V vabs(V v) { return lanewise(v, [](float x) { return fabsf(x); }); }
+template <class V> INL V vcopysign(V v, V s) { return lanewise2(v, s, [](float x, float y) { return copysignf(x, y); }); }
+// The second operand where either is NaN, as the framework's clamp needs it.
+INL float hwmax(float a, float b) { return a > b ? a : b; }
+INL float hwmin(float a, float b) { return a < b ? a : b; }
+INL f4 hwmax(f4 a, f4 b) { return f4{hwmax(a.x, b.x), hwmax(a.y, b.y), hwmax(a.z, b.z), hwmax(a.w, b.w)}; }
+INL f4 hwmin(f4 a, f4 b) { return f4{hwmin(a.x, b.x), hwmin(a.y, b.y), hwmin(a.z, b.z), hwmin(a.w, b.w)}; }
+// NaN wins, as in the framework.
+template <class V> INL V vmax(V a, V b) {
+  return lanewise2(a, b, [](float x, float y) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r; });
+}
+template <class V> INL V vmin(V a, V b) {
+  return lanewise2(a, b, [](float x, float y) { float r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r; });
+}
+template <class V> INL V vrelu(V x) { return vmax(x, to<V>(0.f)); }
+template <class V> INL V vclamp(V x, float lo, float hi) { return hwmin(to<V>(hi), hwmax(to<V>(lo), x)); }
+template <class V> INL V vsqrt(V v) { return lanewise(v, [](float x) { return sqrtf(x); }); }
+template <class V> INL V vrsqrt(V x) { return 1.f / vsqrt(x); }
+template <class V> INL V vexp(V v) { return lanewise(v, [](float x) { return expf(x); }); }
+template <class V> INL V vexpm1(V v) { return lanewise(v, [](float x) { return expm1f(x); }); }
+template <class V> INL V vlog(V v) { return lanewise(v, [](float x) { return logf(x); }); }
+template <class V> INL V vlog1p(V v) { return lanewise(v, [](float x) { return log1pf(x); }); }
+template <class V> INL V vtanh(V v) { return lanewise(v, [](float x) { return tanhf(x); }); }
+template <class V> INL V verf(V v) { return lanewise(v, [](float x) { return erff(x); }); }
+template <class V> INL V vsigmoid(V x) { return 1.f / (1.f + vexp(-x)); }
+template <class V> INL V vsilu(V x) { return x / (1.f + vexp(-x)); }
+template <class V> INL V vgelu(V x) { return (0.5f * x) * (1.f + verf(x * 0.707106781f)); }
+template <class V> INL V vgelu_tanh(V x) {
+  const V u = 0.797884561f * (x + 0.044715f * (x * x * x));
+  return (0.5f * x) * (1.f + vtanh(u));
+}
+template <class V> INL V vsoftplus(V x, float beta = 1.f, float threshold = 20.f) {
+  const V z = x * beta;
+  return vsel(z > threshold, x, vlog1p(vexp(z)) / beta);
+}
+// x tanh(log(1 + e)) with e = exp(x), without the two calls: tanh(log(w)) = (w^2 - 1) / (w^2 + 1).
+template <class V> INL V vmish(V x) {
+  const V e = vexp(hwmin(to<V>(20.f), x)), n = e * (e + 2.f);
+  return vsel(x > 20.f, x, x * (n / (n + 2.f)));
+}
+template <int N, class V> INL V vpowi(V x) {
+  if constexpr (N < 0) return 1.f / vpowi<-N>(x);
+  else if constexpr (N == 0) return to<V>(1.f);
+  else if constexpr (N == 1) return x;
+  else if constexpr (N % 2) return vpowi<N - 1>(x) * x;
+  else { const V h = vpowi<N / 2>(x); return h * h; }
+}
+template <class V> INL V vpow(V x, V y) { return lanewise2(x, y, [](float a, float b) { return powf(a, b); }); }
+
+// What a row is reduced by.
+struct Sum { static constexpr float identity = 0.f; template <class V> INL V join(V a, V b) { return a + b; } };
+struct Max { static constexpr float identity = -INFINITY; template <class V> INL V join(V a, V b) { return vmax(a, b); } };
+struct Min { static constexpr float identity = INFINITY; template <class V> INL V join(V a, V b) { return vmin(a, b); } };
+struct Prod { static constexpr float identity = 1.f; template <class V> INL V join(V a, V b) { return a * b; } };
+template <class R> INL float across_lanes(f4 v) { return R::join(R::join(v.x, v.y), R::join(v.z, v.w)); }
+template <class R> INL float across_lanes(float v) { return v; }
+template <class R> INL float across_warp(float v) {
+#pragma unroll
+  for (int o = 16; o; o >>= 1) v = R::join(v, __shfl_xor_sync(~0u, v, o));
+  return v;
+}
+// The result in every thread; `room` holds 32 floats, and another barrier must pass before it is used again.
+template <class R, int THREADS> INL float across_block(float v, float* room) {
+  v = across_warp<R>(v);
+  const int lane = threadIdx.x & 31;
+  if (lane == 0) room[threadIdx.x >> 5] = v;
+  __syncthreads();
+  return across_warp<R>(lane < THREADS / 32 ? room[lane] : R::identity);
+}
+
+// Blocks of a cluster: each writes into the shared memory of the others.
+INL u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+INL void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+INL void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+INL void cluster_write(float2* place, u32 rank, float2 v) {
+  u32 there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(place)), "r"(rank));
+  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(there), "f"(v.x), "f"(v.y) : "memory");
+}
+
+// Blocks of a grid that is resident as a whole: a pair of floats is one 64-bit word in memory, which is
+// written and read whole, so that the word itself says that it is there. All bits set: not yet.
+INL void grid_write(u64* place, float2 v) {
+  const u64 word = ((u64)__float_as_uint(v.y) << 32) | __float_as_uint(v.x);
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(place), "l"(word) : "memory");
+}
+INL float2 grid_read(const u64* place) {
+  u64 word;
+  do asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(place) : "memory"); while (word == ~0ull);
+  return make_float2(__uint_as_float((u32)word), __uint_as_float((u32)(word >> 32)));
+}
+
+// Contiguous bytes to shared memory, asynchronously; multiples of 16, as are both addresses.
+INL void barrier_init(u64* b) { asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(b)) : "memory"); }
+INL void barrier_expect(u64* b, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(b)), "r"(bytes) : "memory");
+}
+INL void barrier_wait(u64* b, u32 parity) {
+  asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}"
+               ::"r"(shared_address(b)), "r"(parity) : "memory");
+}
+INL void fetch(void* to, const void* from, u32 bytes, u64* b) {
+  u64 once;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(once));
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
+               ::"r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(b)), "l"(once) : "memory");
+}
