@@ -120,7 +120,7 @@ class CudaKernel:
     def __init__(self, module: CudaModule, name: str) -> None:
         import torch
 
-        torch.cuda.init()
+        torch.cuda.current_device()  # starts CUDA where nothing has
         self._module, self._name = module, name
         self._current_device = torch._C._cuda_getDevice
         self._on: dict[int, Launcher] = {}

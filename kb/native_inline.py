@@ -28,7 +28,13 @@ _TELLING = ("name", "cpp_sources", "cuda_sources", "functions", "extra_cflags", 
 def normalised(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return what decides the build, a string and the list of it alike."""
     values = {name: arguments.get(name) for name in _TELLING}
-    for name in ("cpp_sources", "cuda_sources", "extra_cflags", "extra_cuda_cflags", "extra_ldflags"):
+    for name in (
+        "cpp_sources",
+        "cuda_sources",
+        "extra_cflags",
+        "extra_cuda_cflags",
+        "extra_ldflags",
+    ):
         given = values[name] or ()
         values[name] = [given] if isinstance(given, str) else list(given)
     functions = values["functions"] or ()

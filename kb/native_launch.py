@@ -13,7 +13,7 @@ from typing import Any
 from kb.native_signature import Parameter, as_plain, matching, natural_offsets, packed
 
 _INVALID_CONTEXT = 201
-_HINTS = {209: ": it was compiled for another architecture", 1: ": see the limits of a block"}
+_HINTS = {209: ": it was compiled for another architecture"}
 # CUfunction_attribute
 _RESOURCES = {"registers": 4, "local_bytes": 3, "shared_bytes": 1, "max_threads": 0}
 _DYNAMIC_SHARED, _LARGE_CLUSTERS = 8, 14

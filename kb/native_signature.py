@@ -57,9 +57,13 @@ class Parameter:
                 as they are only where its type is not known.
         """
         plain = as_plain(value)
-        if not known.code and isinstance(plain, float) and isinstance(value, ctypes._SimpleCData):
-            return int.from_bytes(bytes(value), "little", signed=True)
-        return plain
+        if known.code or self.code.endswith("s"):
+            return plain
+        if isinstance(plain, float) and isinstance(value, ctypes._SimpleCData):
+            plain = bytes(value)
+        # A small structure lies where a number of its size would.
+        whole = isinstance(plain, bytes) and len(plain) == struct.calcsize(f"<{self.code}")
+        return int.from_bytes(plain, "little", signed=True) if whole else plain
 
 
 def as_plain(value: Any) -> Any:

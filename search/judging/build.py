@@ -8,6 +8,7 @@ import resource
 import shutil
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from search.outcome import BuildFailed, TimedOut
 
 _MEMORY = 4 << 30
 _FILE = 256 << 20
+_LOG = 1 << 18  # bytes of a compiler's messages that are looked at
 
 
 class Builder:
@@ -49,9 +51,23 @@ class Builder:
             raise Fault(BuildFailed(reason=str(error))) from error
         return {unit.key: str(self._library(unit)) for unit in units}
 
+    def remarks(self, source: str) -> dict[str, str]:
+        """Return what the compiler said of every native part of a candidate, by key.
+
+        For CUDA that is ptxas's account of registers, shared memory and spills.
+
+        Raises:
+            Fault, ToolchainError: as `build`.
+        """
+        return {
+            key: Path(path).with_suffix(".log").read_text(encoding="utf-8")
+            for key, path in self.build(source).items()
+        }
+
     def _library(self, unit: Unit) -> Path:
-        command = self._language.command(unit, "kernel.cpp", "kernel.so")
-        library = self._folder / f"{unit.key}-{_toolchain(command[0])}.so"
+        command = self._language.command(unit, unit.text, unit.output)
+        suffix = Path(unit.output).suffix
+        library = self._folder / f"{unit.key}-{_toolchain(command)}{suffix}"
         if not library.exists():
             try:
                 self._folder.mkdir(parents=True, exist_ok=True)
@@ -67,10 +83,12 @@ class Builder:
         return library
 
     def _compile(self, unit: Unit, command: list[str], scratch: Path, library: Path) -> None:
-        (scratch / "kernel.cpp").write_text(unit.source, encoding="utf-8", errors="surrogateescape")
+        for name, text in {**unit.files, unit.text: unit.source}.items():
+            (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+            (scratch / name).write_text(text, encoding="utf-8", errors="surrogateescape")
         cell = Cell(
             single=False,
-            readable=(),
+            readable=self._language.readable(),
             writable=(str(scratch),),
             memory=_MEMORY,
             cpu_seconds=int(self._seconds) + 5,
@@ -81,14 +99,14 @@ class Builder:
         child = Child(self._zygote, request, [])
         try:
             status = child.wait(self._seconds)
-            log = child.log()
+            log = child.log(_LOG)
         finally:
             child.kill()
         seconds = time.monotonic() - start
         if status is None:
             reason = f"the compiler was still busy after {self._seconds:.0f} s"
             raise Fault(TimedOut(reason=reason, seconds=seconds, build_seconds=seconds))
-        built = scratch / "kernel.so"
+        built = scratch / unit.output
         if status != 0 or built.is_symlink() or not built.is_file():
             if os.WIFEXITED(status) and os.WEXITSTATUS(status) in {112, 113}:
                 raise ToolchainError(
@@ -102,15 +120,18 @@ class Builder:
                 )
             )
         built.chmod(0o555)
+        # First the compiler's remarks: who finds the build finds them too.
+        library.with_suffix(".log").write_text(log, encoding="utf-8")
         built.replace(library)
 
 
-def _toolchain(compiler: str) -> str:
-    """Name what decides the machine code beside source and flags: the compiler and the processor."""
-    real = os.path.realpath(compiler)
+def _toolchain(command: Sequence[str]) -> str:
+    """Name what decides the machine code beside the source: the compiler, its arguments, the processor."""
+    real = os.path.realpath(command[0])
     found = os.stat(real)
     parts = (
         real,
+        *command[1:],
         str(found.st_size),
         str(int(found.st_mtime)),
         processor(),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from kb.registry import Registry
@@ -16,12 +16,18 @@ class Unit:
     Attributes:
         key: content hash that names the build.
         line: where in the candidate it is asked for.
+        text: name of the file that holds `source`.
+        output: name of the file that the compiler makes of it.
+        files: what else stands beside it, by name.
     """
 
     key: str
     source: str
     flags: tuple[str, ...]
     line: int
+    text: str = "kernel.cpp"
+    output: str = "kernel.so"
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 class Unbuildable(Exception):
@@ -43,9 +49,21 @@ class Language(Protocol):
         """Return the compiler's arguments that turn file `text` into `library`."""
         ...
 
+    def readable(self) -> tuple[str, ...]:
+        """Return the folders that the compiler reads beyond the system's and Python's own."""
+        ...
+
     def explain(self, message: str) -> str:
         """Return a compiler's message cut to what an author needs."""
         ...
 
 
-LANGUAGES: Registry[Language] = Registry("language", {"cpp": "search.languages.cpp:Cpp"})
+LANGUAGES: Registry[Language] = Registry(
+    "language",
+    {
+        "cpp": "search.languages.cpp:Cpp",
+        "cuda": "search.languages.cuda:Cuda",
+        "triton": "search.languages.triton:Triton",
+        "cute": "search.languages.cute:Cute",
+    },
+)

@@ -1,0 +1,298 @@
+"""torch's `load_inline` as a unit: found in a candidate, built by nvcc and g++ side by side.
+
+torch builds with all of its headers: 21 s for the bindings and 34 s for the CUDA source on one
+core. Kernels need few of them. Both halves are compiled at once, first with the headers of tensors
+and the common operators alone, and with all of them only where the source uses something else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import sysconfig
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from kb.errors import ToolchainError
+from kb.native_inline import inline_key, normalised, strings
+from kb.native_nvcc import nvcc_flags
+from search.languages import Unbuildable, Unit
+from search.languages.cpp_flags import ALLOWED
+from search.languages.literals import Call
+from search.languages.nvcc_flags import checked
+
+_LIBRARIES = re.compile(
+    r"-l(cublas|cublasLt|cudart|cuda|curand|cufft|cusparse|cusolver|cudnn|nvrtc|m)"
+)
+_NVCC = (
+    "-D__CUDA_NO_HALF_OPERATORS__", "-D__CUDA_NO_HALF_CONVERSIONS__", "-D__CUDA_NO_HALF2_OPERATORS__",
+    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__", "--expt-relaxed-constexpr", "-Xcompiler=-fPIC",
+)  # fmt: skip
+_OPERATORS = (
+    "abs", "add", "amax", "arange", "cat", "clamp", "div", "empty", "empty_like", "empty_strided",
+    "exp", "eye", "flatten", "full", "full_like", "from_blob", "linspace", "log", "matmul", "max",
+    "mean", "min", "mm", "mul", "ones", "ones_like", "permute", "pow", "rand", "randn", "relu",
+    "reshape", "rsqrt", "sigmoid", "softmax", "sqrt", "squeeze", "stack", "sub", "sum", "tanh",
+    "transpose", "unsqueeze", "where", "zero", "zeros", "zeros_like",
+)  # fmt: skip
+# What a source says that needs more than the slim headers.
+_LACKING = (
+    r'namespace "(torch|at|c10)[^"]*" has no member|is not a member of .(torch|at|c10)|has not been declared'
+    r"|incomplete (class )?type|no such file|No such file|cannot open source file"
+)
+_SLIM = """#pragma once
+#include <ATen/core/Tensor.h>
+#include <ATen/Dispatch.h>
+{operators}
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+namespace torch {{
+using namespace at;
+using Dtype = at::ScalarType;
+using std::nullopt;
+using std::optional;
+constexpr auto kU8 = at::kByte, kI8 = at::kChar, kI16 = at::kShort, kI32 = at::kInt, kI64 = at::kLong;
+constexpr auto kUInt8 = at::kByte, kInt8 = at::kChar, kInt16 = at::kShort, kInt32 = at::kInt, kInt64 = at::kLong;
+constexpr auto kF16 = at::kHalf, kF32 = at::kFloat, kF64 = at::kDouble;
+constexpr auto kFloat16 = at::kHalf, kFloat32 = at::kFloat, kFloat64 = at::kDouble;
+}}  // namespace torch
+"""
+_BINDINGS = """#pragma once
+#include "kb_slim.h"
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+namespace py = pybind11;
+"""
+
+
+def unit(call: Call) -> Unit:
+    """Return the extension that a `load_inline` call asks for.
+
+    Raises:
+        Unbuildable: an argument is not known before the file is run, or not allowed.
+    """
+    where = f"line {call.line}: load_inline"
+    telling = {name for name in call.unknown if name not in {"verbose", "build_directory"}}
+    if telling:
+        named = ", ".join(sorted(str(name or "*") for name in telling))
+        raise Unbuildable(
+            f"{where} takes literals or constants of the module, it is compiled before the file is run: "
+            f"not known are {named}"
+        )
+    given = call.values
+    for name in (
+        "cpp_sources",
+        "cuda_sources",
+        "extra_cflags",
+        "extra_cuda_cflags",
+        "extra_ldflags",
+    ):
+        if given.get(name) is not None and not strings(given[name]):
+            raise Unbuildable(f"{where}: {name} is a string or a list of strings")
+    values = normalised(given)
+    name = values["name"]
+    if not isinstance(name, str) or not name.isidentifier():
+        raise Unbuildable(f"{where}: name is a Python identifier, found {name!r}")
+    for refused in ("sycl_sources", "extra_include_paths"):
+        if given.get(refused):
+            raise Unbuildable(f"{where}: {refused} is not allowed: the sources stand in the file")
+    if given.get("is_python_module") is False:
+        raise Unbuildable(f"{where}: is_python_module=False is not allowed: bind functions instead")
+    _check_flags(values, where)
+    files = {"main.cpp": _main(values), **_slim()}
+    if values["cuda_sources"]:
+        files["cuda.cu"] = _cuda(values)
+    return Unit(
+        key=inline_key(given),
+        source=json.dumps(values, sort_keys=True),
+        flags=checked(values["extra_cuda_cflags"], call.line, drop_architecture=True),
+        line=call.line,
+        text="arguments.json",
+        output=f"{name}.so",
+        files=files,
+    )
+
+
+def command(one: Unit, home: Path | None, architecture: str) -> Sequence[str]:
+    """Return the shell command that builds the extension.
+
+    Raises:
+        ToolchainError: a compiler is missing.
+    """
+    values = json.loads(one.source)
+    compiler = shutil.which("g++")
+    if compiler is None or (home is None and "cuda.cu" in one.files):
+        raise ToolchainError(
+            "load_inline needs g++ and, for CUDA sources, nvcc: install g++ and the CUDA toolkit "
+            "(CUDA_HOME says where it is), or write the kernels for kb.native.load_cuda"
+        )
+    torch = _torch()
+    folders = [
+        torch / "include",
+        torch / "include/torch/csrc/api/include",
+        Path(sysconfig.get_paths()["include"]),
+    ]
+    folders += [home / "include"] if home else []
+    common = [f"-DTORCH_EXTENSION_NAME={values['name']}", "-DTORCH_API_INCLUDE_EXTENSION_H"]
+    common += [word for folder in folders for word in ("-isystem", str(folder))]
+    cflags = values["extra_cflags"]
+    standard = [] if any(flag.startswith("-std") for flag in cflags) else ["-std=c++20"]
+    steps = {
+        "main": [
+            compiler,
+            *common,
+            "-fPIC",
+            "-O2",
+            *standard,
+            *cflags,
+            "-c",
+            "main.cpp",
+            "-o",
+            "main.o",
+        ]
+    }
+    if "cuda.cu" in one.files:
+        flags = list(one.flags)
+        flags += [] if any(flag.startswith("-std") for flag in flags) else ["-std=c++20"]
+        fixed = nvcc_flags(architecture, flags)
+        steps["cuda"] = [
+            str(home and home / "bin/nvcc"),
+            *common,
+            *_NVCC,
+            *fixed,
+            "-c",
+            "cuda.cu",
+            "-o",
+            "cuda.o",
+        ]
+    link = [
+        compiler,
+        "-shared",
+        *(f"{step}.o" for step in steps),
+        "-o",
+        one.output,
+        *values["extra_ldflags"],
+    ]
+    link += _libraries(torch, home)
+    return ("/bin/sh", "-c", _script(steps, link), _version(home))
+
+
+def _script(steps: dict[str, list[str]], link: list[str]) -> str:
+    """Return a script that compiles side by side, with few headers first, and links."""
+    lines = ["build() {"]
+    lines += [
+        f"  {shlex.join(words[:1])} $1 {shlex.join(words[1:])} 2>{step}.log & {step}=$!"
+        for step, words in steps.items()
+    ]
+    lines += ["  failed=0"]
+    lines += [f"  wait ${step} || failed=1" for step in steps]
+    lines += ["  return $failed", "}"]
+    logs = " ".join(f"{step}.log" for step in steps)
+    lines += [
+        "if ! build -Islim; then",
+        f"  if grep -qE {shlex.quote(_LACKING)} {logs}; then",
+        f"    build -DKB_ALL_HEADERS || {{ cat {logs} >&2; exit 1; }}",
+        f"  else cat {logs} >&2; exit 1",
+        "  fi",
+        "fi",
+        f"cat {logs} >&2",
+        shlex.join(link),
+    ]
+    return "\n".join(lines)
+
+
+def _check_flags(values: dict[str, Any], where: str) -> None:
+    for flag in values["extra_cflags"]:
+        if not ALLOWED.fullmatch(flag.strip()):
+            raise Unbuildable(
+                f"{where}: compiler flag {flag!r} is not allowed: use flags that only optimise"
+            )
+    for flag in values["extra_ldflags"]:
+        if flag.strip() and not _LIBRARIES.fullmatch(flag.strip()):
+            raise Unbuildable(
+                f"{where}: linker flag {flag!r} is not allowed: only -l of CUDA's own libraries is"
+            )
+
+
+def _main(values: dict[str, Any]) -> str:
+    head = [] if values["no_implicit_headers"] else ["#include <torch/extension.h>"]
+    body = [f'#line 1 "cpp_sources"\n{text}' for text in values["cpp_sources"]]
+    wrapped = "torch::wrap_pybind_function({0})" if values["with_pytorch_error_handling"] else "{0}"
+    if not values["functions"]:
+        return "\n".join([*head, *body])
+    bound = [
+        f"  m.def({json.dumps(name)}, {wrapped.format(name)}, {json.dumps(str(told))});"
+        for name, told in values["functions"].items()
+    ]
+    return "\n".join(
+        [
+            *head,
+            *body,
+            '#line 1 "functions"',
+            "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {",
+            *bound,
+            "}",
+        ]
+    )
+
+
+def _cuda(values: dict[str, Any]) -> str:
+    implicit = ["#include <torch/types.h>", "#include <cuda.h>", "#include <cuda_runtime.h>"]
+    head = [] if values["no_implicit_headers"] else implicit
+    return "\n".join(
+        [*head, *(f'#line 1 "cuda_sources"\n{text}' for text in values["cuda_sources"])]
+    )
+
+
+def _slim() -> dict[str, str]:
+    """Return headers that stand in for torch's large ones."""
+    includes = "\n".join(
+        f"#include <ATen/ops/{name}.h>"
+        for name in _OPERATORS
+        if (_torch() / "include/ATen/ops" / f"{name}.h").is_file()
+    )
+    large = ("torch/torch.h", "torch/types.h", "torch/all.h", "ATen/ATen.h")
+    files = {f"slim/{name}": '#pragma once\n#include "kb_slim.h"\n' for name in large}
+    files["slim/kb_slim.h"] = _SLIM.format(operators=includes)
+    # nvcc compiles no bindings: what they need is the larger half of the headers.
+    files["slim/torch/extension.h"] = (
+        '#pragma once\n#ifdef __CUDACC__\n#include "kb_slim.h"\n#else\n#include "kb_bindings.h"\n#endif\n'
+    )
+    files["slim/kb_bindings.h"] = _BINDINGS
+    return files
+
+
+def _torch() -> Path:
+    """Return torch's folder without importing it."""
+    spec = find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise ToolchainError("load_inline needs torch, which is not installed: pip install torch")
+    return Path(spec.origin).parent
+
+
+def _libraries(torch: Path, home: Path | None) -> list[str]:
+    names = ["c10", "c10_cuda", "torch_cpu", "torch_cuda", "torch", "torch_python"]
+    there = [name for name in names if (torch / "lib" / f"lib{name}.so").is_file()]
+    words = [f"-L{torch / 'lib'}", *(f"-l{name}" for name in there)]
+    if home is not None:
+        words += [f"-L{home / part}" for part in ("lib64", "lib") if (home / part).is_dir()] + [
+            "-lcudart"
+        ]
+    return words
+
+
+def _version(home: Path | None) -> str:
+    """Return what tells this toolkit and torch from others, for the name of the build."""
+    nvcc = home / "bin/nvcc" if home else None
+    stamps = [
+        path.stat().st_mtime
+        for path in (nvcc, _torch() / "version.py")
+        if path is not None and path.is_file()
+    ]
+    return " ".join(map(str, stamps))

@@ -1,0 +1,56 @@
+"""Triton: compiled by its own compiler while the candidate runs; CUDA C++ may stand beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from search.languages.native_parts import NativeParts
+
+_PLACE = re.compile(r"^at \d+:\d+:$")
+_CARET = re.compile(r"^\s*\^\s*$")
+_LOCATED = re.compile(r"^\S*?candidate\.py:(\d+):\d+: (?:fatal )?error: (.*)$")
+_PTXAS = re.compile(r"^ptxas .*?(?:error|fatal)\s*:\s*(.*)$")
+_TOLD = re.compile(
+    r"^(?:out of resource|LLVM ERROR|PassManager::run failed|No valid triton configs).*$"
+)
+_FIRST_ERRORS = 4
+_LONGEST_LINE = 400
+
+
+class Triton(NativeParts):
+    """Explains Triton's messages; native parts beside its kernels are those of CUDA C++."""
+
+    def explain(self, message: str) -> str:
+        """Return what is wrong, with the line of the kernel where it is.
+
+        Triton quotes a kernel from its head down to the fault; of the quotation the last line
+        counts. A fault in a function that a kernel calls is quoted once for each of the two.
+        """
+        lines = message.splitlines()
+        found: dict[str, None] = {}
+        for number, line in enumerate(lines):
+            stripped = line.strip()
+            if _PLACE.match(stripped):
+                found.setdefault(_quoted(lines[number + 1 :]))
+            elif located := _LOCATED.match(stripped):
+                found.setdefault(f"line {located[1]}: {located[2]}")
+            elif ptxas := _PTXAS.match(stripped):
+                found.setdefault(f"ptxas: {ptxas[1]}")
+            elif _TOLD.match(stripped):
+                found.setdefault(stripped)
+        if not found:
+            return super().explain(message)
+        return "\n".join(line[:_LONGEST_LINE] for line in list(found)[:_FIRST_ERRORS])
+
+
+def _quoted(lines: Sequence[str]) -> str:
+    """Return the message under a quotation, with the line of code above the caret."""
+    for number, line in enumerate(lines):
+        if _CARET.match(line) and number:
+            code = lines[number - 1].strip()
+            told = next((text.strip() for text in lines[number + 1 :] if text.strip()), "")
+            if not told or _PLACE.match(told):
+                told = "this call fails"
+            return f"{told} in: {code}"
+    return next((line.strip() for line in lines if line.strip()), "")
