@@ -2,47 +2,212 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from kb.records import SYMPTOMS, TargetRecord
 from search.authors import Attempt, Diagnosis
+from search.bottlenecks import findings
 from search.operators import Work
-from search.outcome import Passed
+from search.outcome import Checked, Passed
+from search.scene import INFERRED, SEEN, Finding, Scene, duration
 
 _TRANSCENDENTAL = {"softmax", "elementwise"}
 _ROW_FAMILIES = {"softmax", "normalization", "reduction"}
 _MANY = 3  # operators of an eager program, from which on launching and traffic add up
+_LAUNCH = 10e-6  # seconds of an operator on a GPU, below which its launch counts
+_WORTH = 0.05  # of a call's time: what could gain less is left for later
+_MOST_LINES = 7
+# The rate that arithmetic can reach under each precision policy; explicit tolerances are strict.
+_RATES = {"tf32": "tf32", "half": "float16"}
 
 
-def diagnose(
-    work: Work,
-    operators: int,
-    target: TargetRecord,
-    bandwidth: float,
-    baselines: Mapping[str, float],
-    attempt: Attempt | None,
-) -> Diagnosis:
-    """Say what holds a program back.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a diagnosis stands on, the same for every attempt of a run.
 
-    Args:
+    Attributes:
         work: what the task costs at least.
         operators: compute operators that eager runs one after the other.
         target: peak rates; on a CPU those of one core, since one thread is timed.
-        bandwidth: bytes/s that the program's threads can move, see `search.profilers.bandwidth`.
+        bandwidth: bytes/s that the program can move: on a CPU what its threads can, see
+            `search.profilers.bandwidth`.
         baselines: seconds of eager and, where it ran, of torch.compile.
+        precision: the task's policy; anything but ``tf32`` and ``half`` counts as strict.
+        look: looks closer at a program that passed (hardware counters, a compiler's report); it
+            may add features to its profile and findings of its own.
+    """
+
+    work: Work
+    operators: int
+    target: TargetRecord
+    bandwidth: float
+    baselines: Mapping[str, float]
+    precision: str = "strict"
+    look: Callable[[Attempt], Look] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a closer look at a program found.
+
+    Attributes:
+        features: beside those of its outcome.
+        notes: what the reader should know, such as why there are no counters.
+    """
+
+    features: Mapping[str, float]
+    findings: Sequence[Finding] = ()
+    notes: Sequence[str] = ()
+
+
+_NOTHING = Look(features={})
+
+
+def diagnose(ground: Ground, attempt: Attempt | None) -> Diagnosis:
+    """Say what holds a program back.
+
+    Args:
         attempt: the program, None for the reference under eager.
 
     Returns:
         Symptoms from `kb.records.SYMPTOMS`, the most telling first.
     """
+    outcome = attempt.outcome if attempt is not None else None
+    if isinstance(outcome, Checked):
+        return _diagnosis(_static(outcome), ())
+    look = _NOTHING
+    if attempt is not None and ground.look is not None and isinstance(outcome, Passed):
+        look = ground.look(attempt)
+    if ground.target.device == "gpu":
+        return _diagnosis([*_on_gpu(ground, attempt, look), *look.findings], look.notes)
+    return _on_cpu(ground, attempt, look)
+
+
+def _diagnosis(found: Sequence[Finding], notes: Sequence[str]) -> Diagnosis:
+    """Order findings by what they could gain; name those of little worth in one line."""
+    best: dict[str, Finding] = {}
+    for finding in sorted(found, key=lambda finding: -finding.gain):
+        best.setdefault(finding.symptom, finding)
+    worth = [f for f in best.values() if f.gain >= _WORTH][:_MOST_LINES]
+    later = [f.symptom for f in best.values() if f not in worth]
+    lines = [f"{finding.text} ({finding.evidence})" for finding in worth]
+    if later:
+        lines.append(f"Leave for later, each is worth little now: {', '.join(later)}.")
+    chosen = worth or list(best.values())[:1]
+    return Diagnosis(
+        symptoms=tuple(f.symptom for f in chosen if f.symptom in SYMPTOMS),
+        lines=(*lines, *notes),
+    )
+
+
+def _on_gpu(ground: Ground, attempt: Attempt | None, look: Look) -> tuple[Finding, ...]:
+    outcome = attempt.outcome if attempt is not None else None
+    passed = outcome if isinstance(outcome, Passed) else None
+    seconds = ground.baselines["eager"] if attempt is None else attempt.seconds
+    if seconds == float("inf"):
+        return ()
+    rate = _RATES.get(ground.precision, "float32")
+    peaks = ground.target.peak
+    rate = rate if rate in peaks else "float32"
+    scene = Scene(
+        work=ground.work,
+        target=ground.target,
+        rate=rate,
+        peak=peaks[rate],
+        bandwidth=ground.bandwidth,
+        seconds=seconds,
+        profile={**(passed.profile if passed else {}), **look.features},
+        kernels=passed.kernels if passed else (),
+        own_share=passed.own_share if passed else None,
+        strict=ground.precision not in _RATES,
+    )
+    return (*findings(scene), *(_eager(ground, seconds) if attempt is None else ()))
+
+
+def _eager(ground: Ground, seconds: float) -> list[Finding]:
+    """Return what follows for the reference from its operators alone."""
+    found = []
+    work = ground.work
+    if work.traffic > 1.5 * work.bytes:
+        found.append(
+            Finding(
+                symptom="intermediate-traffic",
+                text=_traffic(work),
+                gain=1 - work.bytes / work.traffic,
+                evidence=INFERRED,
+            )
+        )
+    if ground.operators >= _MANY:
+        found.append(
+            Finding(
+                symptom="many-small-operators",
+                text=f"Eager runs {ground.operators} operators one after the other.",
+                gain=0.5,
+                evidence=SEEN,
+            )
+        )
+    if seconds < _LAUNCH * ground.operators:
+        found.append(
+            Finding(
+                symptom="launch-bound",
+                text=f"{duration(seconds)} for {ground.operators} operators is little more than their launches.",
+                gain=0.6,
+                evidence=INFERRED,
+            )
+        )
+    return found
+
+
+def _static(outcome: Checked) -> list[Finding]:
+    """Return what the compiler's figures tell of a program that was not run on its device."""
+    found = []
+    for kernel in outcome.kernels:
+        where = f"{kernel.name} for {kernel.architecture}"
+        if kernel.spills:
+            found.append(
+                Finding(
+                    symptom="register-spills",
+                    text=f"{where} spills {kernel.spills} bytes a thread.",
+                    gain=0.3,
+                    evidence=SEEN,
+                )
+            )
+        if kernel.occupancy < 0.25:
+            why = f", limited by {' and '.join(kernel.limited_by)}" if kernel.limited_by else ""
+            pressed = "registers" in kernel.limited_by
+            found.append(
+                Finding(
+                    symptom="register-pressure" if pressed else "low-occupancy",
+                    text=f"{where} keeps {kernel.occupancy:.0%} of the warps resident at most{why} "
+                    f"({kernel.registers} registers a thread, {kernel.shared / 1024:.0f} KiB of shared memory a block).",
+                    gain=0.1,
+                    evidence=SEEN,
+                )
+            )
+    launches = sum(kernel.launches for kernel in outcome.kernels)
+    if launches >= _MANY:
+        found.append(
+            Finding(
+                symptom="many-small-operators",
+                text=f"A call launches {launches} kernels, each reads and writes memory.",
+                gain=0.4,
+                evidence=SEEN,
+            )
+        )
+    return found
+
+
+def _on_cpu(ground: Ground, attempt: Attempt | None, look: Look) -> Diagnosis:
     found: dict[str, str] = {}
-    rate, peak = _compute_peak(target)
-    memory_seconds = work.bytes / bandwidth
+    work = ground.work
+    peak = ground.target.peak["float32"] / ground.target.units
+    memory_seconds = work.bytes / ground.bandwidth
     compute_seconds = work.flops / peak
     intensity = work.flops / max(work.bytes, 1.0)
     if attempt is None:
-        seconds = baselines["eager"]
-        _reference_symptoms(found, work, operators)
+        seconds = ground.baselines["eager"]
+        _reference_symptoms(found, work, ground.operators)
     else:
         seconds = attempt.seconds
         if isinstance(attempt.outcome, Passed):
@@ -51,31 +216,30 @@ def diagnose(
     floor = max(memory_seconds, compute_seconds)
     if seconds != float("inf"):
         found[bound] = (
-            f"{bound.capitalize()}: at least {_time(floor)} by "
+            f"{bound.capitalize()}: at least {duration(floor)} by "
             f"{'arithmetic' if bound == 'compute-bound' else 'traffic'} "
-            f"({intensity:.1f} FLOP a byte), it takes {_time(seconds)}, "
-            f"{work.flops / seconds / 1e9:.1f} of {peak / 1e9:.0f} GFLOP/s {rate} and "
-            f"{work.bytes / seconds / 1e9:.1f} of {bandwidth / 1e9:.0f} GB/s."
+            f"({intensity:.1f} FLOP a byte), it takes {duration(seconds)}, "
+            f"{work.flops / seconds / 1e9:.1f} of {peak / 1e9:.0f} GFLOP/s float32 of one core and "
+            f"{work.bytes / seconds / 1e9:.1f} of {ground.bandwidth / 1e9:.0f} GB/s."
         )
+        # What the compiler or the processor told is evidence; what follows from families is a guess.
+        for finding in look.findings:
+            found.setdefault(finding.symptom, f"{finding.text} ({finding.evidence})")
         _distance_symptoms(found, work, bound, floor / seconds)
-    order = {symptom: place for place, symptom in enumerate(found)}
-    symptoms = tuple(s for s in sorted(found, key=order.__getitem__) if s in SYMPTOMS)
-    return Diagnosis(symptoms=symptoms, lines=tuple(found.values()))
+    symptoms = tuple(symptom for symptom in found if symptom in SYMPTOMS)
+    return Diagnosis(symptoms=symptoms, lines=(*found.values(), *look.notes))
 
 
-def _compute_peak(target: TargetRecord) -> tuple[str, float]:
-    peak = target.peak["float32"]
-    if target.device == "cpu":
-        return "float32 of one core", peak / target.units
-    return "float32", peak
+def _traffic(work: Work) -> str:
+    return (
+        f"Eager moves {work.traffic / 1e6:.1f} MB where {work.bytes / 1e6:.1f} MB would do: "
+        "intermediate tensors are written and read back."
+    )
 
 
 def _reference_symptoms(found: dict[str, str], work: Work, operators: int) -> None:
     if work.traffic > 1.5 * work.bytes:
-        found["intermediate-traffic"] = (
-            f"Eager moves {work.traffic / 1e6:.1f} MB where {work.bytes / 1e6:.1f} MB would do: "
-            "intermediate tensors are written and read back."
-        )
+        found["intermediate-traffic"] = _traffic(work)
     if operators >= _MANY:
         found["many-small-operators"] = f"Eager runs {operators} operators one after the other."
 
@@ -92,19 +256,17 @@ def _distance_symptoms(found: dict[str, str], work: Work, bound: str, fraction: 
     if fraction > 0.6:
         return
     far = f"only {fraction:.0%} of what the hardware allows"
+    guesses: dict[str, str] = {}
     if bound == "compute-bound":
-        found["not-vectorised"] = f"Arithmetic runs at {far}: vector width, unrolling or reuse."
-        found["poor-cache-reuse"] = f"Operands may come from far away: {far}."
+        guesses["not-vectorised"] = f"Arithmetic runs at {far}: vector width, unrolling or reuse."
+        guesses["poor-cache-reuse"] = f"Operands may come from far away: {far}."
     elif _ROW_FAMILIES & set(work.families):
-        found["serial-reduction"] = f"Row reductions run at {far}: dependent adds, several passes."
-        found["slow-transcendentals"] = "exp, tanh or division may limit the passes over a row."
+        guesses["serial-reduction"] = (
+            f"Row reductions run at {far}: dependent adds, several passes."
+        )
+        guesses["slow-transcendentals"] = "exp, tanh or division may limit the passes over a row."
     elif _TRANSCENDENTAL & set(work.families):
-        found["slow-transcendentals"] = f"Elementwise work runs at {far}."
-        found["page-faults"] = "Fresh outputs are touched for the first time inside the call."
-
-
-def _time(seconds: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
+        guesses["slow-transcendentals"] = f"Elementwise work runs at {far}."
+        guesses["page-faults"] = "Fresh outputs are touched for the first time inside the call."
+    for symptom, text in guesses.items():
+        found.setdefault(symptom, text)

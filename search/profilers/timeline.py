@@ -18,9 +18,10 @@ _KERNEL, _COPY, _FILL = 0, 1, 2
 _MOST = 20_000
 _LONGEST_NAME = 4000  # libraries' templates run to some 2,000 characters
 _SLACK = 1.1  # of the judge's clock around a capture: the tracer's clock is another
-# A warm call on the device against a cold one by the clock: caches give a factor of three at most.
-_MISSING = 0.25
-_LATENCY = 30e-6  # of a call, spent by the host; below this a comparison means nothing
+# A warm call on the device against a cold one by the clock: caches and page tables give a factor of
+# three at most, and an honest candidate that is refused costs more than one that hides a little.
+_MISSING = 0.15
+_LATENCY = 40e-6  # of a call, spent by the host; below this a comparison means nothing
 _ENOUGH_CALLS = 3
 
 # Names of libraries' kernels outside any namespace: cuBLAS, cuDNN, CUTLASS as they use it.
@@ -337,7 +338,7 @@ def doubt(timeline: Timeline, seconds: float) -> str | None:
 
     A candidate that takes its library calls out of what it reports leaves a hole: the device is
     then there for far less than the call takes. Several calls in a row have the host's pauses
-    between them in their span, a single one has not, and calls below 30 us are the host's: neither
+    between them in their span, a single one has not, and calls below 40 us are the host's: neither
     can be doubted.
 
     Args:

@@ -4,7 +4,7 @@ import pytest
 
 from kb.records import SYMPTOMS, TargetRecord
 from search.authors import Attempt, Draft, Idea
-from search.diagnose import diagnose
+from search.diagnose import Ground, diagnose
 from search.operators import Work
 from search.outcome import Passed, Ratio
 
@@ -43,26 +43,30 @@ def attempt(seconds: float, own_share: float = 1.0) -> Attempt:
     )
 
 
+def ground(work: Work, operators: int, baselines: dict[str, float]) -> Ground:
+    return Ground(work=work, operators=operators, target=CPU, bandwidth=20e9, baselines=baselines)
+
+
 def test_an_eager_chain_moves_intermediates_through_memory():
-    found = diagnose(CHAIN, 6, CPU, 20e9, {"eager": 6e-3}, None)
+    found = diagnose(ground(CHAIN, 6, {"eager": 6e-3}), None)
     assert found.symptoms[:2] == ("intermediate-traffic", "many-small-operators")
     assert "memory-bound" in found.symptoms
     assert "100.0 MB where 16.0 MB would do" in found.lines[0]
 
 
 def test_a_convolution_far_from_the_peak_of_one_core_is_compute_bound():
-    found = diagnose(CONVOLUTION, 1, CPU, 20e9, {"eager": 90e-3}, attempt(90e-3))
+    found = diagnose(ground(CONVOLUTION, 1, {"eager": 90e-3}), attempt(90e-3))
     assert found.symptoms == ("compute-bound", "not-vectorised", "poor-cache-reuse")
     assert any("33.3 of 100 GFLOP/s" in line for line in found.lines)
 
 
 def test_a_kernel_near_its_floor_has_nothing_but_its_bound():
-    found = diagnose(CONVOLUTION, 1, CPU, 20e9, {"eager": 90e-3}, attempt(33e-3))
+    found = diagnose(ground(CONVOLUTION, 1, {"eager": 90e-3}), attempt(33e-3))
     assert found.symptoms == ("compute-bound",)
 
 
 def test_time_in_the_library_is_named():
-    found = diagnose(CONVOLUTION, 1, CPU, 20e9, {"eager": 90e-3}, attempt(33e-3, own_share=0.1))
+    found = diagnose(ground(CONVOLUTION, 1, {"eager": 90e-3}), attempt(33e-3, own_share=0.1))
     assert "redundant-work" in found.symptoms
     assert any("90% of the time is spent in library" in line for line in found.lines)
 
@@ -70,4 +74,4 @@ def test_time_in_the_library_is_named():
 @pytest.mark.parametrize("work", [CHAIN, CONVOLUTION])
 def test_every_symptom_is_of_the_vocabulary(work):
     for one in (None, attempt(1e-3), attempt(1.0)):
-        assert set(diagnose(work, 5, CPU, 20e9, {"eager": 1e-2}, one).symptoms) <= set(SYMPTOMS)
+        assert set(diagnose(ground(work, 5, {"eager": 1e-2}), one).symptoms) <= set(SYMPTOMS)
