@@ -12,18 +12,32 @@ from kb.config import Home
 if TYPE_CHECKING:
     from kb.cli.checks import Finding
 
+CHEATS = typer.Option(
+    False,
+    "--cheats",
+    help="Instead, judge candidates that cheat, that are honest and that break; exit code 1 if one gets away.",
+)
+ONLY = typer.Option(
+    [], "--only", metavar="GLOB", help="With --cheats: only these, e.g. 'cheats/cached_*'."
+)
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command(epilog="Example: kb doctor --json")(doctor)
+    app.command(epilog="Example: kb doctor --cheats")(doctor)
 
 
-def doctor(json: bool = JSON) -> None:
+def doctor(cheats: bool = CHEATS, only: list[str] = ONLY, json: bool = JSON) -> None:
     """Check the compiler, torch, the target, the sandbox, the embeddings and the model."""
     from dataclasses import asdict
 
     from kb.cli.checks import examine
 
+    if cheats:
+        from kb.cli.cheats import judge_corpus
+
+        judge_corpus(only, json=json)
+        return
     findings = examine(Home.find())
     if json:
         print_json([asdict(finding) for finding in findings])

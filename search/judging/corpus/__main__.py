@@ -8,12 +8,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from fnmatch import fnmatch
 from pathlib import Path
 
 from kb.errors import KbError
-from search.judging.corpus.cases import GROUPS, Case, load_cases
-from search.judging.corpus.run import Court, Verdict
+from search.judging.corpus.cases import GROUPS, Case, choose_cases
+from search.judging.corpus.run import Court, Verdict, line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,8 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise SystemExit("--part: expected a number and how many parts there are, e.g. 1 3")
     cases = [
         case
-        for case in load_cases(chosen.device, tuple(chosen.group or GROUPS))
-        if not chosen.only or any(fnmatch(case.label, pattern) for pattern in chosen.only)
+        for case in choose_cases(chosen.device, chosen.only or ())
+        if not chosen.group or case.group in chosen.group
     ]
     if sum(chosen.part):
         cases = cases[chosen.part[0] - 1 :: chosen.part[1]]
@@ -67,15 +66,9 @@ def _judge(
             verdict = court.hear(case)
             verdicts.append(verdict)
             if not quiet:
-                sys.stdout.write(_line(verdict) + "\n")
+                sys.stdout.write(line(verdict) + "\n")
                 sys.stdout.flush()
     return verdicts, len(cases) - len(verdicts)
-
-
-def _line(verdict: Verdict) -> str:
-    mark = "FAIL" if verdict.complaint else "ok  "
-    line = f"{mark} {verdict.case.label:<44} {verdict.got:<34} {verdict.seconds:5.1f} s"
-    return f"{line}  {verdict.complaint}" if verdict.complaint else line
 
 
 if __name__ == "__main__":

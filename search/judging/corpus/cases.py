@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -107,6 +108,15 @@ def load_cases(device: Device, groups: tuple[Group, ...] = GROUPS) -> tuple[Case
     ]
     cases.sort(key=lambda case: (case.reference, sorted(case.settings.items()), case.label))
     return tuple(cases)
+
+
+def choose_cases(device: Device, only: Sequence[str] = ()) -> tuple[Case, ...]:
+    """Return the cases whose folder and name fit one of the patterns; all where there is none."""
+    return tuple(
+        case
+        for case in load_cases(device)
+        if not only or any(fnmatch(case.label, pattern) for pattern in only)
+    )
 
 
 def _case(device: Device, group: Group, path: Path) -> Case:

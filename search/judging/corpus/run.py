@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -137,6 +138,22 @@ def _figures(outcome: Outcome | None) -> dict[str, Any]:
         "error": outcome.max_error,
         "allowed_error": outcome.allowed_error,
     }
+
+
+def line(verdict: Verdict) -> str:
+    """Return one line of a table: how it went, what it was, what became of it."""
+    mark = "FAIL" if verdict.complaint else "ok  "
+    text = f"{mark} {verdict.case.label:<44} {verdict.got:<34} {verdict.seconds:5.1f} s"
+    return f"{text}  {verdict.complaint}" if verdict.complaint else text
+
+
+def devices() -> tuple[Device, ...]:
+    """Return what this machine can judge on."""
+    import torch
+
+    if torch.cuda.is_available() and find_spec("triton") is not None:
+        return ("cpu", "cuda")
+    return ("cpu",)
 
 
 @contextmanager

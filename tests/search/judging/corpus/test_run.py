@@ -1,0 +1,71 @@
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from search.judging.corpus import run
+from search.judging.corpus.__main__ import main
+from search.judging.corpus.cases import SECRET_VARIABLE, choose_cases
+from search.judging.corpus.run import Court
+from search.outcome import Outcome
+
+
+def test_the_plain_program_prints_what_it_expected_and_got(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--only", "cheats/zeros", "--only", "cheats/reads_its_own*"]) == 0
+    shown = capsys.readouterr()
+    assert "ok   cheats/zeros" in shown.out
+    assert "2 of 2 as expected" in shown.err
+
+
+def test_the_plain_program_answers_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--only", "cheats/zeros", "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    assert (told["name"], told["got"], told["as_expected"]) == ("cheats/zeros", "wrong", True)
+
+
+def test_a_run_without_a_single_case_is_no_success() -> None:
+    assert main(["--only", "cheats/zeros", "--seconds", "-1"]) == 1
+
+
+def test_one_that_got_away_is_told(tmp_path: Path) -> None:
+    (case,) = choose_cases("cpu", ["cheats/zeros"])
+    other = dataclasses.replace(case, kinds=("refused",), tricks=("cached-output",))
+    with Court("cpu", tmp_path) as court:
+        assert not court.hear(case).complaint
+        verdict = court.hear(other)
+    assert verdict.complaint.startswith("wrong, expected refused cached-output")
+    assert verdict.got == "wrong"
+
+
+def test_a_judge_that_fails_is_a_complaint_and_the_next_case_gets_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+
+    class Failing:
+        def prepare(self) -> None: ...
+
+        def judge(self, source: str) -> Outcome:
+            raise RuntimeError("the device is gone")
+
+        def close(self) -> None:
+            made.append(self)
+
+    monkeypatch.setattr(run, "open_judge", lambda *_: Failing())
+    (case,) = choose_cases("cpu", ["cheats/zeros"])
+    with Court("cpu", tmp_path) as court:
+        verdicts = [court.hear(case), court.hear(case)]
+    assert [verdict.got for verdict in verdicts] == ["judge failed"] * 2
+    assert "the device is gone" in verdicts[0].complaint
+    assert len(made) == 2
+
+
+def test_the_bait_in_the_environment_goes_away() -> None:
+    assert SECRET_VARIABLE not in os.environ
+    with run.bait_in_the_environment():
+        assert os.environ[SECRET_VARIABLE]
+    assert SECRET_VARIABLE not in os.environ
