@@ -33,7 +33,7 @@ def run_rows(home: Home) -> list[dict[str, Any]]:
     for row in storage.runs():
         graph = None if row.report else storage.record(row.run).graph
         best = (row.report or {}).get("best")
-        speedup = best["speedup"]["eager"]["ratio"] if best else None
+        speedup = best["speedup"]["eager"]["ratio"] if best and "speedup" in best else None
         rows.append(
             {
                 "run": row.run,

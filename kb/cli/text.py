@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kb.cli.output import ratio_text, time_text
 from search.graph import Graph, Node
-from search.outcome import Passed
+from search.outcome import STANDING, Checked, Passed
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -29,12 +29,10 @@ def report_text(report: dict[str, Any], path: list[dict[str, Any]]) -> str:
     if best is None:
         lines.append("  no candidate passed: `kb tree " + report["run"] + "` shows why")
         return "\n".join(lines)
-    lines.append(f"  best:           {time_text(best['seconds'])} (node {best['node']})")
-    for name, ratio in best["speedup"].items():
-        label = {"eager": "over eager", "compile": "over torch.compile"}.get(name, name)
-        lines.append(f"    {label:<19} {ratio_text(ratio)}{_verdict(ratio)}")
-    if best.get("own_share") is not None:
-        lines.append(f"    own kernels         {best['own_share']:.0%} of its time")
+    if not best.get("timed", True):
+        lines += _checked_lines(best)
+    else:
+        lines += _timed_lines(best)
     if best.get("file"):
         lines.append(f"  source:         {best['file']}")
     lines.append("  idea path:")
@@ -44,6 +42,44 @@ def report_text(report: dict[str, Any], path: list[dict[str, Any]]) -> str:
         lines.append(f"    node {step['node']:<4} {gain:>7}  {step['idea']}{choices}")
         lines += [f"                    from {place}" for place in step.get("passages", [])[:3]]
     return "\n".join(lines)
+
+
+def _timed_lines(best: dict[str, Any]) -> list[str]:
+    lines = [f"  best:           {time_text(best['seconds'])} (node {best['node']})"]
+    for name, ratio in best["speedup"].items():
+        label = {"eager": "over eager", "compile": "over torch.compile"}.get(name, name)
+        lines.append(f"    {label:<19} {ratio_text(ratio)}{_verdict(ratio)}")
+    if best.get("own_share") is not None:
+        lines.append(f"    own kernels         {best['own_share']:.0%} of its time")
+    return lines
+
+
+def _checked_lines(best: dict[str, Any]) -> list[str]:
+    """Return what is known of a source that was not timed."""
+    lines = [f"  best:           node {best['node']}, by what its kernels need: nothing was timed"]
+    for kernel in best["kernels"]:
+        spilled = f", {kernel['spills']} bytes spilled" if kernel["spills"] else ""
+        lines.append(
+            f"    {kernel['name']:<19} {kernel['architecture']}: {kernel['registers']} registers, "
+            f"{kernel['shared']} bytes shared, occupancy {kernel['occupancy']:.0%}{spilled}"
+        )
+    if best["unchecked"]:
+        lines.append(f"    answers             not checked: {best['unchecked']}")
+    else:
+        lines.append(
+            f"    answers             right in the interpreter, error {best['max_error']:.2g} of "
+            f"{best['allowed_error']:.2g} allowed"
+        )
+    return lines
+
+
+def checked_text(outcome: Checked) -> str:
+    """Return an outcome that was not timed in a few words."""
+    registers = max((kernel.registers for kernel in outcome.kernels), default=0)
+    launches = sum(kernel.launches for kernel in outcome.kernels)
+    answers = "answers unchecked" if outcome.unchecked else "right"
+    spills = ", spills" if any(kernel.spills for kernel in outcome.kernels) else ""
+    return f"compiles, {answers}, {launches} launched, {registers} registers{spills}"
 
 
 def _verdict(ratio: dict[str, float]) -> str:
@@ -67,7 +103,7 @@ def tree_of(run: str, graph: Graph, best: int | None) -> Tree:
 
 
 def _passed(node: Node) -> bool:
-    return isinstance(node.outcome, Passed)
+    return node.outcome is not None and node.outcome.kind in STANDING
 
 
 def plan_line(plan: Mapping[str, Any]) -> str:
@@ -86,6 +122,8 @@ def _line(node: Node, best: int | None) -> str:
         fate = "pending"
     elif isinstance(node.outcome, Passed):
         fate = f"{node.attempt().speedup:.2f}x"
+    elif isinstance(node.outcome, Checked):
+        fate = checked_text(node.outcome)
     else:
         fate = f"{node.outcome.kind.replace('_', ' ')}: {node.outcome.reason}"
     mark = "  ← best" if node.number == best else ""

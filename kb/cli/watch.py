@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 
 from kb.cli.output import say, time_text
+from kb.cli.text import checked_text
 from kb.progress import Progress
 from search.loop import JudgeNode, MendDraft, Result, Work, WriteDraft, WriteIdeas
-from search.outcome import Outcome, Passed
+from search.outcome import Checked, Outcome, Passed
 from search.storage import Record
 from search.task import TaskFile
 
@@ -54,4 +55,6 @@ def _fate(outcome: Outcome) -> str:
     if isinstance(outcome, Passed):
         eager = outcome.speedup["eager"]
         return f"{eager.ratio:.2f}x over eager, {time_text(outcome.seconds)}"
+    if isinstance(outcome, Checked):
+        return checked_text(outcome)
     return f"{outcome.kind.replace('_', ' ')}: {outcome.reason}"[:60]
