@@ -103,6 +103,28 @@ def operand_order(operator: Operator, names: tuple[str, ...]) -> tuple[str, ...]
     return names
 
 
+def scan_dims(program: Program, operator: Operator) -> Dims | None:
+    """Return the sizes of a running sum or product, None where no recipe computes it.
+
+    Kernels with sizes of their own have recipes for it; those with fixed sizes leave it whole.
+    """
+    kind = packet(operator.target)
+    if not program.symbolic or kind not in ("cumsum", "cumprod") or operator.dtype != "float32":
+        return None
+    values = arguments(operator, "self", "dim", "dtype")
+    source = program.nodes[program.names[values["self"].name]]
+    fits = source.usable and not source.mask and not source.integer
+    if not fits or values.get("dtype") not in (None, "float32") or 0 in operator.shape:
+        return None
+    shape = source.shape
+    if not shape:
+        return None
+    dim = int(values["dim"]) % len(shape)
+    sizes: Dims = {"scan": "sum" if kind == "cumsum" else "product"}
+    sizes |= {"rows": math.prod(shape[:dim]) * math.prod(shape[dim + 1 :])}
+    return {**sizes, "dim": dim, "length": shape[dim], "inner": math.prod(shape[dim + 1 :])}
+
+
 def pool_dims(program: Program, operator: Operator) -> Dims | None:
     """Return the sizes of a pooling over planes, None where no recipe computes it."""
     kind = packet(operator.target)

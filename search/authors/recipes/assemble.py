@@ -12,6 +12,7 @@ from typing import Any
 
 from kb.errors import NoRecipe, TaskError
 from search.authors.recipes.lower import Program
+from search.authors.recipes.nodes import Shape
 from search.authors.recipes.segment import Segment
 from search.operators import Operator, Ref, Value
 
@@ -61,8 +62,8 @@ def assemble(
         TaskError: the reference has no class ``Model``.
         NoRecipe: a constant of the reference is not at hand.
     """
-    module, arguments = _strip(source)
-    writer = _Forward(program, arguments)
+    module, arguments = strip(source)
+    writer = Forward(program, arguments)
     body = writer.write(parts, kernels)
     cpp = prelude.rstrip() + "\n\n" + "\n".join(k.text for k in kernels.values())
     opening = ["import ctypes", "", "import torch", "", "from kb.native import load_cpp", ""]
@@ -73,8 +74,7 @@ def assemble(
     handles = ["", "_library = load_cpp(CPP_SOURCE" + option + ")"]
     for identity, part in names.items():
         handles += _handle(kernels[identity].name, part)
-    text = re.sub(rf"^ *{_MARK}$", lambda _: _indent(body, 8), module, flags=re.MULTILINE)
-    head, tail = _split_imports(text)
+    head, tail = split_imports(fill(module, body))
     constants = [f"{name} = {value}" for name, value in writer.constants.items()]
     blocks = [
         *opening,
@@ -100,11 +100,13 @@ def _handle(name: str, part: Segment) -> list[str]:
     ]
 
 
-def _indent(lines: list[str], by: int) -> str:
-    return "\n".join(" " * by + line if line else "" for line in lines)
+def fill(module: str, body: list[str]) -> str:
+    """Return the stripped module with the forward's statements in their place."""
+    text = "\n".join(" " * 8 + line if line else "" for line in body)
+    return re.sub(rf"^ *{_MARK}$", lambda _: text, module, flags=re.MULTILINE)
 
 
-def _split_imports(text: str) -> tuple[list[str], str]:
+def split_imports(text: str) -> tuple[list[str], str]:
     """Return the leading import lines and the rest, so that the C++ stands between them."""
     lines = text.split("\n")
     last = 0
@@ -125,7 +127,7 @@ class _Rename(ast.NodeTransformer):
         return node
 
 
-def _strip(source: str) -> tuple[str, list[str]]:
+def strip(source: str) -> tuple[str, list[str]]:
     """Return the module without inputs, its forward replaced by a mark, and the forward's arguments."""
     tree = ast.parse(source)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
@@ -169,12 +171,12 @@ def _find_forward(model: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> a
     raise TaskError("the reference's Model has no forward: write it in KernelBench's format")
 
 
-class _Forward:
+class Forward:
     """Writes the statements of the forward."""
 
     def __init__(self, program: Program, arguments: list[str]) -> None:
         self._program = program
-        self._arguments = arguments
+        self.arguments = arguments
         self._values = {value.name: value for value in program.graph.values}
         self._library: set[str] = set()
         self.constants: dict[str, str] = {}
@@ -188,19 +190,25 @@ class _Forward:
                 name = self._value(value)
                 lines.append(f"{name} = {name}.contiguous()")
         for part in parts:
-            lines += (
-                self._kernel(part, kernels[part.id]) if part.id in kernels else self._call(part)
-            )
+            if part.id in kernels:
+                lines += self.kernel(part, kernels[part.id])
+            else:
+                lines += self._call(part)
         results = [self._result(name) for name in self._program.outputs]
         single = self._program.graph.single_output
         return [*lines, f"return {results[0]}" if single else f"return ({', '.join(results)},)"]
 
-    def _kernel(self, part: Segment, kernel: Kernel) -> list[str]:
-        lines = [f"# {kernel.note}"]
-        for name in part.inputs:
-            if name in self._library:
-                # A library result may be a strided view; a kernel reads consecutive elements.
-                lines.append(f"{self.text(name)} = {self.text(name)}.contiguous()")
+    def _settled(self, part: Segment) -> list[str]:
+        """A library result may be a strided view; a kernel reads consecutive elements."""
+        return [
+            f"{self.text(name)} = {self.text(name)}.contiguous()"
+            for name in part.inputs
+            if name in self._library
+        ]
+
+    def kernel(self, part: Segment, kernel: Kernel) -> list[str]:
+        """Return the statements that call a kernel."""
+        lines = [f"# {kernel.note}", *self._settled(part)]
         for name in part.outputs:
             shape = self._program.nodes[name].shape
             lines.append(f"{self.text(name)} = torch.empty({shape}, dtype=torch.float32)")
@@ -242,25 +250,33 @@ class _Forward:
         node = self._program.nodes[name]
         if node.kind == "view":
             base = self._program.base(name)
-            return f"{self.text(base)}.reshape({node.shape})"
+            return self.reshaped(self.text(base), self._program.nodes[base].shape, node.shape)
         if node.kind == "value":
             return self._value(self._values[name])
         return f"t_{re.sub(r'[^0-9a-zA-Z_]', '_', name)}"
 
+    def reshaped(self, text: str, shape: Shape, wanted: Shape) -> str:  # noqa: ARG002
+        """Return the expression of a view of the tensor `text`."""
+        return f"{text}.reshape({wanted})"
+
     def _value(self, value: Value) -> str:
         if value.kind == "input":
-            return self._arguments[int(value.origin)]
+            return self.arguments[int(value.origin)]
         if value.kind == "constant" and value.data is not None:
             name = f"_{value.name}"
             numbers = ", ".join(self._argument(number) for number in value.data)
             kind = f"dtype=torch.{value.dtype}"
             self.constants[name] = f"torch.tensor([{numbers}], {kind}).reshape({value.shape})"
-            return name
+            return self.constant(name)
         if not value.origin:
             raise NoRecipe(f"constant {value.name} of the reference is too large to be written out")
         return "self" + "".join(
             f"[{part}]" if part.isdigit() else f".{part}" for part in value.origin.split(".")
         )
+
+    def constant(self, name: str) -> str:
+        """Return the expression of a constant of the module."""
+        return name
 
     def _result(self, name: str) -> str:
         text = self.text(name)

@@ -11,6 +11,7 @@ from kb.records import Document, LessonRecord, TargetRecord
 from kb.types import Hit, Kind, Query, Scope
 from search.authors import Attempt, Draft, Idea, Moment
 from search.authors.recipes.book import Card, make_cards
+from search.authors.recipes.gpu.losses import GPU_RULES
 from search.authors.recipes.knobs import Trial, suggestions
 from search.authors.recipes.lower import lower
 from search.authors.recipes.plan import Plan, Workshop
@@ -19,11 +20,14 @@ from search.authors.recipes.render import Unfit
 from search.operators import OperatorGraph
 from search.task import Task
 
-LANGUAGE = "cpp"
+# By device, the languages in which recipes are written, and by vendor what a GPU's are limited to.
+_LANGUAGES = {"cpu": ("cpp",), "gpu": ("triton", "cuda")}
+_VENDORS = {"cuda": "nvidia"}
 _FAMILIES = {
     "pointwise": ("elementwise",),
     "rows": ("normalization", "softmax", "reduction"),
     "pool": ("pooling",),
+    "scan": ("scan",),
     "conv": ("convolution",),
     "matmul": ("matmul",),
 }
@@ -63,7 +67,7 @@ class Recipes:
     """Ideas and sources from the knowledge base alone.
 
     Args:
-        target: the device; only CPUs have recipes.
+        target: the device: its kind decides the language, its vendor and architecture the recipes.
         graph: what the reference computes.
 
     Raises:
@@ -73,21 +77,18 @@ class Recipes:
     def __init__(
         self, task: Task, target: TargetRecord, graph: OperatorGraph, knowledge: Knowledge
     ) -> None:
-        if target.device != "cpu" or task.settings.language not in ("auto", LANGUAGE):
-            raise NoRecipe(
-                f"the offline author writes C++ for CPUs, found target {target.name} and language"
-                f" {task.settings.language}: configure a model (model: in the task file)"
-            )
+        self._languages = _languages(task, target)
         self._target = target
         self._knowledge = knowledge
-        known = make_cards(knowledge.store.documents("idea"))
         cards = {
             name: card
-            for name, card in known.items()
-            if not card.languages or LANGUAGE in card.languages
+            for name, card in make_cards(knowledge.store.documents("idea")).items()
+            if _suits(card, target, self._languages)
         }
+        gpu = target.device == "gpu"
+        program = lower(graph, GPU_RULES, symbolic=True) if gpu else lower(graph)
         allowed = task.settings.library == "allowed"
-        self._shop = Workshop(task.source, lower(graph), cards, library=allowed)
+        self._shop = Workshop(task.source, program, cards, library=allowed, units=target.units)
         self._base = self._shop.base()
 
     def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:
@@ -142,11 +143,11 @@ class Recipes:
         operators = dict.fromkeys(
             operator.target.split(".")[0] for operator in self._shop.program.graph.operators
         )
-        words = (*families, *operators, LANGUAGE, self._target.architecture)
+        words = (*families, *operators, *self._languages, self._target.architecture)
         scope = Scope(
             vendor=(self._target.vendor,),
             architecture=(self._target.architecture,),
-            language=(LANGUAGE,),
+            language=self._languages,
             operator=families,
         )
         text = " ".join([*words, *moment.diagnosis.symptoms])
@@ -203,6 +204,39 @@ class Recipes:
             return self._shop.source(plan)
         except Unfit:
             return None
+
+
+def _languages(task: Task, target: TargetRecord) -> tuple[str, ...]:
+    """Return the languages in which recipes for `target` are written, as far as the task wants them.
+
+    Raises:
+        NoRecipe: there is none.
+    """
+    wanted = task.settings.language
+    found = tuple(
+        language
+        for language in _LANGUAGES[target.device]
+        if wanted in ("auto", language) and _VENDORS.get(language, target.vendor) == target.vendor
+    )
+    if not found:
+        raise NoRecipe(
+            "the offline author writes C++ for CPUs, Triton for GPUs and CUDA C++ for NVIDIA's, found"
+            f" target {target.name} and language {wanted}: configure a model (model: in the task file)"
+        )
+    return found
+
+
+def _suits(card: Card, target: TargetRecord, languages: tuple[str, ...]) -> bool:
+    """Say whether the record's scope allows `card` here.
+
+    A vendor or an architecture that it leaves out is no limit; a template without a language is C++.
+    """
+    scope = card.scope
+    return (
+        bool(set(scope.language or _LANGUAGES["cpu"]) & set(languages))
+        and (not scope.vendor or target.vendor in scope.vendor)
+        and (not scope.architecture or target.architecture in scope.architecture)
+    )
 
 
 def _idea(proposal: Proposal, plan: Plan, passages: tuple[str, ...]) -> Idea:

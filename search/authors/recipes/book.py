@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kb.errors import RecordError
 from kb.records import Choices, Document, IdeaRecord, Knob, Recipe
+from kb.types import Scope
 
 Value = int | float | str | bool
 _TEMPLATE = re.compile(r"^```jinja\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -31,7 +32,7 @@ class Card:
     knobs: Mapping[str, Knob]
     fixed: Mapping[str, Value]
     flags: tuple[str, ...]
-    languages: tuple[str, ...]
+    scope: Scope
 
     def defaults(self) -> dict[str, Value]:
         """Return the knobs' first values."""
@@ -81,7 +82,7 @@ def make_card(document: Document, find: Callable[[str], Document | None]) -> Car
         knobs=knobs,
         fixed=fixed,
         flags=flags,
-        languages=record.scope.language,
+        scope=record.scope.value(),
     )
 
 

@@ -13,6 +13,7 @@ from search.authors.recipes.reductions import reductions
 from search.operators import Operator, OperatorGraph
 
 RULES: dict[str, Rule] = {**POINTWISE, **reductions(POINTWISE)}
+_INTEGERS = ("int64", "int32")
 # Operators that only check or mark, and return nothing that is used.
 _NO_EFFECT = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size")
 
@@ -25,12 +26,14 @@ class Program:
         nodes: by name, in execution order.
         outputs: nodes that the forward returns.
         names: the node behind each value and operator result.
+        symbolic: kernels read sizes at run time.
     """
 
     graph: OperatorGraph
     nodes: Mapping[str, Node]
     outputs: tuple[str, ...]
     names: Mapping[str, str]
+    symbolic: bool = False
 
     @cached_property
     def operators(self) -> Mapping[str, Operator]:
@@ -58,33 +61,50 @@ def packet(target: str) -> str:
     return target.split(".", maxsplit=1)[0]
 
 
-def lower(graph: OperatorGraph) -> Program:
+def lower(
+    graph: OperatorGraph, rules: Mapping[str, Rule] = RULES, *, symbolic: bool = False
+) -> Program:
     """Express `graph` in primitive nodes; what no rule expresses stays opaque.
+
+    Args:
+        rules: how operators are expressed, by name.
+        symbolic: for kernels that read sizes at run time, and integers and truth values from memory.
 
     Raises:
         NoRecipe: an operator writes into its argument, and no rule writes it out of place.
     """
-    builder = Builder(graph)
+    builder = Builder(graph, symbolic=symbolic)
     for value in graph.values:
+        integer = symbolic and value.dtype in _INTEGERS
+        mask = symbolic and value.dtype == "bool"
         builder.nodes[value.name] = Node(
-            name=value.name, kind="value", shape=value.shape, usable=value.dtype == "float32"
+            name=value.name,
+            kind="value",
+            shape=value.shape,
+            usable=value.dtype == "float32" or integer or mask,
+            integer=integer,
+            mask=mask,
         )
     for operator in graph.operators:
-        _lower(builder, operator)
+        _lower(builder, operator, rules)
     entries = [value.name for value in graph.values] + [step.name for step in graph.operators]
     names = {name: builder.resolve(name) for name in entries}
     outputs = tuple(builder.resolve(name) for name in graph.outputs)
     return Program(
-        graph=graph, nodes=_reached(builder.nodes, outputs), outputs=outputs, names=names
+        graph=graph,
+        nodes=_reached(builder.nodes, outputs),
+        outputs=outputs,
+        names=names,
+        symbolic=symbolic,
     )
 
 
-def _lower(builder: Builder, operator: Operator) -> None:
+def _lower(builder: Builder, operator: Operator, rules: Mapping[str, Rule]) -> None:
     name = packet(operator.target)
     if name in _NO_EFFECT:
         return
-    written = name.endswith("_") and not name.startswith("_") and name[:-1] in RULES
-    rule = RULES.get(name[:-1] if written else name)
+    written = name.endswith("_") and not name.startswith("_") and name[:-1] in rules
+    rule = rules.get(name[:-1] if written else name)
     builder.begin(operator)
     try:
         if rule is None:

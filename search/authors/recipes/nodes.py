@@ -32,12 +32,14 @@ class Node:
 
     Attributes:
         form: of a map, its C++ expression over ``{0}``, ``{1}``, ...; of a reduction, the name of the
-            prelude's reducer (``Sum``, ``Max``, ``Min``, ``Prod``).
+            prelude's reducer (``Sum``, ``Max``, ``Min``, ``Prod``; for run-time sizes also ``Mean``,
+            or ``Mean:1`` with one less in the divisor).
         operands: names of nodes.
         dims: of a reduction, the reduced dimensions of its operand, kept with size one.
         operator: the operator of the graph that it belongs to.
         mask: the elements are truth values; such a node cannot leave a kernel.
         usable: a fused kernel can read it (float32).
+        integer: its elements are integers; only an expression made for them reads it.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Node:
     operator: str = ""
     mask: bool = False
     usable: bool = True
+    integer: bool = False
 
     @property
     def numel(self) -> int:
@@ -97,10 +100,12 @@ class Builder:
 
     Attributes:
         nodes: by name, in execution order.
+        symbolic: kernels read sizes at run time, so no expression may contain one.
     """
 
-    def __init__(self, graph: OperatorGraph) -> None:
+    def __init__(self, graph: OperatorGraph, *, symbolic: bool = False) -> None:
         self.graph = graph
+        self.symbolic = symbolic
         self.nodes: dict[str, Node] = {}
         self.operators = {operator.name: operator for operator in graph.operators}
         self._renamed: dict[str, str] = {}
@@ -152,16 +157,16 @@ class Builder:
                 return node
         return self.nodes[name]
 
-    def operand(self, argument: Any) -> Node:
+    def operand(self, argument: Any, *, integer: bool = False) -> Node:
         """Return the node that `argument` refers to, one that a kernel can read.
 
         Raises:
-            Unsupported: it is no reference, or not float32.
+            Unsupported: it is no reference, or neither float32 nor, where asked for, of integers.
         """
         if not isinstance(argument, Ref):
             raise Unsupported
         node = self.get(argument.name)
-        if not node.usable:
+        if not node.usable or node.integer != integer:
             raise Unsupported
         return node
 
@@ -175,7 +180,8 @@ class Builder:
         """Add `source` under another shape with the same elements in the same order."""
         if source.shape == shape:
             return source
-        return self._add("view", shape, operands=(source.name,), mask=source.mask)
+        kept = {"mask": source.mask, "integer": source.integer}
+        return self._add("view", shape, operands=(source.name,), **kept)
 
     def expand(self, source: Node, shape: Shape) -> Node:
         """Add `source` broadcast to `shape`."""

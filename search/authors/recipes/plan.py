@@ -12,6 +12,7 @@ from kb.errors import NoRecipe
 from search.authors.recipes.anchors import anchor_dims
 from search.authors.recipes.assemble import Kernel, assemble
 from search.authors.recipes.book import Card, Value
+from search.authors.recipes.gpu.assemble import assemble as assemble_gpu
 from search.authors.recipes.lower import Program, is_view
 from search.authors.recipes.render import Unfit, prelude, render
 from search.authors.recipes.segment import Segment, segment
@@ -34,15 +35,23 @@ class Workshop:
         source: text of the reference.
         cards: recipes by name, the preferred first.
         library: whether a candidate may call the library.
+        units: multiprocessors of the device.
     """
 
     def __init__(
-        self, source: str, program: Program, cards: Mapping[str, Card], *, library: bool
+        self,
+        source: str,
+        program: Program,
+        cards: Mapping[str, Card],
+        *,
+        library: bool,
+        units: int = 0,
     ) -> None:
         self._source = source
         self.program = program
         self.cards = cards
         self.library = library
+        self._units = units
         self._cuts: dict[frozenset[str], tuple[Segment, ...]] = {}
         self._fits: dict[tuple[str, str], bool] = {}
 
@@ -73,7 +82,7 @@ class Workshop:
         key = (part.id, card.name)
         if key not in self._fits:
             try:
-                render(self.program, part, card, card.defaults(), "probe")
+                render(self.program, part, card, card.defaults(), "probe", self._units)
                 self._fits[key] = True
             except Unfit:
                 self._fits[key] = False
@@ -153,11 +162,13 @@ class Workshop:
             chosen = plan["segments"][part.id]
             card = self.cards[chosen["recipe"]]
             name = f"kernel{number}"
-            text = render(self.program, part, card, chosen["knobs"], name)
+            text = render(self.program, part, card, chosen["knobs"], name, self._units)
             knobs = ", ".join(f"{key}={value}" for key, value in sorted(chosen["knobs"].items()))
             note = f"{', '.join(self._operators([part]))}: {card.name}({knobs})"
             kernels[part.id] = Kernel(name=name, text=text, note=note)
             flags.update(dict.fromkeys(card.flags))
+        if self.program.symbolic:
+            return assemble_gpu(self._source, self.program, parts, kernels)
         return assemble(self._source, self.program, parts, kernels, tuple(flags), prelude())
 
 

@@ -31,6 +31,8 @@ def _count(node: Node, dims: tuple[int, ...]) -> int:
 
 
 def _mean(builder: Builder, node: Node, dims: tuple[int, ...]) -> Node:
+    if builder.symbolic:
+        return builder.reduce("Mean", node, dims)
     return builder.map(f"{{0}} / {literal(_count(node, dims))}", builder.reduce("Sum", node, dims))
 
 
@@ -65,6 +67,9 @@ def _extreme(form: str, pair: Rule) -> Rule:
 
 def _variance(builder: Builder, node: Node, dims: tuple[int, ...], correction: float) -> Node:
     centred = builder.map("{0} - {1}", node, _mean(builder, node, dims))
+    if builder.symbolic:
+        form = f"Mean:{correction:g}" if correction else "Mean"
+        return builder.reduce(form, builder.map("{0} * {0}", centred), dims)
     squares = builder.reduce("Sum", builder.map("{0} * {0}", centred), dims)
     return builder.map(f"{{0}} / {literal(max(_count(node, dims) - correction, 0.0))}", squares)
 

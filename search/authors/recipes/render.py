@@ -1,4 +1,4 @@
-"""One segment and one recipe make one C++ kernel."""
+"""One segment and one recipe make one kernel: in C++ for a CPU, in Python text for a GPU."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from kb.config import shipped_docs
 from search.authors.recipes.book import Card, Value
 from search.authors.recipes.emit import Emitter
+from search.authors.recipes.gpu.render import context as gpu_context
 from search.authors.recipes.layout import layout
 from search.authors.recipes.lower import Program
 from search.authors.recipes.segment import Segment
+from search.authors.recipes.space import Misfit
 from search.authors.recipes.walk import walk
 
 if TYPE_CHECKING:
@@ -41,19 +43,40 @@ def _environment() -> Environment:
     return Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701
 
 
-def render(program: Program, part: Segment, card: Card, knobs: Mapping[str, Value], fn: str) -> str:
-    """Return the C++ of the kernel ``fn`` that computes `part`.
+def render(
+    program: Program,
+    part: Segment,
+    card: Card,
+    knobs: Mapping[str, Value],
+    fn: str,
+    units: int = 0,
+) -> str:
+    """Return the text of the kernel ``fn`` that computes `part`.
+
+    Args:
+        units: multiprocessors of the device, for recipes that choose by it.
 
     Raises:
         Unfit: the recipe does not suit the segment.
     """
     if card.pattern != part.pattern or card.template is None:
         raise Unfit(f"{card.name} is for {card.pattern}, the segment is {part.pattern}")
+    if program.symbolic == ("cpp" in (card.scope.language or ("cpp",))):
+        raise Unfit(f"{card.name} is written for another kind of device")
     chosen = {**knobs, **card.fixed}
-    context, functions = _context(program, part, chosen, fn)
+    if program.symbolic:
+        try:
+            context, functions = gpu_context(program, part, card, chosen, fn)
+        except Misfit as error:
+            raise Unfit(f"{card.name} cannot express what the segment computes") from error
+    else:
+        context, functions = _context(program, part, chosen, fn)
     template = _environment().from_string(card.template)
-    kernel = template.render(fn=fn, k=SimpleNamespace(**chosen), unfit=_unfit, **context)
-    return f"{functions}\n{kernel.strip()}\n"
+    given = {"fn": fn, "k": SimpleNamespace(**chosen), "unfit": _unfit, "units": units}
+    kernel = template.render(**given, **context).strip()
+    if program.symbolic:
+        return "\n\n\n".join(text for text in (functions.strip(), kernel) if text) + "\n"
+    return f"{functions}\n{kernel}\n"
 
 
 def _context(

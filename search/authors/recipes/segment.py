@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from search.authors.recipes.anchors import anchor_dims, operand_order, pool_dims
+from search.authors.recipes.anchors import anchor_dims, operand_order, pool_dims, scan_dims
 from search.authors.recipes.lower import Program
 from search.authors.recipes.space import Misfit
 from search.authors.recipes.walk import walk
 
-FUSED = ("pointwise", "rows", "pool", "conv", "matmul")
+FUSED = ("pointwise", "rows", "pool", "scan", "conv", "matmul")
+_INNER = ("pool", "scan")  # anchors that may compute what they read on the way in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +20,12 @@ class Segment:
 
     Attributes:
         id: stable name: the pattern and the node that it ends with.
-        pattern: ``pointwise``, ``rows``, ``pool``, ``conv``, ``matmul`` or ``library``.
-        anchor: the convolution, product, pooling or library operator.
+        pattern: ``pointwise``, ``rows``, ``pool``, ``scan``, ``conv``, ``matmul`` or ``library``.
+        anchor: the convolution, product, pooling, scan or library operator.
         nodes: primitive nodes that it computes; with an anchor, those after it (before it for
-            ``pool``).
+            ``pool`` and ``scan``).
         pool: the pooling operator that a convolution feeds.
-        post: nodes after the pooling.
+        post: nodes after the pooling or the scan.
         inputs: nodes that it reads, the anchor's operands first.
         outputs: nodes that others read, or that the forward returns.
         dims: sizes for the recipe.
@@ -54,7 +55,7 @@ class _Group:
 
     def after(self) -> list[str]:
         """The nodes behind the last anchor, which may still grow."""
-        return self.post if self.pool or self.pattern == "pool" else self.nodes
+        return self.post if self.pool or self.pattern in _INNER else self.nodes
 
     def members(self) -> list[str]:
         """All nodes of the group, anchors among them."""
@@ -208,7 +209,9 @@ class _Cutter:
                 walk(self._nodes, names, ends)
             else:
                 shape = self._nodes[tip].shape
-                found = walk(self._nodes, [*names, tip], ends, (_plane(self._dims(tip), shape),))
+                group = self._of[tip]
+                borders = plane_borders(group.pattern, shape, group.dims)
+                found = walk(self._nodes, [*names, tip], ends, borders)
                 # The anchor's result is at hand where it is due, and nowhere else.
                 return (tip, found.space.full) in found.uses and all(
                     access == found.space.full for name, access in found.uses if name == tip
@@ -217,15 +220,13 @@ class _Cutter:
             return False
         return True
 
-    def _dims(self, tip: str) -> str:
-        return self._of[tip].pattern
-
     def _place_opaque(self, name: str) -> None:
         operator = self._program.operators[name]
-        pool = pool_dims(self._program, operator)
-        if pool is not None:
-            self._place_pool(name, pool)
-            return
+        for pattern, read in (("pool", pool_dims), ("scan", scan_dims)):
+            inner = read(self._program, operator)
+            if inner is not None:
+                self._place_inner(name, pattern, inner)
+                return
         found = anchor_dims(self._program, operator)
         if found is None or name in self._library:
             self._open(_Group("library", anchor=name))
@@ -233,27 +234,27 @@ class _Cutter:
         pattern, dims = found
         self._open(_Group(pattern, anchor=name, dims=dims))
 
-    def _place_pool(self, name: str, dims: dict[str, int | str]) -> None:
+    def _place_inner(self, name: str, pattern: str, dims: dict[str, int | str]) -> None:
         source = self._nodes[name].operands[0]
         group = self._of.get(source)
         if group and name not in self._barriers and group.pool is None:
             inside = set(group.members())
             leaving = [n for n in group.members() if set(self._program.users[n]) - inside]
             alone = leaving == [source] and self._program.users[source] == (name,)
-            if alone and group.pattern == "conv":
+            if alone and group.pattern == "conv" and pattern == "pool":
                 group.pool, group.dims = name, {**group.dims, **dims}
                 self._of[name] = group
                 return
-            if alone and group.pattern == "pointwise" and self._plane_fits(group, source):
-                group.pattern, group.anchor, group.dims = "pool", name, dims
+            borders = plane_borders(pattern, self._nodes[source].shape, dims)
+            if alone and group.pattern == "pointwise" and self._borders_fit(group, source, borders):
+                group.pattern, group.anchor, group.dims = pattern, name, dims
                 self._of[name] = group
                 return
-        self._open(_Group("pool", anchor=name, dims=dims))
+        self._open(_Group(pattern, anchor=name, dims=dims))
 
-    def _plane_fits(self, group: _Group, source: str) -> bool:
-        shape = self._nodes[source].shape
+    def _borders_fit(self, group: _Group, source: str, borders: tuple[int, ...]) -> bool:
         try:
-            walk(self._nodes, group.nodes, [source], (shape[-1] * shape[-2],))
+            walk(self._nodes, group.nodes, [source], borders)
         except Misfit:
             return False
         return True
@@ -264,11 +265,11 @@ class _Cutter:
         for group in groups:
             inside = set(group.members())
             leaving = self._leaving(group)
-            if group.pattern in ("conv", "matmul", "pool") and len(leaving) > 1:
+            if group.anchor and group.pattern in FUSED and len(leaving) > 1:
                 members = sorted(inside, key=list(self._nodes).index)
                 first = min(members.index(name) for name in leaving)
                 found |= set(members[first + 1 :])
-                if group.pattern == "pool" and group.anchor not in found:
+                if group.pattern in _INNER and group.anchor not in found:
                     found |= set(members[1:])
             elif group.anchor is None:
                 try:
@@ -330,8 +331,17 @@ class _Cutter:
         )
 
 
-def _plane(pattern: str, shape: tuple[int, ...]) -> int:
-    """Return the elements of one row of the epilogue's view of a result."""
+def plane_borders(
+    pattern: str, shape: tuple[int, ...], dims: Mapping[str, int | str]
+) -> tuple[int, ...]:
+    """Return the suffix products between which a row of an anchor's result lies.
+
+    The first is the number of elements of a row with all that is inside it; a second says how many
+    elements lie between neighbours of the row, one where there is none.
+    """
     if pattern == "matmul":
-        return shape[-1] if shape else 1
-    return shape[-1] * shape[-2]
+        return (shape[-1] if shape else 1,)
+    if pattern == "scan":
+        inner = int(dims["inner"])
+        return (int(dims["length"]) * inner, inner)
+    return (shape[-1] * shape[-2],)

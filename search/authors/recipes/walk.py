@@ -71,7 +71,8 @@ def walk(
         name, access = pair
         node = known[name]
         if name not in members and node.kind != "view":
-            if not node.usable or node.mask:
+            # Truth values can be read from memory where the caller stored them, not where a map did.
+            if not node.usable or (node.mask and node.kind != "value"):
                 raise Misfit
             sources.add(pair)
             continue

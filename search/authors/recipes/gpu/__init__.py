@@ -1,0 +1,1 @@
+"""Kernels for GPUs: the primitive nodes in Triton, and the file that they make."""
