@@ -1,12 +1,10 @@
 // Shared by every CUDA C++ recipe: the vocabulary of prelude.hpp on a GPU, where a vector is four floats
 // of one thread (one 16-byte access), and reductions over a warp, a block, a cluster and the whole grid.
-#include <cuda_runtime.h>
-#include <math_constants.h>
 #ifndef INFINITY
-#define INFINITY CUDART_INF_F
+#define INFINITY __int_as_float(0x7f800000)
 #endif
 #ifndef NAN
-#define NAN CUDART_NAN_F
+#define NAN __int_as_float(0x7fffffff)
 #endif
 #pragma nv_diag_suppress 177 // no kernel calls all of this
 #define INL static __device__ __forceinline__
@@ -117,10 +115,10 @@ template <int N, class V> INL V vpowi(V x) {
 template <class V> INL V vpow(V x, V y) { return lanewise2(x, y, [](float a, float b) { return powf(a, b); }); }
 
 // What a row is reduced by.
-struct Sum { static constexpr float identity = 0.f; template <class V> INL V join(V a, V b) { return a + b; } };
-struct Max { static constexpr float identity = -INFINITY; template <class V> INL V join(V a, V b) { return vmax(a, b); } };
-struct Min { static constexpr float identity = INFINITY; template <class V> INL V join(V a, V b) { return vmin(a, b); } };
-struct Prod { static constexpr float identity = 1.f; template <class V> INL V join(V a, V b) { return a * b; } };
+struct Sum { INL float identity() { return 0.f; } template <class V> INL V join(V a, V b) { return a + b; } };
+struct Max { INL float identity() { return -INFINITY; } template <class V> INL V join(V a, V b) { return vmax(a, b); } };
+struct Min { INL float identity() { return INFINITY; } template <class V> INL V join(V a, V b) { return vmin(a, b); } };
+struct Prod { INL float identity() { return 1.f; } template <class V> INL V join(V a, V b) { return a * b; } };
 template <class R> INL float across_lanes(f4 v) { return R::join(R::join(v.x, v.y), R::join(v.z, v.w)); }
 template <class R> INL float across_lanes(float v) { return v; }
 template <class R> INL float across_warp(float v) {
@@ -134,7 +132,7 @@ template <class R, int THREADS> INL float across_block(float v, float* room) {
   const int lane = threadIdx.x & 31;
   if (lane == 0) room[threadIdx.x >> 5] = v;
   __syncthreads();
-  return across_warp<R>(lane < THREADS / 32 ? room[lane] : R::identity);
+  return across_warp<R>(lane < THREADS / 32 ? room[lane] : R::identity());
 }
 
 // Blocks of a cluster: each writes into the shared memory of the others.
