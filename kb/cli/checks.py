@@ -87,10 +87,12 @@ def _torch(_home: Home) -> Iterator[Finding]:
 
 
 def _target(_home: Home) -> Iterator[Finding]:
-    from kb.cli.choose import choose_target
+    from kb.cli.place import choose_place
 
-    record = choose_target("auto")
-    detail = f"{record.name}: {record.title}, {record.peak['float32'] / 1e9:.0f} GFLOP/s float32"
+    place = choose_place("auto")
+    record = place.target
+    rate = f"{record.peak['float32'] / 1e9:.0f} GFLOP/s float32"
+    detail = f"{record.name}: {record.title}, {rate}; target: auto judges on the {place.how}"
     yield Finding(part="target", state="works", detail=detail)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kb.cli.output import say
-from kb.config import shipped_docs
 from kb.errors import ConfigError, TaskError, ToolchainError
 from kb.records import TargetRecord
 from search.task import ModelSettings, Task, TaskFile
@@ -22,45 +21,18 @@ if TYPE_CHECKING:
     from synth.models import Model
 
 
-def check_settings(settings: TaskFile) -> None:
-    """Refuse what cannot work before anything that takes time."""
+def check_settings(settings: TaskFile, place: str) -> None:
+    """Refuse what cannot work before anything that takes time; `place`: see `kb.cli.place`."""
     from search.policies import POLICIES
 
     POLICIES.check(settings.search.policy)
     if choose_author(settings) == "llm":
         make_model(model_settings(settings))
-    if settings.evaluator == "local" and shutil.which("g++") is None:
+    if settings.evaluator == "local" and place == "cpu" and shutil.which("g++") is None:
         raise ToolchainError(
             "no C++ compiler: expected g++ on PATH, found none: install your system's g++ "
             "(build-essential)"
         )
-
-
-def choose_target(name: str, *, elsewhere: bool = False) -> TargetRecord:
-    """Return the record of the machine's CPU for ``auto``, else of the named target.
-
-    Args:
-        elsewhere: candidates are judged on another machine, which checks that it is the target.
-    """
-    from kb.cli.questions import find_target
-    from kb.library import load_library
-    from search.targets.cpu import match_target, read_facts
-
-    if name == "auto":
-        documents = list(load_library(shipped_docs() / "targets"))
-        record = match_target(documents, read_facts()).record
-        assert isinstance(record, TargetRecord)
-        return record
-    record = find_target(name)
-    if elsewhere:
-        return record
-    here = choose_target("auto")
-    if record.name not in (here.name, "cpu"):
-        raise TaskError(
-            f"target {name!r} is not this machine ({here.name}): kb judges on the device at hand, "
-            "use target: auto"
-        )
-    return record
 
 
 def choose_language(name: str, target: TargetRecord) -> str:

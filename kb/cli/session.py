@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,11 @@ from kb.cli.choose import (
     check_settings,
     choose_author,
     choose_language,
-    choose_target,
     make_author,
     model_is_configured,
 )
 from kb.cli.output import print_json, say, steps
+from kb.cli.place import Place, choose_place, judged_by, make_judge
 from kb.config import Home
 from kb.errors import ConfigError, KbError
 from kb.progress import Progress
@@ -47,6 +48,7 @@ class Session:
 
     home: Home
     task: Task
+    place: Place
     target: TargetRecord
     language: str
     author_name: str
@@ -118,12 +120,13 @@ def prepare(home: Home, task: Task, progress: Progress) -> Session:
     from search.profilers.operators import count_work, operator_graph
     from search.storage import Storage
 
-    target = choose_target(task.settings.target, elsewhere=task.spool is not None)
+    place = choose_place(task.settings.target, elsewhere=task.spool is not None)
+    target = place.target
     language = choose_language(task.settings.language, target)
-    check_settings(task.settings)
+    check_settings(task.settings, place.how)
     storage = Storage(open_engine(home))
     progress("loading the reference")
-    problem = load_problem(task)
+    problem = load_problem(task, device=place.device)
     name = choose_author(task.settings)
     graph = operator_graph(problem)
     work = count_work(graph)
@@ -134,6 +137,7 @@ def prepare(home: Home, task: Task, progress: Progress) -> Session:
     return Session(
         home=home,
         task=task,
+        place=place,
         target=target,
         language=language,
         author_name=name,
@@ -287,27 +291,30 @@ def diagnoser(
     session: Session, baselines: Mapping[str, float]
 ) -> Callable[[Attempt | None], Diagnosis]:
     """Return the function that diagnoses an attempt, or the reference for None."""
-    from search.diagnose import diagnose
+    from search.diagnose import Ground, diagnose
     from search.profilers.bandwidth import core_bandwidth
 
-    bandwidth = core_bandwidth()
-    operators = len(session.graph.operators)
-
-    def of(attempt: Attempt | None) -> Diagnosis:
-        return diagnose(session.work, operators, session.target, bandwidth, baselines, attempt)
-
-    return of
+    precision = session.task.settings.precision
+    ground = Ground(
+        work=session.work,
+        operators=len(session.graph.operators),
+        target=session.target,
+        # On a processor one thread is timed, which cannot use all of the memory's bandwidth.
+        bandwidth=core_bandwidth() if session.place.how == "cpu" else session.target.bandwidth,
+        baselines=baselines,
+        precision=precision if isinstance(precision, str) else "strict",
+    )
+    return partial(diagnose, ground)
 
 
 @contextmanager
 def open_judge(session: Session) -> Iterator[Judge | Spool]:
     """Start the judge, and see that none of its processes outlives it."""
     from kb.cli.evaluate import open_spool
-    from search.judging.judge import Judge
 
-    judge: Judge | Spool = open_spool(session) or Judge(
+    judge: Judge | Spool = open_spool(session) or make_judge(
+        session.place,
         session.problem,
-        session.target,
         seed=session.task.settings.search.seed,
         folder=session.home.root / "cache",
     )
@@ -319,15 +326,11 @@ def open_judge(session: Session) -> Iterator[Judge | Spool]:
 
 def outcome_context(session: Session, judge: Judge | Spool) -> str:
     """Return what an outcome depends on besides the source."""
-    from importlib.metadata import version
-
     from search.evaluators.spool import Spool
-    from search.judging.judge import JUDGE_VERSION
 
     if isinstance(judge, Spool):
         return "/".join((session.task.identity, session.target.name, judge.context))
-    torch = version("torch")
-    return "/".join((session.task.identity, session.target.name, JUDGE_VERSION, torch))
+    return f"{session.task.identity}/{judged_by(session.place)}"
 
 
 def task_slug(task: Task) -> str:
