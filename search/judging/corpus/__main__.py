@@ -7,11 +7,11 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kb.errors import KbError
-from search.judging.corpus.cases import GROUPS, Case, choose_cases
+from search.judging.corpus.cases import GROUPS, Case, Device, choose_cases
 from search.judging.corpus.run import Court, Verdict, line
 
 
@@ -27,9 +27,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     if sum(chosen.part):
         cases = cases[chosen.part[0] - 1 :: chosen.part[1]]
-    verdicts, left = _judge(cases, chosen.device, chosen.seconds, quiet=chosen.json)
+    verdicts: list[Verdict] = []
+    for verdict in _judge(cases, chosen.device, chosen.seconds):
+        verdicts.append(verdict)
+        if not chosen.json:
+            sys.stdout.write(line(verdict) + "\n")
+            sys.stdout.flush()
+        if chosen.details:  # after each: whoever runs out of time has what was judged
+            chosen.details.write_text(_as_json(verdicts))
     if chosen.json:
-        sys.stdout.write(json.dumps([verdict.to_json() for verdict in verdicts], indent=1) + "\n")
+        sys.stdout.write(_as_json(verdicts) + "\n")
+    left = len(cases) - len(verdicts)
     wrong = [verdict for verdict in verdicts if verdict.complaint]
     rest = f", {left} left for want of time" if left else ""
     sys.stderr.write(f"{len(verdicts) - len(wrong)} of {len(verdicts)} as expected{rest}\n")
@@ -46,29 +54,27 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", metavar="GLOB", help="e.g. 'cheats/cached_*'")
     parser.add_argument("--part", nargs=2, type=int, default=(0, 0), metavar=("N", "OF"))
     parser.add_argument("--seconds", type=float, help="start no case after so many seconds")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument(
+        "--details", type=Path, metavar="FILE", help="write all that is known as JSON"
+    )
+    parser.add_argument("--json", action="store_true", help="print it instead of the table")
     return parser.parse_args(arguments)
 
 
-def _judge(
-    cases: list[Case], device: str, seconds: float | None, *, quiet: bool
-) -> tuple[list[Verdict], int]:
+def _judge(cases: list[Case], device: Device, seconds: float | None) -> Iterator[Verdict]:
     end = time.monotonic() + seconds if seconds is not None else None
-    verdicts: list[Verdict] = []
-    assert device in {"cpu", "cuda"}
     with (
         tempfile.TemporaryDirectory(prefix="kb-corpus-") as folder,
-        Court("cuda" if device == "cuda" else "cpu", Path(folder)) as court,
+        Court(device, Path(folder)) as court,
     ):
         for case in cases:
             if end is not None and time.monotonic() > end:
                 break
-            verdict = court.hear(case)
-            verdicts.append(verdict)
-            if not quiet:
-                sys.stdout.write(line(verdict) + "\n")
-                sys.stdout.flush()
-    return verdicts, len(cases) - len(verdicts)
+            yield court.hear(case)
+
+
+def _as_json(verdicts: list[Verdict]) -> str:
+    return json.dumps([verdict.to_json() for verdict in verdicts], indent=1)
 
 
 if __name__ == "__main__":
