@@ -78,7 +78,12 @@ class Office:
 
     def evaluator(self, source: str = RELU, seed: int = 5, **settings: object) -> Spool:
         task = make_task(self.root, source, **settings)
-        return Spool(self.spool, task, TARGET, seed=seed, limits=FAST, say=self.said.append)
+        return Spool(self.spool, task, TARGET, seed=seed, limits=FAST, say=self.hear)
+
+    def hear(self, line: str) -> None:
+        """Note what an evaluator says; a test whose judge is gone must not wait for it."""
+        self.said.append(line)
+        assert not line.startswith("no judge answers"), [judge.poll() for judge in self.running]
 
     def judge(self, *options: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", JUDGE, "judge", str(self.spool), "--device", "cpu"]
