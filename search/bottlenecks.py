@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 
 from search.counters import COUNTER_RULES
-from search.profilers.resources import occupancy
+from search.profilers.resources import Occupancy, occupancy
 from search.scene import COUNTED, INFERRED, NEAR, SEEN, Finding, Rule, Scene, duration
 
 _PRODUCTS = {"matmul", "convolution", "attention"}
@@ -38,12 +38,16 @@ def _bound(scene: Scene) -> Iterator[Finding]:
     else:
         told = f"{scene.work.bytes / scene.seconds / 1e9:.0f} of {scene.bandwidth / 1e9:.0f} GB/s"
     share = floor / scene.seconds
+    busy = scene.busy
+    # Where the counters find nothing busy, the ceiling that is nearer is not what holds it back.
+    idle = busy is not None and busy < 0.5
     yield Finding(
         symptom="compute-bound" if compute else "memory-bound",
         text=f"{'Compute' if compute else 'Memory'}-bound by its least work ({intensity:.1f} FLOP a byte): at least "
         f"{duration(floor)}, it takes {duration(scene.seconds)}, {share:.0%} of what the device allows ({told}).",
-        gain=max(0.0, 1 - share),
+        gain=max(0.0, 1 - share) * (0.3 if idle else 1.0),
         evidence=SEEN,
+        headline=True,
     )
 
 
@@ -98,12 +102,11 @@ def _copies(scene: Scene) -> Iterator[Finding]:
 def _spills(scene: Scene) -> Iterator[Finding]:
     counted, told = scene.get("ncu_spill_bytes"), scene.get("spill_bytes")
     if counted:
-        total = counted + (scene.get("ncu_l2_bytes") or scene.work.bytes)
         yield Finding(
             symptom="register-spills",
             text=f"Local memory takes {counted / 1e6:.1f} MB of traffic a call ({scene.get('ncu_registers') or 0:.0f} "
             "registers a thread): smaller tiles, or more warps for the same tile.",
-            gain=min(0.6, counted / max(total, 1.0)),
+            gain=min(0.9, counted / max(scene.get("ncu_l2_bytes") or scene.work.bytes, 1.0)),
             evidence=COUNTED,
         )
     elif told:
@@ -121,7 +124,7 @@ def _occupancy(scene: Scene) -> Iterator[Finding]:
     reached = reached if reached is not None else scene.get("occupancy")
     if reached is None or reached >= 0.4:
         return
-    busy = max(scene.get("ncu_tensor_share") or 0.0, scene.get("ncu_dram_share") or 0.0)
+    busy = scene.busy or 0.0
     if busy >= NEAR:
         return  # few warps that keep the device busy are no fault
     why, symptom = _limit(scene)
@@ -133,33 +136,43 @@ def _occupancy(scene: Scene) -> Iterator[Finding]:
     )
 
 
+def _fit(scene: Scene) -> Occupancy | None:
+    """Return how the longest kernel fits on an SM, None where its launch or the limits are unknown."""
+    threads = scene.get("threads", "ncu_threads")
+    if not threads:
+        return None
+    registers = scene.get("registers", "ncu_registers") or 0
+    shared = scene.get("shared_bytes", "ncu_shared_bytes") or 0
+    try:
+        return occupancy(scene.target.limits, int(registers), int(shared), int(threads))
+    except ValueError:
+        return None
+
+
 def _limit(scene: Scene) -> tuple[str, str]:
     """Return what limits occupancy, in words, and the symptom that it amounts to."""
-    threads, blocks = scene.get("threads"), scene.get("blocks")
-    if not threads:
+    fit, blocks, units = _fit(scene), scene.get("blocks", "ncu_blocks"), scene.target.units
+    if fit is None:
         return "", "low-occupancy"
-    registers, shared = scene.get("registers") or 0, scene.get("shared_bytes") or 0
-    try:
-        fit = occupancy(scene.target.limits, int(registers), int(shared), int(threads))
-    except ValueError:
-        return "", "low-occupancy"
-    units = scene.target.units
     if blocks and blocks < units * max(fit.blocks, 1) and fit.fraction > 0.4:
         return (
             f": {blocks:.0f} blocks on {units} SMs, each of which takes {fit.blocks}; split the work further",
             "low-occupancy",
         )
+    registers = scene.get("registers", "ncu_registers") or 0
     if "registers" in fit.limited_by:
         return f", limited by {registers:.0f} registers a thread", "register-pressure"
     if "shared memory" in fit.limited_by:
+        shared = scene.get("shared_bytes", "ncu_shared_bytes") or 0
         return f", limited by {shared / 1024:.0f} KiB of shared memory a block", "low-occupancy"
     return f", limited by the number of {' and '.join(fit.limited_by)}", "low-occupancy"
 
 
 def _tail(scene: Scene) -> Iterator[Finding]:
-    waves = scene.get("ncu_waves")
-    if waves is None:
-        waves = _waves(scene)
+    waves, blocks = scene.get("ncu_waves"), scene.get("blocks", "ncu_blocks")
+    fit, units = _fit(scene), scene.target.units
+    if waves is None and fit is not None and fit.blocks and blocks:
+        waves = blocks / (fit.blocks * units)
     if waves is None or waves <= 0:
         return
     lost = 1 - waves / math.ceil(waves)
@@ -170,30 +183,14 @@ def _tail(scene: Scene) -> Iterator[Finding]:
             gain=lost,
             evidence=COUNTED if "ncu_waves" in scene.profile else INFERRED,
         )
-    elif waves <= 1 and (blocks := scene.get("blocks")) and blocks < 0.9 * scene.target.units:
+    elif waves <= 1 and blocks and blocks < 0.9 * units:
         yield Finding(
             symptom="tail-effect",
-            text=f"{blocks:.0f} blocks leave {1 - blocks / scene.target.units:.0%} of the {scene.target.units} SMs "
-            "without work: split rows or the reduction across blocks.",
-            gain=1 - blocks / scene.target.units,
+            text=f"{blocks:.0f} blocks leave {1 - blocks / units:.0%} of the {units} SMs without work: split rows or "
+            "the reduction across blocks.",
+            gain=1 - blocks / units,
             evidence=SEEN,
         )
-
-
-def _waves(scene: Scene) -> float | None:
-    threads, blocks = scene.get("threads"), scene.get("blocks")
-    if not threads or not blocks:
-        return None
-    try:
-        fit = occupancy(
-            scene.target.limits,
-            int(scene.get("registers") or 0),
-            int(scene.get("shared_bytes") or 0),
-            int(threads),
-        )
-    except ValueError:
-        return None
-    return blocks / (fit.blocks * scene.target.units) if fit.blocks else None
 
 
 def _tensor_cores(scene: Scene) -> Iterator[Finding]:

@@ -32,6 +32,10 @@ def _passes(scene: Scene) -> Iterator[Finding]:
     moved = scene.get("ncu_dram_bytes")
     if moved is None or moved < 1.3 * scene.work.bytes or moved < 1e6:
         return
+    if (scene.get("ncu_load_efficiency") or 1.0) < 0.5:
+        return  # what is fetched and not used explains it
+    if (scene.get("ncu_spill_bytes") or 0.0) > 0.5 * moved:
+        return  # so does what is spilled
     ratio = moved / scene.work.bytes
     hit = scene.get("ncu_l2_hit")
     text = f"It moves {moved / 1e6:.0f} MB through memory where {scene.work.bytes / 1e6:.0f} MB would do ({ratio:.1f} times)"
@@ -69,7 +73,8 @@ def _coalescing(scene: Scene) -> Iterator[Finding]:
     lost = []
     for way, word in (("load", "loads"), ("store", "stores")):
         used, sectors = scene.get(f"ncu_{way}_efficiency"), scene.get(f"ncu_sectors_per_{way}")
-        if used is not None and used < 0.8 and (sectors or 0) > 0:
+        # Asynchronous copies are requests whose bytes this counter does not see: it says 0.
+        if used is not None and 0 < used < 0.8 and (sectors or 0) > 0:
             lost.append(
                 (
                     used,
@@ -188,7 +193,7 @@ def _atomics(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             symptom="atomic-contention",
             text=f"{requests:.0%} of the sectors that reach L2 are atomic: sum in registers and shared memory first.",
-            gain=requests * 0.7,
+            gain=min(0.95, 2 * requests) * (1 - (share or 0.0)),
             evidence=COUNTED,
         )
 

@@ -90,8 +90,9 @@ def _diagnosis(found: Sequence[Finding], notes: Sequence[str]) -> Diagnosis:
     for finding in sorted(found, key=lambda finding: -finding.gain):
         best.setdefault(finding.symptom, finding)
     worth = [f for f in best.values() if f.gain >= _WORTH][:_MOST_LINES]
-    later = [f.symptom for f in best.values() if f not in worth]
-    lines = [f"{finding.text} ({finding.evidence})" for finding in worth]
+    later = [f.symptom for f in best.values() if f not in worth and not f.headline]
+    lines = [f.text for f in found if f.headline]
+    lines += [f"{finding.text} ({finding.evidence})" for finding in worth if not finding.headline]
     if later:
         lines.append(f"Leave for later, each is worth little now: {', '.join(later)}.")
     chosen = worth or list(best.values())[:1]

@@ -23,12 +23,14 @@ class Finding:
 
     Attributes:
         gain: fraction of the call's time that mending it could save, roughly and at most.
+        headline: it tells where the program stands, and comes first whatever it could gain.
     """
 
     symptom: str
     text: str
     gain: float
     evidence: Evidence
+    headline: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +65,16 @@ class Scene:
         """Seconds for the reference's operations at the peak."""
         return self.work.flops / self.peak
 
-    def get(self, key: str) -> float | None:
-        """Return a feature, None where nobody measured it."""
-        return self.profile.get(key)
+    def get(self, *keys: str) -> float | None:
+        """Return the first of these features that was measured, None where none was."""
+        return next((self.profile[key] for key in keys if key in self.profile), None)
+
+    @property
+    def busy(self) -> float | None:
+        """How busy the busiest of memory and pipes is, None without counters."""
+        keys = ("ncu_dram_share", "ncu_tensor_share", "ncu_fma_share", "ncu_issue_share")
+        known = [self.profile[key] for key in keys if key in self.profile]
+        return max(known, default=None)
 
 
 Rule = Callable[[Scene], Iterator[Finding]]

@@ -65,7 +65,10 @@ METRICS: Mapping[str, str] = {
     "cycles_least": "sm__cycles_active.min",
     "cycles_most": "sm__cycles_active.max",
     "registers": "launch__registers_per_thread",
-    "shared_bytes": "launch__shared_mem_per_block",
+    "shared_static": "launch__shared_mem_per_block_static",
+    "shared_dynamic": "launch__shared_mem_per_block_dynamic",
+    "threads": "launch__block_size",
+    "blocks": "launch__grid_size",
     "waves": "launch__waves_per_multiprocessor",
 }
 STALLS = (
@@ -75,9 +78,12 @@ STALLS = (
 )  # fmt: skip
 _STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 _SECTOR = 32  # bytes
+# What the profiler's part within the program reads late.
+_PROFILER = ("/opt/nvidia", "/usr/local", "/proc", "/sys")
 _MOST_LAUNCHES = 64
 _SUMS = ("dram_bytes_read", "dram_bytes_written", "l2_bytes")
-_BUILT_FILE = 1 << 30
+_SHAPE = ("registers", "waves", "threads", "blocks")
+_SHARED = ("static", "dynamic")
 # Means over the kernels of a call, weighted by their time.
 _MEANS = ("dram_share", "l2_share", "l2_hit", "l1_share", "l1_hit", "occupancy", "occupancy_limit",
           "sm_share", "issue_share", "tensor_share", "fma_share", "alu_share", "special_share",
@@ -133,11 +139,8 @@ class Counted:
         atomic = self._sum("atomic_sectors") + self._sum("reduction_sectors")
         if found["l2_bytes"]:
             found["atomic_share"] = min(1.0, atomic * _SECTOR / found["l2_bytes"])
-        found |= {
-            name: longest[name]
-            for name in ("registers", "shared_bytes", "waves")
-            if name in longest
-        }
+        found |= {name: longest[name] for name in _SHAPE if name in longest}
+        found["shared_bytes"] = sum(longest.get(f"shared_{kind}", 0.0) for kind in _SHARED)
         if longest.get("cycles_most"):
             found["balance"] = longest.get("cycles_least", 0.0) / longest["cycles_most"]
         stalls = {name: value for name, value in longest.items() if name.startswith("stall_")}
@@ -242,7 +245,7 @@ def measure(program: Program, folder: Path, seconds: float = 120.0) -> Counted |
         return Unavailable(
             reason="no Nsight Compute here: put ncu on PATH (it comes with CUDA) for hardware counters"
         )
-    _write(program, folder)
+    _write(program, folder, seconds)
     report = folder / "counters.csv"
     ended, log = _run(ncu, program, folder, report, seconds)
     text = report.read_text(encoding="utf-8", errors="replace") if report.is_file() else ""
@@ -253,7 +256,7 @@ def measure(program: Program, folder: Path, seconds: float = 120.0) -> Counted |
     return counted
 
 
-def _write(program: Program, folder: Path) -> None:
+def _write(program: Program, folder: Path, seconds: float) -> None:
     import torch
 
     tensors = {
@@ -266,6 +269,8 @@ def _write(program: Program, folder: Path) -> None:
         "prebuilt": dict(program.prebuilt),
         "seed": program.seed,
         "tf32": program.tf32,
+        "seconds": seconds,
+        "readable": [*program.prebuilt.values(), *program.readable, *_PROFILER],
         "inputs": [
             "tensor" if isinstance(value, torch.Tensor) else {"value": value}
             for value in program.inputs

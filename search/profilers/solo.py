@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import linecache
+import os
 import sys
 import types
 from pathlib import Path
@@ -26,6 +27,7 @@ def main(folder: str) -> None:
 
     place = Path(folder)
     request = json.loads((place / REQUEST).read_text(encoding="utf-8"))
+    _confine(folder, request)
     told = torch.load(place / TENSORS, map_location="cuda", weights_only=True)
     source = (place / SOURCE).read_text(encoding="utf-8")
     torch.set_grad_enabled(False)
@@ -43,6 +45,39 @@ def main(folder: str) -> None:
         for number, kind in enumerate(request["inputs"])
     ]
     _call(model, inputs)
+
+
+def _confine(folder: str, request: dict[str, Any]) -> None:
+    """Start CUDA, then narrow the walls that the profiler needed: as for a runner, but with compilers.
+
+    Threads that the profiler has started before keep the outer walls only.
+    """
+    from search.judging.sandbox import Cell, enter, gpu_devices, missing
+
+    environment = dict(os.environ)
+    cell = Cell(
+        single=False,
+        readable=tuple(request["readable"]),
+        writable=(folder,),
+        memory=1 << 40,
+        cpu_seconds=int(request["seconds"]) * 4,
+        file_bytes=4 << 30,
+        devices=gpu_devices(),
+    )
+    lacking = missing(enter(cell, _start_device))
+    os.environ.update(environment)
+    if lacking:
+        reasons = ", ".join(f"{part.name} ({part.detail})" for part in lacking)
+        sys.stdout.write(f"WALL: {reasons}\n")
+        sys.stdout.flush()
+        os._exit(114)
+
+
+def _start_device() -> None:
+    import torch
+
+    torch.zeros(1, device="cuda")
+    torch.cuda.synchronize()
 
 
 def _execute(source: str) -> Any:

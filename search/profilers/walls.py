@@ -60,5 +60,6 @@ def _enter(folder: str, readable: tuple[str, ...], seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
     resource.setrlimit(resource.RLIMIT_CPU, (4 * seconds, 4 * seconds))
     devices = [f"/dev/{name}" for name in os.listdir("/dev") if name.startswith("nvidia")]
-    writable = (folder, "/dev/null", "/dev/shm", *devices)  # noqa: S108 - CUDA's own shared memory
+    # CUDA's driver names its threads through /proc; the program itself narrows that to its own folder.
+    writable = (folder, "/proc", "/dev/null", "/dev/shm", *devices)  # noqa: S108 - CUDA's shared memory
     landlock.restrict((*system_paths(), *_DRIVER, *readable), writable)
