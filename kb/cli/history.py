@@ -10,6 +10,7 @@ from typing import Any
 from kb.cli.text import plan_line
 from kb.config import Home
 from kb.errors import ConfigError, StoreError
+from kb.native_copy import standalone
 from search.graph import Graph
 from search.outcome import Passed
 from search.report import build_report, idea_path
@@ -179,19 +180,6 @@ def open_run(home: Home, name: str) -> Run:
 def best_file(home: Home, run: str) -> Path:
     """Return where a run's best source is kept."""
     return home.root / "runs" / run / "best.py"
-
-
-def standalone(source: str) -> str:
-    """Return `source` with the loader written into it in place of its import from `kb`."""
-    import inspect
-
-    from kb import native
-
-    line = "from kb.native import load_cpp\n"
-    if line not in source:
-        return source
-    loader = inspect.getsource(native).replace("from __future__ import annotations\n", "").strip()
-    return source.replace(line, f"{loader}\n\n\n", 1)
 
 
 def write_best(path: Path, source: str) -> None:
