@@ -232,7 +232,8 @@ def _conclude(session: Session, record: Record, found: Found, *, as_json: bool) 
         record.mark("interrupted")
         say(f"interrupted: `kb resume {record.run}` goes on from here")
     else:
-        learn(session, record, found)
+        if session.place.how != "dry":  # what was not timed teaches nothing
+            learn(session, record, found)
         record.finish(report)
     code = publish(session.home, record.run, report, as_json=as_json)
     return INTERRUPTED if found.interrupted else code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -68,7 +69,8 @@ class Judge:
     ) -> None:
         self._problem = problem
         self._target = target
-        self._seed = seed
+        # A seed that a candidate could guess would let it know its inputs before it is given them.
+        self._seed = seed ^ secrets.randbits(40)
         self._folder = folder
         self._limits = limits or Limits()
         self._zygote = Zygote()

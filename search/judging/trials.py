@@ -201,7 +201,7 @@ def _slack(
     for number, value in enumerate(exact):
         # Sums of n terms in any honest order differ by about log n roundings.
         read = max(x.numel() for x in inputs if isinstance(x, torch.Tensor))
-        relative = unit * max(1.0, math.log2(max(1.0, read / value.numel())) / 2)
+        relative = unit * max(2.0, math.log2(max(1.0, read / value.numel())) / 2)
         if rounded is not None:
             relative = unit
         magnitude = value.abs()
@@ -258,7 +258,10 @@ def _probe(problem: Problem, bank: Bank) -> None:
     kinds: dict[str, Callable[[int], tuple[torch.Tensor, ...] | None]] = {
         "all zeros": lambda at: tuple(torch.zeros_like(x) for x in bank.trials[at].low),
         "a constant": lambda at: tuple(
-            torch.full_like(x, float(bank.trials[at].truth(n).nan_to_num().mean()))
+            # Of a single element the mean is the answer: there one constant must do for all trials.
+            torch.full_like(
+                x, float(bank.trials[at if x.numel() > 1 else 0].truth(n).nan_to_num().mean())
+            )
             for n, x in enumerate(bank.trials[at].low)
         ),
         "the answer to other inputs": lambda at: tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,7 +17,7 @@ from search.judging.cuda.hearing import CudaHearing, Draws
 from search.judging.cuda.memory import CudaArena, Region, plan, set_bytes
 from search.judging.cuda.runner import MOST_CALLS
 from search.judging.cuda.timing import Races
-from search.judging.cuda.verdict import Verdict, overlaps
+from search.judging.cuda.verdict import Verdict, strangeness
 from search.judging.cuda.worker import CudaWorker
 from search.judging.problem import Problem
 from search.judging.runner import encode
@@ -61,7 +62,8 @@ class CudaJudge:
     ) -> None:
         self._problem = problem
         self._target = target
-        self._seed = seed
+        # A seed that a candidate could guess would let it know its inputs before it is given them.
+        self._seed = seed ^ secrets.randbits(40)
         self._folder = folder
         self._limits = limits or Limits()
         major, minor = torch.cuda.get_device_capability()
@@ -308,32 +310,26 @@ class CudaJudge:
         """
         batch = hearing.profile(_PROFILED, self._flushes, whole=True)
         try:
-            other = overlaps(batch, _FLUSH, self._target.bandwidth)
-        except (KeyError, TypeError, IndexError) as error:
+            strange = strangeness(batch, _PROFILED, self._flushes, _FLUSH / self._target.bandwidth)
+        except (KeyError, TypeError, IndexError, ValueError) as error:
             raise forged("a profile that is none") from error
-        if other is not None:
-            raise Fault(
-                Refused(
-                    reason=f"its kernel {other[:80]} ran before its call had begun, while the clock was not running",
-                    trick="work-outside-the-clock",
-                )
-            )
+        if strange is not None:
+            raise Fault(Refused(reason=strange, trick="work-outside-the-clock"))
         began = time.monotonic()
         told = hearing.profile(_PROFILED, self._flushes, whole=False)
         return told, time.monotonic() - began
 
     def _session(self) -> int:
         self._sessions += 1
-        return self._seed * 1_000_003 + self._sessions
+        return (self._seed + 1_000_003 * self._sessions) % (1 << 40)
 
     def _race(self, hearing: CudaHearing | None, *, blocks: int, seconds: float) -> Timing:
         session = self._session()
 
-        def refresh(block: int, calls: int) -> None:
-            number = session * 64 + block + 1
-            self._rivals["eager"].refill(self._draws, number, calls)
-            if hearing is not None:
-                hearing.refill(self._draws, number, calls)
+        def refresh(name: str, block: int, calls: int) -> None:
+            one = hearing if name == "candidate" else self._rivals[name]
+            assert one is not None
+            one.refill(self._draws, session * 64 + block + 1, calls)
 
         def check(block: int, calls: int) -> None:
             assert hearing is not None

@@ -42,7 +42,7 @@ class Races:
     Attributes:
         rivals: name -> baseline; "eager" among them, which also runs the batches without calls.
         candidate: None where only the baselines are timed.
-        refresh: puts new inputs in place for everybody; is told the block and how many.
+        refresh: puts new inputs in place for a contender; is told whose, the block and how many.
         check: is shown the block and how many of the candidate's answers there are; raises where
             one is wrong.
         most: calls that a batch may have: so many sets of inputs are there.
@@ -53,7 +53,7 @@ class Races:
 
     rivals: Mapping[str, Contender]
     candidate: Contender | None
-    refresh: Callable[[int, int], None]
+    refresh: Callable[[str, int, int], None]
     check: Callable[[int, int], None]
     most: int
     blocks: int
@@ -65,24 +65,26 @@ class Races:
         contenders: dict[str, Contender] = dict(self.rivals)
         if self.candidate is not None:
             contenders["candidate"] = self.candidate
-        self.refresh(-1, self.most)
+        for name in contenders:
+            self.refresh(name, -1, self.most)
         share = self.seconds / self.blocks / len(contenders)
         counts = {name: self._count(one, share) for name, one in contenders.items()}
         means: dict[str, list[float]] = {name: [] for name in contenders}
-        hidden: list[float] = []
+        gaps: list[tuple[float, float]] = []
         names = list(contenders)
         for block in range(self.blocks):
-            self.refresh(block, max(counts.values()))
             shift = block % len(names)
             for name in names[shift:] + names[:shift]:
                 one, calls = contenders[name], counts[name]
                 one.batch(min(_WARM_CALLS, calls), self.flushes)
+                # After the warm-up, so that no timed call is given inputs that were seen before.
+                self.refresh(name, block, calls)
                 batch = one.batch(calls, self.flushes)
                 means[name].append(batch.total / calls)
                 if name == "candidate":
-                    hidden.append(self._hidden(batch, calls))
+                    gaps.append(self._gap(batch, calls))
                     self.check(block, calls)
-        self._compare_clocks(hidden)
+        self._compare_clocks(gaps)
         mine = means.get("candidate", means["eager"])
         return Timing(
             seconds={name: min(values) for name, values in means.items()},
@@ -102,20 +104,26 @@ class Races:
         each = batch.wall / len(batch.device)
         return max(min(_FEWEST, self.most), min(self.most, int(share / max(each, 1e-7))))
 
-    def _hidden(self, batch: Batch, calls: int) -> float:
-        """Return seconds that the judge's clock saw and the events did not, beyond what is allowed."""
+    def _gap(self, batch: Batch, calls: int) -> tuple[float, float]:
+        """Return what the judge's clock saw beyond the events, in seconds, and what is allowed."""
         empty = self.rivals["eager"].batch(calls, self.flushes, empty=True)
-        excess = batch.wall - (empty.wall - empty.total) - batch.total
-        return excess - (_SHARE * batch.total + _ONCE + _EACH * calls)
+        gap = batch.wall - (empty.wall - empty.total) - batch.total
+        return gap, _SHARE * batch.total + _ONCE + _EACH * calls
 
-    def _compare_clocks(self, hidden: list[float]) -> None:
+    def _compare_clocks(self, gaps: list[tuple[float, float]]) -> None:
         # A busy machine delays some batches; what is hidden is hidden in all of them.
-        if hidden and min(hidden) > 0:
-            raise Fault(
-                Refused(
-                    reason="its timed calls took longer by the judge's clock than by the events around them, by "
-                    f"{min(hidden) * 1e6:.0f} us a batch beyond what is allowed: work is left to another stream, to "
-                    "another moment, or the timer was changed",
-                    trick="timer-mismatch",
-                )
+        if gaps and all(gap > allowed for gap, allowed in gaps):
+            raise _mismatch(
+                f"its timed calls took longer by the judge's clock than by the events around them, by "
+                f"{min(gap for gap, _ in gaps) * 1e6:.0f} us a batch: work is left to another stream, to another "
+                "moment, or the timer was changed"
             )
+        if gaps and all(gap < -allowed for gap, allowed in gaps):
+            raise _mismatch(
+                "its batches took less by the judge's clock than emptying the caches and its own events together, by "
+                f"{-max(gap for gap, _ in gaps) * 1e6:.0f} us: the caches were not emptied"
+            )
+
+
+def _mismatch(reason: str) -> Fault:
+    return Fault(Refused(reason=reason, trick="timer-mismatch"))

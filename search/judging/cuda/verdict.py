@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 _OWN_SHARE = 0.5
 _DECOY = 0.01
+_KERNEL = 0  # kind of an event in a capture
+_TOUCH = 2_000  # ns: neighbours on the device may overlap by their launch
+# A kernel by the profile, caches warm, against the same call by the events, caches cold.
+_LONGER, _LATENCY = 1.25, 5e-6
 # Dense half-precision products make float32 accuracy at a third of their rate (split operands); a
 # measured clock and a recorded one differ by boost: half of the bound is beyond any of that.
 _BEATEN = 0.5
@@ -124,6 +128,14 @@ class Verdict:
         suspicion = doubt(timeline, seconds)
         if suspicion is not None:
             raise forged(suspicion)
+        if timeline.busy_seconds > _LONGER * seconds + _LATENCY:
+            raise Fault(
+                Refused(
+                    reason=f"the device is busy for {timeline.busy_seconds * 1e6:.0f} us a call by the profile, for "
+                    f"{seconds * 1e6:.0f} us by the events of timed calls: the timer was changed, or the calls differ",
+                    trick="timer-mismatch",
+                )
+            )
         share = own_share(timeline.kernels)
         self._check_share(share)
         profile = {**self._bound(seconds), **timeline.profile()}
@@ -186,19 +198,32 @@ class Verdict:
         return {"spill_bytes": float(max(spilled))} if spilled else {}
 
 
-def overlaps(told: Any, flush_bytes: int, bandwidth: float) -> str | None:
-    """Return what ran while the caches were emptied, None where nothing did.
+def strangeness(told: Any, calls: int, flushes: int, flush_seconds: float) -> str | None:
+    """Return what a batch as it is timed does that no honest one does, None where there is nothing.
+
+    Every call runs something on the device between the emptying of the caches before it and the
+    next, and while they are emptied nothing else runs.
 
     Args:
-        told: a profile of timed batches, the emptying included.
-        bandwidth: bytes a second of the device's memory.
+        told: the profile of a batch, as `search.profilers.capture` returns it.
+        flush_seconds: in which the caches can be emptied once, at the recorded bandwidth.
     """
-    least = 0.5 * flush_bytes / bandwidth * 1e9
-    events = [(row[3], row[3] + row[4], row[0], told["names"][row[1]]) for row in told["events"]]
-    fills = [e for e in events if e[1] - e[0] >= least and ("Memset" in e[3] or "Fill" in e[3])]
-    for begin, end, _, _ in fills:
-        for first, last, kind, name in events:
-            inside = min(end, last) - max(begin, first)
-            if (first, last) != (begin, end) and inside > 2_000 and kind == 0:
-                return str(name)
+    names, least = told["names"], 0.5 * flush_seconds * 1e9
+    events = sorted((row[3], row[3] + row[4], row[0], names[row[1]]) for row in told["events"])
+    fills = [
+        (begin, end)
+        for begin, end, _, name in events
+        if end - begin >= least and ("Memset" in name or "Fill" in name)
+    ]
+    if len(fills) < calls * flushes:
+        return f"the caches were emptied {len(fills)} times in {calls} calls instead of {calls * flushes} times"
+    others = [event for event in events if (event[0], event[1]) not in fills]
+    for begin, end in fills:
+        for first, last, kind, name in others:
+            if kind == _KERNEL and min(end, last) - max(begin, first) > _TOUCH:
+                return f"its kernel {name[:80]} ran before its call had begun, while the clock was not running"
+    starts = [begin for begin, _ in fills[::flushes]][:calls]
+    for begin, end in zip(starts, [*starts[1:], float("inf")], strict=True):
+        if not any(begin < event[0] < end and event[2] == _KERNEL for event in others):
+            return "a timed call ran nothing on the device: its work was done in another call"
     return None

@@ -1,0 +1,140 @@
+"""Where the candidates of a run are judged: on this processor, on this GPU, elsewhere, or only compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from kb.cli.output import say
+from kb.config import shipped_docs
+from kb.errors import ConfigError, TaskError
+from kb.records import TargetRecord
+
+if TYPE_CHECKING:
+    from kb.records import Document
+    from search.judging.judge import Judge
+    from search.judging.problem import Problem
+
+How = Literal["cpu", "cuda", "dry", "elsewhere"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A device and how it is reached."""
+
+    target: TargetRecord
+    how: How
+
+    @property
+    def device(self) -> str:
+        """Where the reference is loaded, as torch names it."""
+        return "cuda" if self.how == "cuda" else "cpu"
+
+
+def choose_place(name: str, *, elsewhere: bool = False) -> Place:
+    """Return where candidates for the target `name` are judged.
+
+    Args:
+        name: ``auto`` is this machine's GPU where there is one, else its processor.
+        elsewhere: candidates are judged on another machine, which checks that it is the target.
+
+    Raises:
+        ConfigError: no record describes the device at hand, or none has that name.
+        TaskError: the target is another machine's processor.
+    """
+    from kb.cli.questions import find_target
+
+    if name == "auto":
+        here = _gpu_here()
+        if elsewhere:
+            return Place(target=here or _processor(), how="elsewhere")
+        return Place(target=here, how="cuda") if here else Place(target=_processor(), how="cpu")
+    record = find_target(name)
+    if elsewhere:
+        return Place(target=record, how="elsewhere")
+    if record.device == "gpu":
+        here = _gpu_here()
+        same = here is not None and here.name == record.name
+        return Place(target=record, how="cuda" if same else "dry")
+    processor = _processor()
+    if record.name not in (processor.name, "cpu"):
+        raise TaskError(
+            f"target {name!r} is not this machine ({processor.name}): kb judges on the device at hand, "
+            "use target: auto"
+        )
+    return Place(target=record, how="cpu")
+
+
+def _documents() -> list[Document]:
+    from kb.library import load_library
+
+    return list(load_library(shipped_docs() / "targets"))
+
+
+def _processor() -> TargetRecord:
+    from search.targets.cpu import match_target, read_facts
+
+    return cast("TargetRecord", match_target(_documents(), read_facts()).record)
+
+
+def _gpu_here() -> TargetRecord | None:
+    """Return the record of this machine's GPU, None where there is none that torch can use."""
+    from search.targets.cuda import disagreements, match_gpu, read_device
+
+    facts = read_device()
+    if facts is None:
+        return None
+    import torch
+
+    if not torch.cuda.is_available():
+        say(
+            f"{facts.name} is here, but this torch ({torch.__version__}) has no CUDA: it is not used"
+        )
+        return None
+    record = cast("TargetRecord", match_gpu(_documents(), facts).record)
+    for line in disagreements(record, facts):
+        say(f"target {record.name}: {line}")
+    return record
+
+
+def make_judge(place: Place, problem: Problem, *, seed: int, folder: Path) -> Judge:
+    """Start the judge for `place`; all of them have the same three methods.
+
+    Raises:
+        ConfigError: judging there needs a package that is missing.
+    """
+    if place.how == "cpu":
+        from search.judging.judge import Judge
+
+        return Judge(problem, place.target, seed=seed, folder=folder)
+    if find_spec("triton") is None:
+        raise ConfigError(
+            "kernels for GPUs need triton, which is not installed: pip install 'kernel-kb[triton]'"
+        )
+    if place.how == "cuda":
+        from search.judging.cuda.judge import CudaJudge
+
+        return cast("Judge", CudaJudge(problem, place.target, seed=seed, folder=folder))
+    from search.dryrun.judge import DryJudge
+
+    return cast("Judge", DryJudge(problem, place.target, seed=seed, folder=folder))
+
+
+def judged_by(place: Place) -> str:
+    """Return what an outcome depends on besides source and task: device, judge and torch."""
+    if place.how == "cuda":
+        from search.judging.cuda import judge as cuda
+
+        judge = cuda.JUDGE_VERSION
+    elif place.how == "dry":
+        from search.dryrun.judge import DRY_VERSION
+
+        judge = DRY_VERSION
+    else:
+        from search.judging.judge import JUDGE_VERSION
+
+        judge = JUDGE_VERSION
+    return "/".join((place.target.name, judge, version("torch")))
