@@ -51,6 +51,10 @@ class CheckedBuilder(interpreter.InterpreterBuilder):
         kind = next(x.dtype.scalar for x in operands if is_narrow(x.dtype))
         return TensorHandle(encode(result, kind), kind)
 
+    def get_bf16(self, value: float) -> Any:
+        """Return a constant."""
+        return TensorHandle(encode(np.array([value]), tl.bfloat16), tl.bfloat16)
+
     def binary_op(self, lhs: Any, rhs: Any, op: Any) -> Any:
         """Apply a binary operation."""
         bitwise = op in (np.bitwise_and, np.bitwise_or, np.bitwise_xor)
@@ -139,7 +143,13 @@ class CheckedBuilder(interpreter.InterpreterBuilder):
     # Memory ----------------------------------------------------------------------------------------
 
     def create_masked_load(
-        self, ptrs: Any, mask: Any, other: Any, cache: Any, eviction: Any, is_volatile: Any
+        self,
+        ptrs: Any,
+        mask: Any,
+        other: Any,
+        cache_modifier: Any,
+        eviction_policy: Any,
+        is_volatile: Any,
     ) -> Any:
         """Load what the mask admits."""
         admitted = _mask(mask, ptrs)
@@ -148,14 +158,16 @@ class CheckedBuilder(interpreter.InterpreterBuilder):
         self.memory.read(ptrs.data, admitted, _bytes(element))
         if self.real:
             handle = TensorHandle(admitted, tl.int1)
-            return super().create_masked_load(ptrs, handle, other, cache, eviction, is_volatile)
+            return super().create_masked_load(
+                ptrs, handle, other, cache_modifier, eviction_policy, is_volatile
+            )
         kind = interpreter._get_np_dtype(element)
         given = np.zeros(ptrs.data.shape, dtype=kind) if other is None else other.data
         values = np.broadcast_to(given, ptrs.data.shape).astype(kind)
         return TensorHandle(np.where(admitted, kind.type(0), values), element)
 
     def create_masked_store(
-        self, ptrs: Any, value: Any, mask: Any, cache: Any, eviction: Any
+        self, ptrs: Any, value: Any, mask: Any, cache_modifier: Any, eviction_policy: Any
     ) -> Any:
         """Store what the mask admits."""
         admitted = _mask(mask, ptrs)
@@ -166,7 +178,7 @@ class CheckedBuilder(interpreter.InterpreterBuilder):
         if self.real:
             handle = TensorHandle(np.ascontiguousarray(data), value.dtype)
             admit = TensorHandle(admitted, tl.int1)
-            super().create_masked_store(ptrs, handle, admit, cache, eviction)
+            super().create_masked_store(ptrs, handle, admit, cache_modifier, eviction_policy)
 
     def create_atomic_cas(self, ptr: Any, cmp: Any, val: Any, sem: Any, scope: Any) -> Any:
         """Compare and swap."""

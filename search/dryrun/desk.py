@@ -60,14 +60,24 @@ class Desk:
         problem: the reference.
         seed: of the inputs that answers are checked on.
         folder: for what is being assembled.
+        zygote: the warm process, where several desks share one; its owner closes it.
     """
 
-    def __init__(self, problem: Problem, *, seed: int, folder: Path, limits: Limits) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        seed: int,
+        folder: Path,
+        limits: Limits,
+        zygote: Zygote | None = None,
+    ) -> None:
         self._problem = problem
         self._seed = seed
         self._folder = folder
         self._limits = limits
-        self._zygote = Zygote(DRY)
+        self._shared = zygote is not None
+        self._zygote = zygote or Zygote(DRY)
         self._assembler = Assembler(self._zygote, folder / "assembly", limits.build_seconds)
         self._small: Variant | None = None
         self._bank: Bank
@@ -219,7 +229,8 @@ class Desk:
 
     def close(self) -> None:
         """End every process that it started."""
-        self._zygote.close()
+        if not self._shared:
+            self._zygote.close()
 
 
 class _Compilation:

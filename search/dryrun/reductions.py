@@ -44,6 +44,7 @@ def scan(given: Any, axis: Any, combine: Any, reverse: bool = False, **_: Any) -
     """Return the running combination of `given` along `axis`."""
     axis, reverse = int(_plain(axis)), bool(_plain(reverse))
     wide = [_widen(x) for x in _tuple(given)]
+    axis %= wide[0][0].ndim
     kinds = [x.dtype.scalar for x in _tuple(given)]
     arrays = [np.flip(data, axis) if reverse else data for data, _ in wide]
     arrays = _running(arrays, [kind for _, kind in wide], axis, combine)
@@ -80,12 +81,13 @@ def _tree(arrays: Arrays, kinds: list[Any], axis: int | None, combine: Any) -> A
 def _running(arrays: Arrays, kinds: list[Any], axis: int, combine: Any) -> Arrays:
     """Double the distance combined over (Hillis and Steele 1986)."""
     length, step = arrays[0].shape[axis], 1
+    places = np.arange(length).reshape([-1 if n == axis else 1 for n in range(arrays[0].ndim)])
     while step < length:
-        head = [np.take(array, range(step), axis) for array in arrays]
-        before = [np.take(array, range(length - step), axis) for array in arrays]
-        after = [np.take(array, range(step, length), axis) for array in arrays]
-        joined = _combined(combine, before, after, kinds)
-        arrays = [np.concatenate([h, j], axis) for h, j in zip(head, joined, strict=True)]
+        before = [np.roll(array, step, axis) for array in arrays]
+        joined = _combined(combine, before, arrays, kinds)
+        arrays = [
+            np.where(places < step, old, new) for old, new in zip(arrays, joined, strict=True)
+        ]
         step *= 2
     return arrays
 

@@ -76,31 +76,27 @@ def plan(constants: list[int], kept: int, factor: int) -> dict[int, int]:
             continue
         multiple = math.lcm(*(s for s in small if value % s == 0), 1)
         target = max(value // factor, min(value, kept) // 2, 1)
-        made = _like(value, target, multiple)
-        while made in taken and made < value:
-            made = made * 2 if _power(value) else _like(value, made + 16, multiple)
+        sizes = list(_like(value, target, multiple))
+        made = next((size for size in sizes if size not in taken), sizes[0] if sizes else value)
         if made < value:
             changed[value] = made
             taken.add(made)
     return changed
 
 
-def _like(value: int, target: int, multiple: int) -> int:
-    """Return a size near `target` that is a power of two, or fills a tile of 16, where `value` does."""
+def _like(value: int, target: int, multiple: int) -> Iterator[int]:
+    """Yield sizes from `target` on: powers of two, or such as fill a tile of 16, where `value` does."""
     if _power(value):
-        return max(1 << (target.bit_length() - 1), multiple if _power(multiple) else 1)
+        size = max(1 << (target.bit_length() - 1), multiple if _power(multiple) else 1)
+        while size < value:
+            yield size
+            size *= 2
+        return
     step = math.lcm(multiple, 16) if value % 16 == 0 else multiple
-
-    def fits(size: int) -> bool:
-        return (
-            size % step == 0
-            and (size % 16 == 0) == (value % 16 == 0)
-            and size % 2 == value % 2
-            and not _power(size)
-        )
-
-    around = (*range(target, 0, -1), *range(target + 1, value))
-    return next((size for size in around if size > 2 and fits(size)), value)
+    for size in (*range(target, 2, -1), *range(target + 1, min(value, 4 * target))):
+        tiled = (size % 16 == 0) == (value % 16 == 0)
+        if size % step == 0 and tiled and size % 2 == value % 2 and not _power(size):
+            yield size
 
 
 def _power(value: int) -> bool:
@@ -116,17 +112,34 @@ def specialised(source: str, changed: Mapping[int, int]) -> int | None:
 
 
 def _sites(tree: ast.Module) -> Iterator[ast.Constant]:
-    """Yield the integer constants that say how large inputs are."""
-    for statement in tree.body:
-        values: list[ast.AST] = []
-        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
-            values = [statement.value]
-        elif isinstance(statement, ast.FunctionDef) and statement.name in _FUNCTIONS:
-            values = list(statement.body)
-        for value in values:
-            for node in ast.walk(value):
-                if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 1:
-                    yield node
+    """Yield the integer constants that say how large inputs are.
+
+    They stand in the input functions, or under a name of the module that only those use: what the
+    model reads as well may say what it computes, which an answer has written into it.
+    """
+    makers = [s for s in tree.body if isinstance(s, ast.FunctionDef) and s.name in _FUNCTIONS]
+    sizes = {s: _bound(s) for s in tree.body if isinstance(s, (ast.Assign, ast.AnnAssign))}
+    others = [s for s in tree.body if s not in makers and s not in sizes]
+    used = {name for maker in makers for name in _names(maker)}
+    foreign = {name for other in others for name in _names(other)}
+    for statement in reversed(list(sizes)):
+        # What a size is computed from is a size.
+        if sizes[statement] & used and statement.value is not None:
+            used |= _names(statement.value)
+    chosen = [s.value for s, bound in sizes.items() if bound & used and not bound & foreign]
+    for root in (*chosen, *(part for maker in makers for part in maker.body)):
+        for node in ast.walk(root) if root is not None else ():
+            if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 1:
+                yield node
+
+
+def _bound(statement: ast.Assign | ast.AnnAssign) -> set[str]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return {name for target in targets for name in _names(target)}
+
+
+def _names(root: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(root) if isinstance(node, ast.Name)}
 
 
 def _constants(tree: ast.Module) -> set[int]:
@@ -162,11 +175,9 @@ def _cost(task: Task, source: str) -> tuple[int, int] | None:
             if elements > _ELEMENTS:
                 return None
             model = space["Model"](*init)
+            elements += _elements(model.state_dict().values())
             with FlopCounterMode(display=False) as counter:
-                result = model(*inputs)
-            elements += _elements(model.state_dict().values()) + _elements(
-                result if isinstance(result, (tuple, list)) else [result]
-            )
+                elements += _elements(_listed(_called(model, inputs)))
     except Exception:  # noqa: BLE001 - the user's program on sizes that it may not take
         return None
     flops = int(counter.get_total_flops())
@@ -175,3 +186,16 @@ def _cost(task: Task, source: str) -> tuple[int, int] | None:
 
 def _elements(values: Any) -> int:
     return sum(value.numel() for value in values if isinstance(value, torch.Tensor))
+
+
+def _called(model: Any, inputs: list[Any]) -> Any:
+    from torch._subclasses.fake_tensor import DynamicOutputShapeException
+
+    try:
+        return model(*inputs)
+    except DynamicOutputShapeException:
+        return ()  # its shapes depend on values: what it takes has to do for its size
+
+
+def _listed(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, (tuple, list)) else [result]
