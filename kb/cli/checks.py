@@ -32,6 +32,8 @@ def examine(home: Home) -> list[Finding]:
         ("compiler", _compiler),
         ("torch", _torch),
         ("target", _target),
+        ("gpu", _gpu),
+        ("counters", _counters),
         ("sandbox", _sandbox),
         ("embeddings", _embeddings),
         ("tokens", _tokens),
@@ -94,6 +96,18 @@ def _target(_home: Home) -> Iterator[Finding]:
     rate = f"{record.peak['float32'] / 1e9:.0f} GFLOP/s float32"
     detail = f"{record.name}: {record.title}, {rate}; target: auto judges on the {place.how}"
     yield Finding(part="target", state="works", detail=detail)
+
+
+def _gpu(home: Home) -> Iterator[Finding]:
+    from kb.cli.devices import gpu
+
+    yield from gpu(home)
+
+
+def _counters(home: Home) -> Iterator[Finding]:
+    from kb.cli.devices import counters
+
+    yield from counters(home)
 
 
 def _sandbox(_home: Home) -> Iterator[Finding]:
