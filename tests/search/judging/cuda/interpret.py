@@ -15,7 +15,7 @@ import torch
 
 from search.judging.corpus.cases import Case, corpus_folder, header, load_cases
 from search.judging.problem import Problem, as_tuple, load_problem
-from search.judging.trials import inside, make_bank
+from search.judging.trials import Bank, inside, make_bank
 from search.spool.plain import JudgedSettings, JudgedTask
 
 PARTS = {
@@ -48,12 +48,12 @@ def load(name: str, source: str) -> types.ModuleType:
     return module
 
 
-def check(given: Problem, source: str, name: str) -> str:
+def check(given: Problem, bank: Bank, source: str, name: str) -> str:
     """Return how a candidate is wrong, "" where it is right on every distribution."""
     model = load(name, source).ModelNew(*given.init_inputs)
     model.load_state_dict(given.state)
     with torch.no_grad():
-        for trial in make_bank(given, 5).trials:
+        for trial in bank.trials:
             outputs = as_tuple(
                 model(*(x.clone() if isinstance(x, torch.Tensor) else x for x in trial.inputs))
             )
@@ -69,17 +69,18 @@ def check(given: Problem, source: str, name: str) -> str:
 def main() -> None:
     """Check the candidates whose names are given, all where none is."""
     told: dict[str, str] = {}
-    problems: dict[str, Problem] = {}
+    problems: dict[str, tuple[Problem, Bank]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for case in (*load_cases("cuda", ("honest",)), *_parts()):
             left_out = header(case.source).get("interpreter", "").startswith("no")
             if left_out or (len(sys.argv) > 1 and case.name not in sys.argv[1:]):
                 continue
             if case.reference not in problems:
-                problems[case.reference] = problem(case.reference, Path(folder))
+                made = problem(case.reference, Path(folder))
+                problems[case.reference] = made, make_bank(made, 5)
             try:
                 told[case.name] = check(
-                    problems[case.reference],
+                    *problems[case.reference],
                     case.source,
                     f"candidate_{case.name.replace('-', '_')}",
                 )

@@ -1,4 +1,4 @@
-# small: HEADS=2 LENGTH=64
+# small: HEADS=1 LENGTH=64
 import torch
 from torch import nn
 

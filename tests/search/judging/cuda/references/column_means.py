@@ -1,4 +1,4 @@
-# small: ROWS=150 COLUMNS=70
+# small: ROWS=100 COLUMNS=40
 import torch
 from torch import nn
 

@@ -1,4 +1,4 @@
-# small: ROWS=3 COLUMNS=700
+# small: ROWS=2 COLUMNS=700
 import torch
 from torch import nn
 

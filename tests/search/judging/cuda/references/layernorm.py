@@ -1,4 +1,4 @@
-# small: ROWS=7 COLUMNS=192
+# small: ROWS=3 COLUMNS=192
 import torch
 from torch import nn
 

@@ -1,4 +1,4 @@
-# small: ROWS=48 INNER=96 COLUMNS=80
+# small: ROWS=40 INNER=70 COLUMNS=50
 import torch
 from torch import nn
 

@@ -1,4 +1,4 @@
-# small: ROWS=4 COLUMNS=3000
+# small: ROWS=2 COLUMNS=1500
 import torch
 from torch import nn
 
