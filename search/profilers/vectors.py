@@ -20,11 +20,13 @@ _NOTE = re.compile(r"^(?:\S*/)?kernel\.cpp:(\d+):(\d+): (optimized|missed): (.*)
 # Reasons that hold for every outer loop, or that say nothing to who wrote the loop.
 _IDLE = re.compile(
     r"multiple nested loops|outer loop|loop nest|latch block not empty|control flow in loop nest"
-    r"|unsupported control flow|vectorization is not profitable|no vectype"
+    r"|unsupported control flow|vectorization is not profitable"
 )
+# What is left when every vector length has failed: the compiler no longer says why the first did.
+_NO_FORM = "no vector form of it: iterations depend on one another, or the access is irregular"
 _REASONS = (
     (r"complicated access pattern|not suitable for (gather|scatter)|strided", "strided-access"),
-    (r"possible (alias|dependence)|bad data dependence|dependence", "serial-reduction"),
+    (r"possible (alias|dependence)|dependence|depend on", "serial-reduction"),
     (r"unsupported (use in stmt|phi)|reduction", "serial-reduction"),
     (
         r"function calls|statement clobbers memory|relevant stmt not supported",
@@ -91,7 +93,7 @@ def parse_report(text: str, source: str) -> tuple[Missed, ...]:
         telling = [reason for reason in reasons if not _IDLE.search(reason)]
         if line in done or not telling or not 1 <= line <= len(lines):
             continue
-        reason = telling[0].split(": ")[0][:120]
+        reason = _NO_FORM if "no vectype" in telling[0] else telling[0].split(": ")[0][:120]
         found.append(
             Missed(
                 line=line,
