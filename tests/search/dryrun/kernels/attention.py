@@ -47,6 +47,6 @@ class ModelNew(nn.Module):
     def forward(self, q, k, v):
         batch, heads, length, d = q.shape
         out = torch.empty_like(q)
-        grid = (triton.cdiv(length, 32), batch * heads)
-        attention[grid](q, k, v, out, length, d**-0.5, D=d, BM=32, BN=32)
+        grid = (triton.cdiv(length, 16), batch * heads)
+        attention[grid](q, k, v, out, length, d**-0.5, D=d, BM=16, BN=32)
         return out

@@ -23,7 +23,7 @@ def scale(x, out, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
     row = tl.program_id(0) * BM
     source = tl.make_block_ptr(x, (rows, columns), (columns, 1), (row, 0), (BM, BN), (1, 0))
     target = tl.make_block_ptr(out, (rows, columns), (columns, 1), (row, 0), (BM, BN), (1, 0))
-    for _ in range(0, tl.cdiv(columns, BN)):
+    for _ in range(tl.cdiv(columns, BN)):
         v = tl.load(source, boundary_check=(0, 1), padding_option="zero")
         tl.store(target, v * 2 + 1, boundary_check=(0, 1))
         source = tl.advance(source, (0, BN))

@@ -28,9 +28,21 @@ from torch import nn
 
 @triton.jit
 def conv(
-    x, w, bias, y, batch, channels, height, width, kernels,
-    KH: tl.constexpr, KW: tl.constexpr, PAD: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    x,
+    w,
+    bias,
+    y,
+    batch,
+    channels,
+    height,
+    width,
+    kernels,
+    KH: tl.constexpr,
+    KW: tl.constexpr,
+    PAD: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
 ):
     pixel = tl.program_id(0) * BM + tl.arange(0, BM)
     kernel = tl.program_id(1) * BN + tl.arange(0, BN)
@@ -50,7 +62,8 @@ def conv(
         left = tl.load(x + place, mask=keep, other=0.0)
         right = tl.load(
             w + kernel[None, :] * depth + k[:, None],
-            mask=(kernel[None, :] < kernels) & (k[:, None] < depth), other=0.0,
+            mask=(kernel[None, :] < kernels) & (k[:, None] < depth),
+            other=0.0,
         )
         total += tl.dot(left, right, input_precision="ieee")
     total += tl.load(bias + kernel, mask=kernel < kernels, other=0.0)[None, :]
@@ -68,9 +81,22 @@ class ModelNew(nn.Module):
         batch, channels, height, width = x.shape
         kernels = self.conv.weight.shape[0]
         y = torch.empty(batch, kernels, height, width, device=x.device)
-        grid = (triton.cdiv(batch * height * width, 64), triton.cdiv(kernels, 32))
+        grid = (triton.cdiv(batch * height * width, 32), triton.cdiv(kernels, 32))
         conv[grid](
-            x, self.conv.weight, self.conv.bias, y, batch, channels, height, width, kernels,
-            KH=3, KW=3, PAD=1, BM=64, BN=32, BK=32,
+            x,
+            self.conv.weight,
+            self.conv.bias,
+            y,
+            batch,
+            channels,
+            height,
+            width,
+            kernels,
+            KH=3,
+            KW=3,
+            PAD=1,
+            BM=32,
+            BN=32,
+            BK=16,
         )
         return y

@@ -20,8 +20,12 @@ from torch import nn
 
 @triton.jit
 def scale(x, out, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
-    source = tl.make_tensor_descriptor(x, shape=[rows, columns], strides=[columns, 1], block_shape=[BM, BN])
-    target = tl.make_tensor_descriptor(out, shape=[rows, columns], strides=[columns, 1], block_shape=[BM, BN])
+    source = tl.make_tensor_descriptor(
+        x, shape=[rows, columns], strides=[columns, 1], block_shape=[BM, BN]
+    )
+    target = tl.make_tensor_descriptor(
+        out, shape=[rows, columns], strides=[columns, 1], block_shape=[BM, BN]
+    )
     row = tl.program_id(0) * BM
     for column in range(0, columns, BN):
         target.store([row, column], source.load([row, column]) * 2 + 1)

@@ -1,7 +1,6 @@
 import torch
 from torch import nn
 
-
 MASK = (1 << 32) - 1
 
 

@@ -43,5 +43,7 @@ class ModelNew(nn.Module):
     def forward(self, ids):
         table = self.table.weight
         out = torch.empty(ids.numel(), table.shape[1], device=ids.device, dtype=table.dtype)
-        gather[(ids.numel(),)](table, ids, out, table.shape[1], BLOCK=triton.next_power_of_2(table.shape[1]))
+        gather[(ids.numel(),)](
+            table, ids, out, table.shape[1], BLOCK=triton.next_power_of_2(table.shape[1])
+        )
         return out

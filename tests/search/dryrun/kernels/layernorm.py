@@ -50,7 +50,12 @@ class ModelNew(nn.Module):
         out = torch.empty_like(x)
         columns = x.shape[-1]
         layernorm[(x.numel() // columns,)](
-            x, self.norm.weight, self.norm.bias, out, columns, self.norm.eps,
+            x,
+            self.norm.weight,
+            self.norm.bias,
+            out,
+            columns,
+            self.norm.eps,
             BLOCK=triton.next_power_of_2(columns),
         )
         return out

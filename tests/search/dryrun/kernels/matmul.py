@@ -20,8 +20,22 @@ from torch import nn
 
 @triton.jit
 def matmul(
-    a, b, c, m, n, k, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+    a,
+    b,
+    c,
+    m,
+    n,
+    k,
+    stride_am,
+    stride_ak,
+    stride_bk,
+    stride_bn,
+    stride_cm,
+    stride_cn,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    GROUP: tl.constexpr,
 ):
     program = tl.program_id(0)
     tiles_m, tiles_n = tl.cdiv(m, BM), tl.cdiv(n, BN)
@@ -34,7 +48,7 @@ def matmul(
     left = a + (i % m)[:, None] * stride_am + l[None, :] * stride_ak
     right = b + l[:, None] * stride_bk + (j % n)[None, :] * stride_bn
     total = tl.zeros((BM, BN), dtype=tl.float32)
-    for step in range(0, tl.cdiv(k, BK)):
+    for step in range(tl.cdiv(k, BK)):
         x = tl.load(left, mask=l[None, :] < k - step * BK, other=0.0)
         y = tl.load(right, mask=l[:, None] < k - step * BK, other=0.0)
         total = tl.dot(x, y, total, input_precision="ieee")
@@ -51,6 +65,6 @@ class ModelNew(nn.Module):
         c = torch.empty((m, n), device=a.device, dtype=a.dtype)
         grid = lambda meta: (triton.cdiv(m, meta["BM"]) * triton.cdiv(n, meta["BN"]),)
         matmul[grid](
-            a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride(), BM=32, BN=32, BK=32, GROUP=4
+            a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride(), BM=32, BN=32, BK=16, GROUP=4
         )
         return c

@@ -20,8 +20,8 @@ from torch import nn
 
 def configs():
     return [
-        triton.Config({"BM": m, "BN": n, "BK": 32}, num_warps=warps, num_stages=stages)
-        for m, n, warps, stages in ((32, 64, 4, 2), (64, 32, 4, 3), (64, 64, 8, 3))
+        triton.Config({"BM": m, "BN": n, "BK": 16}, num_warps=warps, num_stages=stages)
+        for m, n, warps, stages in ((32, 32, 4, 2), (64, 32, 4, 3), (64, 64, 8, 3))
     ]
 
 
@@ -29,8 +29,19 @@ def configs():
 @triton.heuristics({"EVEN": lambda a: a["k"] % a["BK"] == 0})
 @triton.jit
 def matmul(
-    a, b, c, m, n, k, stride_a, stride_b, stride_c,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, EVEN: tl.constexpr,
+    a,
+    b,
+    c,
+    m,
+    n,
+    k,
+    stride_a,
+    stride_b,
+    stride_c,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    EVEN: tl.constexpr,
 ):
     i = tl.program_id(0) * BM + tl.arange(0, BM)[:, None]
     j = tl.program_id(1) * BN + tl.arange(0, BN)[None, :]

@@ -25,8 +25,12 @@ def matmul(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexp
     l = tl.arange(0, BK)
     total = tl.zeros((BM, BN), dtype=tl.float32)
     for start in range(0, k, BK):
-        x = tl.load(a + i * k + start + l[None, :], mask=(i < m) & (start + l[None, :] < k), other=0.0)
-        y = tl.load(b + (start + l[:, None]) * n + j, mask=(start + l[:, None] < k) & (j < n), other=0.0)
+        x = tl.load(
+            a + i * k + start + l[None, :], mask=(i < m) & (start + l[None, :] < k), other=0.0
+        )
+        y = tl.load(
+            b + (start + l[:, None]) * n + j, mask=(start + l[:, None] < k) & (j < n), other=0.0
+        )
         total = tl.dot(x, y, total)
     tl.store(c + i * n + j, total, mask=(i < m) & (j < n))
 

@@ -11,7 +11,8 @@ class Model(nn.Module):
 
 def get_inputs():
     return [
-        torch.randint(50, 70, shape, dtype=torch.uint8) + 128 * torch.randint(2, shape, dtype=torch.uint8)
+        torch.randint(50, 70, shape, dtype=torch.uint8)
+        + 128 * torch.randint(2, shape, dtype=torch.uint8)
         for shape in ((128, 256), (256, 192))
     ]
 
@@ -30,8 +31,12 @@ def matmul(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexp
     l = tl.arange(0, BK)
     total = tl.zeros((BM, BN), dtype=tl.float32)
     for start in range(0, k, BK):
-        x = tl.load(a + i * k + start + l[None, :], mask=(i < m) & (start + l[None, :] < k), other=0)
-        y = tl.load(b + (start + l[:, None]) * n + j, mask=(start + l[:, None] < k) & (j < n), other=0)
+        x = tl.load(
+            a + i * k + start + l[None, :], mask=(i < m) & (start + l[None, :] < k), other=0
+        )
+        y = tl.load(
+            b + (start + l[:, None]) * n + j, mask=(start + l[:, None] < k) & (j < n), other=0
+        )
         x = x.to(tl.float8e5, bitcast=True)
         y = y.to(tl.float8e5, bitcast=True)
         total = tl.dot(x, y, total)

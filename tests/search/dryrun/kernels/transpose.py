@@ -31,5 +31,7 @@ class ModelNew(nn.Module):
     def forward(self, x):
         rows, columns = x.shape
         out = torch.empty(columns, rows, device=x.device)
-        transpose[(triton.cdiv(rows, 32), triton.cdiv(columns, 32))](x, out, rows, columns, BM=32, BN=32)
+        transpose[(triton.cdiv(rows, 32), triton.cdiv(columns, 32))](
+            x, out, rows, columns, BM=32, BN=32
+        )
         return out
