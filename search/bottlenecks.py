@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from search.counters import COUNTER_RULES
 from search.profilers.resources import Occupancy, occupancy
-from search.scene import COUNTED, INFERRED, NEAR, SEEN, Finding, Rule, Scene, duration
+from search.scene import COUNTED, INFERRED, NEAR, SEEN, TOLD, Finding, Rule, Scene, duration
 
 _PRODUCTS = {"matmul", "convolution", "attention"}
 _ROWS = {"softmax", "normalization", "reduction", "loss", "scan"}
@@ -114,7 +114,7 @@ def _spills(scene: Scene) -> Iterator[Finding]:
             symptom="register-spills",
             text=f"The compiler spills {told:.0f} bytes a thread to local memory: smaller tiles, or more warps a tile.",
             gain=min(0.5, 0.05 + told / 1024),
-            evidence=SEEN,
+            evidence=TOLD,
         )
 
 

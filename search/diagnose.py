@@ -11,7 +11,7 @@ from search.authors import Attempt, Diagnosis
 from search.bottlenecks import findings
 from search.operators import Work
 from search.outcome import Checked, Passed
-from search.scene import INFERRED, SEEN, Finding, Scene, duration
+from search.scene import INFERRED, SEEN, TOLD, Finding, Look, Scene, duration
 
 _TRANSCENDENTAL = {"softmax", "elementwise"}
 _ROW_FAMILIES = {"softmax", "normalization", "reduction"}
@@ -49,21 +49,7 @@ class Ground:
     look: Callable[[Attempt], Look] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """What a closer look at a program found.
-
-    Attributes:
-        features: beside those of its outcome.
-        notes: what the reader should know, such as why there are no counters.
-    """
-
-    features: Mapping[str, float]
-    findings: Sequence[Finding] = ()
-    notes: Sequence[str] = ()
-
-
-_NOTHING = Look(features={})
+_NOTHING = Look()
 
 
 def diagnose(ground: Ground, attempt: Attempt | None) -> Diagnosis:
@@ -186,7 +172,7 @@ def _static(outcome: Checked) -> list[Finding]:
                     symptom="register-spills",
                     text=f"{where} spills {kernel.spills} bytes a thread.",
                     gain=0.3,
-                    evidence=SEEN,
+                    evidence=TOLD,
                 )
             )
         if kernel.occupancy < 0.25:
@@ -198,7 +184,7 @@ def _static(outcome: Checked) -> list[Finding]:
                     text=f"{where} keeps {kernel.occupancy:.0%} of the warps resident at most{why} "
                     f"({kernel.registers} registers a thread, {kernel.shared / 1024:.0f} KiB of shared memory a block).",
                     gain=0.1,
-                    evidence=SEEN,
+                    evidence=TOLD,
                 )
             )
     launches = sum(kernel.launches for kernel in outcome.kernels)

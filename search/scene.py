@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
-from kb.records import TargetRecord
 from search.operators import Work
 from search.outcome import KernelTime
 
-Evidence = Literal["counted by the hardware", "seen in the profile", "inferred"]
+if TYPE_CHECKING:
+    from kb.records import TargetRecord
+
+Evidence = Literal[
+    "counted by the hardware", "told by the compiler", "seen in the profile", "inferred"
+]
 COUNTED: Evidence = "counted by the hardware"
+TOLD: Evidence = "told by the compiler"
 SEEN: Evidence = "seen in the profile"
 INFERRED: Evidence = "inferred"
 NEAR = 0.75  # of a ceiling, from which on only less work helps
@@ -31,6 +36,20 @@ class Finding:
     gain: float
     evidence: Evidence
     headline: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a closer look at a program found: hardware counters, a compiler's report.
+
+    Attributes:
+        features: beside those of its outcome.
+        notes: what the reader should know, such as why there are no counters.
+    """
+
+    features: Mapping[str, float] = field(default_factory=dict)
+    findings: Sequence[Finding] = ()
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -113,20 +113,15 @@ def _record(facts: DeviceFacts) -> Iterator[Finding]:
 
 
 def _torch() -> Finding:
-    import torch
+    from search.targets.cuda import torch_trouble
 
-    if torch.cuda.is_available():
-        return Finding(part="gpu torch", state="works", detail=f"CUDA {torch.version.cuda}")
-    built = torch.version.cuda
-    detail = f"torch {torch.__version__} " + (
-        f"is built for CUDA {built} and cannot use this driver"
-        if built
-        else "is built without CUDA"
-    )
+    trouble = torch_trouble()
+    if trouble is None:
+        return Finding(part="gpu torch", state="works", detail=f"torch {version('torch')} uses it")
     return Finding(
         part="gpu torch",
         state="broken",
-        detail=detail,
+        detail=trouble,
         advice="install a torch that is built for CUDA and this driver",
     )
 

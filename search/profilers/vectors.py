@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from search.judging.sandbox import Cell
+from search.languages import Unit
+from search.languages.cpp import Cpp
+from search.scene import TOLD, Finding, Look
 
 if TYPE_CHECKING:
-    from search.judging.worker import Zygote
-    from search.languages import Language, Unit
+    from search.judging.build import Builder
 
 _NOTE = re.compile(r"^(?:\S*/)?kernel\.cpp:(\d+):(\d+): (optimized|missed): (.*)$")
 # Reasons that hold for every outer loop, or that say nothing to who wrote the loop.
@@ -34,8 +32,7 @@ _REASONS = (
     ),
     (r"control flow|number of iterations cannot be computed", "branch-divergence"),
 )
-_MEMORY = 4 << 30
-_LONGEST = 8 << 20
+_MOST_LOOPS = 3  # that one symptom names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,55 +102,38 @@ def parse_report(text: str, source: str) -> tuple[Missed, ...]:
     return tuple(found)
 
 
-def missed_loops(
-    zygote: Zygote, language: Language, source: str, seconds: float = 20.0
-) -> tuple[Missed, ...]:
+class Verbose(Cpp):
+    """Compiles as `Cpp` does and has the compiler say which loops it vectorised."""
+
+    def command(self, unit: Unit, text: str, library: str) -> Sequence[str]:
+        """Return g++'s arguments."""
+        return (*super().command(unit, text, library), "-fopt-info-vec-missed-optimized")
+
+
+def missed_loops(builder: Builder, source: str) -> tuple[Missed, ...]:
     """Compile a candidate's native parts once more, for the report, in the builders' sandbox.
 
     Args:
+        builder: that compiles `Verbose`.
         source: a candidate that has been built before.
-        seconds: for each part; a part that takes longer has no report.
 
     Raises:
-        Unbuildable: it is no valid candidate.
+        Fault: it does not compile.
     """
     found: list[Missed] = []
-    for unit in language.units(source):
-        command = [*language.command(unit, "kernel.cpp", "kernel.so")]
-        found += parse_report(_report(zygote, unit, command, seconds), unit.source)
+    for unit, log in zip(Verbose().units(source), builder.remarks(source).values(), strict=True):
+        found += parse_report(log, unit.source)
     return tuple(found)
 
 
-def _report(zygote: Zygote, unit: Unit, command: Sequence[str], seconds: float) -> str:
-    from search.judging.worker import Child
-
-    folder = tempfile.mkdtemp(prefix="kb-vectors-")
-    try:
-        place = Path(folder)
-        (place / "kernel.cpp").write_text(unit.source, encoding="utf-8", errors="surrogateescape")
-        cell = Cell(
-            single=False,
-            readable=(),
-            writable=(folder,),
-            memory=_MEMORY,
-            cpu_seconds=int(seconds) + 5,
-            file_bytes=_LONGEST,
-        )
-        flag = "-fopt-info-vec-missed-optimized=report.txt"
-        request = {
-            "op": "build",
-            "cell": asdict(cell),
-            "command": [*command, flag],
-            "folder": folder,
-        }
-        child = Child(zygote, request, [])
-        try:
-            child.wait(seconds)
-        finally:
-            child.kill()
-        report = place / "report.txt"
-        if report.is_symlink() or not report.is_file():
-            return ""
-        return report.read_text(encoding="utf-8", errors="replace")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def look(builder: Builder, source: str) -> Look:
+    """Return the loops of a candidate that run one element at a time, as findings."""
+    findings: dict[str, Finding] = {}
+    for missed in missed_loops(builder, source):
+        before = findings.get(missed.symptom)
+        text = missed.text() if before is None else f"{before.text} {missed.text()}"
+        if before is None or before.text.count("Line ") < _MOST_LOOPS:
+            findings[missed.symptom] = Finding(
+                symptom=missed.symptom, text=text, gain=0.3, evidence=TOLD
+            )
+    return Look(findings=tuple(findings.values()))

@@ -309,6 +309,17 @@ def disagreements(record: TargetRecord, facts: DeviceFacts) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def torch_trouble() -> str | None:
+    """Return why torch cannot use the device, None where it can."""
+    import torch
+
+    if torch.cuda.is_available():
+        return None
+    built = torch.version.cuda
+    told = f"is built for CUDA {built} and cannot use this driver" if built else "has no CUDA"
+    return f"torch {torch.__version__} {told}"
+
+
 @cache
 def _cuda() -> ctypes.CDLL | None:
     """Return the driver's library, ready; None where it is missing or has no device."""

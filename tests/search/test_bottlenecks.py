@@ -9,11 +9,11 @@ from kb.library import load_library
 from kb.records import SYMPTOMS, TargetRecord
 from search.authors import Attempt, Diagnosis, Draft, Idea
 from search.bottlenecks import RULES, findings
-from search.diagnose import Ground, Look, diagnose
+from search.diagnose import Ground, diagnose
 from search.operators import Work
 from search.outcome import Checked, Kernel, KernelTime, Passed, Ratio
 from search.profilers.ncu import Counted, parse_csv
-from search.scene import SEEN, Finding, Scene
+from search.scene import SEEN, Finding, Look, Scene
 
 RECORDED = Path(__file__).parent / "profilers" / "recorded" / "ncu_h200.csv"
 MANY = 64 << 20  # elements of the recorded programs' buffers

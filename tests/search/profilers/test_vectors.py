@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from search.judging.build import Builder
 from search.judging.worker import Zygote
-from search.languages import LANGUAGES
-from search.profilers.vectors import missed_loops, parse_report
+from search.profilers.vectors import Verbose, look, missed_loops, parse_report
 
 KERNEL = """#include <cmath>
 extern "C" void f(const float* x, float* y, const int* idx, long n, long m) {
@@ -61,14 +61,22 @@ def test_a_loop_that_was_vectorised_is_no_finding(tmp_path: Path) -> None:
     assert 5 not in {one.line for one in parse_report(report(tmp_path, "-ffast-math"), KERNEL)}
 
 
-def test_the_report_of_a_candidate_is_made_behind_the_builders_walls() -> None:
+def test_the_report_of_a_candidate_is_made_behind_the_builders_walls(tmp_path: Path) -> None:
     zygote = Zygote()
     try:
-        found = missed_loops(zygote, LANGUAGES.create("cpp"), SOURCE)
+        builder = Builder(zygote, Verbose(), tmp_path, 30)
+        found = missed_loops(builder, SOURCE)
+        told = look(builder, SOURCE)
     finally:
         zygote.close()
-    assert any(missed.line == 9 for missed in found)
-    assert "is not vectorised: " in found[0].text()
+    assert {missed.line for missed in found} == {7, 9}
+    assert {finding.symptom for finding in told.findings} == {
+        "serial-reduction",
+        "branch-divergence",
+    }
+    assert (
+        "Line 7 of the C++ source, `for (long j = 1; j < m; j++)`, is not" in told.findings[0].text
+    )
 
 
 @pytest.mark.parametrize(
