@@ -22,8 +22,8 @@ from kb.wheels import (
     OWN,
     Place,
     Wheel,
-    applies,
     lacking,
+    needs,
     own_wheel,
     read_wheel,
     stub_wheel,
@@ -139,13 +139,10 @@ def check(folder: Path) -> dict[str, Any]:
 
 def _roots(own: Wheel, wanted: Contents) -> list[Requirement]:
     """Return what must be there besides kb itself."""
-    from packaging.requirements import Requirement
-
-    needs = [Requirement(text) for text in own.requires]
-    chosen = [need for need in needs if applies(need, wanted.extras, wanted.place)]
+    chosen = needs(own, wanted.extras, wanted.place)
     if not wanted.judge_only:
         return [need for need in chosen if wanted.torch or need.name != "torch"]
-    plain = {need.name for need in needs if applies(need, (), wanted.place)}
+    plain = {need.name for need in needs(own, (), wanted.place)}
     return [
         need
         for need in chosen

@@ -122,7 +122,6 @@ def lacking(
     Args:
         provided: canonical names that the machine has already.
     """
-    from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
     there = {wheel.name: wheel for wheel in wheels}
@@ -143,19 +142,23 @@ def lacking(
         if place_in_walk in seen:
             continue
         seen.add(place_in_walk)
-        parts = (Requirement(text) for text in wheel.requires)
-        queue += [part for part in parts if applies(part, wanted.extras, place)]
+        queue += needs(wheel, wanted.extras, place)
     return [found[name] for name in sorted(found)]
 
 
-def applies(requirement: Requirement, extras: Iterable[str], place: Place) -> bool:
-    """Say whether a requirement holds on `place` where its owner is asked for with `extras`."""
-    if requirement.marker is None:
-        return True
+def needs(wheel: Wheel, extras: Iterable[str], place: Place) -> list[Requirement]:
+    """Return what `wheel` with `extras` requires on `place`, the markers done with."""
+    from packaging.requirements import Requirement
+
     environment = place.environment()
-    return any(
-        requirement.marker.evaluate({**environment, "extra": extra}) for extra in (*extras, "")
-    )
+    found = []
+    for text in wheel.requires:
+        part = Requirement(text)
+        marker, part.marker = part.marker, None
+        asked = (*extras, "")
+        if marker is None or any(marker.evaluate({**environment, "extra": e}) for e in asked):
+            found.append(part)
+    return found
 
 
 def stub_wheel(folder: Path, name: str, version: str) -> Path:
@@ -183,7 +186,7 @@ def own_wheel(folder: Path) -> Path:
             f"expected {OWN} to be installed, found only its files: run make install"
         ) from error
     checkout = _checkout(distribution)
-    return _repack(distribution, folder) if checkout is None else _build(checkout, folder)
+    return pack_installed(distribution, folder) if checkout is None else _build(checkout, folder)
 
 
 def _checkout(distribution: metadata.Distribution) -> Path | None:
@@ -222,15 +225,33 @@ def _build(checkout: Path, folder: Path) -> Path:
     return built[-1]
 
 
-def _repack(distribution: metadata.Distribution, folder: Path) -> Path:
-    head = f"kernel_kb-{distribution.version}.dist-info"
+def pack_installed(distribution: metadata.Distribution, folder: Path) -> Path:
+    """Write an installed distribution as the wheel that it was installed from.
+
+    Raises:
+        ToolchainError: it was not installed from a wheel, or files of it are gone.
+    """
+    files = distribution.files or ()
+    heads = {file.parts[0] for file in files if file.parts[0].endswith(".dist-info")}
+    told = Parser().parsestr(distribution.read_text("WHEEL") or "")
+    tags = [tag.split("-") for tag in told.get_all("Tag") or ()]
+    if len(heads) != 1 or not tags:
+        raise ToolchainError(
+            f"{distribution.metadata['Name']} was not installed from a wheel: install it with pip"
+        )
+    (head,) = heads
     contents: dict[str, bytes] = {}
-    for file in distribution.files or ():
-        name = file.as_posix()
-        outside = name.startswith(("..", "/")) or "__pycache__" in file.parts
-        if not outside and not (name.startswith(head) and file.name in _NOT_PACKED):
-            contents[name] = Path(str(distribution.locate_file(file))).read_bytes()
-    path = folder / f"kernel_kb-{distribution.version}-py3-none-any.whl"
+    for file in files:
+        outside = file.parts[0] in ("..", "/") or "__pycache__" in file.parts
+        if not outside and not (file.parts[0] == head and file.name in _NOT_PACKED):
+            try:
+                contents[file.as_posix()] = Path(str(distribution.locate_file(file))).read_bytes()
+            except OSError as error:
+                raise ToolchainError(
+                    f"{file} of {head} is gone ({error.strerror}): install it again"
+                ) from error
+    parts = (".".join(dict.fromkeys(tag[place] for tag in tags)) for place in range(3))
+    path = folder / f"{head.removesuffix('.dist-info')}-{'-'.join(parts)}.whl"
     _pack(path, contents, head)
     return path
 
