@@ -7,10 +7,11 @@ from torch import nn
 
 
 @triton.jit
-def wide(a, y, N: tl.constexpr):
-    at = tl.arange(0, N)
-    tile = tl.load(a + at[:, None] * N + at[None, :])
-    tl.store(y + at[:, None] * N + at[None, :], tl.dot(tile, tile))
+def wide(a, b, y, K: tl.constexpr):
+    row, at = tl.arange(0, 64), tl.arange(0, K)
+    left = tl.load(a + row[:, None] * K + at[None, :])
+    right = tl.load(b + at[:, None] * 64 + row[None, :])
+    tl.store(y + row[:, None] * 64 + row[None, :], tl.dot(left, right))
 
 
 class ModelNew(nn.Module):
@@ -20,5 +21,5 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         y = torch.empty_like(x)
-        wide[(1,)](x, y, N=512)
+        wide[(1,)](x, x, y, K=1024, num_warps=8)
         return y
