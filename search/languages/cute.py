@@ -9,7 +9,8 @@ from search.languages import Unbuildable, Unit
 from search.languages.native_parts import NativeParts
 
 _IMPORTS = re.compile(r"^\s*(?:import|from)\s+cutlass\b", re.MULTILINE)
-_ERROR = re.compile(r"^\s*(?:[\w.]*(?:DSL\w*Error|Error)\b.*|(?:💥|error:).*)$")
+_ERROR = re.compile(r"^(?:error: (?P<told>.*)|(?P<raised>[\w.]*(?:Error|Exception)\b.*))$")
+_PLACE = re.compile(r"^--> .*:(\d+)$")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _FIRST_ERRORS = 4
 _LONGEST_LINE = 400
@@ -32,9 +33,14 @@ class Cute(NativeParts):
         return super().units(source)
 
     def explain(self, message: str) -> str:
-        """Return the first errors without colours and frames of the package itself."""
+        """Return the first errors with their lines, without colours and the package's own frames."""
         lines = [line.strip() for line in _COLOURS.sub("", message).splitlines()]
-        found = dict.fromkeys(line for line in lines if _ERROR.match(line))
+        found: dict[str, None] = {}
+        for line, following in zip(lines, [*lines[1:], ""], strict=True):
+            error, place = _ERROR.match(line), _PLACE.match(following)
+            if error:
+                where = f"line {place[1]}: " if place else ""
+                found.setdefault(where + (error["told"] or error["raised"]))
         if not found:
             return super().explain("\n".join(lines))
         return "\n".join(line[:_LONGEST_LINE] for line in list(found)[:_FIRST_ERRORS])
