@@ -6,6 +6,7 @@ import ast
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -46,9 +47,9 @@ def variants(problem: Problem) -> Iterator[Variant]:
     if _cost(task, task.source) is not None:
         yield Variant(problem=problem, changed={})
     tried: set[tuple[int, ...]] = set()
-    for kept in _KEPT:
+    for kept, divided in product(_KEPT, (True, False)):
         for halvings in range(1, _HALVINGS):
-            changed = plan(constants, kept, 1 << halvings)
+            changed = plan(constants, kept, 1 << halvings, divided=divided)
             key = tuple(changed.get(value, value) for value in constants)
             if not changed or key in tried:
                 continue
@@ -63,14 +64,15 @@ def variants(problem: Problem) -> Iterator[Variant]:
                 continue  # these sizes do not go together
 
 
-def plan(constants: list[int], kept: int, factor: int) -> dict[int, int]:
+def plan(constants: list[int], kept: int, factor: int, *, divided: bool = True) -> dict[int, int]:
     """Return what each constant above `kept` becomes when sizes are divided by about `factor`.
 
-    Multiples of the small constants that divide a size (groups, heads) stay multiples of them.
+    Args:
+        divided: a multiple of a small constant (groups, heads) stays a multiple of it.
     """
     changed: dict[int, int] = {}
     taken = {value for value in constants if value <= kept}
-    small = [value for value in constants if 1 < value <= kept]
+    small = [value for value in constants if 1 < value <= kept] if divided else []
     for value in constants:
         if value <= kept:
             continue
