@@ -259,6 +259,8 @@ def measure(program: Program, folder: Path, seconds: float = 120.0) -> Counted |
 def _write(program: Program, folder: Path, seconds: float) -> None:
     import torch
 
+    from search.judging.sandbox import gpu_devices
+
     tensors = {
         str(number): value
         for number, value in enumerate(program.inputs)
@@ -270,6 +272,7 @@ def _write(program: Program, folder: Path, seconds: float) -> None:
         "seed": program.seed,
         "tf32": program.tf32,
         "seconds": seconds,
+        "devices": list(gpu_devices()),
         "readable": [*program.prebuilt.values(), *program.readable, *_PROFILER],
         "inputs": [
             "tensor" if isinstance(value, torch.Tensor) else {"value": value}

@@ -52,7 +52,7 @@ def _confine(folder: str, request: dict[str, Any]) -> None:
 
     Threads that the profiler has started before keep the outer walls only.
     """
-    from search.judging.sandbox import Cell, enter, gpu_devices, missing
+    from search.judging.sandbox import Cell, enter, missing
 
     environment = dict(os.environ)
     cell = Cell(
@@ -62,7 +62,7 @@ def _confine(folder: str, request: dict[str, Any]) -> None:
         memory=1 << 40,
         cpu_seconds=int(request["seconds"]) * 4,
         file_bytes=4 << 30,
-        devices=gpu_devices(),
+        devices=tuple(request["devices"]),
     )
     lacking = missing(enter(cell, _start_device))
     os.environ.update(environment)

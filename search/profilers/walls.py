@@ -9,7 +9,7 @@ import sys
 from typing import Any, NoReturn
 
 from search.judging import landlock
-from search.judging.sandbox import system_paths
+from search.judging.sandbox import gpu_devices, system_paths
 
 _NO_NEW_PRIVS = 38
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000
@@ -59,7 +59,6 @@ def _enter(folder: str, readable: tuple[str, ...], seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
     resource.setrlimit(resource.RLIMIT_CPU, (4 * seconds, 4 * seconds))
-    devices = [f"/dev/{name}" for name in os.listdir("/dev") if name.startswith("nvidia")]
     # CUDA's driver names its threads through /proc; the program itself narrows that to its own folder.
-    writable = (folder, "/proc", "/dev/null", "/dev/shm", *devices)  # noqa: S108 - CUDA's shared memory
+    writable = (folder, "/proc", "/dev/null", "/dev/shm", *gpu_devices())  # noqa: S108 - CUDA's shared memory
     landlock.restrict((*system_paths(), *_DRIVER, *readable), writable)
