@@ -1,11 +1,22 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from search.outcome import Passed, Ratio, from_json, to_json
-from search.profilers.timeline import doubt, is_library, own_share, plain_name, read_capture
+from search.profilers.timeline import (
+    Timeline,
+    doubt,
+    is_library,
+    own_share,
+    plain_name,
+    read_capture,
+)
+
+RECORDED = Path(__file__).parent / "recorded"
 
 VECTORIZED = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>)"
 SGEMM = "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(cutlass_80_simt_sgemm_256x128_8x4_nn_align1::Params)"
@@ -163,3 +174,41 @@ def test_kernels_of_an_outcome_come_back_from_json() -> None:
         kernels=timeline.kernels,
     )
     assert from_json(to_json(outcome)) == outcome
+
+
+def recorded(case: str) -> Timeline:
+    """Return what three calls on an H200 were told to be."""
+    told = json.loads((RECORDED / "captures_h200.json").read_text())[case]
+    return read_capture(told["told"], told["wall"], ["own_gelu"])
+
+
+def test_a_recorded_triton_kernel_is_its_own_and_fills_the_device() -> None:
+    timeline = recorded("gelu")
+    (kernel,) = timeline.kernels
+    assert (kernel.name, kernel.own, kernel.count) == ("own_gelu", True, 1)
+    assert (kernel.grid, kernel.block, kernel.registers) == ("65536x1x1", "128x1x1", 32)
+    assert own_share(timeline.kernels) == 1
+    assert timeline.gap_share < 0.02
+    assert doubt(timeline, 131e-6) is None
+
+
+def test_sixty_recorded_launches_of_tiny_operators_leave_the_device_idle() -> None:
+    timeline = recorded("small")
+    assert timeline.launches == 60
+    assert timeline.gap_share > 0.9
+    assert own_share(timeline.kernels) == 0
+
+
+def test_a_recorded_mixture_has_its_product_its_own_kernel_its_copy() -> None:
+    timeline = recorded("mixed")
+    names = [kernel.name for kernel in timeline.kernels]
+    assert names[:3] == ["cutlass::Kernel2", "own_gelu", "Memcpy HtoD (Pinned -> Device)"]
+    assert own_share(timeline.kernels) == pytest.approx(0.23, abs=0.02)
+    assert timeline.profile()["copy_share"] == pytest.approx(0.14, abs=0.01)
+    assert timeline.kernels[0].occupancy == pytest.approx(0.12)
+
+
+def test_recorded_work_on_two_streams_overlaps() -> None:
+    timeline = recorded("sided")
+    assert timeline.streams == 2
+    assert timeline.busy_seconds < 0.7 * timeline.device_seconds
