@@ -37,7 +37,13 @@ _LIMITS = {
         compile=False,
         memory=1 << 30,
     ),
-    "cuda": Limits(build_seconds=90.0, call_seconds=2.0, timing_seconds=0.3, compile=False),
+    "cuda": Limits(
+        build_seconds=90.0,
+        start_seconds=10.0,
+        call_seconds=3.0,
+        timing_seconds=0.3,
+        compile=False,
+    ),
 }
 # Rates far above any device's, so that only what is impossible anywhere beats the roofline.
 _RATES: dict[str, dict[str, Any]] = {
