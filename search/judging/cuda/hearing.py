@@ -13,7 +13,7 @@ import torch
 from search.judging.arena import DONE, GO, PREPARE, READY
 from search.judging.checks import cached, equal, near, told
 from search.judging.cuda.memory import CudaArena
-from search.judging.cuda.runner import COUNT, EMPTY, FLUSHES, MOST_CALLS, TIMES, TOLD
+from search.judging.cuda.runner import COUNT, EMPTY, FLUSHES, HOST, MOST_CALLS, TIMES, TOLD
 from search.judging.cuda.worker import CudaWorker
 from search.judging.hearing import Hearing
 from search.judging.problem import Problem
@@ -34,10 +34,12 @@ class Batch:
     Attributes:
         device: seconds of each call, as the runner's events say.
         wall: seconds of the whole batch by the judge's clock, caches' emptying and copies included.
+        host: seconds of enqueueing all of it, as the runner says.
     """
 
     device: tuple[float, ...]
     wall: float
+    host: float
 
     @property
     def total(self) -> float:
@@ -151,7 +153,8 @@ class CudaHearing(Hearing):
         self._await(DONE)
         wall = (time.perf_counter_ns() - start) / 1e9
         self._await(TOLD)
-        return Batch(device=tuple(self._times[:calls].tolist()), wall=wall)
+        times = tuple(self._times[:calls].tolist())
+        return Batch(device=times, wall=wall, host=words[HOST] / 1e9)
 
     def refill(self, draws: Draws, session: int, calls: int) -> None:
         """Put new inputs in place for `calls` calls, and poison their answers."""

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
 JUDGE_VERSION = "cuda-1"
 _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
-# So often, that a call is enqueued while the device still writes, however slow its Python.
-_FLUSHES = 3
+_FLUSHES = 3  # before a call that is profiled
 _LONG = 600.0  # seconds that torch.compile may take
 _PROFILED = 3
 _SHARE_OF_MEMORY = 8  # of the free memory, one part in this many for each set of buffers
@@ -80,7 +79,6 @@ class CudaJudge:
         self._bank: Bank
         self._draws: Draws
         self._sessions = 0
-        self._flushes = _FLUSHES
         self._call_seconds = self._limits.call_seconds
         self.prepared: Prepared | None = None
 
@@ -308,15 +306,15 @@ class CudaJudge:
         Raises:
             Fault: something of the candidate's ran while the caches were emptied.
         """
-        batch = hearing.profile(_PROFILED, self._flushes, whole=True)
+        batch = hearing.profile(_PROFILED, _FLUSHES, whole=True)
         try:
-            strange = strangeness(batch, _PROFILED, self._flushes, _FLUSH / self._target.bandwidth)
+            strange = strangeness(batch, _PROFILED, _FLUSHES, _FLUSH / self._target.bandwidth)
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise forged("a profile that is none") from error
         if strange is not None:
             raise Fault(Refused(reason=strange, trick="work-outside-the-clock"))
         began = time.monotonic()
-        told = hearing.profile(_PROFILED, self._flushes, whole=False)
+        told = hearing.profile(_PROFILED, _FLUSHES, whole=False)
         return told, time.monotonic() - began
 
     def _session(self) -> int:
@@ -343,7 +341,7 @@ class CudaJudge:
             most=len(self._layout["sets"]),
             blocks=blocks,
             seconds=seconds,
-            flushes=self._flushes,
+            flush_seconds=_FLUSH / self._target.bandwidth,
         ).run()
 
     def _close_rivals(self) -> None:

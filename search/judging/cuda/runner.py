@@ -5,10 +5,19 @@ from __future__ import annotations
 import gc
 import json
 import os
+import time
 from typing import Any
 
 import torch
+import torch.utils.cpp_extension
 
+# Imported here, before the walls: a runner may read the libraries, not the files of this project.
+import kb.native_cuda
+import kb.native_inline
+import kb.native_launch
+import kb.native_nvcc
+import kb.native_signature
+import kb.native_tma
 from search.judging.arena import DONE, FAILED, GO, PREPARE, READY, STOP, Arena
 from search.judging.cuda import triton_hooks
 from search.judging.cuda.memory import CudaArena, Region
@@ -16,11 +25,12 @@ from search.judging.runner import Runner
 from search.profilers.capture import capture, warm_up
 
 # Control words beside those of the arena; the times of a batch's calls follow as doubles.
-COUNT, EMPTY, FLUSHES, TOLD, TIMES = 6, 7, 8, 9, 64
+COUNT, EMPTY, FLUSHES, TOLD, HOST, TIMES = 6, 7, 8, 9, 10, 64
 MOST_CALLS = 400
 _HEAD_ONLY: dict[str, Any] = {"size": 4096, "inputs": [], "state": {}, "outputs": []}
 _Event: Any = torch.cuda.Event
 _synchronize = torch.cuda.synchronize
+_clock = time.perf_counter_ns
 
 
 class CudaRunner(Runner):
@@ -54,6 +64,7 @@ class CudaRunner(Runner):
         torch.backends.cudnn.allow_tf32 = tf32
         if layout["sealed"]:
             triton_hooks.install(self._compile)
+            kb.native_inline.install()
 
     def _place(self, model: Any) -> Any:
         return model.to("cuda") if isinstance(model, torch.nn.Module) else model
@@ -138,7 +149,7 @@ class CudaRunner(Runner):
                 words[READY] = call
                 while words[GO] != call:
                     pass
-                self._batch(events, bool(empty), flushes)
+                words[HOST] = self._batch(events, bool(empty), flushes)
                 words[DONE] = call
                 for number, (begin, end) in enumerate(events):
                     self._times[number] = begin.elapsed_time(end) * 1e-3
@@ -149,7 +160,9 @@ class CudaRunner(Runner):
         finally:
             gc.enable()
 
-    def _batch(self, events: list[tuple[Any, Any]], empty: bool, flushes: int) -> None:
+    def _batch(self, events: list[tuple[Any, Any]], empty: bool, flushes: int) -> int:
+        """Make one call for each pair of events; return the nanoseconds of enqueueing it all."""
+        start = _clock()
         model, flush = self._model, self._flush
         rows = zip(events, self._device_arena.sets, self._device_arena.results, strict=False)
         for (begin, end), inputs, slots in rows:
@@ -165,7 +178,9 @@ class CudaRunner(Runner):
             outputs = (result,) if isinstance(result, torch.Tensor) else result
             for slot, value in zip(slots, outputs, strict=True):
                 slot.copy_(value)
+        enqueued = _clock() - start
         _synchronize()
+        return enqueued
 
     def _copy_from(self, slots: tuple[torch.Tensor, ...]) -> None:
         """Do what follows a call, without one: as many bytes are copied."""
