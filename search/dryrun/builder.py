@@ -32,12 +32,16 @@ class CheckedBuilder(interpreter.InterpreterBuilder):
         self.real = True
         self.volatile = False
 
-    def aim(self, backend: str) -> None:
-        """Compute as kernels for this backend do: NVIDIA's dots round float32 to tf32 by default."""
-        precision = "tf32" if backend == "cuda" else "ieee"
-        allowed = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+    def aim(self, architecture: str) -> None:
+        """Compute as kernels for an architecture do: dots round float32 to tf32 where it has that."""
+        allowed: tuple[str, ...] = ("ieee", "bf16x3", "bf16x6")
+        if architecture.startswith("sm_"):
+            allowed = ("tf32", "tf32x3", *allowed)
+        elif architecture == "gfx942":  # the only one of AMD's with such instructions
+            allowed = ("tf32", *allowed)
         self.options = interpreter.InterpreterOptions(
-            default_dot_input_precision=precision, allowed_dot_input_precisions=allowed
+            default_dot_input_precision="tf32" if "tf32" in allowed else "ieee",
+            allowed_dot_input_precisions=allowed,
         )
 
     # Arithmetic on narrow floats -----------------------------------------------------------------

@@ -17,7 +17,7 @@ from search.judging.trials import Bank, Trial
 from search.judging.worker import Fault, Worker, raised
 from search.outcome import Crashed, TimedOut, Wrong
 
-_CALL = 10.0  # seconds that one call may take in the interpreter
+_SLOWER = 3.0  # seconds in the interpreter for each that a call may take on a device
 _MARGIN = 5.0  # seconds after which a process that has not answered is ended
 # Limits of the interpreter, not of the candidate.
 _LIMITS = ("unsupported", "spins", "slow")
@@ -63,7 +63,10 @@ class DryHearing(Hearing):
         self._source = source
         self._limits = limits
         seats = Seats(stage=0, seat=0)  # nothing is timed, so no core is chosen
-        super().__init__(variant.problem, bank, arena, worker, seats, seconds=_CALL + _MARGIN)
+        self._budget = _SLOWER * limits.call_seconds
+        super().__init__(
+            variant.problem, bank, arena, worker, seats, seconds=self._budget + _MARGIN
+        )
 
     def load(  # type: ignore[override]  # the source is there already, and so is its time
         self, prebuilt: Mapping[str, str], layout: dict[str, Any]
@@ -73,7 +76,7 @@ class DryHearing(Hearing):
 
     def aim(self, architecture: Architecture) -> None:
         """Have calls interpreted as this architecture computes."""
-        message = {"op": "limit", "seconds": _CALL, "device": architecture.values()}
+        message = {"op": "limit", "seconds": self._budget, "device": architecture.values()}
         self._worker.ask(message, self._limits.start_seconds)
 
     def answers(self) -> Answers:
@@ -128,7 +131,7 @@ class DryHearing(Hearing):
                 f"it does not take smaller shapes than the task's: {given.get('type')}: {text[:300]}"
             )
         if kind == "endless":
-            raise Fault(TimedOut(reason=text, seconds=_CALL))
+            raise Fault(TimedOut(reason=text, seconds=self._budget))
         if kind:
             trace = str(given.get("trace") or "")
             raise Fault(Crashed(reason=text, detail=trace[:2000]))

@@ -58,7 +58,7 @@ class Session:
         self._architecture = architecture
         self._number += 1
         driver.install(architecture, self._number)
-        self._interpreter.builder.aim(architecture["backend"])
+        self._interpreter.builder.aim(architecture["name"])
 
     @contextmanager
     def compiling(self, *, configs: int, sample_seconds: float) -> Iterator[None]:
