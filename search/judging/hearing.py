@@ -181,6 +181,16 @@ class Hearing:
                 )
             )
 
+    @property
+    def pid(self) -> int:
+        """The runner's process id."""
+        return self._worker.child.pid
+
+    @property
+    def calls(self) -> int:
+        """How many calls were timed so far."""
+        return self._call
+
     # Timing ------------------------------------------------------------------------------------
 
     def start_timing(self) -> None:

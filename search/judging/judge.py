@@ -30,7 +30,10 @@ from search.languages import LANGUAGES
 from search.operators import OperatorGraph, Work
 from search.outcome import Outcome, Passed, Refused
 from search.profilers.operators import count_work, operator_graph
-from search.profilers.roofline import roofline
+from search.profilers.perf import Counters, per_call
+from search.profilers.roofline import features, roofline
+from search.profilers.vectors import Verbose, look
+from search.scene import Look
 from search.targets.cpu import free_memory, read_facts
 
 if TYPE_CHECKING:
@@ -86,6 +89,7 @@ class Judge:
         self._layout: dict[str, Any] = {}
         self._evict: Evictor
         self._call_seconds = self._limits.call_seconds
+        self._counted: dict[str, float] = {}
         self.prepared: Prepared | None = None
 
     def prepare(self, progress: Callable[[str], None] = lambda _: None) -> Prepared:
@@ -237,6 +241,13 @@ class Judge:
             seconds = race.run().seconds
         return {name: seconds[name] for name in self._baselines}
 
+    def look(self, source: str) -> Look:
+        """Say which loops of a candidate that passed the compiler left scalar."""
+        builder = Builder(
+            self._zygote, Verbose(), self._folder / "vectors", self._limits.build_seconds
+        )
+        return look(builder, source)
+
     def judge(self, source: str, *, thorough: bool = False) -> Outcome:
         """Judge `source`.
 
@@ -303,7 +314,11 @@ class Judge:
     def _time(self, hearing: Hearing, thorough: bool) -> Timing:
         seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
         hearing.start_timing()
-        return self._race(hearing, blocks=12 if thorough else 6, seconds=seconds).run()
+        race = self._race(hearing, blocks=12 if thorough else 6, seconds=seconds)
+        with Counters(hearing.pid) as counters:
+            timing = race.run()
+            self._counted = per_call(counters.read(), hearing.calls)
+        return timing
 
     def _race(self, hearing: Hearing | None, *, blocks: int, seconds: float) -> Race:
         arena = self._arena
@@ -364,15 +379,7 @@ class Judge:
                         trick="beats-the-roofline",
                     )
                 )
-            profile = {
-                "flops": work.flops,
-                "bytes": work.bytes,
-                "gflops": work.flops / seconds / 1e9,
-                "bandwidth": work.bytes / seconds,
-                "roofline": floor / seconds,
-                "floor_seconds": floor,
-                **{f"floor_{name}": value for name, value in terms.items()},
-            }
+            profile = features(work, seconds, floor, terms)
         return Passed(
             seconds=seconds,
             samples=timing.samples,
@@ -380,7 +387,7 @@ class Judge:
             max_error=hearing.max_error,
             allowed_error=hearing.allowed_error,
             own_share=own,
-            profile=profile,
+            profile={**profile, **self._counted},
         )
 
     def close(self) -> None:

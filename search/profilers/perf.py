@@ -112,17 +112,16 @@ def availability() -> Reading:
         return counters.read()
 
 
-def features(reading: Reading, calls: int) -> dict[str, float]:
-    """Return what an outcome keeps of a reading: events of one call, and instructions a cycle."""
-    counts = reading.counts
-    found = {
-        f"perf_{name}": counts[name] / calls
+def per_call(reading: Reading, calls: int) -> dict[str, float]:
+    """Return what an outcome keeps of a reading: events of one call.
+
+    Cycles and instructions are left out: a runner waits for its next call by spinning.
+    """
+    return {
+        f"perf_{name}": reading.counts[name] / max(calls, 1)
         for name in ("page_faults", "cache_misses", "tlb_misses", "l1d_misses", "branch_misses")
-        if name in counts
+        if name in reading.counts
     }
-    if counts.get("cycles"):
-        found["perf_instructions_a_cycle"] = counts.get("instructions", 0.0) / counts["cycles"]
-    return found
 
 
 def _open(pid: int, kind: int, config: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kb.errors import RecordError
@@ -12,17 +13,23 @@ if TYPE_CHECKING:
 
 # Winograd's F(4x4, 3x3) does a convolution with a quarter of the multiplications (Lavin, Gray 2016).
 _FAST_CONVOLUTION = 4.0
+# Half-precision products that make one of float32's accuracy: high by high, high by low, low by high.
+_SPLIT = 3.0
 # After these a product need not be computed whole: the sum of a product's rows is a product of sums.
 _COLLAPSING = frozenset(
     {"reduction", "normalization", "softmax", "loss", "gather-scatter", "sort", "scan"}
 )
 
 
-def roofline(work: Work, target: TargetRecord, threads: int = 1) -> tuple[float, dict[str, float]]:
+def roofline(
+    work: Work, target: TargetRecord, threads: int = 1, precision: str = "strict"
+) -> tuple[float, dict[str, float]]:
     """Return a bound that no honest candidate beats, and the terms that it is the greatest of.
 
     Args:
         threads: cores (or units) that a candidate may use.
+        precision: the task's policy. On a GPU with tensor cores a strict product may be made of
+            three of half precision; any other policy may admit a single one.
 
     Returns:
         Seconds, and by name: ``memory`` (every input, parameter and output moved once at the
@@ -43,6 +50,10 @@ def roofline(work: Work, target: TargetRecord, threads: int = 1) -> tuple[float,
     else:
         assert whole is not None
         peak = whole * min(threads, target.units) / target.units
+    if target.device == "gpu":
+        half = max(target.peak.get(name, 0.0) for name in ("float16", "bfloat16", "tf32"))
+        share = min(threads, target.units) / target.units
+        peak = max(peak, share * (half / _SPLIT if precision == "strict" else half))
     flops = work.flops / (_FAST_CONVOLUTION if "convolution" in work.families else 1.0)
     terms = {"memory": work.bytes / target.bandwidth, "arithmetic": flops / peak}
     if "gather-scatter" in work.families:
@@ -50,3 +61,23 @@ def roofline(work: Work, target: TargetRecord, threads: int = 1) -> tuple[float,
     if _COLLAPSING & set(work.families):
         return terms["memory"], terms
     return max(terms.values()), terms
+
+
+def features(
+    work: Work, seconds: float, floor: float, terms: Mapping[str, float]
+) -> dict[str, float]:
+    """Return what an outcome keeps of a bound.
+
+    Args:
+        seconds: of one call.
+        floor, terms: as `roofline` returns them.
+    """
+    return {
+        "flops": work.flops,
+        "bytes": work.bytes,
+        "gflops": work.flops / seconds / 1e9,
+        "bandwidth": work.bytes / seconds,
+        "roofline": floor / seconds,
+        "floor_seconds": floor,
+        **{f"floor_{name}": value for name, value in terms.items()},
+    }

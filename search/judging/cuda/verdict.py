@@ -19,7 +19,7 @@ from search.operators import OperatorGraph, Work
 from search.outcome import Passed, Refused
 from search.profilers.operators import count_work, operator_graph
 from search.profilers.resources import Resources, parse_cubin, parse_ptxas
-from search.profilers.roofline import roofline
+from search.profilers.roofline import features, roofline
 from search.profilers.timeline import doubt, own_share, read_capture
 
 if TYPE_CHECKING:
@@ -173,7 +173,9 @@ class Verdict:
         work = self._work
         if work is None:
             return {}
-        floor, terms = roofline(work, self._target, self._target.units)
+        precision = self._problem.task.settings.precision
+        policy = precision if isinstance(precision, str) else "tolerances"
+        floor, terms = roofline(work, self._target, self._target.units, policy)
         if seconds < _BEATEN * floor:
             raise Fault(
                 Refused(
@@ -182,15 +184,7 @@ class Verdict:
                     trick="beats-the-roofline",
                 )
             )
-        return {
-            "flops": work.flops,
-            "bytes": work.bytes,
-            "gflops": work.flops / seconds / 1e9,
-            "bandwidth": work.bytes / seconds,
-            "roofline": floor / seconds,
-            "floor_seconds": floor,
-            **{f"floor_{name}": value for name, value in terms.items()},
-        }
+        return features(work, seconds, floor, terms)
 
     def _resources(self, found: Sequence[Resources]) -> dict[str, float]:
         every = (*self._units, *found)

@@ -4,7 +4,7 @@ import mmap
 import subprocess
 import sys
 
-from search.profilers.perf import Counters, Reading, availability, features
+from search.profilers.perf import Counters, Reading, availability, per_call
 
 PAGES = 2000
 
@@ -33,7 +33,7 @@ def test_page_faults_are_counted_where_the_kernel_allows() -> None:
         assert "perf_event_paranoid" in reading.missing["page_faults"]
         return
     assert PAGES <= reading.counts["page_faults"] < 3 * PAGES
-    assert features(reading, calls=2)["perf_page_faults"] >= PAGES / 2
+    assert per_call(reading, calls=2)["perf_page_faults"] >= PAGES / 2
 
 
 def test_another_process_is_counted_by_its_pid() -> None:
@@ -65,11 +65,6 @@ def test_a_process_that_is_gone_is_a_reason_for_each_counter() -> None:
     assert len(reading.missing) == 9
 
 
-def test_instructions_a_cycle_are_kept_where_both_were_counted() -> None:
-    reading = Reading(
-        counts={"cycles": 100.0, "instructions": 250.0, "cache_misses": 30.0}, missing={}
-    )
-    assert features(reading, calls=10) == {
-        "perf_cache_misses": 3.0,
-        "perf_instructions_a_cycle": 2.5,
-    }
+def test_an_outcome_keeps_events_of_one_call_and_no_cycles() -> None:
+    reading = Reading(counts={"cycles": 100.0, "cache_misses": 30.0}, missing={})
+    assert per_call(reading, calls=10) == {"perf_cache_misses": 3.0}

@@ -3,7 +3,7 @@ import pytest
 from kb.errors import RecordError
 from kb.records import TargetRecord
 from search.operators import Work
-from search.profilers.roofline import roofline
+from search.profilers.roofline import features, roofline
 
 
 def target(**values: object) -> TargetRecord:
@@ -50,3 +50,27 @@ def test_arithmetic_that_algebra_can_avoid_is_no_floor() -> None:
 def test_a_record_without_a_rate_is_told() -> None:
     with pytest.raises(RecordError, match="float32 rate"):
         roofline(work(1, 1, "matmul"), target(peak={"bfloat16": 1e9}))
+
+
+def test_split_products_on_tensor_cores_are_not_called_impossible() -> None:
+    gpu = target(
+        device="gpu", units=100, peak={"float32": 60e12, "tf32": 490e12, "float16": 990e12}
+    )
+    product = work(66e12, 1, "matmul")
+    strict, _ = roofline(product, gpu, 100)
+    loose, _ = roofline(product, gpu, 100, "kernelbench")
+    assert strict == pytest.approx(0.2)
+    assert loose == pytest.approx(66 / 990)
+
+
+def test_without_tensor_cores_ordinary_arithmetic_is_the_bound() -> None:
+    gpu = target(device="gpu", units=100, peak={"float32": 60e12})
+    assert roofline(work(60e12, 1, "matmul"), gpu, 100)[0] == pytest.approx(1.0)
+
+
+def test_features_of_a_bound_are_rates_and_its_terms() -> None:
+    told = features(work(2e9, 1e9, "softmax"), 0.5, 0.1, {"memory": 0.1, "arithmetic": 0.01})
+    assert told["gflops"] == pytest.approx(4.0)
+    assert told["bandwidth"] == pytest.approx(2e9)
+    assert told["roofline"] == pytest.approx(0.2)
+    assert told["floor_memory"] == 0.1
