@@ -11,12 +11,14 @@ from search.authors import Attempt, Diagnosis
 from search.bottlenecks import findings
 from search.operators import Work
 from search.outcome import Checked, Passed
-from search.scene import INFERRED, SEEN, TOLD, Finding, Look, Scene, duration
+from search.scene import COUNTED, INFERRED, SEEN, TOLD, Finding, Look, Scene, duration
 
 _TRANSCENDENTAL = {"softmax", "elementwise"}
 _ROW_FAMILIES = {"softmax", "normalization", "reduction"}
 _MANY = 3  # operators of an eager program, from which on launching and traffic add up
 _LAUNCH = 10e-6  # seconds of an operator on a GPU, below which its launch counts
+_FAULT = 0.25e-6  # seconds that the kernel takes to map and clear a page, at least
+_WALK = 10e-9  # seconds of a walk through the page tables that the caches hold
 _WORTH = 0.05  # of a call's time: what could gain less is left for later
 _MOST_LINES = 7
 _SPLIT = 3
@@ -225,6 +227,8 @@ def _on_cpu(ground: Ground, attempt: Attempt | None, look: Look) -> Diagnosis:
             f"{work.bytes / seconds / 1e9:.1f} of {ground.bandwidth / 1e9:.0f} GB/s."
         )
         # What the compiler or the processor told is evidence; what follows from families is a guess.
+        if attempt is not None and isinstance(attempt.outcome, Passed):
+            _counted_symptoms(found, work, attempt.outcome.profile, seconds)
         for finding in look.findings:
             found.setdefault(finding.symptom, f"{finding.text} ({finding.evidence})")
         _distance_symptoms(found, work, bound, floor / seconds)
@@ -251,6 +255,26 @@ def _program_symptoms(found: dict[str, str], outcome: Passed) -> None:
         found["redundant-work"] = (
             f"{1 - outcome.own_share:.0%} of the time is spent in library operators, "
             "outside the candidate's own kernels."
+        )
+
+
+def _counted_symptoms(
+    found: dict[str, str], work: Work, profile: Mapping[str, float], seconds: float
+) -> None:
+    """Say what the kernel and the processor counted, where it takes a tenth of the call or more."""
+    faults = profile.get("perf_page_faults", 0.0)
+    if faults * _FAULT > 0.1 * seconds:
+        found["page-faults"] = (
+            f"{faults:.0f} page faults a call: fresh memory is touched for the first time inside it "
+            f"({COUNTED})"
+        )
+    misses = profile.get("perf_tlb_misses", 0.0)
+    if misses * _WALK > 0.1 * seconds:
+        found["tlb-misses"] = f"{misses:.0f} misses of the TLB a call ({COUNTED})"
+    moved = 64 * profile.get("perf_cache_misses", 0.0)
+    if moved > 1.5 * work.bytes:
+        found["several-passes"] = (
+            f"{moved / 1e6:.1f} MB come from memory where {work.bytes / 1e6:.1f} MB would do ({COUNTED})"
         )
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kb.records import SYMPTOMS, TargetRecord
@@ -7,6 +9,7 @@ from search.authors import Attempt, Draft, Idea
 from search.diagnose import Ground, diagnose
 from search.operators import Work
 from search.outcome import Passed, Ratio
+from search.scene import TOLD, Finding, Look
 
 CPU = TargetRecord.model_validate(
     {
@@ -28,7 +31,9 @@ CHAIN = Work(flops=20e6, bytes=16e6, traffic=100e6, families=("elementwise",))
 CONVOLUTION = Work(flops=3e9, bytes=10e6, traffic=12e6, families=("convolution",))
 
 
-def attempt(seconds: float, own_share: float = 1.0) -> Attempt:
+def attempt(
+    seconds: float, own_share: float = 1.0, profile: dict[str, float] | None = None
+) -> Attempt:
     outcome = Passed(
         seconds=seconds,
         samples=9,
@@ -36,6 +41,7 @@ def attempt(seconds: float, own_share: float = 1.0) -> Attempt:
         max_error=0,
         allowed_error=0,
         own_share=own_share,
+        profile=profile or {},
     )
     idea = Idea(title="x", text="", category="memory access")
     return Attempt(
@@ -75,3 +81,27 @@ def test_time_in_the_library_is_named():
 def test_every_symptom_is_of_the_vocabulary(work):
     for one in (None, attempt(1e-3), attempt(1.0)):
         assert set(diagnose(ground(work, 5, {"eager": 1e-2}), one).symptoms) <= set(SYMPTOMS)
+
+
+def test_page_faults_that_were_counted_are_named_before_guesses():
+    told = {"perf_page_faults": 1953.0}
+    found = diagnose(ground(CHAIN, 1, {"eager": 6e-3}), attempt(4e-3, profile=told))
+    assert "page-faults" in found.symptoms
+    assert any("1953 page faults a call" in line and "counted" in line for line in found.lines)
+    few = diagnose(ground(CHAIN, 1, {"eager": 6e-3}), attempt(1.0, profile=told))
+    assert not any("page faults a call" in line for line in few.lines)
+
+
+def test_traffic_that_was_counted_is_compared_with_the_least():
+    told = {"perf_cache_misses": 1e6, "perf_tlb_misses": 1e5}
+    found = diagnose(ground(CHAIN, 1, {"eager": 6e-3}), attempt(4e-3, profile=told))
+    assert {"several-passes", "tlb-misses"} <= set(found.symptoms)
+    assert any("64.0 MB come from memory where 16.0 MB would do" in line for line in found.lines)
+
+
+def test_what_the_compiler_told_replaces_a_guess():
+    told = Finding(symptom="not-vectorised", text="Line 3 is scalar.", gain=0.3, evidence=TOLD)
+    place = ground(CONVOLUTION, 1, {"eager": 90e-3})
+    found = diagnose(replace(place, look=lambda _: Look(findings=(told,))), attempt(90e-3))
+    assert "Line 3 is scalar. (told by the compiler)" in found.lines
+    assert not any("vector width, unrolling" in line for line in found.lines)
