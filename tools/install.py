@@ -45,8 +45,11 @@ def main() -> int:
     if not imports("torch"):
         install_torch(gpu=gpu)
     print("install: kb and what it needs (a few minutes the first time)", flush=True)
-    constraints = [] if gpu else ["-c", str(CONSTRAINTS)]
-    pip("install", "-e", f"{ROOT}[dev]", *constraints)
+    # Without a GPU triton compiles for GPUs elsewhere (`target: h100`), which costs 180 MB once: its
+    # tests belong to `make test`, and one environment serves all targets. With a GPU, torch has
+    # brought the triton that it was built with.
+    extras, constraints = ("dev", []) if gpu else ("dev,triton", ["-c", str(CONSTRAINTS)])
+    pip("install", "-e", f"{ROOT}[{extras}]", *constraints)
     pip("install", "--no-deps", TEST_MODEL)
     STAMP.write_text(wanted)
     return 0

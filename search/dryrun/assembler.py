@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 import shutil
@@ -21,6 +22,7 @@ from search.profilers.resources import Resources, occupancy, parse_amd, parse_pt
 
 _MEMORY = 4 << 30
 _FILE = 256 << 20
+_TRITON = "3.6."
 _LONGEST = 32 << 20  # bytes of assembly that one kernel may have
 
 
@@ -170,7 +172,7 @@ def triton_folder() -> Path:
     """Return where Triton is installed; it is not imported.
 
     Raises:
-        ToolchainError: it is not.
+        ToolchainError: it is not, or not in the version whose inner parts are used here.
     """
     found = importlib.util.find_spec("triton")
     places = list(found.submodule_search_locations or ()) if found is not None else []
@@ -178,6 +180,12 @@ def triton_folder() -> Path:
         raise ToolchainError(
             "a dry run needs triton, which is not installed: pip install 'kernel-kb[triton]', or "
             "pip install 'triton>=3.6,<3.7'"
+        )
+    version = importlib.metadata.version("triton")
+    if not version.startswith(_TRITON):
+        raise ToolchainError(
+            f"a dry run needs triton {_TRITON}x, found {version}: pip install 'kernel-kb[triton]' in "
+            "an environment of its own"
         )
     return Path(places[0])
 
