@@ -273,7 +273,12 @@ def _write(program: Program, folder: Path, seconds: float) -> None:
         "tf32": program.tf32,
         "seconds": seconds,
         "devices": list(gpu_devices()),
-        "readable": [*program.prebuilt.values(), *program.readable, *_PROFILER],
+        "readable": [
+            *program.prebuilt.values(),
+            *program.readable,
+            *_PROFILER,
+            *filter(None, sys.path),
+        ],
         "inputs": [
             "tensor" if isinstance(value, torch.Tensor) else {"value": value}
             for value in program.inputs

@@ -128,8 +128,14 @@ def missed_loops(builder: Builder, source: str) -> tuple[Missed, ...]:
 
 def look(builder: Builder, source: str) -> Look:
     """Return the loops of a candidate that run one element at a time, as findings."""
+    from search.judging.worker import Fault
+
+    try:
+        loops = missed_loops(builder, source)
+    except Fault as fault:
+        return Look(notes=(f"The compiler gave no report on its loops: {fault.outcome.kind}.",))
     findings: dict[str, Finding] = {}
-    for missed in missed_loops(builder, source):
+    for missed in loops:
         before = findings.get(missed.symptom)
         text = missed.text() if before is None else f"{before.text} {missed.text()}"
         if before is None or before.text.count("Line ") < _MOST_LOOPS:

@@ -26,6 +26,9 @@ from search.judging.timing import Timing
 from search.judging.trials import Bank, make_bank
 from search.judging.worker import Fault, Zygote, forged
 from search.outcome import Outcome, Passed, Refused
+from search.profilers.counted import look
+from search.profilers.ncu import Program
+from search.scene import Look
 
 if TYPE_CHECKING:
     from kb.records import TargetRecord
@@ -299,6 +302,20 @@ class CudaJudge:
         compiled = (worker.kernels, worker.reports)
         passed = self._verdict.passed(hearing, timing, profile, compiled, peak)
         return passed, worker.compile_seconds
+
+    def look(self, source: str) -> Look:
+        """Return the hardware counters of a candidate that passed, or why there are none."""
+        problem = self._problem
+        program = Program(
+            source=source,
+            init=encode(list(problem.init_inputs)),
+            inputs=problem.inputs,
+            state=problem.state,
+            prebuilt=self._verdict.build(source),
+            seed=problem.seed,
+            tf32=self._tf32,
+        )
+        return look(program, self._folder / "counters")
 
     def _profile(self, hearing: CudaHearing) -> tuple[Any, float]:
         """Return what the profiler told of some calls, and the seconds of telling.
