@@ -11,7 +11,7 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-struct f4 { float x, y, z, w; };
+struct __align__(16) f4 { float x, y, z, w; };
 struct b4 { bool x, y, z, w; };
 // One spelling for a vector and for the scalar that does a remainder.
 template <class V> struct of;

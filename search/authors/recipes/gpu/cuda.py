@@ -188,7 +188,9 @@ class CudaWriter:
         finish = self._stores("finish", due.full) if due.full else ""
         rowout = self._stores("rowout", due.rows) if due.rows else ""
         late = {pair: at for pair, at in due.held.items() if due.level[pair] > 0}
-        powers = next((at for pair, at in late.items() if pair in due.stages[1]), -1) if late else -1
+        powers = (
+            next((at for pair, at in late.items() if pair in due.stages[1]), -1) if late else -1
+        )
         return CudaParts(
             text="\n".join(self._texts),
             passes=passes,
@@ -214,7 +216,9 @@ class CudaWriter:
         opening = "typedef float V; " if row else ""
         template = "" if row else "template <class V> "
         body = "".join(f"  {line};\n" for line in lines)
-        self._texts.append(f"{template}INL void {name}({head}) {{\n  {opening}(void)in; (void)o;\n{body}}}\n")
+        self._texts.append(
+            f"{template}INL void {name}({head}) {{\n  {opening}(void)in; (void)o;\n{body}}}\n"
+        )
         return name
 
     def _lines(self, scope: Scope, ends: Sequence[str]) -> list[str]:
@@ -241,7 +245,9 @@ class CudaWriter:
         slots = {p: f"to<V>(s[{at}])" for p, at in due.slots.items() if due.level[p] == 0}
         scope = Scope(given=slots)
         ends = [f"h[{at}] = to<V>({self._emitter.value(scope, pair)})" for pair, at in held.items()]
-        return self._function("load", f"{_INPUTS}, long c, const float* s, V* h", self._lines(scope, ends))
+        return self._function(
+            "load", f"{_INPUTS}, long c, const float* s, V* h", self._lines(scope, ends)
+        )
 
     def _pass(self, at: int) -> CudaPass:
         due = self._due
@@ -264,7 +270,9 @@ class CudaWriter:
         divisor = self._emitter.walk.space.depth - int(float(correction or 0)) if mean else 0
         if mean and divisor <= 0:
             raise Misfit
-        return CudaReducer(kind="Sum" if mean else kind, slot=self._due.slots[pair], divisor=divisor)
+        return CudaReducer(
+            kind="Sum" if mean else kind, slot=self._due.slots[pair], divisor=divisor
+        )
 
     def _after(self, level: int) -> str:
         due = self._due
@@ -278,13 +286,17 @@ class CudaWriter:
         known = self._known(level, row=True)
         scope = Scope(given={p: name for p, name in known.items() if p not in fresh}, row=True)
         ends = [f"s[{at}] = {self._emitter.value(scope, pair)}" for pair, at in fresh.items()]
-        return self._function(f"a{level}", f"{_INPUTS}, float* s", self._lines(scope, ends), row=True)
+        return self._function(
+            f"a{level}", f"{_INPUTS}, float* s", self._lines(scope, ends), row=True
+        )
 
     def _stores(self, suffix: str, pairs: Sequence[Pair]) -> str:
         row = suffix == "rowout"
         scope = Scope(given=self._known(len(self._due.steps), row=row), row=row)
         ends = [
-            self._emitter.store(pair, self._emitter.value(scope, pair), row=row, stream=self._stream)
+            self._emitter.store(
+                pair, self._emitter.value(scope, pair), row=row, stream=self._stream
+            )
             for pair in pairs
         ]
         head = _INPUTS.replace("in,", "in, float* const* out,")
@@ -312,7 +324,10 @@ def cuda_rows(
     parts = CudaWriter(emitter, due, fn, stream=bool(knobs.get("stream", False))).build()
     inputs = [f"t{at}" for at in range(len(part.inputs))]
     outputs = [f"y{at}" for at in range(len(part.outputs))]
-    pointers = [*(f"const float* {name}" for name in inputs), *(f"float* {name}" for name in outputs)]
+    pointers = [
+        *(f"const float* {name}" for name in inputs),
+        *(f"float* {name}" for name in outputs),
+    ]
     return parts, {
         "pointers": ", ".join(pointers),
         "ins": ", ".join(inputs),

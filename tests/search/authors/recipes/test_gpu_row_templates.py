@@ -179,7 +179,7 @@ def test_the_kernel_that_waits_stays_below_its_cap_of_registers(
         source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 8, "maxnreg": cap}
     )
     assert f".maxnreg {cap}" in built.asm["ptx"]
-    assert "ld.volatile.global" in built.asm["ptx"]  # it does wait
+    assert "gpu.acquire" in built.asm["ptx"]  # it does wait
 
 
 @pytest.mark.parametrize("name", list(GRAPHS))
