@@ -100,13 +100,17 @@ class TaskFile(_Strict):
     author: str = "auto"
     model: ModelSettings | None = None
     evaluator: Literal["local"] | SpoolSettings = "local"
+    profile: Literal["timeline", "ncu"] = Field(
+        default="timeline",
+        description="ncu also counts what parents do in the hardware, some ten seconds each, behind fewer walls",
+    )
 
     @field_validator("evaluator", mode="before")
     @classmethod
     def _evaluator(cls, value: object) -> object:
         if value == "local" or isinstance(value, dict | SpoolSettings):
             return value
-        raise ValueError("expected local, or a folder as {spool: FOLDER}")
+        raise ValueError("expected local, or a folder as {spool: path}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +208,21 @@ def judge_elsewhere(task: Task, folder: Path | None) -> Task:
         return task
     chosen = SpoolSettings(spool=str(folder.expanduser().absolute()))
     return replace(task, settings=task.settings.model_copy(update={"evaluator": chosen}))
+
+
+def look_with(task: Task, profile: str | None) -> Task:
+    """Return the task whose programs are looked at with `profile`, or as it is where none is named.
+
+    Raises:
+        TaskError: there is no such profile.
+    """
+    if profile is None:
+        return task
+    try:
+        values = {**task.settings.model_dump(), "profile": profile}
+        return replace(task, settings=TaskFile.model_validate(values))
+    except ValidationError as error:
+        raise TaskError(f"command line: {_explain(error)}") from error
 
 
 def _read(path: Path, what: str) -> str:

@@ -35,11 +35,14 @@ def evolve(
     spool: Path | None = typer.Option(
         None, help="Judge elsewhere: a folder that `kb judge FOLDER` serves; over the task's."
     ),
+    profile: str | None = typer.Option(
+        None, help="timeline, or ncu for hardware counters of parents; over the task's."
+    ),
     json: bool = JSON,
 ) -> None:
     """Search for a faster kernel: ideas, implementations, and a judge on this machine."""
     from kb.cli.session import evolve as run
-    from search.task import judge_elsewhere, load_task, override
+    from search.task import judge_elsewhere, load_task, look_with, override
 
     loaded = override(
         load_task(task),
@@ -49,7 +52,7 @@ def evolve(
         minutes=minutes,
         seed=seed,
     )
-    loaded = judge_elsewhere(loaded, spool)
+    loaded = look_with(judge_elsewhere(loaded, spool), profile)
     raise typer.Exit(run(Home.find().make(), loaded, as_json=json))
 
 

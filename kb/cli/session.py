@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from kb.cli.choose import (
     make_author,
     model_is_configured,
 )
+from kb.cli.diagnosis import diagnoser, looker
 from kb.cli.output import print_json, say, steps
 from kb.cli.place import Place, choose_place, judged_by, make_judge
 from kb.config import Home
@@ -28,7 +28,7 @@ from kb.records import TargetRecord
 from search.task import Task, TaskFile
 
 if TYPE_CHECKING:
-    from search.authors import Attempt, Author, Diagnosis
+    from search.authors import Author
     from search.evaluators.spool import Spool
     from search.judging.judge import Judge
     from search.judging.problem import Problem
@@ -183,7 +183,7 @@ def _search(session: Session, record: Record, began: float, progress: Progress) 
             record,
             POLICIES.create(session.task.settings.search.policy),
             session.task.settings,
-            diagnoser(session, prepared.baselines),
+            diagnoser(session, prepared.baselines, looker(session, judge)),
             elapsed,
             context=context,
         )
@@ -286,26 +286,6 @@ def shapes_line(graph: OperatorGraph) -> str:
 
     inputs = (value.shape for value in graph.values if value.kind == "input")
     return f"{texts(inputs)} -> {texts(graph.shape(name) for name in graph.outputs)}"
-
-
-def diagnoser(
-    session: Session, baselines: Mapping[str, float]
-) -> Callable[[Attempt | None], Diagnosis]:
-    """Return the function that diagnoses an attempt, or the reference for None."""
-    from search.diagnose import Ground, diagnose
-    from search.profilers.bandwidth import core_bandwidth
-
-    precision = session.task.settings.precision
-    ground = Ground(
-        work=session.work,
-        operators=len(session.graph.operators),
-        target=session.target,
-        # On a processor one thread is timed, which cannot use all of the memory's bandwidth.
-        bandwidth=core_bandwidth() if session.place.how == "cpu" else session.target.bandwidth,
-        baselines=baselines,
-        precision=precision if isinstance(precision, str) else "strict",
-    )
-    return partial(diagnose, ground)
 
 
 @contextmanager

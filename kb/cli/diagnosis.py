@@ -1,0 +1,52 @@
+"""How a run diagnoses its programs: what it stands on, and how closely it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from kb.cli.output import say
+
+if TYPE_CHECKING:
+    from kb.cli.session import Session
+    from search.authors import Attempt, Diagnosis
+    from search.evaluators.spool import Spool
+    from search.judging.judge import Judge
+    from search.scene import Look
+
+
+def looker(session: Session, judge: Judge | Spool) -> Callable[[Attempt], Look] | None:
+    """Return what looks closer at a parent than its outcome does, None where nothing does.
+
+    A compiler's report costs little; counters cost seconds and walls, so that they are asked for.
+    """
+    counts = session.task.settings.profile == "ncu"
+    if counts and session.place.how != "cuda":
+        say("profile: ncu counts on an NVIDIA device of this machine only: there is none here")
+    if session.place.how == "cpu" or (counts and session.place.how == "cuda"):
+        return lambda attempt: cast("Judge", judge).look(attempt.draft.source)
+    return None
+
+
+def diagnoser(
+    session: Session,
+    baselines: Mapping[str, float],
+    look: Callable[[Attempt], Look] | None = None,
+) -> Callable[[Attempt | None], Diagnosis]:
+    """Return the function that diagnoses an attempt, or the reference for None."""
+    from search.diagnose import Ground, diagnose
+    from search.profilers.bandwidth import core_bandwidth
+
+    precision = session.task.settings.precision
+    ground = Ground(
+        work=session.work,
+        operators=len(session.graph.operators),
+        target=session.target,
+        # On a processor one thread is timed, which cannot use all of the memory's bandwidth.
+        bandwidth=core_bandwidth() if session.place.how == "cpu" else session.target.bandwidth,
+        baselines=baselines,
+        precision=precision if isinstance(precision, str) else "strict",
+        look=look,
+    )
+    return partial(diagnose, ground)
