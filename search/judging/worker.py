@@ -116,6 +116,8 @@ class Zygote:
             "PATH": os.defpath,
             "LC_ALL": "C.UTF-8",
             "PYTHONDONTWRITEBYTECODE": "1",
+            # Asking CUDA whether there is a device would spoil it for every child.
+            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
             **dict.fromkeys(names, "1"),
         }
         for name in ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES"):

@@ -15,6 +15,7 @@ from kb.errors import TaskError, ToolchainError
 from search.judging.cuda.compiling import Compiler
 from search.judging.cuda.hearing import CudaHearing, Draws
 from search.judging.cuda.memory import CudaArena, Region, plan, set_bytes
+from search.judging.cuda.rivals import Rivals
 from search.judging.cuda.runner import MOST_CALLS
 from search.judging.cuda.timing import Races
 from search.judging.cuda.verdict import Verdict, strangeness
@@ -29,6 +30,7 @@ from search.outcome import Outcome, Passed, Refused
 from search.profilers.counted import look
 from search.profilers.ncu import Program
 from search.scene import Look
+from search.targets.cuda import Watch, read_device
 
 if TYPE_CHECKING:
     from kb.records import TargetRecord
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
 JUDGE_VERSION = "cuda-1"
 _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
-_LONG = 600.0  # seconds that torch.compile may take
 _PROFILED = 3
 _SHARE_OF_MEMORY = 8  # of the free memory, one part in this many for each set of buffers
 
@@ -75,13 +76,15 @@ class CudaJudge:
         )
         self._verdict = Verdict(problem, target, self._zygote, folder, self._limits.build_seconds)
         self._next: CudaWorker | None = None
-        self._rivals: dict[str, CudaHearing] = {}
-        self._rival_workers: list[CudaWorker] = []
+        self._rivals: Rivals | None = None
         self._regions: list[Region] = []
         self._layout: dict[str, Any] = {}
         self._bank: Bank
         self._draws: Draws
         self._sessions = 0
+        facts = read_device(torch.cuda.current_device())
+        self._uuid = facts.uuid if facts is not None else ""
+        self._watch = Watch(self._uuid)
         self._call_seconds = self._limits.call_seconds
         self.prepared: Prepared | None = None
 
@@ -107,18 +110,22 @@ class CudaJudge:
         self._spare()
         sandbox = self._try_sandbox()
         progress("the baselines, eager and torch.compile")
-        compile_error = self._seat_rivals()
+        rivals = self._seat_rivals()
         graph, work, notes = self._verdict.trace()
         progress("the baselines' times")
         timing = self._race(None, blocks=3, seconds=self._limits.timing_seconds)
         self._call_seconds += 30 * timing.seconds["eager"]
-        self._verdict.reference_peak = self._memory_of_eager()
+        self._verdict.reference_peak = rivals.memory()
+        if not self._watch.states:
+            notes.append(
+                "the driver does not tell clocks and temperature: a drifting device is not seen"
+            )
         notes += [
             f"{part.name}: not available here ({part.detail})" for part in sandbox if not part.works
         ]
         self.prepared = Prepared(
             baselines=timing.seconds,
-            compile_error=compile_error,
+            compile_error=rivals.compile_error,
             dropped=self._bank.dropped,
             sandbox=sandbox,
             graph=graph,
@@ -198,53 +205,21 @@ class CudaJudge:
         worker.close()
         return worker.sandbox
 
-    def _seat_rivals(self) -> str | None:
-        """Start eager and torch.compile; return why the second does not work, where it does not."""
-        self._rivals["eager"] = self._rival()
-        error = None
-        if self._limits.compile:
-            compiled = self._rival()
-            error = compiled.compile(_LONG)
-            if error is None:
-                self._rivals["compile"] = compiled
-        for hearing in self._rivals.values():
-            hearing.start_timing()
-        return error
-
-    def _rival(self) -> CudaHearing:
-        import os
-
-        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        caches = {
-            "TORCHINDUCTOR_CACHE_DIR": str(self._folder / "inductor"),
-            "TRITON_CACHE_DIR": str(self._folder / "triton"),
-            "TORCHINDUCTOR_COMPILE_THREADS": "1",
-        }
-        worker = CudaWorker(
-            self._zygote, None, builds=(), flush=_FLUSH, environment={**kept, **caches}
+    def _seat_rivals(self) -> Rivals:
+        region = self._regions[1]
+        self._rivals = Rivals(
+            self._problem,
+            self._bank,
+            self._draws,
+            self._zygote,
+            region=region,
+            told=self._told(region, sealed=False),
+            flush=_FLUSH,
+            folder=self._folder,
+            compiled=self._limits.compile,
         )
-        self._rival_workers.append(worker)
-        try:
-            worker.ready()
-            region = self._regions[1]
-            arena = CudaArena(worker.words, region, self._layout)
-            hearing = CudaHearing(self._problem, self._bank, arena, worker, seconds=_LONG)
-            source = f"{self._problem.task.source}\n\nModelNew = Model\n"
-            hearing.load(source, {}, self._told(region, sealed=False), _LONG)
-            hearing.refill(self._draws, 0, 2)
-        except Fault as fault:
-            raise TaskError(
-                f"{self._problem.task.reference}: the reference does not run in a process of its own on the device: "
-                f"{getattr(fault.outcome, 'reason', fault.outcome.kind)}"
-            ) from fault
-        return hearing
-
-    def _memory_of_eager(self) -> int:
-        eager = self._rivals["eager"]
-        eager.end_timing()
-        peak = eager.memory()
-        eager.start_timing()
-        return peak
+        self._rivals.start()
+        return self._rivals
 
     def judge(self, source: str, *, thorough: bool = False) -> Outcome:
         """Judge `source`.
@@ -254,7 +229,8 @@ class CudaJudge:
             thorough: time it long enough to report it.
         """
         self.prepare()
-        self._check_rivals()
+        assert self._rivals is not None
+        self._rivals.ensure()
         start = time.monotonic()
         build_seconds = 0.0
         try:
@@ -267,13 +243,6 @@ class CudaJudge:
             outcome = fault.outcome
             build_seconds = build_seconds or time.monotonic() - start
         return replace(outcome, build_seconds=build_seconds)
-
-    def _check_rivals(self) -> None:
-        """Start the baselines anew where the zygote that held them has died."""
-        if all(worker.alive() for worker in self._rival_workers):
-            return
-        self._close_rivals()
-        self._seat_rivals()
 
     def _hear(
         self, source: str, prebuilt: Mapping[str, str], thorough: bool
@@ -301,7 +270,25 @@ class CudaJudge:
             worker.close()
         compiled = (worker.kernels, worker.reports)
         passed = self._verdict.passed(hearing, timing, profile, compiled, peak)
-        return passed, worker.compile_seconds
+        return replace(passed, profile={**passed.profile, **self._clocks()}), worker.compile_seconds
+
+    def _clocks(self) -> dict[str, float]:
+        """Return what the device's clocks and temperature were while it was timed."""
+        states = self._watch.states
+        if not states:
+            return {}  # `prepare` has said that the driver does not tell
+        found = {"sm_clock": min(state.sm_clock for state in states)}
+        hottest = [state.temperature for state in states if state.temperature is not None]
+        if hottest:
+            found["temperature"] = max(hottest)
+        if self._watch.verdict() is not None:
+            found["drifted"] = 1.0
+        return found
+
+    @property
+    def drift(self) -> str | None:
+        """What became of the device's clocks in the last session, None where they held."""
+        return self._watch.verdict()
 
     def look(self, source: str) -> Look:
         """Return the hardware counters of a candidate that passed, or why there are none."""
@@ -339,10 +326,13 @@ class CudaJudge:
         return (self._seed + 1_000_003 * self._sessions) % (1 << 40)
 
     def _race(self, hearing: CudaHearing | None, *, blocks: int, seconds: float) -> Timing:
+        assert self._rivals is not None
+        rivals = self._rivals.hearings
         session = self._session()
+        self._watch = Watch(self._uuid)
 
         def refresh(name: str, block: int, calls: int) -> None:
-            one = hearing if name == "candidate" else self._rivals[name]
+            one = hearing if name == "candidate" else rivals[name]
             assert one is not None
             one.refill(self._draws, session * 64 + block + 1, calls)
 
@@ -351,24 +341,21 @@ class CudaJudge:
             hearing.check_batch(self._draws, session * 64 + block + 1, calls, every=block == 0)
 
         return Races(
-            rivals=dict(self._rivals),
+            rivals=rivals,
             candidate=hearing,
             refresh=refresh,
             check=check,
+            watch=self._watch.sample,
             most=len(self._layout["sets"]),
             blocks=blocks,
             seconds=seconds,
             flush_seconds=_FLUSH / self._target.bandwidth,
         ).run()
 
-    def _close_rivals(self) -> None:
-        for worker in self._rival_workers:
-            worker.close()
-        self._rival_workers, self._rivals = [], {}
-
     def close(self) -> None:
         """End every process that it started."""
-        self._close_rivals()
+        if self._rivals is not None:
+            self._rivals.close()
         if self._next is not None:
             self._next.close()
             self._next = None

@@ -61,6 +61,7 @@ class Races:
         refresh: puts new inputs in place for a contender; is told whose, the block and how many.
         check: is shown the block and how many of the candidate's answers there are; raises where
             one is wrong.
+        watch: looks at the device's clocks, while they are up.
         most: calls that a batch may have: so many sets of inputs are there.
         blocks: how many ratios are taken; their median counts.
         seconds: that the session may take, about.
@@ -71,6 +72,7 @@ class Races:
     candidate: Contender | None
     refresh: Callable[[str, int, int], None]
     check: Callable[[int, int], None]
+    watch: Callable[[], object]
     most: int
     blocks: int
     seconds: float
@@ -92,6 +94,7 @@ class Races:
             shift = block % len(names)
             for name in names[shift:] + names[:shift]:
                 batch = self._batch(contenders[name], name, block, paces[name])
+                self.watch()
                 means[name].append(batch.total / paces[name].calls)
                 if name == "candidate":
                     gaps.append(self._gap(batch, paces[name]))
