@@ -1,8 +1,10 @@
 """torch's `load_inline` as a unit: found in a candidate, built by nvcc and g++ side by side.
 
 torch builds with all of its headers: 21 s for the bindings and 34 s for the CUDA source on one
-core. Kernels need few of them. Both halves are compiled at once, first with the headers of tensors
-and the common operators alone, and with all of them only where the source uses something else.
+core. Kernels need few of them. A source is compiled with a stand-in for torch's C++ library first
+(`headers/kb_torch.hpp`, 3 s), which has what host code of kernels commonly uses; where it uses
+something else, with torch's headers of tensors and the common operators, and at last with all of
+them. The machine code of its kernels is the same each time.
 """
 
 from __future__ import annotations
@@ -39,6 +41,15 @@ _OPERATORS = (
     "reshape", "rsqrt", "sigmoid", "softmax", "sqrt", "squeeze", "stack", "sub", "sum", "tanh",
     "transpose", "unsqueeze", "where", "zero", "zeros", "zeros_like",
 )  # fmt: skip
+_LARGE = ("torch/torch.h", "torch/types.h", "torch/all.h", "ATen/ATen.h")
+_STOOD_FOR = (*_LARGE, "torch/extension.h", "ATen/Dispatch.h", "ATen/cuda/CUDAContext.h", "c10/cuda/CUDAStream.h",
+              "c10/cuda/CUDAGuard.h", "c10/cuda/CUDAException.h", "c10/util/Exception.h")  # fmt: skip
+# What the stand-in cannot have.
+_BEYOND = re.compile(r"PYBIND11_MODULE|TORCH_LIBRARY|\bpy(bind11)?::|torch::(nn|autograd|jit)\b")
+_FOREIGN = (
+    r"(torch|at|c10|pybind11|py)::|namespace \"(torch|at|c10)|AT_|TORCH_|C10_|Tensor|scalar_t|open source file"
+    r"|No such file|kb_torch"
+)
 # What a source says that needs more than the slim headers.
 _LACKING = (
     r'namespace "(torch|at|c10)[^"]*" has no member|is not a member of .(torch|at|c10)|has not been declared'
@@ -108,6 +119,7 @@ def unit(call: Call) -> Unit:
     files = {"main.cpp": _main(values), **_slim()}
     if values["cuda_sources"]:
         files["cuda.cu"] = _cuda(values)
+    files |= _stand_in(values)
     return Unit(
         key=inline_key(given),
         source=json.dumps(values, sort_keys=True),
@@ -180,7 +192,29 @@ def command(one: Unit, home: Path | None, architecture: str) -> Sequence[str]:
         *values["extra_ldflags"],
     ]
     link += _libraries(torch, home)
-    return ("/bin/sh", "-c", _script(steps, link), _version(home))
+    script = _quick(one, home, compiler, architecture) + _script(steps, link)
+    return ("/bin/sh", "-c", script, _version(home))
+
+
+def _quick(one: Unit, home: Path | None, compiler: str, architecture: str) -> str:
+    """Return the script that builds with the stand-in, and ends where that is the last word."""
+    text = next((name for name in one.files if name.startswith("one.")), None)
+    if text is None:
+        return ""
+    cflags = json.loads(one.source)["extra_cflags"]
+    words = ["-Istandin", "-isystem", sysconfig.get_paths()["include"], "-shared"]
+    if text == "one.cu":
+        flags = list(one.flags)
+        flags += [] if any(flag.startswith("-std") for flag in flags) else ["-std=c++20"]
+        words = [str(home and home / "bin/nvcc"), *words, *_NVCC, *nvcc_flags(architecture, flags)]
+        words += [f"-Xcompiler={flag}" for flag in cflags if not flag.startswith("-std")]
+    else:
+        words = [compiler, *words, "-fPIC", "-O2", "-std=c++20", *cflags]
+    command = shlex.join([*words, text, "-o", one.output])
+    return (
+        f"if {command} 2>one.log; then cat one.log >&2; exit 0; fi\n"
+        f"grep -qE {shlex.quote(_FOREIGN)} one.log || {{ cat one.log >&2; exit 1; }}\n"
+    )
 
 
 def _script(steps: dict[str, list[str]], link: list[str]) -> str:
@@ -250,6 +284,22 @@ def _cuda(values: dict[str, Any]) -> str:
     )
 
 
+def _stand_in(values: dict[str, Any]) -> dict[str, str]:
+    """Return the whole extension as one text, and the headers that stand in for torch's."""
+    sources = [*values["cpp_sources"], *values["cuda_sources"]]
+    if not values["functions"] or any(_BEYOND.search(text) for text in sources):
+        return {}
+    header = (Path(__file__).parent / "headers/kb_torch.hpp").read_text(encoding="utf-8")
+    files = {f"standin/{name}": '#include "kb_torch.hpp"\n' for name in _STOOD_FOR}
+    body = ['#include "kb_torch.hpp"']
+    body += [f'#line 1 "cpp_sources"\n{text}' for text in values["cpp_sources"]]
+    body += [f'#line 1 "cuda_sources"\n{text}' for text in values["cuda_sources"]]
+    bound = ", ".join(f"KB_FUNCTION({name})" for name in values["functions"])
+    body += ['#line 1 "functions"', f"KB_MODULE({values['name']}, {bound})"]
+    text = "one.cu" if values["cuda_sources"] else "one.cpp"
+    return {**files, "standin/kb_torch.hpp": header, text: "\n".join(body) + "\n"}
+
+
 def _slim() -> dict[str, str]:
     """Return headers that stand in for torch's large ones."""
     includes = "\n".join(
@@ -257,8 +307,7 @@ def _slim() -> dict[str, str]:
         for name in _OPERATORS
         if (_torch() / "include/ATen/ops" / f"{name}.h").is_file()
     )
-    large = ("torch/torch.h", "torch/types.h", "torch/all.h", "ATen/ATen.h")
-    files = {f"slim/{name}": '#pragma once\n#include "kb_slim.h"\n' for name in large}
+    files = {f"slim/{name}": '#pragma once\n#include "kb_slim.h"\n' for name in _LARGE}
     files["slim/kb_slim.h"] = _SLIM.format(operators=includes)
     # nvcc compiles no bindings: what they need is the larger half of the headers.
     files["slim/torch/extension.h"] = (
