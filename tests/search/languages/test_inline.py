@@ -146,7 +146,7 @@ case "$*" in
 esac
 for word in "$@"; do case "$previous" in -o) : > "$word";; esac; previous="$word"; done
 """
-LACKS = 'echo \'cuda_sources(3): error: class "at::Tensor" has no member "softmax"\' >&2; exit 1'
+LACKS = 'echo \'cuda_sources(3): error: namespace "at" has no member "softmax"\' >&2; exit 1'
 WRONG = "echo 'cuda_sources(3): error: identifier \"nope\" is undefined' >&2; exit 1"
 
 
