@@ -15,7 +15,7 @@ from kb.errors import TaskError, ToolchainError
 from search.judging.cuda.compiling import Compiler
 from search.judging.cuda.hearing import CudaHearing, Draws
 from search.judging.cuda.memory import CudaArena, Region, plan, set_bytes
-from search.judging.cuda.rivals import Rivals
+from search.judging.cuda.rivals import Rivals, trusted_environment
 from search.judging.cuda.runner import MOST_CALLS
 from search.judging.cuda.timing import Races
 from search.judging.cuda.verdict import Verdict, strangeness
@@ -206,19 +206,14 @@ class CudaJudge:
         return worker.sandbox
 
     def _seat_rivals(self) -> Rivals:
-        region = self._regions[1]
-        self._rivals = Rivals(
-            self._problem,
-            self._bank,
-            self._draws,
-            self._zygote,
-            region=region,
-            told=self._told(region, sealed=False),
-            flush=_FLUSH,
-            folder=self._folder,
-            compiled=self._limits.compile,
-        )
-        self._rivals.start()
+        region, environment = self._regions[1], trusted_environment(self._folder)
+
+        def launch() -> CudaWorker:
+            return CudaWorker(self._zygote, None, builds=(), flush=_FLUSH, environment=environment)
+
+        told = self._told(region, sealed=False)
+        self._rivals = Rivals(self._problem, self._bank, self._draws, launch, region, told)
+        self._rivals.start(compiled=self._limits.compile)
         return self._rivals
 
     def judge(self, source: str, *, thorough: bool = False) -> Outcome:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from search.judging.cuda.memory import CudaArena, Region
 from search.judging.cuda.worker import CudaWorker
 from search.judging.problem import Problem
 from search.judging.trials import Bank
-from search.judging.worker import Fault, Zygote
+from search.judging.worker import Fault
 
 _LONG = 600.0  # seconds that torch.compile may take
 
@@ -24,11 +24,9 @@ class Rivals:
     They share a region of device memory that no candidate reaches.
 
     Args:
-        region: their memory, laid out as `told` says.
-        told: what a runner is told of its memory.
-        flush: bytes written between two timed calls.
-        folder: for the compilers' caches.
-        compiled: time torch.compile too.
+        launch: starts a runner that compiles for itself.
+        region: their memory.
+        told: what a runner is told of it.
     """
 
     def __init__(
@@ -36,33 +34,33 @@ class Rivals:
         problem: Problem,
         bank: Bank,
         draws: Draws,
-        zygote: Zygote,
-        *,
+        launch: Callable[[], CudaWorker],
         region: Region,
         told: Mapping[str, Any],
-        flush: int,
-        folder: Path,
-        compiled: bool,
     ) -> None:
         self._problem, self._bank, self._draws = problem, bank, draws
-        self._zygote, self._region, self._told = zygote, region, told
-        self._flush, self._folder, self._compiled = flush, folder, compiled
+        self._launch, self._region, self._told = launch, region, told
         self._workers: list[CudaWorker] = []
+        self._compiled = False
         self.hearings: dict[str, CudaHearing] = {}
         self.compile_error: str | None = None
 
-    def start(self) -> None:
+    def start(self, *, compiled: bool) -> None:
         """Start them; `compile_error` says why torch.compile is not among them.
+
+        Args:
+            compiled: start torch.compile too.
 
         Raises:
             TaskError: the reference does not run by itself.
         """
+        self._compiled = compiled
         self.hearings["eager"] = self._seat()
-        if self._compiled:
-            compiled = self._seat()
-            self.compile_error = compiled.compile(_LONG)
+        if compiled:
+            other = self._seat()
+            self.compile_error = other.compile(_LONG)
             if self.compile_error is None:
-                self.hearings["compile"] = compiled
+                self.hearings["compile"] = other
         for hearing in self.hearings.values():
             hearing.start_timing()
 
@@ -70,7 +68,7 @@ class Rivals:
         """Start them anew where they have died."""
         if not all(worker.alive() for worker in self._workers):
             self.close()
-            self.start()
+            self.start(compiled=self._compiled)
 
     def memory(self) -> int:
         """Return the most bytes that one call of eager allocates."""
@@ -81,16 +79,7 @@ class Rivals:
         return peak
 
     def _seat(self) -> CudaHearing:
-        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        environment = {
-            **kept,
-            "TORCHINDUCTOR_CACHE_DIR": str(self._folder / "inductor"),
-            "TRITON_CACHE_DIR": str(self._folder / "triton"),
-            "TORCHINDUCTOR_COMPILE_THREADS": "1",
-        }
-        worker = CudaWorker(
-            self._zygote, None, builds=(), flush=self._flush, environment=environment
-        )
+        worker = self._launch()
         self._workers.append(worker)
         try:
             worker.ready()
@@ -111,3 +100,14 @@ class Rivals:
         for worker in self._workers:
             worker.close()
         self._workers, self.hearings = [], {}
+
+
+def trusted_environment(folder: Path) -> dict[str, str]:
+    """Return what the user's own reference runs with: compilers' caches are kept in `folder`."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return {
+        **kept,
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+        "TRITON_CACHE_DIR": str(folder / "triton"),
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    }
