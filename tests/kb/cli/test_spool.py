@@ -1,0 +1,189 @@
+"""`kb evolve --spool` beside `kb judge`: two processes and a folder, real parts throughout."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+KERNEL = '''import ctypes
+import torch
+from kb.native import load_cpp
+
+CPP_SOURCE = r"""
+extern "C" void chain(const float* x, float* y, long n) {
+  for (long i = 0; i < n; ++i) y[i] = x[i] > 0 ? x[i] * 2 + 1 : 1;  // version 0
+}
+"""
+lib = load_cpp(CPP_SOURCE)
+lib.chain.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        lib.chain(x.data_ptr(), y.data_ptr(), x.numel())
+        return y
+'''
+REFERENCE = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) * 2 + 1
+
+def get_inputs():
+    return [torch.randn(64, 500)]
+"""
+IDEAS = [
+    {"title": title, "category": "memory access", "text": text, "passages": []}
+    for title, text in (
+        ("One pass over memory", "Read every element once and write it once."),
+        ("Fewer branches", "Choose by a mask, so that the loop is vectorised."),
+    )
+]
+
+
+def fenced(source: str) -> str:
+    return f"```python\n{source}```\n"
+
+
+def write_task(folder: Path) -> Path:
+    """A scripted model with two ideas of two implementations each, one of them wrong."""
+    wrong = KERNEL.replace("* 2 + 1 : 1", "* 2 + 1 : 0")
+    replies = [
+        fenced(KERNEL),
+        fenced(wrong),
+        *(fenced(KERNEL.replace("version 0", f"version {n}")) for n in (1, 2)),
+    ]
+    script = [
+        {"when": "Implement this idea", "replies": replies},
+        {"when": r'"ideas"', "replies": [json.dumps({"ideas": IDEAS})]},
+        {"when": ".", "replies": [fenced(KERNEL.replace("version 0", "mended"))]},
+    ]
+    (folder / "script.json").write_text(json.dumps(script))
+    (folder / "ref.py").write_text(REFERENCE)
+    task = {
+        "reference": "ref.py",
+        "model": {"provider": "scripted", "name": str(folder / "script.json")},
+        "search": {"rounds": 1, "ideas": 2, "branches": 2},
+        "evaluator": {"spool": "spool"},
+        "stop": {"minutes": None},
+    }
+    (folder / "spool").mkdir(exist_ok=True)
+    path = folder / "task.yaml"
+    path.write_text(json.dumps(task))
+    return path
+
+
+@pytest.fixture
+def judging(request):
+    """Return a function that starts `kb judge` on a shell's spool folder with a home of its own."""
+    running = []
+
+    def start(shell, *options):
+        env = {**shell.env, "KB_HOME": str(shell.folder / "far-home")}
+        process = subprocess.Popen(
+            shell.command("judge", shell.folder / "spool", "--json", "--device", "cpu", *options),
+            cwd=shell.folder,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def interrupted(shell, *command) -> str:
+    """Start a run, press Ctrl-C once it waits for a judge that is not there, return what it said."""
+    run = subprocess.Popen(
+        shell.command(*command),
+        cwd=shell.folder,
+        env=shell.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while run.poll() is None and not list((shell.folder / "spool").glob("jobs/*.json")):
+        time.sleep(0.05)
+    os.killpg(run.pid, signal.SIGINT)
+    _, complaint = run.communicate(timeout=60)
+    assert run.returncode == 130, complaint
+    assert "Traceback" not in complaint
+    return complaint
+
+
+@pytest.mark.slow
+def test_a_search_is_judged_elsewhere_and_survives_ctrl_c(make_shell, judging):
+    shell = make_shell()
+    task = write_task(shell.folder)
+    interrupted(shell, "evolve", task, "--json")
+    judge = judging(shell)
+    done = shell("resume", "ref-1", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["best"]["speedup"]["eager"]["ratio"] > 0
+    assert set(report["baselines"]) == {"eager", "compile"}
+    assert report["outcomes"]["passed"] >= 3, done.stderr
+    assert "judged on" in done.stderr
+    judge.send_signal(signal.SIGTERM)
+    output, complaint = judge.communicate(timeout=60)
+    assert "Traceback" not in complaint
+    lines = [json.loads(line) for line in output.splitlines()]
+    jobs = [line["job"] for line in lines[:-1]]
+    assert len(jobs) == len(set(jobs))
+    assert [line["kind"] for line in lines[:-1]].count("wrong") == report["outcomes"]["wrong"] == 1
+    # Two candidates with one source are judged once.
+    assert 3 <= sum(job.startswith("judge-") for job in jobs) <= report["candidates"]
+    assert 1 <= sum(job.startswith("confirm-") for job in jobs) <= 3
+    assert lines[-1]["failed"] == 0
+
+
+def test_a_task_names_its_spool_and_what_is_wrong_is_one_line(make_shell):
+    shell = make_shell()
+    (shell.folder / "ref.py").write_text(REFERENCE)
+    for evaluator, told in (
+        ("far", "key 'evaluator': expected local, or a folder as {spool: path}, found 'far'"),
+        (
+            {"spool": "x", "spol": "x"},
+            "unknown key 'evaluator.spol': known here are spool",
+        ),
+        ({}, "key 'evaluator.spool' is missing"),
+    ):
+        task = shell.folder / "task.yaml"
+        task.write_text(json.dumps({"reference": "ref.py", "evaluator": evaluator}))
+        done = shell("evolve", task)
+        assert done.returncode == 2
+        assert told in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_help_lists_the_commands_for_machines_apart(make_shell):
+    shell = make_shell()
+    listed = shell("--help").stdout
+    assert "judge" in listed
+    assert "wheelhouse" in listed
+    told = shell("judge", "--help")
+    assert told.returncode == 0
+    assert "--lease" in told.stdout
+
+
+def test_other_commands_say_what_a_judging_machine_lacks(tmp_path):
+    code = "import sys; sys.modules['typer'] = None; sys.argv = ['kb', 'runs']; from kb.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "which every command but `kb judge` needs" in done.stderr
