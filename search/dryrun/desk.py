@@ -13,6 +13,7 @@ from kb.errors import TaskError
 from search.dryrun.architecture import Architecture
 from search.dryrun.assembler import Assembler, Assembly, triton_folder
 from search.dryrun.hearing import Answers, DryHearing
+from search.dryrun.native import NativeBuilds, native_kernels
 from search.dryrun.shrink import Variant, variants
 from search.judging.arena import Arena, plan
 from search.judging.problem import Problem
@@ -23,6 +24,7 @@ from search.judging.trials import Bank, make_bank
 from search.judging.worker import Fault, Worker, Zygote, forged, raised
 from search.judging.zygote import DRY
 from search.outcome import BuildFailed, Crashed, Kernel, Refused
+from search.profilers.resources import Resources
 
 _FILE = 64 << 20  # bytes of assembly or intermediate code that one file may have
 _SAMPLING = 2.0  # seconds in which a few programs of each launch are looked at
@@ -79,6 +81,7 @@ class Desk:
         self._shared = zygote is not None
         self._zygote = zygote or Zygote(DRY)
         self._assembler = Assembler(self._zygote, folder / "assembly", limits.build_seconds)
+        self._native = NativeBuilds(self._zygote, folder / "native", limits.build_seconds)
         self._small: Variant | None = None
         self._bank: Bank
         self._arena: Arena
@@ -163,7 +166,10 @@ class Desk:
         thorough: bool,
     ) -> Finding:
         self._open(worker, scratch, source, architectures[0])
-        compilation = _Compilation(self._assembler, scratch)
+        parts = self._native if self._native.needed(source) else None
+        compilation = _Compilation(
+            self._assembler, scratch, lambda a: parts.build(source, a) if parts else ()
+        )
         try:
             for number, architecture in enumerate(architectures):
                 message = {
@@ -236,8 +242,15 @@ class Desk:
 class _Compilation:
     """What a candidate's launches became, architecture by architecture, while assemblers run."""
 
-    def __init__(self, assembler: Assembler, scratch: Path) -> None:
+    def __init__(
+        self,
+        assembler: Assembler,
+        scratch: Path,
+        native: Callable[[Architecture], tuple[Resources, ...]],
+    ) -> None:
         self._assembler = assembler
+        self._native = native
+        self._others: dict[str, tuple[Kernel, ...]] = {}
         self._scratch = scratch
         self._running: dict[str, list[Assembly]] = {}
         self._notes: dict[str, tuple[str, ...]] = {}
@@ -282,7 +295,13 @@ class _Compilation:
         kernels = answer.get("kernels")
         if not isinstance(kernels, list):
             raise forged("no list of kernels")
-        if not kernels:
+        try:
+            found = self._native(architecture)
+            others, more = native_kernels(found, answer.get("natives"), architecture)
+        except Fault as fault:
+            self._faults[architecture.name] = fault
+            return
+        if not kernels and not others:
             self._faults[architecture.name] = Fault(
                 Refused(
                     reason="it launches no kernel of its own: the library did the work",
@@ -293,7 +312,8 @@ class _Compilation:
         assemblies = self._running.setdefault(architecture.name, [])
         for told in kernels[:64]:
             assemblies.append(self._assembler.begin(architecture, told, self._scratch))
-        notes = [str(line)[:300] for line in answer.get("notes", [])][:20]
+        self._others[architecture.name] = others
+        notes = [*more, *(str(line)[:300] for line in answer.get("notes", []))][:20]
         self._notes[architecture.name] = (*([note] if note else []), *notes)
 
     def finish(self) -> dict[str, Built | Fault]:
@@ -302,6 +322,7 @@ class _Compilation:
         for name, assemblies in self._running.items():
             try:
                 kernels = tuple(assembly.finish() for assembly in assemblies)
+                kernels += self._others.get(name, ())
             except Fault as fault:
                 built[name] = fault
             else:
@@ -326,9 +347,9 @@ def _fault(answer: dict[str, Any], architecture: Architecture) -> tuple[bool, Fa
         if kind == "bounds":
             return True, Fault(Crashed(reason=f"at the task's shapes: {text}"))
         return False, Fault(Crashed(reason=text))
-    if "raised" not in answer:
-        return None
     told = _told(answer)
+    if "raised" not in answer or told.get("fault") == "native":
+        return None  # what is compiled and cannot be called here was launched, as far as is known
     return False, Fault(raised(told, "forward"))
 
 

@@ -20,7 +20,7 @@ from search.outcome import Crashed, TimedOut, Wrong
 _SLOWER = 3.0  # seconds in the interpreter for each that a call may take on a device
 _MARGIN = 5.0  # seconds after which a process that has not answered is ended
 # Limits of the interpreter, not of the candidate.
-_LIMITS = ("unsupported", "spins", "slow")
+_LIMITS = ("unsupported", "native", "spins", "slow")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from search.dryrun.absent import stand_in
 from search.dryrun.memory import KernelFault
 from search.dryrun.session import Session
 from search.dryrun.standin import Pretence, pretend
@@ -39,6 +40,7 @@ class DryRunner(Runner):
         self._session = Session(Path(folder))
         self._session.aim(device)
         Pretence(self._session.address).__enter__()
+        stand_in(self._session)
         module = types.ModuleType("candidate")
         module.__file__ = NAME
         sys.modules["candidate"] = module
@@ -84,6 +86,7 @@ class DryRunner(Runner):
         session = self._session
         return {
             "kernels": list(session.kernels.values()),
+            "natives": list(session.natives.values()),
             "faults": [[fault.kind, str(fault)] for fault in session.faults],
             "notes": list(dict.fromkeys(session.notes)),
         }

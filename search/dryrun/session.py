@@ -30,6 +30,7 @@ class Session:
 
     Attributes:
         kernels: of the compilation that is going on, one entry a compiled kernel.
+        natives: launches of kernels in CUDA C++ meanwhile.
         faults: what launches did wrong, even where the candidate caught it.
         seconds: that one launch may take in the interpreter.
     """
@@ -47,6 +48,7 @@ class Session:
         self._free = _ADDRESS
         self._kept: list[Any] = []
         self.kernels: dict[str, dict[str, Any]] = {}
+        self.natives: dict[str, dict[str, Any]] = {}
         self.faults: list[KernelFault] = []
         self.notes: list[str] = []
         self.seconds = 10.0
@@ -63,7 +65,7 @@ class Session:
     @contextmanager
     def compiling(self, *, configs: int, sample_seconds: float) -> Iterator[None]:
         """Compile what is launched; interpret a few programs of each for their bounds alone."""
-        self.kernels, self.notes = {}, []
+        self.kernels, self.natives, self.notes = {}, {}, []
         self.faults.clear()
         self._configs, self._compiling = configs, True
         self._deadline = time.monotonic() + sample_seconds
@@ -247,6 +249,17 @@ class Session:
                 # Without memory loads give zeros: only what follows from addresses counts.
                 if self._interpreting or fault.kind == "bounds":
                     raise self._fault(fault) from fault.__cause__
+
+    def note_native(self, name: str, grid: Any, threads: int, shared: int) -> None:
+        """Note a launch of a kernel in CUDA C++, which is compiled elsewhere and not interpreted."""
+        if self._interpreting:
+            raise self._fault(
+                KernelFault("native", f"kernel {name} is CUDA C++, which runs on a device only")
+            )
+        sizes = _grid(grid, {})
+        key = f"{name} {sizes} {threads} {shared}"
+        entry = {"name": name, "threads": threads, "shared": shared, "launches": 0}
+        self.natives.setdefault(key, entry)["launches"] += 1
 
     # Autotuning ----------------------------------------------------------------------------------------
 

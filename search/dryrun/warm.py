@@ -29,6 +29,7 @@ def _scale(x, y, n, block: tl.constexpr):  # type: ignore[no-untyped-def]  # Tri
 def warm() -> None:
     """Import what candidates need, and compile a kernel for every architecture."""
     import torch
+    import torch.utils.cpp_extension
     import triton.runtime.autotuner
     import triton.runtime.interpreter
     from torch._subclasses.fake_tensor import FakeTensorMode
