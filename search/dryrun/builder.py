@@ -14,7 +14,7 @@ from search.dryrun.narrow import decode, encode, is_narrow, to_tf32
 TensorHandle = interpreter.TensorHandle
 
 
-class CheckedBuilder(interpreter.InterpreterBuilder):
+class CheckedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]  # Triton has no types
     """Computes what Triton's operations mean on a GPU, and watches what they touch.
 
     The stock interpreter keeps bfloat16 as integers and adds those; it has no tf32; an address out

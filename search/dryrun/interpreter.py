@@ -220,7 +220,7 @@ class Interpreter:
         return interpreter._implicit_cvt(value)
 
 
-class _Rewriter(interpreter.FunctionRewriter):
+class _Rewriter(interpreter.FunctionRewriter):  # type: ignore[misc]  # Triton has no types
     """Rewrites a kernel into a namespace of its own: the candidate's module stays as it is."""
 
     names: dict[str, Any]

@@ -39,7 +39,7 @@ class DryRunner(Runner):
         pretend(device)
         self._session = Session(Path(folder))
         self._session.aim(device)
-        Pretence(self._session.address).__enter__()
+        Pretence(self._session.address).__enter__()  # type: ignore[no-untyped-call]  # of torch
         stand_in(self._session)
         module = types.ModuleType("candidate")
         module.__file__ = NAME

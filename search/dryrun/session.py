@@ -105,11 +105,11 @@ class Session:
             self._absent[key] = self._free
             self._free += (tensor.untyped_storage().nbytes() // _PAGE + 2) * _PAGE
             self._kept.append(tensor)  # or another storage would take its key
-        return self._absent[key] + tensor.storage_offset() * tensor.element_size()
+        return self._absent[key] + int(tensor.storage_offset()) * tensor.element_size()
 
     def _region(self, name: str, tensor: torch.Tensor) -> Region:
         size = tensor.untyped_storage().nbytes()
-        offset = tensor.storage_offset() * tensor.element_size()
+        offset = int(tensor.storage_offset()) * tensor.element_size()
         if _absent(tensor):
             start = self.address(tensor) - offset
         else:

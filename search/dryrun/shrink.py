@@ -149,10 +149,10 @@ def _constants(tree: ast.Module) -> set[int]:
 
 
 def _rewritten(tree: ast.Module, changed: Mapping[int, int]) -> str:
-    before = {node: node.value for node in _sites(tree)}
+    before = {node: int(node.value) for node in _sites(tree)}  # type: ignore[arg-type]  # integers
     try:
         for node, value in before.items():
-            node.value = changed.get(value, value)  # type: ignore[call-overload]  # as above
+            node.value = changed.get(value, value)
         return ast.unparse(tree)
     finally:
         for node, value in before.items():

@@ -20,8 +20,8 @@ _TARGETS = (
 )
 
 
-@triton.jit
-def _scale(x, y, n, block: tl.constexpr):  # type: ignore[no-untyped-def]  # Triton's language
+@triton.jit  # type: ignore[untyped-decorator]  # Triton has no types
+def _scale(x, y, n, block: tl.constexpr):  # type: ignore[no-untyped-def]  # its own language
     i = tl.program_id(0) * block + tl.arange(0, block)
     tl.store(y + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
 
