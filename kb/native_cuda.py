@@ -124,6 +124,8 @@ class CudaKernel:
         self._module, self._name = module, name
         self._current_device = torch._C._cuda_getDevice
         self._on: dict[int, Launcher] = {}
+        self._alone = torch.cuda.device_count() == 1
+        self._only: Launcher | None = None  # where there is one device, it need not be asked for
 
     def __call__(
         self,
@@ -148,7 +150,7 @@ class CudaKernel:
             TypeError: an argument does not fit the kernel's signature.
             RuntimeError: the driver refuses the launch.
         """
-        launcher = self._on.get(self._current_device()) or self._here()
+        launcher = self._only or self._on.get(self._current_device()) or self._here()
         launcher.launch((grid, block, shared, cluster, cooperative), args)
 
     @property
@@ -164,6 +166,8 @@ class CudaKernel:
         device = self._current_device()
         if device not in self._on:
             self._on[device] = self._module._launcher(self._name, device)
+        if self._alone:
+            self._only = self._on[device]
         return self._on[device]
 
 

@@ -21,6 +21,7 @@ _FREE_SHARED = 48 << 10  # bytes of dynamic shared memory that need no asking
 _PORTABLE_CLUSTER = 8  # blocks that every device with clusters allows
 _COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
 _ATTRIBUTE_WORDS = 18  # CUlaunchAttribute: its number, padded to 8 bytes, then 64 bytes of value
+_NUMBERS = frozenset({int, float, bool})
 _loaded: list[ctypes.CDLL] = []
 
 
@@ -66,13 +67,15 @@ class Launcher:
             else self._known
         )
         self._pointers = tuple(parameter.pointer for parameter in self._parameters)
-        self._struct = packed(self._parameters, offsets)
+        layout = packed(self._parameters, offsets)
+        self._pack = layout.pack_into
         self._config = _Config()
         self._attributes = (ctypes.c_uint * (2 * _ATTRIBUTE_WORDS))()
         self._configured: Any = None
+        self._stream = -1
         self._shared = _FREE_SHARED
-        self._arguments = ctypes.create_string_buffer(max(self._struct.size, 1))
-        self._size = ctypes.c_size_t(self._struct.size)
+        self._arguments = ctypes.create_string_buffer(max(layout.size, 1))
+        self._size = ctypes.c_size_t(layout.size)
         # {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, _END}
         self._extra = (ctypes.c_void_p * 5)(
             1, ctypes.addressof(self._arguments), 2, ctypes.addressof(self._size), 0
@@ -92,22 +95,22 @@ class Launcher:
             self._misfit(args)
         for value, pointer in zip(args, self._pointers):  # noqa: B905 - as long: seen above
             kind = type(value)
-            if kind is int or kind is float or kind is bool:
-                values.append(value)
-            elif isinstance(value, tensor):
+            if kind is tensor or (kind not in _NUMBERS and isinstance(value, tensor)):
                 if not (pointer and value.is_cuda):
                     self._misfit(args)
                 values.append(value.data_ptr())
             else:
-                values.append(as_plain(value))
+                values.append(value if kind in _NUMBERS else as_plain(value))
+        stream = self._stream_of(self._device)
         with self._lock:
             if shape != self._configured:
                 self._configure(*shape)
+            if stream != self._stream:
+                self._config.stream = self._stream = stream
             try:
-                self._struct.pack_into(self._arguments, 0, *values)
+                self._pack(self._arguments, 0, *values)
             except (struct.error, OverflowError, TypeError):
-                self._struct.pack_into(self._arguments, 0, *self._fit(args))
-            self._config.stream = self._stream_of(self._device)
+                self._pack(self._arguments, 0, *self._fit(args))
             status = self._launch(*self._call)
             if status == _INVALID_CONTEXT:  # a thread that has not used the device yet
                 make_current(self._device)

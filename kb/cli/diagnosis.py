@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from kb.cli.output import say
+from kb.errors import ConfigError
 
 if TYPE_CHECKING:
     from kb.cli.session import Session
+    from kb.records import TargetRecord
     from search.authors import Attempt, Diagnosis
     from search.evaluators.spool import Spool
     from search.judging.judge import Judge
@@ -50,3 +52,47 @@ def diagnoser(
         look=look,
     )
     return partial(diagnose, ground)
+
+
+def diagnosis_lines(about: Mapping[str, Any], attempt: Attempt) -> list[str]:
+    """Return what holds back a node of a run, from its record alone; [] where nothing can be said.
+
+    Args:
+        about: what the run's record keeps of it.
+    """
+    from kb.cli.questions import find_target
+    from search.diagnose import Ground, diagnose
+    from search.operators import Work
+    from search.outcome import STANDING
+
+    if not isinstance(attempt.outcome, STANDING) or "work" not in about:
+        return []
+    try:
+        target = find_target(about["target"])
+    except ConfigError:
+        return []  # the record of its target is gone
+    bandwidth = _bandwidth(target)
+    if bandwidth is None:
+        return []
+    work = {**about["work"], "families": tuple(about["work"]["families"])}
+    precision = about["settings"].get("precision", "strict")
+    ground = Ground(
+        work=Work(**work),
+        operators=0,
+        target=target,
+        bandwidth=bandwidth,
+        baselines={},
+        precision=precision if isinstance(precision, str) else "strict",
+    )
+    return list(diagnose(ground, attempt).lines)
+
+
+def _bandwidth(target: TargetRecord) -> float | None:
+    """Return what a program could move: on another machine's processor nobody knows."""
+    from kb.cli.place import choose_place
+    from search.profilers.bandwidth import core_bandwidth
+
+    if target.device == "gpu":
+        return target.bandwidth
+    here = choose_place("cpu").target if target.name else None
+    return core_bandwidth() if here is not None and here.name == target.name else None

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from kb.cli.diagnosis import diagnosis_lines
 from kb.cli.text import plan_line
 from kb.config import Home
 from kb.errors import ConfigError, StoreError
@@ -152,6 +153,7 @@ class Run:
             "prompts": [found for key in exchanges if (found := self._exchange(key))],
             "source": node.draft.source,
             "diff": "\n".join(lines),
+            "diagnosis": diagnosis_lines(self.row.about, node.attempt()) if node.outcome else [],
             "result": asdict(node.outcome) if node.outcome else None,
         }
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kb.cli.output import ratio_text, time_text
+from kb.cli.tables import kernel_lines
 from search.graph import Graph, Node
 from search.outcome import STANDING, Checked, Passed
 
@@ -51,6 +52,7 @@ def _timed_lines(best: dict[str, Any]) -> list[str]:
         lines.append(f"    {label:<19} {ratio_text(ratio)}{_verdict(ratio)}")
     if best.get("own_share") is not None:
         lines.append(f"    own kernels         {best['own_share']:.0%} of its time")
+    lines += [f"      {line}" for line in kernel_lines(best.get("kernels", ()))]
     return lines
 
 
@@ -132,6 +134,10 @@ def _line(node: Node, best: int | None) -> str:
     return f"{node.number} [round {node.step.slot.round + 1}] {title}: {fate}{mark}"
 
 
+def _was_timed(node: dict[str, Any]) -> bool:
+    return bool(node["result"]) and node["result"]["kind"] == "passed"
+
+
 def node_text(node: dict[str, Any]) -> str:
     """Return everything about one node."""
     parts = [
@@ -154,5 +160,10 @@ def node_text(node: dict[str, Any]) -> str:
         parts.append(f"\n# Reply of {prompt['reply']['model']}\n{prompt['reply']['text']}")
     parts.append(f"\n# Source\n{node['source']}")
     parts.append(f"\n# Difference to its parent\n{node['diff']}")
+    kernels = kernel_lines((node["result"] or {}).get("kernels", ())) if _was_timed(node) else []
+    if kernels:
+        parts.append("\n# Time on the device\n" + "\n".join(kernels))
+    if node.get("diagnosis"):
+        parts.append("\n# Diagnosis\n" + "\n".join(f"- {line}" for line in node["diagnosis"]))
     parts.append("\n# Outcome\n" + json.dumps(node["result"], indent=2))
     return "\n".join(parts)
