@@ -18,6 +18,10 @@ from search.judging.problem import Problem, as_tuple
 _FACTOR = 8.0  # of the framework's own error: less than a decimal digit
 _EPS = 2.0**-23
 _HALF = 2.0**-11
+_TINY = 2.0**-126  # what lies below may be flushed to zero
+_TINY = (
+    2.0**-126
+)  # what is smaller may be flushed to zero, by fast instructions or a processor's mode
 _KERNELBENCH = (1e-4, 1e-4)  # absolute, relative
 _MOST_BYTES = 1 << 30  # of all trials together; beyond it only the most telling are kept
 _TELLING = ("task", "large mean", "negative", "normal")
@@ -199,9 +203,10 @@ def _slack(
         unit = _HALF
     slack = []
     for number, value in enumerate(exact):
-        # Sums of n terms in any honest order differ by about log n roundings.
+        # Sums of n terms differ by about log n roundings in a tree, by sqrt n one after the other.
         read = max(x.numel() for x in inputs if isinstance(x, torch.Tensor))
-        relative = unit * max(2.0, math.log2(max(1.0, read / value.numel())) / 2)
+        terms = max(1.0, read / value.numel())
+        relative = unit * max(2.0, math.log2(terms) / 2, min(math.sqrt(terms) / 2, 16.0))
         if rounded is not None:
             relative = unit
         magnitude = value.abs()
@@ -210,7 +215,7 @@ def _slack(
             2 * _excess(jittered[number], value, 0.0),
             0.0 if rounded is None else _excess(rounded[number], value, relative * magnitude),
         )
-        slack.append((_FACTOR * worst, _FACTOR * relative))
+        slack.append((_FACTOR * max(worst, _TINY), _FACTOR * relative))
     return tuple(slack)
 
 

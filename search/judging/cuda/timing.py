@@ -24,8 +24,8 @@ _WARM_SECONDS = 0.05  # of work before the first block, for the clocks to rise
 _FEWEST = 3
 _WARM_CALLS = 2  # before each batch: the device has just served another process
 # What the clocks may differ by without anybody lying: a share, what one batch costs to start and to
-# be waited for, and what the loop around a call costs where the processor is slower than the device.
-_SHARE, _ONCE, _EACH = 0.05, 60e-6, 20e-6
+# be waited for, and what a kernel's start and end cost beside an empty pair of events.
+_SHARE, _ONCE, _EACH = 0.05, 60e-6, 6e-6
 
 
 _AHEAD = (

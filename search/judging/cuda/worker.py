@@ -16,6 +16,9 @@ from search.judging.sandbox import Cell, Part, gpu_devices
 from search.judging.worker import Worker, Zygote
 
 _MEMORY = 16 << 30
+_MOST_COMPILING = (
+    120.0  # seconds that one answer may spend on it, an autotuner's many kernels included
+)
 # What a Python program under CUDA may need of its environment; the rest is not there to be read.
 _CALM = {
     "CUDA_CACHE_DISABLE": "1",
@@ -91,6 +94,7 @@ class CudaWorker(Worker):
             self._ready = True
 
     def _receive(self, end: float, seconds: float) -> dict[str, Any]:
+        latest = end + _MOST_COMPILING
         while True:
             answer = super()._receive(end, seconds)
             if "compile" not in answer or self._compiler is None:
@@ -101,9 +105,9 @@ class CudaWorker(Worker):
             if report:
                 self.reports += (report,)
             self._socket.sendall(json.dumps(told).encode() + b"\n")
-            spent = time.monotonic() - began
-            self.compile_seconds += spent
-            end += spent  # its own time stands still while the judge compiles
+            self.compile_seconds += time.monotonic() - began
+            # What came before was compiling too: its time begins anew, but not for ever.
+            end = min(time.monotonic() + seconds, latest)
 
     def close(self) -> None:
         """Kill it."""

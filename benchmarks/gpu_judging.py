@@ -1,0 +1,196 @@
+"""What the judge on a GPU costs, and how well a figure of it repeats.
+
+    python benchmarks/gpu_judging.py                 # 30 candidates, one after the other
+    python benchmarks/gpu_judging.py --candidates 100
+    python benchmarks/gpu_judging.py --repeat 10     # one kernel in ten separate runs
+
+Needs the device, torch and Triton. Every candidate is a new source for a LayerNorm of 8192 rows of 1,024.
+From the seconds of each, those of compiling (Triton's and ptxas's, in the runner and here) and of the
+timing session are taken away; what is left is starting, confining, loading, questioning on every
+distribution, comparing, profiling and killing.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+from search.judging.cuda.judge import CudaJudge
+from search.judging.problem import load_problem
+from search.judging.terms import Limits
+
+REFERENCE = """
+import torch
+import torch.nn as nn
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+    def forward(self, x):
+        return self.norm(x)
+def get_inputs():
+    return [torch.rand(8192, 1024)]
+def get_init_inputs():
+    return [1024]
+"""
+CANDIDATE = """
+import time
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+@triton.jit
+def norm(x, w, b, y, n, eps, B: tl.constexpr):
+    row = tl.program_id(0)
+    col = tl.arange(0, B)
+    inside = col < n
+    v = tl.load(x + row * n + col, mask=inside, other=0.0)
+    mean = tl.sum(v, 0) / n
+    d = tl.where(inside, v - mean, 0.0)
+    scale = 1 / tl.sqrt(tl.sum(d * d, 0) / n + eps + @NUMBER@e-30)
+    tl.store(y + row * n + col, d * scale * tl.load(w + col, mask=inside) + tl.load(b + col, mask=inside), mask=inside)
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+    def forward(self, x):
+        y = torch.empty_like(x)
+        m = self.norm
+        norm[(x.shape[0],)](x, m.weight, m.bias, y, x.shape[1], m.eps, B=1024, num_warps=8)
+        return y
+"""
+PEAK = {"float32": 67.0e12, "tf32": 494.7e12, "float16": 989.4e12, "bfloat16": 989.4e12}
+
+
+def open_judge(folder: Path, *, compiled: bool) -> CudaJudge:
+    path = folder / "norm.py"
+    path.write_text(REFERENCE)
+    settings = SimpleNamespace(precision="strict", library="allowed", special_values=False)
+    task = SimpleNamespace(
+        reference=path, source=REFERENCE, identity="benchmark", settings=settings
+    )
+    target = SimpleNamespace(
+        name="h200", architecture="sm_90", device="gpu", units=132, clock=1.98e9, bandwidth=4.8e12,
+        flops_per_cycle={"float32": 256}, peak=PEAK, limits={},
+    )  # fmt: skip
+    problem = load_problem(task, device="cuda")
+    return CudaJudge(problem, target, seed=0, folder=folder, limits=Limits(compile=compiled))
+
+
+def throughput(count: int) -> None:
+    spent: dict[str, float] = {}
+
+    def clocked(name: str, call):
+        def run(*args, **kwargs):
+            start = time.perf_counter()
+            try:
+                return call(*args, **kwargs)
+            finally:
+                spent[name] = spent.get(name, 0.0) + time.perf_counter() - start
+
+        return run
+
+    with tempfile.TemporaryDirectory() as folder:
+        judge = open_judge(Path(folder), compiled=True)
+        try:
+            start = time.perf_counter()
+            judge.prepare()
+            print(f"preparation {time.perf_counter() - start:.1f} s (eager, torch.compile, truth)")
+            judge._race = clocked("timing", judge._race)
+            from search.judging.cuda.hearing import CudaHearing
+
+            # The first call compiles; what the same call takes once compiled is left in the rest.
+            CudaHearing.question = first_call(CudaHearing.question, spent)
+            rows = []
+            for number in range(count):
+                spent.clear()
+                start = time.perf_counter()
+                outcome = judge.judge(CANDIDATE.replace("@NUMBER@", str(number + 1)))
+                total = time.perf_counter() - start
+                assert outcome.kind == "passed", outcome
+                rows.append((total, spent["timing"], spent["first"], total - sum(spent.values())))
+        finally:
+            judge.close()
+    rows = rows[1:]
+    for name, column in zip(
+        ("whole", "timing", "compiling", "the rest"), zip(*rows, strict=True), strict=True
+    ):
+        print(
+            f"{name:10s} median {statistics.median(column) * 1e3:7.0f} ms, worst {max(column) * 1e3:7.0f} ms"
+        )
+    print(f"{60 / statistics.median(row[0] for row in rows):.0f} candidates a minute")
+
+
+def first_call(question, spent):
+    def run(hearing):
+        ask, took = hearing._worker.ask, []
+
+        def timed(message, seconds):
+            start = time.perf_counter()
+            try:
+                return ask(message, seconds)
+            finally:
+                if message["op"] == "call":
+                    took.append(time.perf_counter() - start)
+
+        hearing._worker.ask = timed
+        question(hearing)
+        spent["first"] = took[0] - min(took)
+
+    return run
+
+
+def once() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        judge = open_judge(Path(folder), compiled=False)
+        try:
+            outcome = judge.judge(CANDIDATE.replace("@NUMBER@", "1"), thorough=True)
+        finally:
+            judge.close()
+    assert outcome.kind == "passed", outcome
+    ratio = outcome.speedup["eager"]
+    print(json.dumps([ratio.ratio, ratio.low, ratio.high, outcome.seconds]))
+
+
+def repeat(count: int) -> None:
+    found = []
+    for _ in range(count):
+        done = subprocess.run(
+            [sys.executable, __file__, "--once"], stdout=subprocess.PIPE, text=True, check=True
+        )
+        found.append(json.loads(done.stdout.splitlines()[-1]))
+        ratio, low, high, seconds = found[-1]
+        print(
+            f"{ratio:.4f}x over eager ({low:.4f} to {high:.4f}), {seconds * 1e6:.2f} us", flush=True
+        )
+    ratios = [row[0] for row in found]
+    spread = (max(ratios) - min(ratios)) / statistics.median(ratios)
+    print(
+        f"{count} runs: median {statistics.median(ratios):.4f}x, spread {spread:.2%} from least to greatest"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--candidates", type=int, default=30)
+    parser.add_argument("--repeat", type=int, default=0, metavar="RUNS")
+    parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.once:
+        once()
+    elif options.repeat:
+        repeat(options.repeat)
+    else:
+        throughput(options.candidates)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    main()
