@@ -86,6 +86,7 @@ def _best(attempt: Attempt, outcome: Passed | Checked, *, confirmed: bool) -> di
         "max_error": outcome.max_error,
         "allowed_error": outcome.allowed_error,
         "profile": dict(outcome.profile),
+        "kernels": [asdict(kernel) for kernel in outcome.kernels],
     }
 
 

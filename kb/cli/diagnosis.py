@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from kb.cli.output import say
+from kb.config import shipped_docs
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def diagnosis_lines(about: Mapping[str, Any], attempt: Attempt) -> list[str]:
     from search.operators import Work
     from search.outcome import STANDING
 
-    if not isinstance(attempt.outcome, STANDING) or "work" not in about:
+    if attempt.outcome.kind not in STANDING or "work" not in about:
         return []
     try:
         target = find_target(about["target"])
@@ -89,10 +90,12 @@ def diagnosis_lines(about: Mapping[str, Any], attempt: Attempt) -> list[str]:
 
 def _bandwidth(target: TargetRecord) -> float | None:
     """Return what a program could move: on another machine's processor nobody knows."""
-    from kb.cli.place import choose_place
+    from kb.library import load_library
     from search.profilers.bandwidth import core_bandwidth
+    from search.targets.cpu import match_target, read_facts
 
     if target.device == "gpu":
         return target.bandwidth
-    here = choose_place("cpu").target if target.name else None
-    return core_bandwidth() if here is not None and here.name == target.name else None
+    documents = list(load_library(shipped_docs() / "targets"))
+    here = match_target(documents, read_facts()).record
+    return core_bandwidth() if here == target else None
