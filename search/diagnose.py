@@ -97,7 +97,7 @@ def _on_gpu(ground: Ground, attempt: Attempt | None, look: Look) -> tuple[Findin
     passed = outcome if isinstance(outcome, Passed) else None
     seconds = ground.baselines.get("eager", inf) if attempt is None else attempt.seconds
     if seconds == inf:  # nothing is timed where the device is not
-        return ()
+        return tuple(_eager(ground, seconds)) if attempt is None else ()
     rate, peak = _peak(ground, seconds)
     scene = Scene(
         work=ground.work,
