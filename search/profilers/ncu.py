@@ -78,8 +78,6 @@ STALLS = (
 )  # fmt: skip
 _STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 _SECTOR = 32  # bytes
-# What the profiler's part within the program reads late.
-_PROFILER = ("/opt/nvidia", "/usr/local", "/proc", "/sys")
 _MOST_LAUNCHES = 64
 _SUMS = ("dram_bytes_read", "dram_bytes_written", "l2_bytes")
 _SHAPE = ("registers", "waves", "threads", "blocks")

@@ -48,36 +48,18 @@ def main(folder: str) -> None:
 
 
 def _confine(folder: str, request: dict[str, Any]) -> None:
-    """Start CUDA, then narrow the walls that the profiler needed: as for a runner, but with compilers.
+    """Narrow the walls that the profiler needed: of /proc, only this process's own may be written.
 
-    Threads that the profiler has started before keep the outer walls only.
+    Threads that the profiler has started before keep the outer walls only. A runner's other walls
+    cannot be added here: the profiler's part within this process does not survive them.
     """
-    from search.judging.sandbox import Cell, enter, missing
+    from search.judging import landlock
+    from search.judging.sandbox import system_paths
+    from search.profilers.walls import DRIVER, SHARED
 
-    environment = dict(os.environ)
-    cell = Cell(
-        single=False,
-        readable=tuple(request["readable"]),
-        writable=(folder,),
-        memory=1 << 40,
-        cpu_seconds=int(request["seconds"]) * 4,
-        file_bytes=4 << 30,
-        devices=tuple(request["devices"]),
-    )
-    lacking = missing(enter(cell, _start_device))
-    os.environ.update(environment)
-    if lacking:
-        reasons = ", ".join(f"{part.name} ({part.detail})" for part in lacking)
-        sys.stdout.write(f"WALL: {reasons}\n")
-        sys.stdout.flush()
-        os._exit(114)
-
-
-def _start_device() -> None:
-    import torch
-
-    torch.zeros(1, device="cuda")
-    torch.cuda.synchronize()
+    readable = (*system_paths(), *DRIVER, *request["readable"])
+    writable = (folder, f"/proc/{os.getpid()}", *SHARED, *request["devices"])
+    landlock.restrict(readable, writable)
 
 
 def _execute(source: str) -> Any:

@@ -15,8 +15,10 @@ _NO_NEW_PRIVS = 38
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000
 _LARGEST_FILE = 4 << 30
 # What CUDA's driver and a profiler look at when they start: nothing of a user's.
-_DRIVER = ("/proc", "/sys", "/etc/nvidia", "/etc/passwd", "/etc/nsswitch.conf", "/etc/localtime",
+DRIVER = ("/proc", "/sys", "/etc/nvidia", "/etc/passwd", "/etc/nsswitch.conf", "/etc/localtime",
            "/run/nvidia-persistenced", "/opt/nvidia", "/usr/local")  # fmt: skip
+
+SHARED = ("/dev/null", "/dev/shm")  # noqa: S108 - CUDA's own shared memory
 
 
 def enclose(told: dict[str, Any]) -> NoReturn:
@@ -60,5 +62,5 @@ def _enter(folder: str, readable: tuple[str, ...], seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
     resource.setrlimit(resource.RLIMIT_CPU, (4 * seconds, 4 * seconds))
     # CUDA's driver names its threads through /proc; the program itself narrows that to its own folder.
-    writable = (folder, "/proc", "/dev/null", "/dev/shm", *gpu_devices())  # noqa: S108 - CUDA's shared memory
-    landlock.restrict((*system_paths(), *_DRIVER, *readable), writable)
+    writable = (folder, "/proc", *SHARED, *gpu_devices())
+    landlock.restrict((*system_paths(), *DRIVER, *readable), writable)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
+from search.profilers.counted import look
 from search.profilers.ncu import Counted, Program, Unavailable, find_ncu, measure, parse_csv
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -63,6 +65,43 @@ def test_the_kernels_of_one_call_are_counted(tmp_path: Path) -> None:
     assert told["ncu_dram_bytes"] > 2 * (1 << 26)
     assert told["ncu_load_efficiency"] == pytest.approx(1.0, abs=0.02)
     assert 0.4 < told["ncu_dram_share"] < 1
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not GPU or find_ncu() is None, reason="needs an NVIDIA device and ncu")
+def test_counters_are_kept_and_read_again(tmp_path: Path) -> None:
+    first = look(program(TRITON), tmp_path)
+    assert first.features["ncu_dram_share"] > 0.4, first.notes
+    (kept,) = tmp_path.iterdir()
+    began = time.perf_counter()
+    assert look(program(TRITON), tmp_path) == first
+    assert time.perf_counter() - began < 0.5
+    assert list(tmp_path.iterdir()) == [kept]
+
+
+@pytest.mark.skipif(find_ncu() is not None, reason="Nsight Compute is here")
+def test_a_look_without_the_profiler_is_a_note(tmp_path: Path) -> None:
+    found = look(program(TRITON), tmp_path)
+    assert found.features == {}
+    assert found.notes[0].startswith("No hardware counters: no Nsight Compute here")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not GPU or find_ncu() is None, reason="needs an NVIDIA device and ncu")
+@pytest.mark.parametrize(
+    "place", ["/proc/self/oom_score_adj", "/proc/1/comm", "/proc/sys/kernel/core_pattern"]
+)
+def test_a_program_under_the_profiler_writes_nothing_of_the_systems(
+    tmp_path: Path, place: str
+) -> None:
+    source = f"import os\nprint('began')\nopen({place!r}, 'a').write('0')\n" + TRITON
+    found = measure(program(source), tmp_path)
+    if place.startswith("/proc/self"):
+        assert isinstance(found, Counted), found
+    else:
+        assert isinstance(found, Unavailable)
+        assert "PermissionError" in found.reason
 
 
 @pytest.mark.gpu
