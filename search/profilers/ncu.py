@@ -274,7 +274,6 @@ def _write(program: Program, folder: Path, seconds: float) -> None:
         "readable": [
             *program.prebuilt.values(),
             *program.readable,
-            *_PROFILER,
             *filter(None, sys.path),
         ],
         "inputs": [
