@@ -6,6 +6,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from importlib.util import module_from_spec
 from types import ModuleType
@@ -13,6 +14,7 @@ from typing import Any
 
 from kb.native import built_before
 
+_EXTENSIONS = "torch.utils.cpp_extension"
 # The parameters of torch.utils.cpp_extension.load_inline, in order.
 PARAMETERS = (
     "name", "cpp_sources", "cuda_sources", "sycl_sources", "functions", "extra_cflags",
@@ -75,11 +77,31 @@ def load_inline_prebuilt(*args: Any, **kwargs: Any) -> ModuleType:
     return module
 
 
+class _Extensions(ModuleType):
+    """Stands for torch's module, whose import takes half a second, until more of it is asked for."""
+
+    load_inline = staticmethod(load_inline_prebuilt)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if sys.modules.get(_EXTENSIONS) is self:
+            del sys.modules[_EXTENSIONS]
+        real: Any = import_module(_EXTENSIONS)
+        real.load_inline = load_inline_prebuilt
+        return getattr(real, name)
+
+
 def install() -> None:
     """Put `load_inline_prebuilt` where candidates look for `load_inline`."""
-    from torch.utils import cpp_extension
+    loaded: Any = sys.modules.get(_EXTENSIONS)
+    if loaded is None:
+        import torch.utils
 
-    cpp_extension.load_inline = load_inline_prebuilt
+        loaded = sys.modules[_EXTENSIONS] = _Extensions(_EXTENSIONS)
+        package: Any = torch.utils
+        package.cpp_extension = loaded
+    loaded.load_inline = load_inline_prebuilt
 
 
 def strings(value: Any) -> bool:
