@@ -62,6 +62,11 @@ def vplus(a, b):
 
 
 @triton.jit
+def vwide(i, mask):
+    return i + 0 * mask.to(tl.int32)
+
+
+@triton.jit
 def hwmax(a, b):
     return vmax(b, a)
 

@@ -80,11 +80,7 @@ class Recipes:
         self._languages = _languages(task, target)
         self._target = target
         self._knowledge = knowledge
-        cards = {
-            name: card
-            for name, card in make_cards(knowledge.store.documents("idea")).items()
-            if _suits(card, target, self._languages)
-        }
+        cards = _preferred(make_cards(knowledge.store.documents("idea")), target, self._languages)
         gpu = target.device == "gpu"
         program = lower(graph, GPU_RULES, symbolic=True) if gpu else lower(graph)
         allowed = task.settings.library == "allowed"
@@ -226,14 +222,29 @@ def _languages(task: Task, target: TargetRecord) -> tuple[str, ...]:
     return found
 
 
-def _suits(card: Card, target: TargetRecord, languages: tuple[str, ...]) -> bool:
-    """Say whether the record's scope allows `card` here.
+def _preferred(
+    cards: Mapping[str, Card], target: TargetRecord, languages: tuple[str, ...]
+) -> dict[str, Card]:
+    """Return the cards that suit, those in the language that is best on `target` first."""
+    listed = (*target.languages, *languages)
 
-    A vendor or an architecture that it leaves out is no limit; a template without a language is C++.
-    """
+    def order(name: str) -> tuple[int, str]:
+        return min(listed.index(lang) for lang in _written(cards[name]) if lang in listed), name
+
+    suiting = [name for name, card in cards.items() if _suits(card, target, languages)]
+    return {name: cards[name] for name in sorted(suiting, key=order)}
+
+
+def _written(card: Card) -> tuple[str, ...]:
+    """Return the languages that `card` is written in; a template that names none is C++."""
+    return card.scope.language or _LANGUAGES["cpu"]
+
+
+def _suits(card: Card, target: TargetRecord, languages: tuple[str, ...]) -> bool:
+    """Say whether the record's scope allows `card` here; what a scope leaves out is no limit."""
     scope = card.scope
     return (
-        bool(set(scope.language or _LANGUAGES["cpu"]) & set(languages))
+        bool(set(_written(card)) & set(languages))
         and (not scope.vendor or target.vendor in scope.vendor)
         and (not scope.architecture or target.architecture in scope.architecture)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kb.errors import RecordError
@@ -37,6 +37,14 @@ class Card:
     def defaults(self) -> dict[str, Value]:
         """Return the knobs' first values."""
         return {name: default(knob) for name, knob in self.knobs.items()}
+
+    def settings(self) -> Iterator[dict[str, Value]]:
+        """Yield the defaults, then every setting that differs from them in one listed knob."""
+        first = self.defaults()
+        yield first
+        for name, knob in self.knobs.items():
+            for choice in knob.choices[1:] if isinstance(knob, Choices) else ():
+                yield {**first, name: choice}
 
     def accept(self, knobs: Mapping[str, Value]) -> dict[str, Value]:
         """Return `knobs` with what is unknown or out of bounds replaced by the default."""

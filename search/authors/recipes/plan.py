@@ -53,7 +53,7 @@ class Workshop:
         self.library = library
         self._units = units
         self._cuts: dict[frozenset[str], tuple[Segment, ...]] = {}
-        self._fits: dict[tuple[str, str], bool] = {}
+        self._fits: dict[tuple[str, str], dict[str, Value] | None] = {}
 
     @cached_property
     def anchors(self) -> tuple[str, ...]:
@@ -73,20 +73,27 @@ class Workshop:
         return self._cuts[key]
 
     def recipes(self, part: Segment) -> list[Card]:
-        """Return the recipes that suit `part` with their defaults, the preferred first."""
-        return [card for card in self.cards.values() if self._suits(part, card)]
+        """Return the recipes that suit `part`, the preferred first."""
+        return [card for card in self.cards.values() if self.knobs(part, card) is not None]
 
-    def _suits(self, part: Segment, card: Card) -> bool:
+    def knobs(self, part: Segment, card: Card) -> dict[str, Value] | None:
+        """Return the knobs with which `card` is first tried on `part`: its defaults if they fit.
+
+        Otherwise one knob is off its default, None where that does not help either.
+        """
         if card.pattern != part.pattern or card.template is None:
-            return False
+            return None
         key = (part.id, card.name)
         if key not in self._fits:
-            try:
-                render(self.program, part, card, card.defaults(), "probe", self._units)
-                self._fits[key] = True
-            except Unfit:
-                self._fits[key] = False
+            self._fits[key] = next((s for s in card.settings() if self._suits(part, card, s)), None)
         return self._fits[key]
+
+    def _suits(self, part: Segment, card: Card, knobs: Mapping[str, Value]) -> bool:
+        try:
+            render(self.program, part, card, knobs, "probe", self._units)
+        except Unfit:
+            return False
+        return True
 
     def complete(self, library: Iterable[str], choices: Mapping[str, Choice]) -> dict[str, Any]:
         """Return the plan with `choices` where they hold and the preferred recipe elsewhere.
@@ -101,8 +108,9 @@ class Workshop:
                 continue
             choice = choices.get(part.id)
             card = self.cards.get(choice.recipe) if choice else None
-            if choice is None or card is None or not self._suits(part, card):
-                card, knobs = self._preferred(part), {}
+            if choice is None or card is None or self.knobs(part, card) is None:
+                card = self._preferred(part)
+                knobs = self.knobs(part, card) or {}
             else:
                 knobs = dict(choice.knobs)
             segments[part.id] = {

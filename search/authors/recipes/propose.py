@@ -114,7 +114,7 @@ def _swaps(
     several: bool,
 ) -> Iterator[Proposal]:
     for card in shop.recipes(part):
-        knobs = card.defaults()
+        knobs = shop.knobs(part, card) or card.defaults()
         if part.id in kept and kept[part.id].recipe == card.name:
             knobs = card.accept(kept[part.id].knobs)
         plan = shop.complete(library, {**kept, part.id: Choice(recipe=card.name, knobs=knobs)})

@@ -124,7 +124,8 @@ class _Cutter:
             if self._merges(group, other, name):
                 for member in other.nodes:
                     self._of[member] = group
-                group.nodes = sorted(other.nodes + group.nodes, key=list(self._nodes).index)
+                kept = group.after()
+                kept[:] = sorted(other.nodes + kept, key=list(self._nodes).index)
                 if other.pattern == "rows":
                     group.pattern = "rows"
                 other.nodes = []
@@ -140,7 +141,13 @@ class _Cutter:
             group = self._of.get(operand) or self._of.get(self._program.base(operand))
             if group is not None and group.pattern in FUSED and group not in found:
                 found.append(group)
-        return sorted(found, key=self._groups.index, reverse=True)
+        # Where sizes are read at run time, what follows an anchor joins it before anything else.
+        first = self._program.symbolic
+        return sorted(
+            found,
+            key=lambda group: (first and group.anchor is not None, self._groups.index(group)),
+            reverse=True,
+        )
 
     def _joins(self, group: _Group, name: str) -> bool:
         if self._depends(name, group):
@@ -155,9 +162,20 @@ class _Cutter:
 
     def _merges(self, group: _Group, other: _Group, name: str) -> bool:
         """Whether `other`, which `name` also reads, may become part of `group`."""
-        if group.anchor or other.anchor or self._between(group, other):
+        if other.anchor or self._between(group, other):
             return False
-        return self._fits([*other.nodes, *group.nodes, name])
+        if group.anchor is None:
+            return self._fits([*other.nodes, *group.nodes, name])
+        return self._program.symbolic and self._serves(group, other, name)
+
+    def _serves(self, group: _Group, other: _Group, name: str) -> bool:
+        """Whether `other` computes, from less, only what `name` behind an anchor needs."""
+        inside = {*other.members(), name}
+        users = {user for member in other.members() for user in self._program.users[member]}
+        small = all(self._nodes[n].numel < self._nodes[name].numel for n in other.members())
+        if not small or users - inside or other.pattern != "pointwise":
+            return False
+        return self._fits([*other.nodes, *group.after(), name], group.pool or group.anchor)
 
     def _between(self, group: _Group, other: _Group) -> bool:
         """Whether one group reaches the other through a third."""

@@ -233,7 +233,7 @@ class CudaWriter:
             names |= {
                 pair: f"h[{at}]"
                 for pair, at in due.held.items()
-                if due.level[pair] < level or due.level[pair] == 0
+                if due.first[pair] < level or due.level[pair] == 0
             }
         return names
 
@@ -257,7 +257,7 @@ class CudaWriter:
         ends += [
             f"h[{number}] = {scope.names[pair]}"
             for pair, number in due.held.items()
-            if pair in scope.names and due.level[pair] == at and at > 0
+            if due.level[pair] > 0 and due.first[pair] == at
         ]
         head = f"{_INPUTS}, long c, const float* s, V* h, V* v"
         value = self._function(f"v{at}", head, self._lines(scope, ends))

@@ -114,9 +114,7 @@ class Emitter:
         values = [self.value(scope, operand) for operand in self.below(pair)]
         return _INDEX.sub(self._index(node, pair[1], scope), form.format(*values))
 
-    def _index(
-        self, node: Node, access: Access, scope: Scope
-    ) -> Callable[[re.Match[str]], str]:
+    def _index(self, node: Node, access: Access, scope: Scope) -> Callable[[re.Match[str]], str]:
         """Return what replaces INDEX followed by a dimension: the position along it."""
 
         def text(found: re.Match[str]) -> str:

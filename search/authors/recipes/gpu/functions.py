@@ -212,7 +212,7 @@ class PartsWriter:
         held = {pair: at for pair, at in due.held.items() if due.level[pair] == 0}
         if not held:
             return _nothing
-        slots = {pair: name for pair, name in self._known(0, row=True).items()}
+        slots = self._known(0, row=True)
         scope = Scope(given=slots)
         sets = [f"h{at} = {self._emitter.value(scope, pair)}" for pair, at in held.items()]
         given = sorted(slots.values(), key=_number)
@@ -231,9 +231,7 @@ class PartsWriter:
         ]
         names = sorted(dict.fromkeys(given.values()), key=_number)
         value = self._statement(f"v{at}", "o c live inside", names, scope.lines, sets)
-        reducers = tuple(
-            self._reducer(number, pair) for number, pair in enumerate(due.steps[at])
-        )
+        reducers = tuple(self._reducer(number, pair) for number, pair in enumerate(due.steps[at]))
         return Pass(reducers=reducers, value=value, after=self._after(at + 1))
 
     def _reducer(self, number: int, pair: Pair) -> Reducer:

@@ -49,7 +49,9 @@ def _smooth(builder: Builder, operator: Operator) -> Node:
     form = _ABSOLUTE
     if beta > 0:
         edge = literal(beta)
-        size = builder.map(_ABSOLUTE, builder.operand(values["self"]), builder.operand(values["target"]))
+        size = builder.map(
+            _ABSOLUTE, builder.operand(values["self"]), builder.operand(values["target"])
+        )
         form = f"vsel({{0}} < {edge}, to<V>(0.5f) * {{0}} * {{0}} / {edge}, {{0}} - to<V>(0.5f) * {edge})"
         node = builder.map(form, size)
     else:
@@ -60,7 +62,9 @@ def _smooth(builder: Builder, operator: Operator) -> Node:
 def _huber(builder: Builder, operator: Operator) -> Node:
     values = arguments(operator, "self", "target", "reduction", "delta")
     edge = literal(number(values.get("delta"), 1.0))
-    size = builder.map(_ABSOLUTE, builder.operand(values["self"]), builder.operand(values["target"]))
+    size = builder.map(
+        _ABSOLUTE, builder.operand(values["self"]), builder.operand(values["target"])
+    )
     form = f"vsel({{0}} <= {edge}, to<V>(0.5f) * {{0}} * {{0}}, {edge} * ({{0}} - to<V>(0.5f) * {edge}))"
     node = builder.map(form, size)
     return _reduced(builder, node, operator, values.get("reduction", _MEAN))

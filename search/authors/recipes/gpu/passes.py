@@ -132,7 +132,7 @@ class Scheduler:
         self, stage: Iterable[Pair], slots: Iterable[Pair], ends: Iterable[Pair]
     ) -> list[Pair]:
         stop, known = set(ends), set(slots)
-        pending, seen = list(stage), {}
+        pending, seen = list(stage), dict[Pair, None]()
         while pending:
             pair = pending.pop()
             if pair in seen or pair in known:

@@ -210,10 +210,17 @@ class _Function:
         return define(self.name, head, params, [*scope.lines, f"return {value}"])
 
     def call(self, args: str) -> Call:
-        """Return what renders a call."""
+        """Return what renders a call at a value, if it takes one, its row and column and their masks.
+
+        One mask for both has the shape of all, which the row and the column then need as well.
+        """
 
         def render(*places: str) -> str:
-            return f"{self.name}({', '.join(places)}, {args})"
+            *value, row, col, live, inside = places
+            if len(value) < len(self.given):
+                value, row, col, mask = [row], col, live, inside
+                row, col, live = f"vwide({row}, {mask})", f"vwide({col}, {mask})", mask
+            return f"{self.name}({', '.join([*value, row, col, live, inside])}, {args})"
 
         return render
 
@@ -242,7 +249,10 @@ def _tail(
     emitter = Emitter(program.nodes, found, frame, extent, part.inputs)
     full = found.space.full
     return _Function(
-        name=f"{painter.fn}_{name}", emitter=emitter, result=(result, full), given={(tip, full): "v"}
+        name=f"{painter.fn}_{name}",
+        emitter=emitter,
+        result=(result, full),
+        given={(tip, full): "v"},
     )
 
 
@@ -263,7 +273,9 @@ def _product(painter: _Painter) -> tuple[dict[str, object], str]:
     assert part.anchor is not None
     functions: dict[str, _Function] = {}
     if part.nodes:
-        last = program.nodes[part.pool].operands[0] if part.pool else _last(program, part, part.nodes)
+        last = (
+            program.nodes[part.pool].operands[0] if part.pool else _last(program, part, part.nodes)
+        )
         functions["epilogue"] = _tail(painter, part.nodes, part.anchor, "shape", last, "epilogue")
     tip = part.pool or part.anchor
     result = "pooled" if part.pool else "shape"

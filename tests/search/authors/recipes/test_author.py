@@ -233,10 +233,10 @@ def test_with_the_library_forbidden_one_uncovered_operator_is_too_many(
 def test_a_device_without_recipes_is_refused(shelf: Shelf, target: TargetRecord) -> None:
     gpu = target.model_copy(update={"device": "gpu", "name": "mi300x"})
     for language in ("cpp", "cuda"):  # the first is for CPUs, the second for another vendor
-        with pytest.raises(NoRecipe, match="mi300x.*configure a model") as raised:
+        with pytest.raises(NoRecipe, match=r"mi300x.*configure a model") as raised:
             make(BLOCK, shelf, gpu, language=language)
         assert "\n" not in str(raised.value)
-    with pytest.raises(NoRecipe, match="two-cores.*triton"):
+    with pytest.raises(NoRecipe, match=r"two-cores.*triton"):
         make(BLOCK, shelf, target, language="triton")
 
 
