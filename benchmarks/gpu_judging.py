@@ -39,7 +39,6 @@ def get_init_inputs():
     return [1024]
 """
 CANDIDATE = """
-import time
 import torch
 import torch.nn as nn
 import triton
@@ -192,5 +191,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     main()

@@ -1,0 +1,105 @@
+"""Two clocks, neither of them believed alone: with contenders whose times are known exactly."""
+
+from collections.abc import Callable
+
+import pytest
+
+from search.judging.cuda.hearing import Batch
+from search.judging.cuda.timing import Races
+from search.judging.worker import Fault
+from search.outcome import Refused
+
+FLUSH = 50e-6
+
+
+class Device:
+    """A contender on a device that takes exactly as long as it says.
+
+    Args:
+        call: seconds of a call.
+        told: seconds that its events say.
+        host: seconds of enqueueing a call.
+        flushes: False for one whose caches are never emptied.
+    """
+
+    def __init__(
+        self, call: float, told: float | None = None, host: float = 1e-6, flushes: bool = True
+    ) -> None:
+        self.call, self.told, self.host, self.flushes = call, told, host, flushes
+
+    def batch(self, calls: int, flushes: int, *, empty: bool = False) -> Batch:
+        device = 0.0 if empty else self.call
+        each = (FLUSH * flushes if self.flushes else 0.0) + device
+        slow = max(each, 0.0 if empty else self.host)
+        seen = 0.0 if empty else (self.call if self.told is None else self.told)
+        return Batch(device=(seen,) * calls, wall=slow * calls, host=self.host * calls)
+
+
+def race(candidate: Device | None, watch: Callable[[], object] = lambda: None) -> Races:
+    return Races(
+        rivals={"eager": Device(40e-6), "compile": Device(30e-6)},
+        candidate=candidate,
+        refresh=lambda name, block, calls: None,
+        check=lambda block, calls: None,
+        watch=watch,
+        most=100,
+        blocks=6,
+        seconds=0.05,
+        flush_seconds=FLUSH,
+    )
+
+
+def test_ratios_are_those_of_the_devices_times() -> None:
+    timing = race(Device(20e-6)).run()
+    assert timing.seconds["candidate"] == pytest.approx(20e-6)
+    assert timing.speedup["eager"].ratio == pytest.approx(2.0)
+    assert timing.speedup["compile"].ratio == pytest.approx(1.5)
+
+
+def test_without_a_candidate_the_baselines_are_timed() -> None:
+    timing = race(None).run()
+    assert timing.seconds == pytest.approx({"eager": 40e-6, "compile": 30e-6})
+
+
+def refusal(candidate: Device) -> Refused:
+    with pytest.raises(Fault) as caught:
+        race(candidate).run()
+    assert isinstance(caught.value.outcome, Refused)
+    return caught.value.outcome
+
+
+def test_events_that_say_less_than_the_clock_are_refused() -> None:
+    assert refusal(Device(100e-6, told=5e-6)).trick == "timer-mismatch"
+
+
+def test_caches_that_are_not_emptied_are_refused() -> None:
+    assert "not emptied" in refusal(Device(20e-6, flushes=False)).reason
+
+
+def test_a_slow_host_is_given_more_work_ahead_and_is_no_cheat() -> None:
+    timing = race(Device(20e-6, host=300e-6)).run()
+    assert timing.seconds["candidate"] == pytest.approx(20e-6)
+
+
+def test_where_the_host_cannot_keep_up_the_judges_clock_counts() -> None:
+    slow = Device(20e-6, told=1e-6, host=3e-3)
+    timing = race(slow).run()
+    assert timing.seconds["candidate"] > 1e-3
+
+
+def test_every_contender_gets_fresh_inputs_before_each_timed_batch() -> None:
+    filled: list[tuple[str, int]] = []
+    races = race(Device(20e-6))
+    made = Races(
+        **{
+            name: getattr(races, name)
+            for name in ("rivals", "candidate", "check", "watch", "most", "blocks", "seconds")
+        },
+        refresh=lambda name, block, calls: filled.append((name, block)),
+        flush_seconds=FLUSH,
+    )
+    made.run()
+    timed = [entry for entry in filled if entry[1] >= 0]
+    assert sorted(timed) == sorted(
+        (name, block) for name in ("eager", "compile", "candidate") for block in range(6)
+    )
