@@ -124,8 +124,15 @@ class Zygote:
             if name in os.environ:
                 environment[name] = os.environ[name]
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-c", code, str(theirs.fileno()), json.dumps(sys.path),
-             str(self._capability)],
+            [
+                sys.executable,
+                "-I",
+                "-c",
+                code,
+                str(theirs.fileno()),
+                json.dumps(sys.path),
+                str(self._capability),
+            ],
             pass_fds=[theirs.fileno()],
             env=environment,
             cwd="/",
