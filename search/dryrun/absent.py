@@ -39,7 +39,9 @@ class AbsentKernel:
     """A kernel that can be launched and does nothing."""
 
     # What a program may ask before it chooses a grid; the real figures are the compiler's.
-    resources = types.MappingProxyType({"registers": 64, "local": 0, "shared": 0, "threads": 1024})
+    resources = types.MappingProxyType(
+        {"registers": 64, "local_bytes": 0, "shared_bytes": 0, "max_threads": 1024}
+    )
 
     def __init__(self, noter: Noter, name: str) -> None:
         self._noter = noter

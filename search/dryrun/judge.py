@@ -13,7 +13,7 @@ from search.dryrun.architecture import Architecture, architecture_of
 from search.dryrun.desk import Desk, Finding
 from search.judging.problem import Problem
 from search.judging.terms import Limits, Prepared
-from search.judging.worker import Fault
+from search.judging.worker import Fault, Zygote
 from search.outcome import Checked, Outcome
 from search.profilers.operators import count_work, operator_graph
 
@@ -30,6 +30,7 @@ class DryJudge:
         seed: of parameters' and inputs' draws.
         folder: for what is being assembled; it may be shared by runs.
         limits: what a candidate may use.
+        zygote: the warm process, where several judges share one; its owner closes it.
     """
 
     def __init__(
@@ -40,11 +41,14 @@ class DryJudge:
         seed: int,
         folder: Path,
         limits: Limits | None = None,
+        zygote: Zygote | None = None,
     ) -> None:
         self._problem = problem
         self._architecture: Architecture = architecture_of(target)
         self._target = target
-        self._desk = Desk(problem, seed=seed, folder=folder, limits=limits or Limits())
+        self._desk = Desk(
+            problem, seed=seed, folder=folder, limits=limits or Limits(), zygote=zygote
+        )
         self.prepared: Prepared | None = None
 
     def prepare(self, progress: Callable[[str], None] = lambda _: None) -> Prepared:
