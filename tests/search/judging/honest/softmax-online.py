@@ -10,11 +10,16 @@ SOURCE = r"""
 #include <stdint.h>
 extern "C" void run(const float *x, float *y, long m, long n) {
   for (long i = 0; i < m; i++) {
-    const float *a = x + i * n; float *b = y + i * n; float top = -INFINITY, s = 0;
-    for (long j = 0; j < n; j++) {
-      if (a[j] > top) { s *= expf(top - a[j]); top = a[j]; }
-      s += expf(a[j] - top);
+    const float *a = x + i * n; float *b = y + i * n;
+    float tops[8], sums[8] = {}, top = -INFINITY, s = 0;
+    for (float &t : tops) t = -INFINITY;
+    for (long j = 0; j < n; j++) {  // eight sums side by side: a single one loses two digits on long rows
+      float &t = tops[j % 8], &sum = sums[j % 8];
+      if (a[j] > t) { sum *= expf(t - a[j]); t = a[j]; }
+      sum += expf(a[j] - t);
     }
+    for (float t : tops) top = fmaxf(top, t);
+    for (int k = 0; k < 8; k++) s += sums[k] * expf(tops[k] - top);
     for (long j = 0; j < n; j++) b[j] = expf(a[j] - top) / s;
   }
 }
