@@ -20,6 +20,31 @@ class Ratio:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTime:
+    """What one kernel took of a call on a device, from a profile.
+
+    Attributes:
+        name: without its parameters; copies and fills are called ``Memcpy …`` and ``Memset …``.
+        count: launches of one call.
+        seconds: of the device in one call, all launches together.
+        own: the candidate brought it; False for the library's kernels, copies and fills.
+        grid, block: of the launch that took longest, as ``128x1x1``; "" for copies and fills.
+        registers, shared: of a thread, and bytes of a block.
+        occupancy: fraction of a unit's warps that were resident on average, as the tracer estimates.
+    """
+
+    name: str
+    count: float
+    seconds: float
+    own: bool
+    grid: str = ""
+    block: str = ""
+    registers: int = 0
+    shared: int = 0
+    occupancy: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Passed:
     """It builds, it is right, and it was timed.
 
@@ -31,6 +56,7 @@ class Passed:
         own_share: fraction of its time spent in its own kernels, None where it cannot be measured.
         profile: measured and counted features: ``flops``, ``bytes``, ``gflops``, ``bandwidth``,
             ``roofline`` (fraction of the attainable rate) and the like.
+        kernels: that a device ran in one call, the longest first; empty on a CPU.
     """
 
     seconds: float
@@ -40,6 +66,7 @@ class Passed:
     allowed_error: float
     own_share: float | None = None
     profile: Mapping[str, float] = field(default_factory=dict)
+    kernels: tuple[KernelTime, ...] = ()
     build_seconds: float = 0.0
     kind: Literal["passed"] = "passed"
 
@@ -206,6 +233,7 @@ def from_json(text: str) -> Outcome:
     values = json.loads(text)
     if values["kind"] == "passed":
         values["speedup"] = {name: Ratio(**ratio) for name, ratio in values["speedup"].items()}
+        values["kernels"] = tuple(KernelTime(**told) for told in values.get("kernels", ()))
     if values["kind"] == "checked":
         values["kernels"] = tuple(
             Kernel(**{**kernel, "limited_by": tuple(kernel["limited_by"])})
