@@ -19,9 +19,6 @@ _FACTOR = 8.0  # of the framework's own error: less than a decimal digit
 _EPS = 2.0**-23
 _HALF = 2.0**-11
 _TINY = 2.0**-126  # what lies below may be flushed to zero
-_TINY = (
-    2.0**-126
-)  # what is smaller may be flushed to zero, by fast instructions or a processor's mode
 _KERNELBENCH = (1e-4, 1e-4)  # absolute, relative
 _MOST_BYTES = 1 << 30  # of all trials together; beyond it only the most telling are kept
 _TELLING = ("task", "large mean", "negative", "normal")
