@@ -53,11 +53,12 @@ _FOREIGN = (
 # What a source says that needs more than the slim headers.
 _LACKING = (
     r'namespace "(torch|at|c10)[^"]*" has no member|is not a member of .(torch|at|c10)|has not been declared'
-    r"|incomplete (class )?type|no such file|No such file|cannot open source file"
+    r"|incomplete (class )?type|no match for|no operator|no instance of|no suitable|no such file|No such file|cannot open source file"
 )
 _SLIM = """#pragma once
 #include <ATen/core/Tensor.h>
 #include <ATen/Dispatch.h>
+#include <ATen/TensorOperators.h>
 {operators}
 #include <optional>
 #include <string>

@@ -126,6 +126,10 @@ inline const char* toString(ScalarType type) {
 }
 inline std::ostream& operator<<(std::ostream& text, ScalarType type) { return text << toString(type); }
 
+// To point to: what calculates with them is compiled with torch's own types.
+struct Half { uint16_t x; };
+struct BFloat16 { uint16_t x; };
+
 enum class DeviceType : int8_t { CPU = 0, CUDA = 1 };
 constexpr DeviceType kCPU = DeviceType::CPU, kCUDA = DeviceType::CUDA;
 using DeviceIndex = int8_t;
@@ -186,6 +190,20 @@ template <class T> using optional = std::optional<T>;
 namespace at {
 
 using namespace c10;
+
+class Tensor;
+}  // namespace at
+namespace kb {
+// An argument as Python takes it.
+inline Object given(bool value) { return truth(value); }
+inline Object given(double value) { return real(value); }
+inline Object given(float value) { return real(value); }
+template <class T, class = std::enable_if_t<std::is_integral_v<T>>> Object given(T value) { return integer(value); }
+inline Object given(const c10::IntArrayRef& values) { return tuple(values); }
+inline Object given(std::initializer_list<int64_t> values) { return tuple(values); }
+inline Object given(const at::Tensor& value);
+}  // namespace kb
+namespace at {
 
 class Tensor {
  public:
@@ -255,6 +273,16 @@ class Tensor {
   Tensor& zero_() { call(KB_NAME("zero_")); return *this; }
   Tensor& fill_(double value) { call(KB_NAME("fill_"), kb::real(value)); return *this; }
   Tensor& copy_(const Tensor& other) { call(KB_NAME("copy_"), other.object_); return *this; }
+  template <class... A> Tensor sum(const A&... arguments) const { return Tensor(call(KB_NAME("sum"), kb::given(arguments)...)); }
+  template <class... A> Tensor mean(const A&... arguments) const { return Tensor(call(KB_NAME("mean"), kb::given(arguments)...)); }
+  Tensor max() const { return Tensor(call(KB_NAME("max"))); }
+  Tensor min() const { return Tensor(call(KB_NAME("min"))); }
+  Tensor abs() const { return Tensor(call(KB_NAME("abs"))); }
+  Tensor matmul(const Tensor& other) const { return Tensor(call(KB_NAME("matmul"), other.object_)); }
+  template <class T> Tensor add(const T& other) const { return Tensor(call(KB_NAME("add"), kb::given(other))); }
+  template <class T> Tensor mul(const T& other) const { return Tensor(call(KB_NAME("mul"), kb::given(other))); }
+  template <class T> Tensor& add_(const T& other) { call(KB_NAME("add_"), kb::given(other)); return *this; }
+  template <class T> Tensor& mul_(const T& other) { call(KB_NAME("mul_"), kb::given(other)); return *this; }
   bool is_same(const Tensor& other) const { return object_.get() == other.object_.get(); }
 
  private:
@@ -295,6 +323,8 @@ template <class T> constexpr ScalarType scalar_type_of() {
   else if constexpr (std::is_same_v<P, uint8_t>) return kByte;
   else if constexpr (std::is_same_v<P, int8_t>) return kChar;
   else if constexpr (std::is_same_v<P, int16_t>) return kShort;
+  else if constexpr (std::is_same_v<P, Half>) return kHalf;
+  else if constexpr (std::is_same_v<P, BFloat16>) return kBFloat16;
   else return ScalarType::Undefined;
 }
 template <class T> void Tensor::expect() const {
@@ -326,6 +356,24 @@ inline Tensor make(const char* function, std::vector<kb::Object> arguments, cons
 }
 }  // namespace detail
 
+namespace detail {
+template <class... A> Tensor call(PyObject* key, const A&... arguments) {
+  const kb::Object callee = kb::of_torch(key);
+  const kb::Object all[] = {kb::given(arguments)...};
+  PyObject* raw[sizeof...(A) + 1] = {nullptr};
+  for (size_t i = 0; i < sizeof...(A); ++i) raw[i + 1] = all[i].get();
+  return Tensor(kb::Object::own(PyObject_Vectorcall(callee.get(), raw + 1, sizeof...(A) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr)));
+}
+}  // namespace detail
+#define KB_OPERATOR(called) template <class... A> Tensor called(const Tensor& x, const A&... rest) { return detail::call(KB_NAME(#called), x, rest...); }
+KB_OPERATOR(matmul) KB_OPERATOR(mm) KB_OPERATOR(bmm) KB_OPERATOR(relu) KB_OPERATOR(sigmoid) KB_OPERATOR(tanh) KB_OPERATOR(exp)
+KB_OPERATOR(sqrt) KB_OPERATOR(abs) KB_OPERATOR(add) KB_OPERATOR(sub) KB_OPERATOR(mul) KB_OPERATOR(div) KB_OPERATOR(sum) KB_OPERATOR(mean)
+KB_OPERATOR(transpose) KB_OPERATOR(softmax)
+#define KB_ARITHMETIC(sign, function) \
+  template <class T> Tensor operator sign(const Tensor& a, const T& b) { return Tensor(kb::Object::own(function(a.object().get(), kb::given(b).get()))); } \
+  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> Tensor operator sign(T a, const Tensor& b) { return Tensor(kb::Object::own(function(kb::given(a).get(), b.object().get()))); }
+KB_ARITHMETIC(+, PyNumber_Add) KB_ARITHMETIC(-, PyNumber_Subtract) KB_ARITHMETIC(*, PyNumber_Multiply) KB_ARITHMETIC(/, PyNumber_TrueDivide)
+
 inline Tensor empty(const IntArrayRef& sizes, const TensorOptions& options = {}) { return detail::make("empty", {kb::tuple(sizes)}, options); }
 inline Tensor zeros(const IntArrayRef& sizes, const TensorOptions& options = {}) { return detail::make("zeros", {kb::tuple(sizes)}, options); }
 inline Tensor ones(const IntArrayRef& sizes, const TensorOptions& options = {}) { return detail::make("ones", {kb::tuple(sizes)}, options); }
@@ -334,6 +382,12 @@ inline Tensor empty_like(const Tensor& x, const TensorOptions& options = {}) { r
 inline Tensor zeros_like(const Tensor& x, const TensorOptions& options = {}) { return detail::make("zeros_like", {x.object()}, options); }
 inline Tensor ones_like(const Tensor& x, const TensorOptions& options = {}) { return detail::make("ones_like", {x.object()}, options); }
 inline Tensor full_like(const Tensor& x, double value, const TensorOptions& options = {}) { return detail::make("full_like", {x.object(), kb::real(value)}, options); }
+
+}  // namespace at
+namespace kb {
+inline Object given(const at::Tensor& value) { return value.object(); }
+}  // namespace kb
+namespace at {
 
 #ifdef __CUDACC__
 namespace cuda {

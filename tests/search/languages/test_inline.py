@@ -36,9 +36,14 @@ torch::Tensor kinds(torch::Tensor x) {
   if (x.dtype() != torch::kFloat32) AT_ERROR("a kind that is not known: ", x.scalar_type());
   return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "kinds", [&] { return torch::full({1}, double(sizeof(scalar_t))); });
 }
+torch::Tensor composed(torch::Tensor a, torch::Tensor b) {
+  auto c = torch::matmul(a, b) * 2.0 + a.sum(-1, true) - torch::relu(b);
+  c.add_(1).mul_(0.5);
+  return torch::softmax(1 - c / 3, -1).mean(0) + c.abs().max();
+}
 double rows(const torch::Tensor x) { return x.sizes()[0] + 0.5; }
 """
-FUNCTIONS = ["told", "several", "both", "nothing", "kinds", "rows"]
+FUNCTIONS = ["told", "several", "both", "nothing", "kinds", "rows", "composed"]
 
 
 def _unit(**changes: Any) -> tuple[Cuda, Unit]:
@@ -91,6 +96,10 @@ def test_numbers_and_tensors_cross_as_with_torchs_own_bindings(extension: Any) -
     assert zeros.unique().tolist() == [7.0]
     assert extension.kinds(x).item() == 4.0
     assert extension.rows(x) == 2.5
+    a, b = torch.randn(4, 4), torch.randn(4, 4)
+    c = (a @ b * 2 + a.sum(-1, keepdim=True) - torch.relu(b) + 1) * 0.5
+    wanted = torch.softmax(1 - c / 3, -1).mean(0) + c.abs().max()
+    torch.testing.assert_close(extension.composed(a, b), wanted)
 
 
 @pytest.mark.parametrize(
