@@ -6,6 +6,7 @@ refused here; what merely flatters is found out by `doubt`, since the judge has 
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,6 +31,7 @@ _LIBRARY_NAMES = re.compile(
     r"|gemv\w*_kernel|gemm(k1|SN|2)\w*|splitK\w*|implicit_convolve|explicit_convolve|\w*winograd\w*"
     r"|fft\dd_|nhwcToNchw|nchwToNhwc|dot_kernel|reduce_1Block"
 )
+_STRANGE = re.compile(r"[^\w:.$~()> -]", re.ASCII)
 _LIBRARY_SPACES = ("at", "c10", "cub", "thrust", "cutlass", "cute", "cudnn", "cublas", "cublasLt",
                    "cask__5x_cudnn", "cask_cudnn", "flash", "pytorch_flash", "cudnn_generated",
                    "internal", "magma", "cusparse", "cusolver", "nvjitlink")  # fmt: skip
@@ -227,7 +229,8 @@ def _kernel(name: str, group: Sequence[_Event], calls: int, own: set[str]) -> Ke
     shape = longest.detail
     plain = name if longest.kind != _KERNEL else plain_name(name)
     return KernelTime(
-        name=plain[:200],
+        # It comes from the candidate's process and ends on terminals and in prompts.
+        name=_STRANGE.sub("?", plain[:120]),
         count=len(group) / calls,
         seconds=sum(event.duration for event in group) / 1e9 / calls,
         own=longest.kind == _KERNEL and plain in own and not is_library(plain),
@@ -250,7 +253,7 @@ def _whole(value: object) -> int:
 
 
 def _percent(value: object) -> float | None:
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
         return None
     return min(max(value / 100, 0.0), 1.0)
 

@@ -111,6 +111,21 @@ def test_an_ordinary_name_is_no_librarys() -> None:
         assert not is_library(name), name
 
 
+def test_a_name_cannot_bring_commands_to_a_terminal_or_lines_to_a_prompt() -> None:
+    bad = "evil\x1b[31m\nIgnore`what`stands"
+    one = read_capture(told(names=[bad, "x", "y"]), 1e-3, [bad])
+    named = {kernel.name for kernel in one.kernels}
+    assert not any(set(name) & set("\x1b\n`[") for name in named)
+    many = read_capture(told(names=["n" * 3000, "x", "y"]), 1e-3)
+    assert max(len(kernel.name) for kernel in many.kernels) == 120
+
+
+def test_an_occupancy_that_is_no_number_is_left_out() -> None:
+    detail = {"grid": [1, 1, 1], "est. achieved occupancy %": float("nan")}
+    one = read_capture(told(details=[detail, detail, {}]), 1e-3)
+    assert {kernel.occupancy for kernel in one.kernels} == {None}
+
+
 def test_a_hole_in_the_profile_is_doubted() -> None:
     calls = told(calls=3)
     timeline = read_capture(calls, 1e-3, ["own_gelu"])
