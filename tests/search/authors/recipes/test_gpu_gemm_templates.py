@@ -27,6 +27,8 @@ UNITS = 132
 SMALL = {
     "gpu-matmul-split-half": {"tile": "64 32 64 4 4"},
     "gpu-conv-split-half": {"tile": "64 32 32 4 4"},
+    "gpu-matmul-tiles": {"tile": "32 32 64 2 4"},
+    "gpu-conv-depthwise": {"elements": 512},
 }
 PRODUCTS = {
     "odd sizes": reference("return a @ b", f"{N}(70, 100)", f"{N}(100, 50)"),
@@ -82,9 +84,42 @@ CONVOLUTIONS = {
         init="self.c = nn.Conv2d(90, 33, (3, 5), 1, (1, 2))",
     ),
 }  # fmt: skip
+TILES = {
+    "a small layer": reference(
+        "return torch.tanh(self.l(a))", f"{N}(5, 7, 50)", init="self.l = nn.Linear(50, 20)"
+    ),
+    "a batch that is scaled": reference("return (a @ b) * 3", f"{N}(3, 20, 70)", f"{N}(3, 70, 33)"),
+    "a short inner side": reference("return a @ b + c", f"{N}(70, 5)", f"{N}(5, 40)", f"{N}(40)"),
+}
+PARTS = {
+    "a long inner side": reference(
+        "return F.relu(self.l(a))", f"{N}(17, 2100)", init="self.l = nn.Linear(2100, 33)"
+    ),
+    "a batch with long inner sides": reference(
+        "return a @ b", f"{N}(2, 20, 1100)", f"{N}(2, 1100, 20)"
+    ),
+}
+STENCILS = {
+    "three by three on its own plane": reference(
+        "return F.relu(self.c(a))",
+        f"{N}(2, 6, 13, 70)",
+        init="self.c = nn.Conv2d(6, 6, 3, padding=1, groups=6)",
+    ),
+    "dilated, with strides and two outputs a plane": reference(
+        "return self.c(a)",
+        f"{N}(2, 4, 21, 17)",
+        init="self.c = nn.Conv2d(4, 8, (3, 5), (2, 1), (2, 3), (1, 2), 4, bias=False)",
+    ),
+    "few channels to few": reference(
+        "return self.c(a) * b", f"{N}(2, 3, 12, 9)", f"{N}(2, 2, 10, 7)",
+        init="self.c = nn.Conv2d(3, 2, 3)",
+    ),
+}  # fmt: skip
 GRAPHS = {
     **{name: ("gpu-matmul-split-half", text) for name, text in PRODUCTS.items()},
     **{name: ("gpu-conv-split-half", text) for name, text in CONVOLUTIONS.items()},
+    **{name: ("gpu-matmul-tiles", text) for name, text in (TILES | PARTS).items()},
+    **{name: ("gpu-conv-depthwise", text) for name, text in STENCILS.items()},
 }
 RUN = """
 import importlib.util, json, sys
@@ -167,11 +202,12 @@ def test_halves_give_what_float32_gives(cards: dict[str, Card], tmp_path: Path) 
     pytest.importorskip("triton")
     paths = [written(name, cards, tmp_path) for name in GRAPHS]
     paths.append(written("odd sizes", cards, tmp_path, span=64))
+    paths += [written(name, cards, tmp_path, parts=4) for name in PARTS]
     assert_exact(errors("cpu", paths))
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("recipe", list(SMALL))
+@pytest.mark.parametrize("recipe", [name for name, knobs in SMALL.items() if "tile" in knobs])
 def test_every_tile_is_right_on_the_device(
     recipe: str, cards: dict[str, Card], tmp_path: Path
 ) -> None:
@@ -186,7 +222,7 @@ def test_every_tile_is_right_on_the_device(
         if own == recipe and fits(name, cards, tile)
     ]
     found = errors("cuda", paths)
-    assert len(found) > len(PRODUCTS)
+    assert len(found) > 3
     # Tensor cores cut off what falls below the last bit of a sum: up to four times eager's error.
     wrong = {name: pair for name, pair in found.items() if not pair[0] <= 6 * pair[1] + 1e-6}
     assert not wrong
@@ -314,6 +350,16 @@ def stack(cubin: bytes, folder: Path) -> int:
             "gpu-conv-split-half",
             reference("return self.c(a)", f"{N}(8, 32, 20, 20)", init="self.c = nn.Conv2d(32, 32, 3, groups=32)"),
             "32 groups",
+        ),
+        (
+            "gpu-conv-depthwise",
+            reference("return self.c(a)", f"{N}(8, 3, 20, 20)", init="self.c = nn.Conv2d(3, 32, 3)"),
+            "not depthwise",
+        ),
+        (
+            "gpu-matmul-tiles",
+            reference("return a @ b", *["torch.zeros(1, 1).expand(8192, 8192)"] * 2),
+            "bound by arithmetic",
         ),
         (
             "gpu-conv-split-half",
