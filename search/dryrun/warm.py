@@ -10,14 +10,12 @@ import triton
 import triton.language as tl
 from triton.backends.amd.compiler import HIPBackend
 from triton.backends.compiler import GPUTarget
-from triton.backends.nvidia.compiler import CUDABackend
+from triton.backends.nvidia.compiler import CUDABackend, get_ptxas_version
 from triton.compiler import ASTSource
 
 # What Triton keeps by architecture (versions of assemblers) must be there before the walls are.
-_TARGETS = (
-    *(GPUTarget("cuda", number, 32) for number in (80, 86, 89, 90, 100, 103, 120)),
-    *(GPUTarget("hip", name, 64) for name in ("gfx90a", "gfx942", "gfx950")),
-)
+_NUMBERS = (75, 80, 86, 87, 89, 90, 100, 101, 103, 110, 120, 121)
+_TARGETS = (GPUTarget("cuda", 90, 32), GPUTarget("hip", "gfx942", 64))
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # Triton has no types
@@ -27,7 +25,7 @@ def _scale(x, y, n, block: tl.constexpr):  # type: ignore[no-untyped-def]  # its
 
 
 def warm() -> None:
-    """Import what candidates need, and compile a kernel for every architecture."""
+    """Import what candidates need, and compile a kernel for each vendor."""
     import torch
     import torch.utils.cpp_extension
     import triton.runtime.autotuner
@@ -37,6 +35,8 @@ def warm() -> None:
     import search.dryrun.runner  # noqa: F401
 
     _leave_assembling()
+    for number in _NUMBERS:
+        get_ptxas_version(number)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TRITON_CACHE_DIR"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
         # The first layer made without memory imports much of torch; no operator runs.
