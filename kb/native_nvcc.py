@@ -28,7 +28,7 @@ _NVRTC_KNOWS = re.compile(
 def cuda_home() -> Path | None:
     """Return the folder of the CUDA toolkit that holds nvcc, None where there is none.
 
-    `CUDA_HOME` is believed before PATH, and PATH before the usual place.
+    `CUDA_HOME` is believed before PATH, PATH before the usual place, and that before a package.
     """
     named = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
     found = shutil.which("nvcc")
@@ -36,6 +36,7 @@ def cuda_home() -> Path | None:
     if found is not None:
         homes.append(Path(os.path.realpath(found)).parent.parent)
     homes.append(Path("/usr/local/cuda"))
+    homes += sorted(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/cu*"), reverse=True)
     for home in homes:
         # A wrapper script in PATH lies beside no compiler: nvvm tells the toolkit from it.
         if (home / "bin" / "nvcc").is_file() and (home / "nvvm").is_dir():

@@ -119,6 +119,25 @@ def test_a_sources_own_standard_takes_the_place_of_the_usual_one() -> None:
     assert "-gencode=arch=compute_90a,code=sm_90a" in flags
 
 
+def test_the_toolkit_is_found_beside_its_compiler_and_not_beside_a_wrapper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("wrapper", "named", "found"):
+        (tmp_path / name / "bin").mkdir(parents=True)
+        (tmp_path / name / "bin" / "nvcc").write_text("#!/bin/sh\n")
+        (tmp_path / name / "bin" / "nvcc").chmod(0o755)
+    for name in ("named", "found"):
+        (tmp_path / name / "nvvm").mkdir()
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "found/bin"))
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "named"))
+    assert native_nvcc.cuda_home() == tmp_path / "named"
+    monkeypatch.delenv("CUDA_HOME")
+    assert native_nvcc.cuda_home() == tmp_path / "found"
+    monkeypatch.setenv("PATH", str(tmp_path / "wrapper/bin"))
+    assert native_nvcc.cuda_home() != tmp_path / "wrapper"
+
+
 needs_nvcc = pytest.mark.skipif(
     native_nvcc.cuda_home() is None, reason="nvcc is not on this machine"
 )
