@@ -27,6 +27,15 @@ from search.languages.cpp_flags import ALLOWED
 from search.languages.literals import Call
 from search.languages.nvcc_flags import checked
 
+# Arguments that change where and how loudly torch builds, not what.
+_IRRELEVANT = {
+    "verbose",
+    "build_directory",
+    "with_cuda",
+    "with_sycl",
+    "keep_intermediates",
+    "use_pch",
+}
 _LIBRARIES = re.compile(
     r"-l(cublas|cublasLt|cudart|cuda|curand|cufft|cusparse|cusolver|cudnn|nvrtc|m)"
 )
@@ -90,7 +99,7 @@ def unit(call: Call) -> Unit:
         Unbuildable: an argument is not known before the file is run, or not allowed.
     """
     where = f"line {call.line}: load_inline"
-    telling = {name for name in call.unknown if name not in {"verbose", "build_directory"}}
+    telling = call.unknown - _IRRELEVANT
     if telling:
         named = ", ".join(sorted(str(name or "*") for name in telling))
         raise Unbuildable(

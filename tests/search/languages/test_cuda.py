@@ -158,7 +158,8 @@ def _inline(**changes: object) -> str:
 def test_an_inline_extension_is_found_with_the_key_that_its_call_will_look_for() -> None:
     text = (
         "C = 'torch::Tensor f(torch::Tensor x) { return x; }'\n"
-        "e = load_inline('ext', ['torch::Tensor f(torch::Tensor x);'], cuda_sources=[C], functions=['f'], verbose=True)"
+        "e = load_inline('ext', ['torch::Tensor f(torch::Tensor x);'], cuda_sources=[C], functions=['f'], verbose=DEBUG, "
+        "with_cuda=torch.cuda.is_available())"
     )
     (unit,) = Cuda("sm_90").units(text)
     assert unit.key == inline_key(INLINE)
