@@ -82,17 +82,14 @@ def _processor() -> TargetRecord:
 
 def _gpu_here() -> TargetRecord | None:
     """Return the record of this machine's GPU, None where there is none that torch can use."""
-    from search.targets.cuda import disagreements, match_gpu, read_device
+    from search.targets.cuda import disagreements, match_gpu, read_device, torch_trouble
 
     facts = read_device()
     if facts is None:
         return None
-    import torch
-
-    if not torch.cuda.is_available():
-        say(
-            f"{facts.name} is here, but this torch ({torch.__version__}) has no CUDA: it is not used"
-        )
+    trouble = torch_trouble()
+    if trouble is not None:
+        say(f"{facts.name} is here, but {trouble}: it is not used")
         return None
     record = cast("TargetRecord", match_gpu(_documents(), facts).record)
     for line in disagreements(record, facts):
