@@ -8,16 +8,17 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
+import hardware_docs
 from kb import native_nvcc
-from kb.config import shipped_docs
 from search.languages.cuda import Cuda
 from search.languages.triton import Triton
 
 
 def example(language: str) -> str:
     """Return the answer that the notes show."""
-    text = (shipped_docs() / "languages" / f"{language}.md").read_text()
+    text = (Path(hardware_docs.__file__).parent / "languages" / f"{language}.md").read_text()
     found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert found is not None
     assert "class ModelNew" in found[1]
@@ -88,3 +89,22 @@ def test_the_cute_answer_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     compiled = cutlass.cute.compile(module.scale_relu, flat(), flat(), 4096, cutlass.Float32(2.0))
     assert compiled is not None
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU on this machine")
+@pytest.mark.parametrize("language", ["cuda", "triton"])
+def test_the_answer_is_right_on_a_device(
+    language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    path = tmp_path / f"answer_in_{language}.py"
+    path.write_text(example(language))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    answer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(answer)
+    x = torch.randn(1000, 100, device="cuda")
+    assert torch.equal(answer.ModelNew(2.5)(x), torch.relu(x * 2.5))
