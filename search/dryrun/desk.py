@@ -11,11 +11,13 @@ from typing import Any
 
 from kb.errors import TaskError
 from search.dryrun.architecture import Architecture
-from search.dryrun.assembler import Assembler, Assembly, triton_folder
+from search.dryrun.assembler import Assembler, triton_folder
+from search.dryrun.compilation import Built, Compilation
 from search.dryrun.hearing import Answers, DryHearing
-from search.dryrun.native import NativeBuilds, native_kernels
+from search.dryrun.native import NativeBuilds
 from search.dryrun.shrink import Variant, variants
 from search.judging.arena import Arena, plan
+from search.judging.checks import told
 from search.judging.problem import Problem
 from search.judging.runner import encode
 from search.judging.sandbox import Cell, Part
@@ -23,8 +25,7 @@ from search.judging.terms import Limits
 from search.judging.trials import Bank, make_bank
 from search.judging.worker import Fault, Worker, Zygote, forged, raised
 from search.judging.zygote import DRY
-from search.outcome import BuildFailed, Crashed, Kernel, Refused
-from search.profilers.resources import Resources
+from search.outcome import BuildFailed
 
 _FILE = 64 << 20  # bytes of assembly or intermediate code that one file may have
 _SAMPLING = 2.0  # seconds in which a few programs of each launch are looked at
@@ -37,14 +38,6 @@ class Told:
 
     sandbox: tuple[Part, ...]
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Built:
-    """What a candidate launches on one architecture."""
-
-    kernels: tuple[Kernel, ...]
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,213 +139,146 @@ class Desk:
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix="dry-", dir=self._folder))
+        workers: list[Worker] = []
         try:
-            worker = self._worker(scratch)
-            try:
-                return self._examine(worker, scratch, source, architectures, thorough)
-            finally:
-                worker.close()
+            # Two compile side by side; the first one's answers are checked as well.
+            for _ in range(min(2, len(architectures))):
+                workers.append(self._worker(scratch))
+            return self._examine(workers, scratch, source, architectures, thorough)
         except Fault as fault:
             return Finding(built={a.name: fault for a in architectures}, answers=fault)
         finally:
+            for worker in workers:
+                worker.close()
             shutil.rmtree(scratch, ignore_errors=True)
 
     def _examine(
         self,
-        worker: Worker,
+        workers: Sequence[Worker],
         scratch: Path,
         source: str,
         architectures: Sequence[Architecture],
         thorough: bool,
     ) -> Finding:
-        self._open(worker, scratch, source, architectures[0])
+        self._open(workers, scratch, source, architectures[0])
         parts = self._native if self._native.needed(source) else None
-        compilation = _Compilation(
+        compilation = Compilation(
             self._assembler, scratch, lambda a: parts.build(source, a) if parts else ()
         )
+        cut = len(architectures) // len(workers)
+        shares = (architectures[:cut], architectures[cut:])
         try:
-            for number, architecture in enumerate(architectures):
-                message = {
-                    "op": "compile",
-                    "device": architecture.values(),
-                    "init": encode(list(self._problem.init_inputs)),
-                    "inputs": plan(self._problem.inputs, {}, ())["inputs"],
-                    "sample_seconds": 0.0 if number else _SAMPLING,
-                }
-                answer = worker.ask(message, self._limits.build_seconds + _SAMPLING)
-                compilation.add(architecture, answer)
-            answers = self._answers(worker, source, architectures, compilation, thorough)
-            return Finding(built=compilation.finish(), answers=answers)
+            for number, (worker, share) in enumerate(zip(workers, shares, strict=False)):
+                self._tell_compile(worker, share, 0.0 if number else _SAMPLING)
+            alive = self._take(workers[0], shares[0], compilation)
+            answers: Answers | Fault = Answers(unchecked="it does not compile")
+            if compilation.crash is not None:
+                answers = compilation.crash
+            elif not compilation.hopeless and alive is None:
+                answers = self._answers(workers[0], source, architectures, compilation, thorough)
+            for worker, share in zip(workers[1:], shares[1:], strict=False):
+                self._take(worker, share, compilation)
+            self._adapt(workers[0], architectures, compilation)
+            built = compilation.finish()
+            if alive is not None:
+                answers = alive
+            return Finding(built={a.name: built[a.name] for a in architectures}, answers=answers)
         finally:
             compilation.close()
 
-    def _open(self, worker: Worker, scratch: Path, source: str, architecture: Architecture) -> None:
-        message = {
-            "op": "open",
-            "source": source,
-            "folder": str(scratch),
-            "device": architecture.values(),
-        }
-        answer = worker.ask(message, self._limits.start_seconds)
-        if "raised" in answer:
-            raise Fault(raised(_told(answer), "importing it"))
-        if "missing" in answer:
-            raise Fault(
-                BuildFailed(reason="it defines no ModelNew: define class ModelNew(nn.Module)")
+    def _open(
+        self,
+        workers: Sequence[Worker],
+        scratch: Path,
+        source: str,
+        architecture: Architecture,
+    ) -> None:
+        for worker in workers:
+            worker.tell(
+                {
+                    "op": "open",
+                    "source": source,
+                    "folder": str(scratch),
+                    "device": architecture.values(),
+                }
             )
+        for worker in workers:
+            answer = worker.answer(self._limits.start_seconds)
+            if "raised" in answer:
+                raise Fault(raised(told(answer), "importing it"))
+            if "missing" in answer:
+                raise Fault(
+                    BuildFailed(reason="it defines no ModelNew: define class ModelNew(nn.Module)")
+                )
+
+    def _tell_compile(
+        self, worker: Worker, share: Sequence[Architecture], sample_seconds: float
+    ) -> None:
+        worker.tell(
+            {
+                "op": "compile",
+                "devices": [architecture.values() for architecture in share],
+                "init": encode(list(self._problem.init_inputs)),
+                "inputs": plan(self._problem.inputs, {}, ())["inputs"],
+                "sample_seconds": sample_seconds,
+            }
+        )
+
+    def _take(
+        self, worker: Worker, share: Sequence[Architecture], compilation: Compilation
+    ) -> Fault | None:
+        """Take what a process has compiled; return what ended it, None where it lives."""
+        try:
+            answer = worker.answer(self._limits.build_seconds * len(share) + _SAMPLING)
+        except Fault as fault:
+            for architecture in share:
+                compilation.fail(architecture, fault)
+            return fault
+        given = answer.get("answers")
+        if not isinstance(given, list) or len(given) != len(share):
+            raise forged("not one answer an architecture")
+        for architecture, each in zip(share, given, strict=True):
+            compilation.add(architecture, each if isinstance(each, dict) else {})
+        return None
 
     def _answers(
         self,
         worker: Worker,
         source: str,
         architectures: Sequence[Architecture],
-        compilation: _Compilation,
+        compilation: Compilation,
         thorough: bool,
     ) -> Answers | Fault:
         if self._small is None:
-            compilation.give_up()
             return Answers(unchecked=self._missing)
-        if compilation.hopeless:
-            return Answers(unchecked="it does not compile")
         bank = self._bank
         if not thorough:
-            wanted = dict.fromkeys(_QUICK)
-            chosen = [t for t in bank.trials if t.distribution in wanted]
+            chosen = [t for t in bank.trials if t.distribution in _QUICK]
             bank = replace(bank, trials=tuple(chosen[:4]) or bank.trials[:2])
         hearing = DryHearing(self._small, bank, self._arena, worker, self._limits, source=source)
         try:
             hearing.load({}, self._layout)
-            for architecture in compilation.pending(architectures):
-                answer = worker.ask(
-                    {"op": "adapt", "device": architecture.values()}, self._limits.build_seconds
-                )
-                compilation.add_small(architecture, answer)
+            self._adapt(worker, architectures, compilation)
             hearing.aim(architectures[0])
             return hearing.answers()
         except Fault as fault:
-            compilation.give_up()
             return fault
+
+    def _adapt(
+        self, worker: Worker, architectures: Sequence[Architecture], compilation: Compilation
+    ) -> None:
+        """Compile for the small shapes where calling it on tensors without memory failed."""
+        if self._small is None or not worker.alive():
+            return
+        for architecture in compilation.pending(architectures):
+            message = {"op": "adapt", "device": architecture.values()}
+            try:
+                answer = worker.ask(message, self._limits.build_seconds)
+            except Fault:
+                return  # what it raised before stands
+            compilation.add_small(architecture, answer)
 
     def close(self) -> None:
         """End every process that it started."""
         if not self._shared:
             self._zygote.close()
-
-
-class _Compilation:
-    """What a candidate's launches became, architecture by architecture, while assemblers run."""
-
-    def __init__(
-        self,
-        assembler: Assembler,
-        scratch: Path,
-        native: Callable[[Architecture], tuple[Resources, ...]],
-    ) -> None:
-        self._assembler = assembler
-        self._native = native
-        self._others: dict[str, tuple[Kernel, ...]] = {}
-        self._scratch = scratch
-        self._running: dict[str, list[Assembly]] = {}
-        self._notes: dict[str, tuple[str, ...]] = {}
-        self._faults: dict[str, Fault] = {}
-        self._waiting: dict[str, Fault] = {}
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether it compiles for no architecture."""
-        return not self._running and not self._waiting
-
-    def add(self, architecture: Architecture, answer: dict[str, Any]) -> None:
-        """Take what a process told of the task's own shapes."""
-        fault = _fault(answer, architecture)
-        if fault is None:
-            self._begin(architecture, answer, "")
-        elif fault[0]:
-            self._faults[architecture.name] = fault[1]
-        else:
-            self._waiting[architecture.name] = fault[1]
-
-    def pending(self, architectures: Sequence[Architecture]) -> list[Architecture]:
-        """Return those for which calling it on tensors without memory failed."""
-        return [a for a in architectures if a.name in self._waiting]
-
-    def add_small(self, architecture: Architecture, answer: dict[str, Any]) -> None:
-        """Take what a process told of the small shapes."""
-        first = self._waiting.pop(architecture.name)
-        fault = _fault(answer, architecture)
-        if fault is not None:
-            self._faults[architecture.name] = fault[1] if fault[0] else first
-            return
-        told = getattr(first.outcome, "reason", "")
-        self._begin(architecture, answer, f"compiled for smaller shapes than the task's: {told}")
-
-    def give_up(self) -> None:
-        """Let what waits fail with what it raised."""
-        self._faults.update(self._waiting)
-        self._waiting.clear()
-
-    def _begin(self, architecture: Architecture, answer: dict[str, Any], note: str) -> None:
-        kernels = answer.get("kernels")
-        if not isinstance(kernels, list):
-            raise forged("no list of kernels")
-        try:
-            found = self._native(architecture)
-            others, more = native_kernels(found, answer.get("natives"), architecture)
-        except Fault as fault:
-            self._faults[architecture.name] = fault
-            return
-        if not kernels and not others:
-            self._faults[architecture.name] = Fault(
-                Refused(
-                    reason="it launches no kernel of its own: the library did the work",
-                    trick="no-own-kernel",
-                )
-            )
-            return
-        assemblies = self._running.setdefault(architecture.name, [])
-        for told in kernels[:64]:
-            assemblies.append(self._assembler.begin(architecture, told, self._scratch))
-        self._others[architecture.name] = others
-        notes = [*more, *(str(line)[:300] for line in answer.get("notes", []))][:20]
-        self._notes[architecture.name] = (*([note] if note else []), *notes)
-
-    def finish(self) -> dict[str, Built | Fault]:
-        """Wait for the assemblers."""
-        built: dict[str, Built | Fault] = {**self._faults, **self._waiting}
-        for name, assemblies in self._running.items():
-            try:
-                kernels = tuple(assembly.finish() for assembly in assemblies)
-                kernels += self._others.get(name, ())
-            except Fault as fault:
-                built[name] = fault
-            else:
-                built[name] = Built(kernels=kernels, notes=self._notes[name])
-        return built
-
-    def close(self) -> None:
-        """End what still runs."""
-        for assemblies in self._running.values():
-            for assembly in assemblies:
-                assembly.close()
-
-
-def _fault(answer: dict[str, Any], architecture: Architecture) -> tuple[bool, Fault] | None:
-    """Return (whether it is final, the fault) of an answer, None where there is none."""
-    found = answer.get("faults") or []
-    if found and isinstance(found[0], list) and len(found[0]) == 2:
-        kind, text = str(found[0][0]), str(found[0][1])[:1000]
-        if kind in {"compile", "resources"}:
-            reason = f"for {architecture.name}: {text}"
-            return True, Fault(BuildFailed(reason=reason, detail=_told(answer).get("message", "")))
-        if kind == "bounds":
-            return True, Fault(Crashed(reason=f"at the task's shapes: {text}"))
-        return False, Fault(Crashed(reason=text))
-    told = _told(answer)
-    if "raised" not in answer or told.get("fault") == "native":
-        return None  # what is compiled and cannot be called here was launched, as far as is known
-    return False, Fault(raised(told, "forward"))
-
-
-def _told(answer: dict[str, Any]) -> dict[str, Any]:
-    given = answer.get("raised")
-    return given if isinstance(given, dict) else {"type": "an exception", "message": str(given)}

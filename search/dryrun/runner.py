@@ -51,17 +51,25 @@ class DryRunner(Runner):
 
     def do_compile(
         self,
-        device: dict[str, Any],
+        devices: list[dict[str, Any]],
         init: Any,
         inputs: list[dict[str, Any]],
         sample_seconds: float,
     ) -> dict[str, Any]:
-        """Call the model on tensors without memory, and compile what it launches for `device`."""
-        session = self._session
-        pretend(device)
-        session.aim(device)
+        """Call the model on tensors without memory, and compile what it launches for each device."""
+        answers = []
+        for device in devices:
+            pretend(device)
+            self._session.aim(device)
+            answers.append(self._compiled(init, inputs, sample_seconds))
+            sample_seconds = 0.0  # bounds are the same for all
+        return {"answers": answers}
+
+    def _compiled(
+        self, init: Any, inputs: list[dict[str, Any]], sample_seconds: float
+    ) -> dict[str, Any]:
         answer: dict[str, Any] = {}
-        with session.compiling(configs=1, sample_seconds=sample_seconds):
+        with self._session.compiling(sample_seconds=sample_seconds):
             try:
                 with FakeTensorMode(allow_non_fake_inputs=True):
                     model = self._build(*decode(init))
@@ -75,7 +83,7 @@ class DryRunner(Runner):
         session = self._session
         session.aim(device)
         answer: dict[str, Any] = {}
-        with session.compiling(configs=1, sample_seconds=0.0):
+        with session.compiling(sample_seconds=0.0):
             try:
                 self._model(*self._arena.inputs)
             except BaseException as error:  # noqa: BLE001 - the candidate may raise anything

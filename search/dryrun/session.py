@@ -40,7 +40,6 @@ class Session:
         self._interpreter = Interpreter()
         self._architecture: dict[str, Any] = {}
         self._number = 0
-        self._configs = 1
         self._compiling = self._interpreting = False
         self._chosen: dict[int, Any] = {}
         self._extra: dict[int, Region] = {}
@@ -63,11 +62,11 @@ class Session:
         self._interpreter.builder.aim(architecture["name"])
 
     @contextmanager
-    def compiling(self, *, configs: int, sample_seconds: float) -> Iterator[None]:
+    def compiling(self, *, sample_seconds: float) -> Iterator[None]:
         """Compile what is launched; interpret a few programs of each for their bounds alone."""
         self.kernels, self.natives, self.notes = {}, {}, []
         self.faults.clear()
-        self._configs, self._compiling = configs, True
+        self._compiling = True
         self._deadline = time.monotonic() + sample_seconds
         try:
             yield
