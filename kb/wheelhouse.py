@@ -39,6 +39,8 @@ _ROUNDS = 5
 # What comes with torch: its builds pin the versions, so a second copy would only be in the way.
 _WITH_TORCH = ("torch", "triton")
 _JUDGE_NEEDS = ("numpy",)
+# A new environment of Python 3.11 holds an old one, which hides the one that torch was installed with.
+_BESIDE_TORCH = "setuptools>=77.0.3"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,9 +141,13 @@ def check(folder: Path) -> dict[str, Any]:
 
 def _roots(own: Wheel, wanted: Contents) -> list[Requirement]:
     """Return what must be there besides kb itself."""
+    from packaging.requirements import Requirement
+
     chosen = needs(own, wanted.extras, wanted.place)
     if not wanted.judge_only:
-        return [need for need in chosen if wanted.torch or need.name != "torch"]
+        if wanted.torch:
+            return chosen
+        return [*(need for need in chosen if need.name != "torch"), Requirement(_BESIDE_TORCH)]
     plain = {need.name for need in needs(own, (), wanted.place)}
     return [
         need
