@@ -243,7 +243,7 @@ def measure(program: Program, folder: Path, seconds: float = 120.0) -> Counted |
         return Unavailable(
             reason="no Nsight Compute here: put ncu on PATH (it comes with CUDA) for hardware counters"
         )
-    _write(program, folder, seconds)
+    _write(program, ncu, folder, seconds)
     report = folder / "counters.csv"
     ended, log = _run(ncu, program, folder, report, seconds)
     text = report.read_text(encoding="utf-8", errors="replace") if report.is_file() else ""
@@ -254,7 +254,7 @@ def measure(program: Program, folder: Path, seconds: float = 120.0) -> Counted |
     return counted
 
 
-def _write(program: Program, folder: Path, seconds: float) -> None:
+def _write(program: Program, ncu: str, folder: Path, seconds: float) -> None:
     import torch
 
     from search.judging.sandbox import gpu_devices
@@ -272,6 +272,7 @@ def _write(program: Program, folder: Path, seconds: float) -> None:
         "seconds": seconds,
         "devices": list(gpu_devices()),
         "readable": [
+            os.path.dirname(os.path.realpath(ncu)),
             *program.prebuilt.values(),
             *program.readable,
             *filter(None, sys.path),

@@ -160,28 +160,33 @@ class CudaJudge:
 
     def _lay_out(self) -> None:
         problem = self._problem
-        one = set_bytes(problem.inputs, problem.outputs)
+        one = max(set_bytes(problem.inputs, problem.outputs), 1)
         free = torch.cuda.mem_get_info()[0]
-        sets = min(MOST_CALLS // 4, free // _SHARE_OF_MEMORY // max(one, 1))
+        sets = min(MOST_CALLS // 4, free // _SHARE_OF_MEMORY // one)
+        if sets < 2 and _SHARE_OF_MEMORY * one < free:
+            sets = 2  # little room is left for what candidates allocate, but enough for one call
         if sets < 2:
             raise TaskError(
-                f"{problem.task.reference}: inputs and outputs take {one >> 20} MiB, judging needs {2 * _SHARE_OF_MEMORY} "
-                f"times that and {free >> 20} MiB of the device are free: make the inputs smaller"
+                f"{problem.task.reference}: inputs and outputs take {one >> 20} MiB, judging needs {_SHARE_OF_MEMORY} "
+                f"times that and {free >> 20} MiB of the device are free: make the inputs smaller, or end what else "
+                "uses the device"
             )
         self._layout = plan(problem.inputs, problem.state, problem.outputs, sets)
         # The candidates' memory and the baselines': nothing that a candidate can write is read as truth.
+        # The third is written between calls, to empty the caches.
         self._regions = [Region.create(self._layout["size"]) for _ in range(2)]
+        self._regions.append(Region.create(_FLUSH))
 
     def _told(self, region: Region, *, sealed: bool) -> dict[str, Any]:
-        return {**self._layout, "handle": region.handle(), "sealed": sealed, "tf32": self._tf32}
+        flush = {"flush": self._regions[2].handle(), "flush_size": _FLUSH}
+        more = {"handle": region.handle(), "sealed": sealed, "tf32": self._tf32}
+        return {**self._layout, **more, **flush}
 
     def _spare(self) -> None:
         """Start the next runner: its context is made while another candidate is questioned."""
         if self._next is None:
             builds = (self._folder / "triton-builds", *self._verdict.folders)
-            self._next = CudaWorker(
-                self._zygote, self._compiler, builds=builds, flush=_FLUSH, environment={}
-            )
+            self._next = CudaWorker(self._zygote, self._compiler, builds=builds, environment={})
 
     def _take(self) -> CudaWorker:
         for attempt in (1, 2):
@@ -209,7 +214,7 @@ class CudaJudge:
         region, environment = self._regions[1], trusted_environment(self._folder)
 
         def launch() -> CudaWorker:
-            return CudaWorker(self._zygote, None, builds=(), flush=_FLUSH, environment=environment)
+            return CudaWorker(self._zygote, None, builds=(), environment=environment)
 
         told = self._told(region, sealed=False)
         self._rivals = Rivals(self._problem, self._bank, self._draws, launch, region, told)
@@ -260,11 +265,13 @@ class CudaJudge:
             timing = self._race(hearing, blocks=12 if thorough else 6, seconds=seconds)
             hearing.end_timing()
             hearing.refill(self._draws, self._session(), _PROFILED)
-            profile = self._profile(hearing)
+            self._watch_a_batch(hearing)
+            timeline = self._verdict.timeline(
+                lambda: self._profile(hearing), timing.seconds["candidate"], worker.kernels
+            )
         finally:
             worker.close()
-        compiled = (worker.kernels, worker.reports)
-        passed = self._verdict.passed(hearing, timing, profile, compiled, peak)
+        passed = self._verdict.passed(hearing, timing, timeline, worker.reports, peak)
         return replace(passed, profile={**passed.profile, **self._clocks()}), worker.compile_seconds
 
     def _clocks(self) -> dict[str, float]:
@@ -288,19 +295,23 @@ class CudaJudge:
     def look(self, source: str) -> Look:
         """Return the hardware counters of a candidate that passed, or why there are none."""
         problem = self._problem
+        try:
+            prebuilt = self._verdict.build(source)
+        except Fault as fault:
+            return Look(notes=(f"No hardware counters: it is {fault.outcome.kind} now.",))
         program = Program(
             source=source,
             init=encode(list(problem.init_inputs)),
             inputs=problem.inputs,
             state=problem.state,
-            prebuilt=self._verdict.build(source),
+            prebuilt=prebuilt,
             seed=problem.seed,
             tf32=self._tf32,
         )
         return look(program, self._folder / "counters")
 
-    def _profile(self, hearing: CudaHearing) -> tuple[Any, float]:
-        """Return what the profiler told of some calls, and the seconds of telling.
+    def _watch_a_batch(self, hearing: CudaHearing) -> None:
+        """Look at a batch under the profiler.
 
         Raises:
             Fault: something of the candidate's ran while the caches were emptied.
@@ -312,6 +323,9 @@ class CudaJudge:
             raise forged("a profile that is none") from error
         if strange is not None:
             raise Fault(Refused(reason=strange, trick="work-outside-the-clock"))
+
+    def _profile(self, hearing: CudaHearing) -> tuple[Any, float]:
+        """Return what the profiler told of some calls, and the seconds of telling."""
         began = time.monotonic()
         told = hearing.profile(_PROFILED, _FLUSHES, whole=False)
         return told, time.monotonic() - began

@@ -1,13 +1,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 from search.profilers.counted import look
-from search.profilers.ncu import Counted, Program, Unavailable, find_ncu, measure, parse_csv
+from search.profilers.ncu import (
+    Counted,
+    Program,
+    Unavailable,
+    command,
+    find_ncu,
+    measure,
+    parse_csv,
+)
 
 RECORDED = Path(__file__).parent / "recorded"
 GPU = torch.cuda.is_available()
@@ -178,3 +187,95 @@ def test_a_counter_that_is_not_there_is_left_out() -> None:
     (launch,) = parse_csv(text).launches
     assert launch.name == "k"
     assert launch.values == {"l2_bytes": 1024}
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Return what puts a script in the profiler's place, and gives an empty folder to count in.
+
+    What surrounds the profiler is real then: its command line, the walls, the clock, the killing.
+    """
+
+    def put(script: str) -> Path:
+        tools = tmp_path / "tools"
+        tools.mkdir()
+        (tools / "ncu").write_text(f"#!/bin/sh\n{script}\n")
+        (tools / "ncu").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+        folder = tmp_path / "folder"
+        folder.mkdir()
+        return folder
+
+    return put
+
+
+MISHAPS = {
+    "permission": (
+        'echo "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"; exit 1',
+        "NVreg_RestrictProfilingToAdminUsers=0",
+    ),
+    "no counters": (
+        'echo "==ERROR== Failed to initialize the profiler: LibraryNotLoaded"; exit 1',
+        "has no counters for a profiler",
+    ),
+    "the program": ("echo \"KeyError: 'x'\"; exit 1", "failed under the profiler: KeyError"),
+    "another error": (
+        'echo "==ERROR== Unknown metric"; exit 1',
+        "Nsight Compute says: Unknown metric",
+    ),
+    "nothing": ("exit 3", "ended with status 3: it said nothing"),
+    "a secret": (
+        "cat /etc/shadow && echo read; exit 1",
+        "Permission denied",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MISHAPS)
+def test_why_there_are_no_counters_is_said_in_one_line(
+    what: str, stand_in: Callable[[str], Path]
+) -> None:
+    script, words = MISHAPS[what]
+    found = measure(program(TRITON), stand_in(script), seconds=30)
+    assert isinstance(found, Unavailable)
+    assert words in found.reason
+    assert "\n" not in found.reason
+
+
+def test_a_profiler_that_hangs_is_killed_with_all_that_it_started(
+    stand_in: Callable[[str], Path],
+) -> None:
+    folder = stand_in("sleep 987 & echo $! > child; sleep 987")
+    began = time.perf_counter()
+    found = measure(program(TRITON), folder, seconds=3)
+    assert time.perf_counter() - began < 15
+    assert isinstance(found, Unavailable)
+    assert "still busy after 3 s" in found.reason
+    child = int((folder / "child").read_text())
+    for _ in range(100):
+        state = Path(f"/proc/{child}/stat")
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.02)
+    raise AssertionError("its child lives on")
+
+
+def test_the_table_that_the_profiler_writes_is_read(stand_in: Callable[[str], Path]) -> None:
+    script = 'while [ "$1" != "--log-file" ]; do shift; done; cp table "$2"'
+    folder = stand_in(script)
+    (folder / "table").write_text((RECORDED / "ncu_h200.csv").read_text())
+    found = measure(program(TRITON), folder, seconds=30)
+    assert isinstance(found, Counted)
+    assert len(found.launches) == 19
+
+
+def test_the_profilers_command_leaves_clocks_alone_and_counts_what_is_read(tmp_path: Path) -> None:
+    words = command("/x/ncu", tmp_path, tmp_path / "out.csv")
+    assert words[words.index("--clock-control") + 1] == "none"
+    assert words[words.index("--profile-from-start") + 1] == "off"
+    asked = set(words[words.index("--metrics") + 1].split(","))
+    recorded_names = set(
+        (RECORDED / "ncu_h200.csv").read_text().splitlines()[1].strip('"').split('","')
+    )
+    missing = asked - recorded_names
+    assert missing <= {"smsp__average_warps_issue_stalled_branch_resolving_per_issue_active.ratio"}
