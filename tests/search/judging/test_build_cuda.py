@@ -85,22 +85,27 @@ def test_what_ptxas_refuses_is_told(builder: Builder) -> None:
 EXTENSION = r'''
 from torch.utils.cpp_extension import load_inline
 CUDA = """
+#include <torch/extension.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAGuard.h>
 __global__ void k(const float* x, float* y, int n) {
   int i = blockIdx.x * 256 + threadIdx.x; if (i < n) y[i] = x[i] * 2;
 }
 torch::Tensor doubled(torch::Tensor x) {
   TORCH_CHECK(x.dim() == 1, "expected one dimension");
   auto y = torch::empty_like(x);
-  if (x.is_cuda()) k<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), (int)x.numel());
+  const at::cuda::OptionalCUDAGuard guard(device_of(x));
+  if (x.is_cuda()) k<<<(x.numel() + 255) / 256, 256, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), y.data_ptr<float>(), (int)x.numel());
+  if (x.is_cuda()) C10_CUDA_KERNEL_LAUNCH_CHECK();
   return y;
 }
+int64_t stream() { return reinterpret_cast<int64_t>(c10::cuda::getCurrentCUDAStream().stream()); }
 """
-extension = load_inline(name="built_before", cpp_sources=["torch::Tensor doubled(torch::Tensor x);"],
-                        cuda_sources=[CUDA], functions=["doubled"], extra_cuda_cflags=["-O3"], verbose=False)
+extension = load_inline(name="built_before", cpp_sources=["torch::Tensor doubled(torch::Tensor x); int64_t stream();"],
+                        cuda_sources=[CUDA], functions=["doubled", "stream"], extra_cuda_cflags=["-O3"], verbose=False)
 '''
 
 
-@pytest.mark.slow  # torch's headers: half a minute on a slow core
 def test_an_inline_extension_is_built_and_imported_by_the_call_that_asked_for_it(
     builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +123,8 @@ def test_an_inline_extension_is_built_and_imported_by_the_call_that_asked_for_it
     assert extension.doubled(torch.ones(3)).shape == (3,)  # type: ignore[attr-defined]
     with pytest.raises(RuntimeError, match="expected one dimension"):
         extension.doubled(torch.ones(3, 2))  # type: ignore[attr-defined]
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 1 << 40, raising=False)
+    assert extension.stream() == 1 << 40  # type: ignore[attr-defined]
     with pytest.raises(RuntimeError, match="not found in the file"):
         cpp_extension.load_inline(name="other", cpp_sources="")
 
