@@ -7,10 +7,28 @@ from typing import Any
 
 import torch
 
+from kb.errors import TaskError
 from search.judging.problem import Problem
+from search.judging.runner import encode
 from search.judging.trials import Bank
 from search.judging.worker import Fault, forged, wrong
 from search.outcome import Refused
+
+
+def check_arguments(problem: Problem) -> None:
+    """See that the constructor's arguments can be handed to another process.
+
+    Raises:
+        TaskError: one of them cannot.
+    """
+    for number, value in enumerate(problem.init_inputs):
+        try:
+            encode(value)
+        except TypeError as error:
+            raise TaskError(
+                f"{problem.task.reference}: get_init_inputs() item {number} is a {error}: give numbers, "
+                "strings, lists or tensors"
+            ) from error
 
 
 def check_state(problem: Problem, told: Any) -> None:

@@ -17,10 +17,10 @@ from kb.errors import TaskError, ToolchainError
 from search.judging import tracing
 from search.judging.arena import Arena, keep_freed_memory, plan
 from search.judging.build import Builder
+from search.judging.checks import check_arguments
 from search.judging.hearing import Hearing
 from search.judging.problem import Problem
 from search.judging.rival import Rival
-from search.judging.runner import encode
 from search.judging.sandbox import Cell, Part
 from search.judging.terms import Limits, Prepared
 from search.judging.timing import Evictor, Race, Sample, Timing, choose_seats, local, one_thread
@@ -147,14 +147,7 @@ class Judge:
             )
 
     def _try_sandbox(self) -> tuple[Part, ...]:
-        for number, value in enumerate(self._problem.init_inputs):
-            try:
-                encode(value)
-            except TypeError as error:
-                raise TaskError(
-                    f"{self._problem.task.reference}: get_init_inputs() item {number} is a {error}: give numbers, "
-                    "strings, lists or tensors"
-                ) from error
+        check_arguments(self._problem)
         worker = self._worker({})
         try:
             try:

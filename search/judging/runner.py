@@ -46,7 +46,7 @@ class Runner:
         self._model: Any = None
         self._held: list[Any] = []
 
-    def prepare(self, request: dict[str, Any]) -> None:
+    def prepare(self) -> None:
         """Do what cannot be done behind the walls, before any of the candidate is here."""
 
     def serve(self) -> None:

@@ -132,6 +132,11 @@ def _files(readable: tuple[str, ...], writable: tuple[str, ...]) -> str:
     return f"Landlock version {landlock.restrict(readable, writable)}"
 
 
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the one that forked it ends."""
+    _prctl(ctypes.CDLL(None, use_errno=True), _SET_PDEATHSIG, 9)
+
+
 def missing(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Return the required parts that do not stand."""
     return tuple(part for part in parts if part.name in REQUIRED and not part.works)

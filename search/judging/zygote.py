@@ -14,7 +14,7 @@ import sys
 import tempfile
 from typing import Any, NoReturn
 
-from search.judging.sandbox import Cell, Part, enter, missing
+from search.judging.sandbox import Cell, Part, die_with_parent, enter, missing
 
 DRY = -1
 
@@ -119,13 +119,14 @@ def _run(request: dict[str, Any], cell: Cell | None, fds: list[int]) -> NoReturn
     def prepare() -> None:
         os.environ.update(request["environment"])
         tempfile.tempdir = None  # it was looked up before there was an environment
-        runner.prepare(request)
+        runner.prepare()
 
     # Without a cell it is the user's own program, which the judge itself would run as well.
     parts: tuple[Part, ...] = ()
     if cell is not None:
         parts = enter(cell, prepare if "environment" in request else None)
     elif "environment" in request:
+        die_with_parent()
         prepare()
     told = [[part.name, part.works, part.detail] for part in parts]
     os.write(control, json.dumps({"sandbox": told}).encode() + b"\n")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kb.errors import TaskError, ToolchainError
+from search.judging.checks import check_arguments
 from search.judging.cuda.compiling import Compiler
 from search.judging.cuda.hearing import CudaHearing, Draws
 from search.judging.cuda.memory import CudaArena, Region, plan, set_bytes
@@ -26,7 +27,7 @@ from search.judging.terms import Limits, Prepared
 from search.judging.timing import Timing
 from search.judging.trials import Bank, make_bank
 from search.judging.worker import Fault, Zygote, forged
-from search.outcome import Outcome, Passed, Refused
+from search.outcome import Crashed, Outcome, Passed, Refused
 from search.profilers.counted import look
 from search.profilers.ncu import Program
 from search.scene import Look
@@ -40,6 +41,7 @@ JUDGE_VERSION = "cuda-1"
 _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
 _PROFILED = 3
+_HELD = 1.25  # times slower: eager beside a candidate against eager alone
 _SHARE_OF_MEMORY = 8  # of the free memory, one part in this many for each set of buffers
 
 
@@ -99,7 +101,7 @@ class CudaJudge:
             return self.prepared
         problem = self._problem
         self._set_precision()
-        self._check_arguments()
+        check_arguments(problem)
         progress("the reference in float64, on several distributions of inputs")
         free = torch.cuda.mem_get_info()[0]
         self._bank = make_bank(problem, self._seed, room=free // _SHARE_OF_MEMORY)
@@ -139,16 +141,6 @@ class CudaJudge:
         self._tf32 = self._problem.task.settings.precision in {"tf32", "half"}
         torch.backends.cuda.matmul.allow_tf32 = self._tf32
         torch.backends.cudnn.allow_tf32 = self._tf32
-
-    def _check_arguments(self) -> None:
-        for number, value in enumerate(self._problem.init_inputs):
-            try:
-                encode(value)
-            except TypeError as error:
-                raise TaskError(
-                    f"{self._problem.task.reference}: get_init_inputs() item {number} is a {error}: give numbers, "
-                    "strings, lists or tensors"
-                ) from error
 
     def _bases(self) -> list[tuple[Any, ...]]:
         problem = self._problem
@@ -264,6 +256,7 @@ class CudaJudge:
             seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
             timing = self._race(hearing, blocks=12 if thorough else 6, seconds=seconds)
             hearing.end_timing()
+            self._require_free_device(worker, timing)
             hearing.refill(self._draws, self._session(), _PROFILED)
             self._watch_a_batch(hearing)
             timeline = self._verdict.timeline(
@@ -273,6 +266,33 @@ class CudaJudge:
             worker.close()
         passed = self._verdict.passed(hearing, timing, timeline, worker.reports, peak)
         return replace(passed, profile={**passed.profile, **self._clocks()}), worker.compile_seconds
+
+    def _require_free_device(self, worker: CudaWorker, timing: Timing) -> None:
+        """Look where eager was slow beside the candidate whether it is fast without.
+
+        Raises:
+            Fault: the candidate kept the device busy while the baselines were timed.
+        """
+        assert self.prepared is not None
+        beside, before = timing.seconds["eager"], self.prepared.baselines["eager"]
+        if beside < _HELD * before:
+            return
+        worker.close()
+        alone = self._race(None, blocks=3, seconds=self._limits.timing_seconds).seconds["eager"]
+        if alone * _HELD < beside:
+            raise Fault(
+                Refused(
+                    reason=f"eager took {beside * 1e6:.0f} us beside it and {alone * 1e6:.0f} us without: it keeps the device "
+                    "busy between its calls",
+                    trick="holds-the-device",
+                )
+            )
+        raise Fault(
+            Crashed(
+                reason=f"eager took {beside * 1e6:.0f} us beside it, {before * 1e6:.0f} us before and {alone * 1e6:.0f} us after: "
+                "something else uses the device, judge it again"
+            )
+        )
 
     def _clocks(self) -> dict[str, float]:
         """Return what the device's clocks and temperature were while it was timed."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from search.judging.cuda.hearing import Batch
@@ -23,9 +23,10 @@ from search.outcome import Refused
 _WARM_SECONDS = 0.05  # of work before the first block, for the clocks to rise
 _FEWEST = 3
 _WARM_CALLS = 2  # before each batch: the device has just served another process
-# What the clocks may differ by without anybody lying: a share, what one batch costs to start and to
-# be waited for, and what a kernel's start and end cost beside an empty pair of events.
-_SHARE, _ONCE, _EACH = 0.05, 60e-6, 6e-6
+# What the clocks may differ by without anybody lying: a share of the calls and of what is around them,
+# what one batch costs to start and to be waited for, and what a kernel's start and end cost beside an
+# empty pair of events.
+_SHARE, _AROUND, _ONCE, _EACH = 0.05, 0.02, 60e-6, 6e-6
 
 
 _AHEAD = (
@@ -49,6 +50,30 @@ class Pace:
 
     calls: int
     flushes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """What the judge's clock saw of a batch beyond its events and what is around its calls.
+
+    Attributes:
+        allowed: seconds that it may be, either way.
+        host: share of the batch's time that the host took to enqueue it.
+    """
+
+    seconds: float
+    allowed: float
+    calls: int
+    host: float
+
+    @property
+    def each(self) -> float:
+        """Seconds a call."""
+        return self.seconds / self.calls
+
+    def less(self, each: float) -> Gap:
+        """Return it without what the framework's own calls leave unexplained, where they do."""
+        return replace(self, seconds=self.seconds - max(each, 0.0) * self.calls)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,20 +113,23 @@ class Races:
         share = self.seconds / self.blocks / len(contenders)
         paces = {name: self._pace(one, share) for name, one in contenders.items()}
         means: dict[str, list[float]] = {name: [] for name in contenders}
-        gaps: list[tuple[float, float, float]] = []
+        gaps: list[Gap] = []
         names = list(contenders)
         for block in range(self.blocks):
             shift = block % len(names)
+            seen: dict[str, Gap] = {}
             for name in names[shift:] + names[:shift]:
                 batch = self._batch(contenders[name], name, block, paces[name])
                 self.watch()
                 means[name].append(batch.total / paces[name].calls)
+                if self.candidate is not None:
+                    seen[name] = self._gap(batch, paces[name])
                 if name == "candidate":
-                    gaps.append(self._gap(batch, paces[name]))
                     self.check(block, paces[name].calls)
+            if self.candidate is not None:
+                gaps.append(seen.pop("candidate").less(max(gap.each for gap in seen.values())))
         if gaps and self._compare_clocks(gaps):
-            calls = paces["candidate"].calls
-            hidden = [gap / calls for gap, _, _ in gaps]
+            hidden = [gap.each for gap in gaps]
             means["candidate"] = [a + b for a, b in zip(means["candidate"], hidden, strict=True)]
         mine = means.get("candidate", means["eager"])
         return Timing(
@@ -132,30 +160,34 @@ class Races:
         calls = max(min(_FEWEST, self.most), min(self.most, int(share / max(each, 1e-7))))
         return Pace(calls=calls, flushes=flushes)
 
-    def _gap(self, batch: Batch, pace: Pace) -> tuple[float, float, float]:
-        """Return what the judge's clock saw beyond the events, what is allowed, and the host's share."""
+    def _gap(self, batch: Batch, pace: Pace) -> Gap:
         empty = self.rivals["eager"].batch(pace.calls, pace.flushes, empty=True)
-        gap = batch.wall - (empty.wall - empty.total) - batch.total
-        return gap, _SHARE * batch.total + _ONCE + _EACH * pace.calls, batch.host / batch.wall
+        around = empty.wall - empty.total
+        return Gap(
+            seconds=batch.wall - around - batch.total,
+            allowed=_SHARE * batch.total + _AROUND * around + _ONCE + _EACH * pace.calls,
+            calls=pace.calls,
+            host=batch.host / batch.wall,
+        )
 
-    def _compare_clocks(self, gaps: list[tuple[float, float, float]]) -> bool:
+    def _compare_clocks(self, gaps: list[Gap]) -> bool:
         """Say whether the judge's clock must be taken instead of the events.
 
         That is so where the device waited for the host between two calls. A busy machine delays some
         batches; what is hidden is hidden in all of them.
         """
-        if all(gap > allowed for gap, allowed, _ in gaps):
-            if all(host > _HOST_BOUND for _, _, host in gaps):
+        if all(gap.seconds > gap.allowed for gap in gaps):
+            if all(gap.host > _HOST_BOUND for gap in gaps):
                 return True
             raise _mismatch(
                 f"its timed calls took longer by the judge's clock than by the events around them, by "
-                f"{min(gap for gap, _, _ in gaps) * 1e6:.0f} us a batch: work is left to another stream, to another "
+                f"{min(gap.seconds for gap in gaps) * 1e6:.0f} us a batch: work is left to another stream, to another "
                 "moment, or the timer was changed"
             )
-        if all(gap < -allowed for gap, allowed, _ in gaps):
+        if all(gap.seconds < -gap.allowed for gap in gaps):
             raise _mismatch(
                 "its batches took less by the judge's clock than emptying the caches and its own events together, by "
-                f"{-max(gap for gap, _, _ in gaps) * 1e6:.0f} us: the caches were not emptied"
+                f"{-max(gap.seconds for gap in gaps) * 1e6:.0f} us: the caches were not emptied"
             )
         return False
 

@@ -32,7 +32,6 @@ class CudaWorker(Worker):
     Args:
         compiler: answers its compilations, None for the user's own reference, which compiles itself.
         builds: folders with what was compiled for it.
-        flush: bytes that are written between two timed calls.
     """
 
     def __init__(
@@ -41,7 +40,6 @@ class CudaWorker(Worker):
         compiler: Compiler | None,
         *,
         builds: tuple[Path, ...],
-        flush: int,
         environment: Mapping[str, str],
     ) -> None:
         self.words = Arena.create(plan((), {}, ()))
@@ -72,7 +70,7 @@ class CudaWorker(Worker):
                 devices=gpu_devices(),
             )
         try:
-            extra = {"device": "cuda", "environment": values, "flush": flush}
+            extra = {"device": "cuda", "environment": values}
             super().__init__(zygote, self.words, cell, None, extra)
         except BaseException:
             self._discard()
