@@ -62,7 +62,9 @@ class Listener:
         idea = {"title": IDEA.title, "category": IDEA.category, "text": IDEA.text, "passages": []}
         source = "```python\nimport torch\nclass ModelNew(torch.nn.Module):\n    pass\n```"
         text = json.dumps({"ideas": [idea]}) if request.schema else source
-        return Reply(text=text, model=self.name, finish="stop", tokens_in=1, tokens_out=1, seconds=0.0)
+        return Reply(
+            text=text, model=self.name, finish="stop", tokens_in=1, tokens_out=1, seconds=0.0
+        )
 
 
 def prompts(language: str, target: str = "h200") -> dict[str, str]:
