@@ -10,6 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from search.dryrun.driver import capability
+from search.dryrun.memory import KernelFault
 
 _DEVICE = torch.device("cuda", 0)
 _CPU = torch.device("cpu")
@@ -87,6 +88,13 @@ class _Nothing:
         return lambda *_, **__: None
 
 
+class _Graph(_Nothing):
+    """A graph: what is captured is launched and so compiled, what is replayed runs on a device only."""
+
+    def replay(self) -> None:
+        raise KernelFault("native", "a CUDA graph is replayed on a device only")
+
+
 def pretend(architecture: Mapping[str, Any]) -> None:
     """Make ``torch.cuda`` answer for a device of this architecture, in this process for good."""
     major, minor = capability(dict(architecture))
@@ -134,6 +142,10 @@ def pretend(architecture: Mapping[str, Any]) -> None:
         "stream": _Nothing,
         "Stream": _Nothing,
         "Event": _Nothing,
+        "CUDAGraph": _Graph,
+        "graph": _Nothing,
+        "graph_pool_handle": lambda: (0, 0),
+        "is_current_stream_capturing": lambda: False,
         "device": _Nothing,
         "device_of": _Nothing,
     }
