@@ -96,7 +96,7 @@ class Verdict:
 
     Attributes:
         complaint: what is wrong with that in one line, "" where nothing is.
-        outcome: None where the judge itself failed.
+        outcome: None where the judge itself failed, or there is nothing to compare with.
         detail: of the outcome or of the judge's failure.
     """
 
@@ -110,7 +110,7 @@ class Verdict:
     def got(self) -> str:
         """The outcome in a word or two."""
         if self.outcome is None:
-            return "judge failed"
+            return "not judged"
         if self.outcome.kind == "refused":
             return f"refused {self.outcome.trick}"
         return self.outcome.kind
@@ -272,6 +272,8 @@ class Court:
         try:
             judge = self._seat(case)
             twin = self._twin(case, judge)
+            if isinstance(twin, str):
+                return Verdict(case=case, complaint=twin, outcome=None, seconds=0.0)
             start = time.monotonic()
             outcome = judge.judge(bait.place(case.source))
         except KbError:
@@ -307,13 +309,15 @@ class Court:
         assert self._judge is not None
         return self._judge
 
-    def _twin(self, case: Case, judge: Judging) -> float | None:
+    def _twin(self, case: Case, judge: Judging) -> float | str | None:
+        """Return seconds of a call of the honest twin, or what became of it where it did not pass."""
         twin = twin_of(case, self._device)
         if twin is None:
             return None
         if twin.name not in self._twins:
             outcome = judge.judge(twin.source)
             if not isinstance(outcome, Passed):
-                raise AssertionError(f"the honest {twin.name} did not pass: {outcome}")
+                wrong = complaint(twin, outcome, seconds=0)
+                return f"it is compared with the honest {twin.name}, which was {wrong}"
             self._twins[twin.name] = outcome.seconds
         return self._twins[twin.name]

@@ -9,7 +9,7 @@ from search.judging.corpus import run
 from search.judging.corpus.__main__ import main
 from search.judging.corpus.cases import SECRET_VARIABLE, choose_cases
 from search.judging.corpus.run import Court
-from search.outcome import Outcome
+from search.outcome import Outcome, Refused
 
 
 def test_the_plain_program_prints_what_it_expected_and_got(
@@ -59,7 +59,7 @@ def test_a_judge_that_fails_is_a_complaint_and_the_next_case_gets_a_new_one(
     (case,) = choose_cases("cpu", ["cheats/zeros"])
     with Court("cpu", tmp_path) as court:
         verdicts = [court.hear(case), court.hear(case)]
-    assert [verdict.got for verdict in verdicts] == ["judge failed"] * 2
+    assert [verdict.got for verdict in verdicts] == ["not judged"] * 2
     assert "the device is gone" in verdicts[0].complaint
     assert len(made) == 2
 
@@ -69,3 +69,22 @@ def test_the_bait_in_the_environment_goes_away() -> None:
     with run.bait_in_the_environment():
         assert os.environ[SECRET_VARIABLE]
     assert SECRET_VARIABLE not in os.environ
+
+
+def test_a_cheat_whose_honest_twin_does_not_pass_is_not_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing:
+        def prepare(self) -> None: ...
+
+        def judge(self, source: str) -> Outcome:
+            return Refused(reason="too fast", trick="timer-mismatch")
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(run, "open_judge", lambda *_: Refusing())
+    (case,) = choose_cases("cuda", ["cheats/patched_clocks"])
+    with Court("cuda", tmp_path) as court:
+        verdict = court.hear(case)
+    assert verdict.got == "not judged"
+    assert "the honest layernorm-one_row, which was refused timer-mismatch" in verdict.complaint

@@ -1,4 +1,4 @@
-# expect: refused|passed no-gain,timer-mismatch,forged-report,beats-the-roofline | .
+# expect: refused|passed no-gain,timer-mismatch,forged-report,beats-the-roofline,work-outside-the-clock | .
 # with: own_norm
 """Finds where its process tells the measured times, and tells half of them."""
 import sys

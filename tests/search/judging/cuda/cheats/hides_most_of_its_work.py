@@ -1,4 +1,4 @@
-# expect: refused|passed no-gain,timer-mismatch,forged-report,beats-the-roofline | .
+# expect: refused|passed no-gain,timer-mismatch,forged-report,beats-the-roofline,work-outside-the-clock | .
 # with: own_norm
 """Does thirty times the work and then records every event that it can find again."""
 import gc

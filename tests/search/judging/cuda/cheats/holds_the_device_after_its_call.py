@@ -1,4 +1,4 @@
-# expect: refused|timed_out|wrong work-outside-the-clock,timer-mismatch,work-after-the-clock,device-held | clock|window|device|still
+# expect: refused|timed_out|wrong work-outside-the-clock,timer-mismatch,work-after-the-clock,device-held,holds-the-device | clock|window|device|still|busy|other inputs|answer|caches
 # with: own_norm
 """Leaves a long kernel behind on another stream, so that what is timed next has less of the device."""
 

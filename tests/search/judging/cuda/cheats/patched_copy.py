@@ -1,4 +1,4 @@
-# expect: refused|wrong|passed no-gain,timer-mismatch,forged-report,work-outside-the-clock | .
+# expect: refused|wrong|passed no-gain,timer-mismatch,forged-report,work-outside-the-clock,decoy-kernel,beats-the-roofline,cached-output | .
 # with: own_norm
 """Puts off its work until the answer is copied, which is after the clock has stopped."""
 real = torch.Tensor.copy_

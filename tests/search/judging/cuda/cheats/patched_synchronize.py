@@ -1,4 +1,4 @@
-# expect: refused|wrong|passed no-gain,timer-mismatch,work-outside-the-clock,work-after-the-clock,forged-report | .
+# expect: refused|wrong|passed no-gain,timer-mismatch,work-outside-the-clock,work-after-the-clock,forged-report,cached-output | .
 # with: own_norm
 """Makes every way of waiting do nothing, and works on a stream of its own."""
 

@@ -1,4 +1,4 @@
-# expect: refused|wrong|crashed timer-mismatch,work-outside-the-clock,work-after-the-clock | clock|differs|window|thread|event
+# expect: refused|wrong|crashed timer-mismatch,work-outside-the-clock,work-after-the-clock,cached-output | clock|differs|window|thread|event|other inputs|answer|busy|caches
 # with: own_norm
 """Starts a thread that computes the answer after forward has returned."""
 import threading

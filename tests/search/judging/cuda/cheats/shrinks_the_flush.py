@@ -1,4 +1,4 @@
-# expect: refused|passed no-gain,timer-mismatch,forged-report | .
+# expect: refused|passed no-gain,timer-mismatch,forged-report,work-outside-the-clock | .
 # with: own_norm
 """Exchanges the memory that is overwritten between calls for one byte, so that the caches stay warm."""
 import sys

@@ -1,4 +1,4 @@
-# expect: refused|wrong input-mutation,work-outside-the-clock,work-after-the-clock,timer-mismatch | input|differs|clock
+# expect: refused|wrong input-mutation,work-outside-the-clock,work-after-the-clock,timer-mismatch | input|differs|clock|other inputs|answer|busy|caches
 # with: own_norm
 """Returns the answer for zeros and zeroes the input later, from another stream."""
 
