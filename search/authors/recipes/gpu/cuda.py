@@ -66,10 +66,13 @@ class CudaParts:
         before: name of the function ``(in, o, s)`` of row values before the first pass; may be empty.
         load: name of the function ``(in, o, c, s, h)`` that sets what several passes need; may be
             empty.
-        finish: name of the function ``(in, out, o, c, s, h)`` that writes full results; may be empty.
+        columns: name of the function ``(in, c, g)`` that reads what is the same in every row; may be
+            empty.
+        finish: name of the function ``(in, out, o, c, s, h, g)`` that writes full results; may be empty.
         rowout: name of the function ``(in, out, o, s)`` that writes one result a row; may be empty.
         scalars: length of ``s[]``, at least 1.
         held: length of ``h[]``, at least 1.
+        shared: length of ``g[]``, at least 1.
         copied: inputs by number that `load` only copies to ``h[]`` of the same place, as rows without
             gaps; -1 at a place that `load` computes.
         vector: neighbouring elements that a thread may take at once.
@@ -81,10 +84,12 @@ class CudaParts:
     passes: tuple[CudaPass, ...]
     before: str
     load: str
+    columns: str
     finish: str
     rowout: str
     scalars: int
     held: int
+    shared: int
     copied: tuple[int, ...]
     vector: int
     online: bool
@@ -175,6 +180,12 @@ class CudaWriter:
         self._fn = fn
         self._stream = stream
         self._texts: list[str] = []
+        frame = emitter.frame
+        self._columns = {
+            pair: at
+            for at, pair in enumerate(sorted(emitter.walk.sources - due.held.keys()))
+            if frame.is_column(pair[1]) and not frame.is_row(pair[1])
+        }
 
     def build(self) -> CudaParts:
         """Return the functions by name."""
@@ -185,6 +196,7 @@ class CudaWriter:
         before = self._after(0)
         load = self._load()
         passes = tuple(self._pass(at) for at in range(len(due.steps)))
+        columns = self._shared()
         finish = self._stores("finish", due.full) if due.full else ""
         rowout = self._stores("rowout", due.rows) if due.rows else ""
         late = {pair: at for pair, at in due.held.items() if due.level[pair] > 0}
@@ -196,10 +208,12 @@ class CudaWriter:
             passes=passes,
             before=before,
             load=load,
+            columns=columns,
             finish=finish,
             rowout=rowout,
             scalars=max(1, len(due.slots)),
             held=max(1, len(due.held)),
+            shared=max(1, len(self._columns)),
             copied=tuple(self._copied(pair) for pair in due.held),
             vector=_LANES if space.depth % _LANES == 0 else 1,
             online=online(emitter.known, due) and len(late) == (powers >= 0),
@@ -217,7 +231,7 @@ class CudaWriter:
         template = "" if row else "template <class V> "
         body = "".join(f"  {line};\n" for line in lines)
         self._texts.append(
-            f"{template}INL void {name}({head}) {{\n  {opening}(void)in; (void)o;\n{body}}}\n"
+            f"{template}INL void {name}({head}) {{\n  {opening}(void)in;\n{body}}}\n"
         )
         return name
 
@@ -248,6 +262,14 @@ class CudaWriter:
         return self._function(
             "load", f"{_INPUTS}, long c, const float* s, V* h", self._lines(scope, ends)
         )
+
+    def _shared(self) -> str:
+        if not self._columns:
+            return ""
+        scope = Scope(given={})
+        ends = [f"g[{at}] = {self._emitter.value(scope, pair)}" for pair, at in self._columns.items()]
+        head = _INPUTS.replace(", long o", ", long c, V* g")
+        return self._function("columns", head, self._lines(scope, ends))
 
     def _pass(self, at: int) -> CudaPass:
         due = self._due
@@ -292,7 +314,10 @@ class CudaWriter:
 
     def _stores(self, suffix: str, pairs: Sequence[Pair]) -> str:
         row = suffix == "rowout"
-        scope = Scope(given=self._known(len(self._due.steps), row=row), row=row)
+        given = self._known(len(self._due.steps), row=row)
+        if not row:
+            given |= {pair: f"g[{at}]" for pair, at in self._columns.items()}
+        scope = Scope(given=given, row=row)
         ends = [
             self._emitter.store(
                 pair, self._emitter.value(scope, pair), row=row, stream=self._stream
@@ -300,7 +325,7 @@ class CudaWriter:
             for pair in pairs
         ]
         head = _INPUTS.replace("in,", "in, float* const* out,")
-        head += ", const float* s" if row else ", long c, const float* s, const V* h"
+        head += ", const float* s" if row else ", long c, const float* s, const V* h, const V* g"
         return self._function(suffix, head, self._lines(scope, ends), row=row)
 
 
