@@ -22,7 +22,7 @@ class CheckedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]  # T
 
     Attributes:
         memory: of the launch that is running.
-        real: whether its arguments have memory; without it loads give zeros.
+        real: whether its arguments have memory; without it loads give `filler`.
         volatile: whether a program has read memory that others may change.
     """
 
@@ -31,6 +31,7 @@ class CheckedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]  # T
         self.memory: Memory
         self.real = True
         self.volatile = False
+        self.filler = 0
 
     def aim(self, architecture: str) -> None:
         """Compute as kernels for an architecture do: dots round float32 to tf32 where it has that."""
@@ -168,7 +169,7 @@ class CheckedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]  # T
         kind = interpreter._get_np_dtype(element)
         given = np.zeros(ptrs.data.shape, dtype=kind) if other is None else other.data
         values = np.broadcast_to(given, ptrs.data.shape).astype(kind)
-        return TensorHandle(np.where(admitted, kind.type(0), values), element)
+        return TensorHandle(np.where(admitted, kind.type(self.filler), values), element)
 
     def create_masked_store(
         self, ptrs: Any, value: Any, mask: Any, cache_modifier: Any, eviction_policy: Any

@@ -28,7 +28,7 @@ from search.judging.zygote import DRY
 from search.outcome import BuildFailed
 
 _FILE = 64 << 20  # bytes of assembly or intermediate code that one file may have
-_SAMPLING = 2.0  # seconds in which a few programs of each launch are looked at
+_SAMPLING = 1.0  # seconds in which a few programs of each launch are looked at
 _QUICK = ("task", "normal", "large mean")  # distributions of a quick check
 
 

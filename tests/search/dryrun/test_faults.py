@@ -287,3 +287,35 @@ class ModelNew(nn.Module):
     amd = desk.examine(HEAD + body, (architectures["gfx950"],))
     assert not isinstance(amd.answers, Fault)
     assert amd.answers.unchecked == ""
+
+
+def test_an_index_that_was_loaded_is_not_taken_for_one_out_of_bounds(make_desk, architectures):
+    reference = """
+        import torch
+        from torch import nn
+
+        class Model(nn.Module):
+            def forward(self, x, ids):
+                return x[ids - 1] * 2
+
+        def get_inputs():
+            return [torch.randn(900), torch.randint(1, 900, (5000,))]
+    """
+    body = """
+@triton.jit
+def pick(x, ids, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    place = tl.load(ids + i, mask=i < n, other=1) - 1
+    tl.store(out + i, tl.load(x + place, mask=i < n) * 2, mask=i < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, ids):
+        out = torch.empty(ids.shape, device=x.device)
+        pick[(triton.cdiv(ids.numel(), 512),)](x, ids, out, ids.numel(), BLOCK=512)
+        return out
+"""
+    finding = make_desk(reference).examine(HEAD + body, (architectures["sm_90"],))
+    assert isinstance(finding.built["sm_90"], Built), finding.built
+    assert not isinstance(finding.answers, Fault), finding.answers.outcome
+    assert finding.answers.unchecked == ""
