@@ -200,9 +200,14 @@ def describe(error: BaseException) -> dict[str, str]:
     own = [frame for frame in frames if frame.filename == NAME][-4:]
     trace = "\n".join(f"line {frame.lineno}, in {frame.name}: {frame.line}" for frame in own)
     line = f"line {error.lineno}: {error.text}" if isinstance(error, SyntaxError) else ""
+    # Triton tells of a fault in a called function as the cause of the call's own.
+    told, cause = [str(error)], error.__cause__
+    while type(cause) is type(error) and len(told) < 8:
+        told.append(str(cause))
+        cause = cause.__cause__
     return {
         "type": type(error).__name__,
-        "message": str(error)[:2000],
+        "message": "\n".join(told)[:2000],
         "trace": (trace or line)[:2000],
     }
 

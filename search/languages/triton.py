@@ -18,30 +18,43 @@ _FIRST_ERRORS = 4
 _LONGEST_LINE = 400
 
 
+# What the compilers of kernels raise while a candidate runs.
+COMPILER_ERRORS = frozenset({
+    "CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct", "PTXASError",
+    "OutOfResources", "MLIRCompilationError",
+})  # fmt: skip
+
+
 class Triton(NativeParts):
     """Explains Triton's messages; native parts beside its kernels are those of CUDA C++."""
 
     def explain(self, message: str) -> str:
-        """Return what is wrong, with the line of the kernel where it is.
+        """Return what is wrong, with the line of the kernel where it is."""
+        return explained(message) or super().explain(message)
 
-        Triton quotes a kernel from its head down to the fault; of the quotation the last line
-        counts. A fault in a function that a kernel calls is quoted once for each of the two.
-        """
-        lines = message.splitlines()
-        found: dict[str, None] = {}
-        for number, line in enumerate(lines):
-            stripped = line.strip()
-            if _PLACE.match(stripped):
-                found.setdefault(_quoted(lines[number + 1 :]))
-            elif located := _LOCATED.match(stripped):
-                found.setdefault(f"line {located[1]}: {located[2]}")
-            elif ptxas := _PTXAS.match(stripped):
-                found.setdefault(f"ptxas: {ptxas[1]}")
-            elif _TOLD.match(stripped):
-                found.setdefault(stripped)
-        if not found:
-            return super().explain(message)
-        return "\n".join(line[:_LONGEST_LINE] for line in list(found)[:_FIRST_ERRORS])
+
+def explained(message: str) -> str:
+    """Return what is wrong with a kernel, with its line; "" where the message is not Triton's.
+
+    Triton quotes a kernel from its head down to the fault; of the quotation the last line counts. A
+    fault in a function that a kernel calls is quoted once for each of the two.
+    """
+    lines = message.splitlines()
+    quoted: list[str] = []
+    found: dict[str, None] = {}
+    for number, line in enumerate(lines):
+        stripped = line.strip()
+        if _PLACE.match(stripped):
+            quoted.append(_quoted(lines[number + 1 :]))
+        elif located := _LOCATED.match(stripped):
+            found.setdefault(f"line {located[1]}: {located[2]}")
+        elif ptxas := _PTXAS.match(stripped):
+            found.setdefault(f"ptxas: {ptxas[1]}")
+        elif _TOLD.match(stripped):
+            found.setdefault(stripped)
+    # The innermost call is quoted last, and says why.
+    chosen = [*reversed(quoted), *found][:_FIRST_ERRORS]
+    return "\n".join(line[:_LONGEST_LINE] for line in chosen)
 
 
 def _quoted(lines: Sequence[str]) -> str:
