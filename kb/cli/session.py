@@ -176,7 +176,8 @@ def _search(session: Session, record: Record, began: float, progress: Progress) 
         return time.monotonic() - began
 
     with open_judge(session) as judge:
-        prepared = judge.prepare(progress)
+        with _interruptible(record):
+            prepared = judge.prepare(progress)
         tell(prepared)
         context = outcome_context(session, judge)
         search = Search(
@@ -208,6 +209,17 @@ def _search(session: Session, record: Record, began: float, progress: Progress) 
         seconds=elapsed(),
         interrupted=interrupted,
     )
+
+
+@contextmanager
+def _interruptible(record: Record) -> Iterator[None]:
+    """Say how to go on where the user ends the preparation, which waits where a judge is far away."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        record.mark("interrupted")
+        say(f"interrupted: `kb resume {record.run}` goes on from here")
+        raise
 
 
 def tell(prepared: Prepared) -> None:

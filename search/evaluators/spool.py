@@ -177,6 +177,9 @@ class Spool:
             data = path.read_bytes()
         except FileNotFoundError:
             return None
+        except OSError as error:  # a share that is away for a moment, a file without its rights yet
+            self._once(f"outcomes/{path.name}: cannot be read ({error.strerror}): waiting")
+            return None
         try:
             answer = read_answer(unseal(data, "outcome"))
         except Unreadable as error:

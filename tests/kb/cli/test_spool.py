@@ -131,7 +131,7 @@ def interrupted(shell, *command) -> str:
 def test_a_search_is_judged_elsewhere_and_survives_ctrl_c(make_shell, judging):
     shell = make_shell()
     task = write_task(shell.folder)
-    interrupted(shell, "evolve", task, "--json")
+    assert "kb resume ref-1" in interrupted(shell, "evolve", task, "--json")
     judge = judging(shell)
     done = shell("resume", "ref-1", "--json")
     assert done.returncode == 0, done.stderr
