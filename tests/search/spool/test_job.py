@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -14,7 +15,13 @@ from search.judging.sandbox import Part
 from search.judging.terms import Prepared
 from search.outcome import Passed, Ratio
 from search.spool.job import Answer, Failure, Job, read_answer, read_job
-from search.spool.plain import JudgedTarget, JudgedTolerances, plain_target, plain_task
+from search.spool.plain import (
+    JudgedSettings,
+    JudgedTarget,
+    JudgedTolerances,
+    plain_target,
+    plain_task,
+)
 
 
 @pytest.fixture
@@ -65,6 +72,15 @@ def test_the_name_does_not_follow_from_where_the_reference_lies(job):
 def test_every_figure_of_a_target_record_crosses():
     prose = {"kind", "title", "scope", "sources"}
     assert {field.name for field in fields(JudgedTarget)} == set(TargetRecord.model_fields) - prose
+
+
+def test_every_setting_that_judging_reads_crosses():
+    read: set[str] = set()
+    for folder in ("search/judging", "search/profilers"):
+        for path in (shipped_docs().parent / folder).rglob("*.py"):
+            read |= set(re.findall(r"task\.settings\.(\w+)", path.read_text()))
+    assert {"precision", "library"} <= read
+    assert read <= {field.name for field in fields(JudgedSettings)}
 
 
 def test_every_shipped_target_crosses_with_its_figures():
