@@ -15,6 +15,7 @@ from kb.records import (
     LessonRecord,
     TargetRecord,
     parse_record,
+    split_template,
 )
 
 INDEX = "index.md"
@@ -77,6 +78,7 @@ def check_library(root: Path) -> list[str]:
     problems += _duplicates(documents)
     problems += _dead_references(documents)
     problems += _dead_scopes(documents)
+    problems += _broken_templates(documents)
     for document in documents:
         if not document.body.strip():
             problems.append(f"{document.path}: the body is empty: such a record is never found")
@@ -172,6 +174,35 @@ def _dead_scopes(documents: Sequence[Document]) -> Iterator[str]:
                     listed = ", ".join(sorted(names)) or "none"
                     dead = f"scope.{field} {name!r} belongs to no target"
                     yield f"{document.path}: {dead}: known are {listed}"
+
+
+def _broken_templates(documents: Sequence[Document]) -> Iterator[str]:
+    """Templates that cannot be read, or that read a knob which neither they nor a refinement have."""
+    from jinja2 import Environment, TemplateSyntaxError, nodes  # only the checker needs it here
+
+    environment = Environment(autoescape=False)  # noqa: S701 - parsed, never rendered
+    knobs: dict[str, set[str]] = {}
+    for document in documents:
+        if isinstance(document.record, IdeaRecord) and document.record.recipe is not None:
+            recipe = document.record.recipe
+            own = {*recipe.knobs, *recipe.set}
+            knobs.setdefault(recipe.refines or document.name, set()).update(own)
+    for document in documents:
+        template = split_template(document.body)[1]
+        if template is None or document.name not in knobs:
+            continue
+        try:
+            tree = environment.parse(template)
+        except TemplateSyntaxError as error:
+            yield f"{document.path}: line {error.lineno} of the template: {error.message}"
+            continue
+        used = {
+            node.attr
+            for node in tree.find_all(nodes.Getattr)
+            if isinstance(node.node, nodes.Name) and node.node.name == "k"
+        }
+        for name in sorted(used - knobs[document.name]):
+            yield f"{document.path}: the template reads k.{name}, which is no knob: declare it"
 
 
 def _target(path: str, record: TargetRecord) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -244,6 +245,15 @@ class Document:
 
 # The parser in C reads the library five times as fast; it is missing where PyYAML was built without.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+_TEMPLATE = re.compile(r"^```jinja\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def split_template(body: str) -> tuple[str, str | None]:
+    """Split the body of an idea into what it says and its recipe's template, None without one."""
+    found = _TEMPLATE.search(body)
+    return _TEMPLATE.sub("", body).strip(), found.group(1) if found else None
 
 
 def split_front_matter(text: str) -> tuple[str | None, str]:

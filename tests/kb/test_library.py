@@ -203,3 +203,37 @@ def test_loading_the_shipped_records_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+RECIPE = """anti: false
+recipe:
+  pattern: rows
+  {more}"""
+
+
+@pytest.mark.parametrize(
+    ("template", "more", "said"),
+    [
+        ("{% if d.rows %}never closed", "knobs: {}", "line 1 of the template: "),
+        ("BLOCK = {{ k.blok }}", "knobs: {block: {choices: [1]}}", "reads k.blok, which is no knob"),
+    ],
+)
+def test_a_template_that_cannot_work_is_named(
+    tmp_path: Path, template: str, more: str, said: str
+) -> None:
+    (tmp_path / "small.md").write_text(target())
+    text = idea(more=RECIPE.format(more=more))
+    (tmp_path / "less.md").write_text(f"{text}\n```jinja\n{template}\n```\n")
+    (problem,) = check_library(tmp_path)
+    assert problem.startswith("less.md: ")
+    assert said in problem
+
+
+def test_a_refinement_may_bring_the_knob_that_a_template_reads(tmp_path: Path) -> None:
+    (tmp_path / "small.md").write_text(target())
+    text = idea(more=RECIPE.format(more="knobs: {}"))
+    (tmp_path / "less.md").write_text(f"{text}\n```jinja\n{{{{ k.wide }}}}\n```\n")
+    more = "refines: less\n  set: {wide: true}"
+    (tmp_path / "more.md").write_text(idea(title="Do more", more=RECIPE.format(more=more)))
+    write_index(tmp_path)
+    assert check_library(tmp_path) == []

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kb.errors import RecordError
-from kb.records import Choices, Document, IdeaRecord, Knob, Recipe
+from kb.records import Choices, Document, IdeaRecord, Knob, Recipe, split_template
 from kb.types import Scope
 
 Value = int | float | str | bool
-_TEMPLATE = re.compile(r"^```jinja\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +82,7 @@ def make_card(document: Document, find: Callable[[str], Document | None]) -> Car
         name=document.name,
         title=record.title,
         category=record.category,
-        text=_TEMPLATE.sub("", document.body).strip(),
+        text=split_template(document.body)[0],
         pattern=record.recipe.pattern,
         template=template,
         knobs=knobs,
@@ -101,8 +99,7 @@ def _resolve(
     path: tuple[str, ...],
 ) -> tuple[str | None, dict[str, Knob], dict[str, Value], tuple[str, ...]]:
     if recipe.refines is None:
-        found = _TEMPLATE.search(document.body)
-        template = found.group(1) if found else None
+        template = split_template(document.body)[1]
         return template, dict(recipe.knobs), dict(recipe.set), recipe.flags
     parent = find(recipe.refines)
     known = isinstance(parent, Document) and isinstance(parent.record, IdeaRecord)
