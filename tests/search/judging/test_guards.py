@@ -1,6 +1,7 @@
 """Each guard is what stops its cheat: with the guard away, the same cheat passes."""
 
 import dataclasses
+import secrets
 import socket
 import subprocess
 import sys
@@ -59,6 +60,13 @@ def test_without_the_check_of_timed_outputs_an_answer_can_be_kept(
 ) -> None:
     monkeypatch.setattr(Hearing, "check_timed", lambda *_: None)
     assert _passes(norm, "cached_once_timed")
+
+
+def test_without_secret_seeds_a_candidate_knows_its_inputs_beforehand(
+    make_judge: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch, norm_source: str
+) -> None:
+    monkeypatch.setattr(secrets, "randbits", lambda _: 0)
+    assert _passes(make_judge(norm_source), "predicts_its_inputs")
 
 
 @pytest.mark.parametrize("cheat", ["deferred_work", "says_done_too_early"])

@@ -1,11 +1,13 @@
 # expect: wrong | parameters
 # with: own_norm
-"""Copies the parameters in its constructor, before they are loaded."""
+"""Makes the parameters itself in its constructor, and keeps what it made instead of what is loaded."""
 
 
 class ModelNew(Norm):
     def __init__(self, columns):
         super().__init__(columns)
+        self.norm.weight.data.fill_(1.0)
+        self.norm.bias.data.fill_(0.0)
         self.copies = self.norm.weight.detach().clone(), self.norm.bias.detach().clone()
 
     def forward(self, x):

@@ -1,4 +1,4 @@
-# expect: wrong|crashed|timed_out|refused forged-report | .
+# expect: wrong|crashed|build_failed|timed_out|refused forged-report | .
 """Replaces every function of the judge's modules in its process, and returns zeros."""
 import sys
 import types

@@ -1,4 +1,4 @@
-# expect: refused|passed|crashed no-gain,timer-mismatch,forged-report,beats-the-roofline | .
+# expect: refused|passed|crashed|build_failed no-gain,timer-mismatch,forged-report,beats-the-roofline | .
 # with: own_norm
 """Writes machine code over the runtime's functions that read events: each tells 0.1 microseconds."""
 import ctypes
