@@ -141,6 +141,7 @@ class Server:
         for claim in self._leases.stale(self._owner):
             if self._folder.give_back(claim, died=True):
                 self._say(f"{claim.job}: its judge {claim.owner} is gone, it waits again")
+            self._folder.leave(claim.owner)
 
     def _next(self) -> tuple[Entry, Job] | None:
         """Claim a job: of the task at hand first, where others do not wait for too long."""
