@@ -69,7 +69,9 @@ PEAK = {"float32": 67.0e12, "tf32": 494.7e12, "float16": 989.4e12, "bfloat16": 9
 def open_judge(folder: Path, *, compiled: bool) -> CudaJudge:
     path = folder / "norm.py"
     path.write_text(REFERENCE)
-    settings = SimpleNamespace(precision="strict", library="allowed", special_values=False)
+    settings = SimpleNamespace(
+        precision="strict", library="allowed", special_values=False, packing="allowed"
+    )
     task = SimpleNamespace(
         reference=path, source=REFERENCE, identity="benchmark", settings=settings
     )

@@ -95,6 +95,9 @@ class TaskFile(_Strict):
     precision: PrecisionName | Tolerances = "strict"
     search: SearchSettings = SearchSettings()
     library: Literal["allowed", "forbidden"] = "allowed"
+    packing: Literal["allowed", "forbidden"] = Field(
+        default="allowed", description="of weights, in a candidate's constructor"
+    )
     special_values: bool = Field(default=False, description="also judge on infinities and NaN")
     stop: StopSettings = StopSettings()
     author: str = "auto"
@@ -138,6 +141,7 @@ class Task:
             precision if isinstance(precision, str) else precision.model_dump_json(),
             self.settings.library,
             str(self.settings.special_values),
+            *(("packing forbidden",) if self.settings.packing == "forbidden" else ()),
         )
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 

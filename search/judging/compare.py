@@ -139,8 +139,14 @@ def _suspects(
         stale = truth_of(trial.inputs)[number]
         margin = (trial.high[number].double() - truth).abs()
         if bool(((got.double() - stale).abs() <= margin)[wrong].all()):
+            allowed = problem.task.settings.packing == "allowed"
             lines.append(
                 "it is what the parameters had given when the constructor ran: they are replaced afterwards "
-                "(load_state_dict), so pack or copy them in forward, not in __init__"
+                "(load_state_dict), so pack or copy them in forward, "
+                + (
+                    "or in __init__ before anything writes to them"
+                    if allowed
+                    else "for this task forbids packing in __init__"
+                )
             )
     return lines

@@ -85,6 +85,7 @@ class Hearing:
                 "seed": self._problem.seed,
                 "init": encode(list(self._problem.init_inputs)),
                 "layout": layout,
+                "packing": self._problem.task.settings.packing == "allowed",
             },
             seconds,
         )

@@ -29,6 +29,7 @@ from search.judging.arena import (
     Arena,
     keep_freed_memory,
 )
+from search.judging.construct import construct
 
 NAME = "candidate.py"
 _POISON = 0x80  # fresh memory reads 0x7f7f7f7f, 3.4e38 as float32
@@ -63,9 +64,15 @@ class Runner:
             self._write(json.dumps(answer).encode() + b"\n")
 
     def do_load(
-        self, source: str, prebuilt: dict[str, str], seed: int, init: Any, layout: dict[str, Any]
+        self,
+        source: str,
+        prebuilt: dict[str, str],
+        seed: int,
+        init: Any,
+        layout: dict[str, Any],
+        packing: bool,
     ) -> dict[str, Any]:
-        """Execute the candidate and construct its model."""
+        """Execute the candidate and construct its model; `packing`: with the judge's parameters in it."""
         torch.set_num_threads(1)
         torch.set_grad_enabled(False)
         keep_freed_memory()
@@ -79,8 +86,13 @@ class Runner:
         build = getattr(module, "ModelNew", None)
         if build is None:
             return {"missing": "ModelNew"}
+        arguments = decode(init)
         torch.manual_seed(seed)
-        self._model = self._place(build(*decode(init)))
+        if packing:
+            model = construct(lambda: build(*arguments), self._arena.state, seed)
+        else:
+            model = build(*arguments)
+        self._model = self._place(model)
         state = self._model.state_dict() if isinstance(self._model, torch.nn.Module) else {}
         return {"state": {name: [list(x.shape), str(x.dtype)] for name, x in state.items()}}
 

@@ -31,6 +31,7 @@ class JudgedSettings:
     precision: str | JudgedTolerances
     library: str
     special_values: bool
+    packing: str = "allowed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +111,7 @@ def plain_task(task: Task) -> JudgedTask:
             else JudgedTolerances(absolute=precision.absolute, relative=precision.relative),
             library=task.settings.library,
             special_values=task.settings.special_values,
+            packing=task.settings.packing,
         ),
     )
 

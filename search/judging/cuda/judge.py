@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 JUDGE_VERSION = "cuda-1"
 _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
+_EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take
 _PROFILED = 3
 _HELD = 1.25  # times slower: eager beside a candidate against eager alone
 _SHARE_OF_MEMORY = 8  # of the free memory, one part in this many for each set of buffers
@@ -76,7 +77,8 @@ class CudaJudge:
         self._compiler = Compiler(
             self._zygote, folder / "triton-builds", self._limits.build_seconds
         )
-        self._verdict = Verdict(problem, target, self._zygote, folder, self._limits.build_seconds)
+        patience = max(self._limits.build_seconds, _EXTENSION)
+        self._verdict = Verdict(problem, target, self._zygote, folder, patience)
         self._next: CudaWorker | None = None
         self._rivals: Rivals | None = None
         self._regions: list[Region] = []

@@ -79,10 +79,16 @@ class CudaRunner(Runner):
         return answer
 
     def do_load(
-        self, source: str, prebuilt: dict[str, str], seed: int, init: Any, layout: dict[str, Any]
+        self,
+        source: str,
+        prebuilt: dict[str, str],
+        seed: int,
+        init: Any,
+        layout: dict[str, Any],
+        packing: bool,
     ) -> dict[str, Any]:
         """Execute the candidate and construct its model on the device."""
-        answer = super().do_load(source, prebuilt, seed, init, layout)
+        answer = super().do_load(source, prebuilt, seed, init, layout, packing)
         _synchronize()
         return answer
 
