@@ -1,5 +1,5 @@
 // Shared by every CUDA C++ recipe: the vocabulary of prelude.hpp on a GPU, where a vector is four floats
-// of one thread (one 16-byte access), and reductions over a warp, a block, a cluster and the whole grid.
+// of one thread (one 16-byte access), and reductions over a warp and a block.
 #ifndef INFINITY
 #define INFINITY __int_as_float(0x7f800000)
 #endif
@@ -9,7 +9,6 @@
 #pragma nv_diag_suppress 177 // no kernel calls all of this
 #define INL static __device__ __forceinline__
 typedef unsigned int u32;
-typedef unsigned long long u64;
 
 struct __align__(16) f4 { float x, y, z, w; };
 struct b4 { bool x, y, z, w; };
@@ -143,32 +142,4 @@ INL void cluster_write(float2* place, u32 rank, float2 v) {
   u32 there;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(place)), "r"(rank));
   asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(there), "f"(v.x), "f"(v.y) : "memory");
-}
-
-// Blocks of a grid that is resident as a whole: a pair of floats is one 64-bit word in memory, which is
-// written and read whole, so that the word itself says that it is there. All bits set: not yet.
-INL void grid_write(u64* place, float2 v) {
-  const u64 word = ((u64)__float_as_uint(v.y) << 32) | __float_as_uint(v.x);
-  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(place), "l"(word) : "memory");
-}
-INL float2 grid_read(const u64* place) {
-  u64 word;
-  do asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(place) : "memory"); while (word == ~0ull);
-  return make_float2(__uint_as_float((u32)word), __uint_as_float((u32)(word >> 32)));
-}
-
-// Contiguous bytes to shared memory, asynchronously; multiples of 16, as are both addresses.
-INL void barrier_init(u64* b) { asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(b)) : "memory"); }
-INL void barrier_expect(u64* b, u32 bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(b)), "r"(bytes) : "memory");
-}
-INL void barrier_wait(u64* b, u32 parity) {
-  asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}"
-               ::"r"(shared_address(b)), "r"(parity) : "memory");
-}
-INL void fetch(void* to, const void* from, u32 bytes, u64* b) {
-  u64 once;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(once));
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
-               ::"r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(b)), "l"(once) : "memory");
 }

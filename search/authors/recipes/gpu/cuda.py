@@ -267,7 +267,9 @@ class CudaWriter:
         if not self._columns:
             return ""
         scope = Scope(given={})
-        ends = [f"g[{at}] = {self._emitter.value(scope, pair)}" for pair, at in self._columns.items()]
+        ends = [
+            f"g[{at}] = {self._emitter.value(scope, pair)}" for pair, at in self._columns.items()
+        ]
         head = _INPUTS.replace(", long o", ", long c, V* g")
         return self._function("columns", head, self._lines(scope, ends))
 

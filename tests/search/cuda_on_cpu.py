@@ -1,0 +1,81 @@
+"""Runs CUDA C++ kernels of the recipes on a CPU, thread by thread: slow, and the same arithmetic."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kb.native_signature import signatures
+
+_HEADER = Path(__file__).with_suffix(".hpp")
+_EXTREME = re.compile(
+    r'float r; asm\("(max|min)\.NaN[^"]*" : "=f"\(r\) : "f"\(x\), "f"\(y\)\); return r;'
+)
+_SHARED = re.compile(r"(?<!extern )__shared__ (\w+) (\w+)((?:\[[^\]]*\])*);")
+_CLUSTER = re.compile(r"INL u32 shared_address.*?\n}\n", re.DOTALL)
+
+
+def host_text(source: str) -> str:
+    """Return `source` as C++ for a CPU, with a function ``call_<kernel>`` for each kernel."""
+    text, count = _EXTREME.subn(
+        lambda found: f"return nan_wins(x, y, {str(found[1] == 'max').lower()});", source
+    )
+    assert count == 2
+    text = text.replace('"+f"(x)', '"+x"(x)')
+    text, count = _CLUSTER.subn("", text)
+    assert count == 1
+    places = iter(range(1000))
+    text = _SHARED.sub(
+        lambda found: (
+            f"typedef {found[1]} {found[2]}_shared{found[3]};"
+            f" auto& {found[2]} = cpu::shared<{found[2]}_shared>({next(places)});"
+        ),
+        text,
+    )
+    together = "CL" if "__cluster_dims__" in source else "1"
+    parts = [_HEADER.read_text(), text]
+    for name, (parameters, *_) in signatures(source).items():
+        kinds = [parameter.text.rpartition("*")[0] + "*" for parameter in parameters]
+        given = ", ".join(f"({kind})args[{at}]" for at, kind in enumerate(kinds))
+        parts.append(
+            f'extern "C" void call_{name}(unsigned grid, unsigned block, void** args)'
+            f" {{ cpu::launch(grid, block, {together}, [&] {{ {name}({given}); }}); }}"
+        )
+    return "\n".join(parts)
+
+
+class HostModule:
+    """What ``load_cuda`` returns, on a CPU."""
+
+    def __init__(self, source: str, folder: Path) -> None:
+        path = folder / f"kernel{len(list(folder.glob('kernel*.cpp')))}.cpp"
+        path.write_text(host_text(source))
+        command = ["g++", "-O1", "-w", "-std=c++17", "-shared", "-fPIC", str(path), "-o"]
+        subprocess.run([*command, str(path.with_suffix(".so"))], check=True)
+        self._library = ctypes.CDLL(str(path.with_suffix(".so")))
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        function = getattr(self._library, f"call_{name}")
+
+        def launch(grid: int, block: int, *tensors: torch.Tensor) -> None:
+            assert all(tensor.is_contiguous() for tensor in tensors)
+            pointers = (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
+            function(ctypes.c_uint(grid), ctypes.c_uint(block), pointers)
+
+        return launch
+
+
+def load_on_cpu(text: str, folder: Path) -> Any:
+    """Return a candidate's module whose CUDA kernels run on the CPU."""
+    module = types.ModuleType("candidate")
+    assert "from kb.native import load_cuda\n" in text
+    module.__dict__["load_cuda"] = lambda source: HostModule(source, folder)
+    exec(text.replace("from kb.native import load_cuda\n", ""), module.__dict__)
+    return module
