@@ -12,7 +12,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,17 +80,16 @@ def choose_place(python: str | None, tag: str | None) -> Place:
     return Place(python=python, platform=tag)
 
 
-def check_extras(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the optional parts called `names`.
+def check_extras(own: Wheel, names: Sequence[str]) -> None:
+    """See that kb has the optional parts called `names`.
 
     Raises:
-        ConfigError: kb has no such part.
+        ConfigError: it has no such part.
     """
-    known = sorted(set(metadata.metadata(OWN).get_all("Provides-Extra") or ()) - {"dev"})
+    known = sorted({*own.extras} - {"dev"})
     for name in names:
         if name not in known:
             raise ConfigError(f"unknown part {name!r} for --with: known are {', '.join(known)}")
-    return tuple(dict.fromkeys(names))
 
 
 def build(folder: Path, wanted: Contents, say: Say) -> dict[str, Any]:
@@ -109,7 +107,9 @@ def build(folder: Path, wanted: Contents, say: Say) -> dict[str, Any]:
         ) from error
     with tempfile.TemporaryDirectory() as scratch:
         own = own_wheel(Path(scratch))
-        roots = _roots(read_wheel(own), wanted)
+        mine = read_wheel(own)
+        check_extras(mine, wanted.extras)
+        roots = _roots(mine, wanted)
         names = _resolve_and_fetch(wheels, own, roots, wanted, say)
     for path in sorted(wheels.iterdir()):
         if path.name not in names:

@@ -34,6 +34,7 @@ class Wheel:
     name: str  # canonical
     version: str
     requires: tuple[str, ...]
+    extras: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +109,7 @@ def read_wheel(path: Path) -> Wheel:
         name=canonicalize_name(told["Name"]),
         version=told["Version"],
         requires=tuple(told.get_all("Requires-Dist") or ()),
+        extras=tuple(told.get_all("Provides-Extra") or ()),
     )
 
 

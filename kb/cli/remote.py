@@ -31,7 +31,9 @@ def wheelhouse(
     python: str | None = typer.Option(None, help="Python of the other machine, e.g. 3.12."),
     platform: str | None = typer.Option(None, help="Its platform, e.g. manylinux_2_28_x86_64."),
     judge_only: bool = typer.Option(False, "--judge-only", help="Only what kb judge needs."),
-    with_: list[str] = typer.Option([], "--with", help="An optional part: triton, ..."),
+    with_: list[str] = typer.Option(
+        [], "--with", help="An optional part: triton or cute; more than once."
+    ),
     with_torch: bool = typer.Option(False, "--with-torch", help="Torch too (gigabytes)."),
     constraints: Path | None = typer.Option(None, help="A file of pins for pip."),
     check: bool = typer.Option(False, "--check", help="Only compare a folder with its hashes."),
@@ -46,7 +48,7 @@ def wheelhouse(
         wanted = house.Contents(
             place=house.choose_place(python, platform),
             judge_only=judge_only,
-            extras=house.check_extras(with_),
+            extras=tuple(dict.fromkeys(with_)),
             torch=with_torch,
             constraints=constraints,
         )

@@ -18,7 +18,7 @@ from office import RIGHT, WRONG, Office
 from kb import wheelhouse
 from kb.errors import ConfigError, StoreError, ToolchainError
 from kb.wheelhouse import Contents, build, check, check_extras, choose_place
-from kb.wheels import pack_installed, stub_wheel
+from kb.wheels import Wheel, pack_installed, stub_wheel
 
 # What torch needs in order to judge, besides itself.
 WITH_TORCH = [
@@ -149,15 +149,16 @@ def test_what_cannot_be_asked_for_is_said_in_one_line():
     for python, tag in (("2.7", None), ("3.9", None), ("three", None), (None, "win_amd64")):
         with pytest.raises(ConfigError):
             choose_place(python, tag)
-    with pytest.raises(ConfigError, match=r"known are .*triton"):
-        check_extras(["tritn"])
-    assert check_extras(["triton", "triton"]) == ("triton",)
+    own = Wheel(
+        path=Path("kb.whl"), name="kernel-kb", version="1", requires=(), extras=("dev", "more")
+    )
+    with pytest.raises(ConfigError, match="unknown part 'mor' for --with: known are more"):
+        check_extras(own, ["mor"])
+    check_extras(own, ["more"])
 
 
 def test_torch_is_left_out_of_a_whole_wheelhouse_with_all_that_it_brings():
     contents = Contents(place=choose_place("3.12", None))
-    from kb.wheels import Wheel
-
     own = Wheel(
         path=Path("kernel_kb.whl"),
         name="kernel-kb",
