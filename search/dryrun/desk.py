@@ -13,7 +13,7 @@ from kb.errors import TaskError
 from search.dryrun.architecture import Architecture
 from search.dryrun.assembler import Assembler, triton_folder
 from search.dryrun.compilation import Built, Compilation
-from search.dryrun.hearing import Answers, DryHearing
+from search.dryrun.hearing import Answers, DryHearing, Unchecked
 from search.dryrun.native import NativeBuilds
 from search.dryrun.shrink import Variant, variants
 from search.judging.arena import Arena, plan
@@ -261,6 +261,8 @@ class Desk:
             self._adapt(worker, architectures, compilation)
             hearing.aim(architectures[0])
             return hearing.answers()
+        except Unchecked as reason:
+            return Answers(unchecked=str(reason))
         except Fault as fault:
             return fault
 

@@ -71,8 +71,19 @@ class DryHearing(Hearing):
     def load(  # type: ignore[override]  # the source is there already, and so is its time
         self, prebuilt: Mapping[str, str], layout: dict[str, Any]
     ) -> None:
-        """Construct the model for the small shapes and hand it the parameters."""
-        super().load("", prebuilt, layout, self._limits.start_seconds)
+        """Construct the model for the small shapes and hand it the parameters.
+
+        Raises:
+            Unchecked: its constructor launches what cannot be interpreted.
+            Fault: it cannot be constructed, or its parameters are not the reference's.
+        """
+        try:
+            super().load("", prebuilt, layout, self._limits.start_seconds + self._budget)
+        except Fault as fault:
+            reason = str(getattr(fault.outcome, "reason", ""))
+            if "raised KernelFault" in reason:
+                raise Unchecked(reason) from fault
+            raise
 
     def aim(self, architecture: Architecture) -> None:
         """Have calls interpreted as this architecture computes."""

@@ -17,6 +17,7 @@ from search.dryrun.memory import KernelFault
 from search.dryrun.session import Session
 from search.dryrun.standin import Pretence, pretend
 from search.judging.arena import Arena, keep_freed_memory
+from search.judging.construct import construct
 from search.judging.runner import NAME, Runner, decode, describe
 
 _DTYPES = {str(value): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
@@ -73,6 +74,9 @@ class DryRunner(Runner):
             try:
                 with FakeTensorMode(allow_non_fake_inputs=True):
                     model = self._build(*decode(init))
+                    # What a constructor launches is no part of a call.
+                    self._session.kernels.clear()
+                    self._session.natives.clear()
                     model(*(_absent(value) for value in inputs))
             except BaseException as error:  # noqa: BLE001 - the candidate may raise anything
                 answer = {"raised": _described(error)}
@@ -100,14 +104,27 @@ class DryRunner(Runner):
         }
 
     def do_load(
-        self, source: str, prebuilt: dict[str, str], seed: int, init: Any, layout: dict[str, Any]
+        self,
+        source: str,
+        prebuilt: dict[str, str],
+        seed: int,
+        init: Any,
+        layout: dict[str, Any],
+        packing: bool = False,
     ) -> dict[str, Any]:
         """Construct the model for the small inputs; the file was executed before."""
         del source, prebuilt
         keep_freed_memory()
         self._arena = Arena(self._arena_fd, layout)
+        arguments = decode(init)
         torch.manual_seed(seed)
-        self._model = self._build(*decode(init))
+        # A constructor may pack its parameters with a kernel.
+        with self._session.interpreting(self._seconds):
+            if packing:
+                model = construct(lambda: self._build(*arguments), self._arena.state, seed)
+            else:
+                model = self._build(*arguments)
+        self._model = model
         state = self._model.state_dict() if isinstance(self._model, torch.nn.Module) else {}
         return {"state": {name: [list(x.shape), str(x.dtype)] for name, x in state.items()}}
 

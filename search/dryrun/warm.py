@@ -26,6 +26,7 @@ def _scale(x, y, n, block: tl.constexpr):  # type: ignore[no-untyped-def]  # its
 
 def warm() -> None:
     """Import what candidates need, and compile a kernel for each vendor."""
+    import numpy.ma  # noqa: F401 - numpy reaches for it when first used
     import torch
     import torch.utils.cpp_extension
     import triton.runtime.autotuner

@@ -319,3 +319,59 @@ class ModelNew(nn.Module):
     assert isinstance(finding.built["sm_90"], Built), finding.built
     assert not isinstance(finding.answers, Fault), finding.answers.outcome
     assert finding.answers.unchecked == ""
+
+
+PACKED = """
+@triton.jit
+def double(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
+
+
+@triton.jit
+def scale(x, w, out, n, columns, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + i, mask=i < n) * tl.load(w + i % columns, mask=i < n)
+    tl.store(out + i, v, mask=i < n)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, columns):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(columns))
+        self.packed = torch.empty(columns, device="cuda")
+        double[(triton.cdiv(columns, 256),)](self.weight.cuda(), self.packed, columns, BLOCK=256)
+
+    def forward(self, x):
+        out = torch.empty_like(x)
+        grid = (triton.cdiv(x.numel(), 1024),)
+        scale[grid](x, self.packed, out, x.numel(), x.shape[1], BLOCK=1024)
+        return out
+"""
+
+
+def test_a_constructor_may_pack_its_parameters_with_a_kernel(make_desk, architectures):
+    reference = """
+        import torch
+        from torch import nn
+
+        class Model(nn.Module):
+            def __init__(self, columns):
+                super().__init__()
+                self.weight = nn.Parameter(torch.ones(columns))
+
+            def forward(self, x):
+                return x * self.weight * 2
+
+        def get_inputs():
+            return [torch.randn(600, 300)]
+
+        def get_init_inputs():
+            return [300]
+    """
+    finding = make_desk(reference).examine(HEAD + PACKED, (architectures["sm_90"],))
+    built = finding.built["sm_90"]
+    assert isinstance(built, Built), built
+    assert [(kernel.name, kernel.launches) for kernel in built.kernels] == [("scale", 1)]
+    assert not isinstance(finding.answers, Fault), finding.answers.outcome
+    assert finding.answers.unchecked == ""
