@@ -80,7 +80,9 @@ class Recipes:
         self._languages = _languages(task, target)
         self._target = target
         self._knowledge = knowledge
-        cards = _preferred(make_cards(knowledge.store.documents("idea")), target, self._languages)
+        listed = make_cards(knowledge.store.documents("idea"))
+        exact = {name: card for name, card in listed.items() if _exact(card, task)}
+        cards = _preferred(exact, target, self._languages)
         gpu = target.device == "gpu"
         program = lower(graph, GPU_RULES, symbolic=True) if gpu else lower(graph)
         allowed = task.settings.library == "allowed"
@@ -235,9 +237,20 @@ def _preferred(
     return {name: cards[name] for name in sorted(suiting, key=order)}
 
 
+_SHORTER = {"tf32": ("tf32",), "half": ("tf32", "float16", "bfloat16")}
+
+
 def _written(card: Card) -> tuple[str, ...]:
     """Return the languages that `card` is written in; a template that names none is C++."""
     return card.scope.language or _LANGUAGES["cpu"]
+
+
+def _exact(card: Card, task: Task) -> bool:
+    """Say whether the task's precision allows a card: one that names only shorter types needs leave."""
+    precision = task.settings.precision
+    allowed = _SHORTER.get(precision, ()) if isinstance(precision, str) else ()
+    dtypes = card.scope.dtype
+    return not dtypes or "float32" in dtypes or bool(set(dtypes) & set(allowed))
 
 
 def _suits(card: Card, target: TargetRecord, languages: tuple[str, ...]) -> bool:
@@ -273,5 +286,5 @@ def _trials(history: Sequence[Attempt], focus: str, recipe: str) -> Iterator[Tri
         segments: Mapping[str, Any] = attempt.draft.plan.get("segments", {})
         chosen = segments.get(focus)
         if chosen and chosen["recipe"] == recipe:
-            passed = attempt.outcome.kind == "passed"
-            yield Trial(knobs=chosen["knobs"], cost=1 / attempt.merit if passed else None)
+            cost = 1 / attempt.merit if attempt.merit else None
+            yield Trial(knobs=chosen["knobs"], cost=cost)

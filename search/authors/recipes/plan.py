@@ -137,6 +137,10 @@ class Workshop:
         fused = [p for p in parts if p.pattern != "library" and self.recipes(p)]
         rest = [p for p in parts if p not in fused and not self._is_view(p)]
         lacking = self._operators(rest)
+        if self.library and not fused:
+            # What no recipe computes whole the library may begin.
+            begun = self.cut(self.anchors)
+            fused = [p for p in begun if p.pattern != "library" and self.recipes(p)]
         if rest and (not self.library or not fused):
             raise NoRecipe(_missing(lacking))
         if not fused:

@@ -84,7 +84,7 @@ def _best(moment: Moment) -> dict[tuple[str | None, str], float]:
     parent = moment.parent.number if moment.parent else None
     found: dict[tuple[str | None, str], float] = {}
     for attempt in moment.history:
-        if attempt.outcome.kind == "passed" or attempt.parent == parent:
+        if attempt.merit or attempt.parent == parent:
             key = (attempt.idea.plan.get("focus"), attempt.idea.record or "")
             found[key] = max(found.get(key, 0.0), attempt.merit)
     return found
@@ -163,7 +163,7 @@ def combine(
         focus = attempt.idea.plan.get("focus")
         if focus is None or focus not in plan["segments"]:
             continue
-        if attempt.outcome.kind != "passed" or focus == parent.idea.plan.get("focus"):
+        if not attempt.merit or focus == parent.idea.plan.get("focus"):
             continue
         if focus not in best or attempt.merit > best[focus].merit:
             best[focus] = attempt

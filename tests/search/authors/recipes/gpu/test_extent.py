@@ -13,7 +13,9 @@ from search.authors.recipes.space import Space, contiguous
 
 def values(extent: Extent, **shapes: Shape) -> dict[str, int]:
     """Return the sizes that the host statements compute for tensors of these shapes."""
-    scope: dict[str, object] = {name: SimpleNamespace(shape=shape) for name, shape in shapes.items()}
+    scope: dict[str, object] = {
+        name: SimpleNamespace(shape=shape) for name, shape in shapes.items()
+    }
     for line in extent.lines():
         exec(line, {}, scope)
     return {name: int(str(scope[name])) for name in extent.names}
