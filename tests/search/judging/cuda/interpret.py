@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from search.judging.construct import construct
 from search.judging.corpus.cases import Case, corpus_folder, header, load_cases
 from search.judging.problem import Problem, as_tuple, load_problem
 from search.judging.trials import Bank, inside, make_bank
@@ -50,7 +51,8 @@ def load(name: str, source: str) -> types.ModuleType:
 
 def check(given: Problem, bank: Bank, source: str, name: str) -> str:
     """Return how a candidate is wrong, "" where it is right on every distribution."""
-    model = load(name, source).ModelNew(*given.init_inputs)
+    module = load(name, source)
+    model = construct(lambda: module.ModelNew(*given.init_inputs), given.state, 0)
     model.load_state_dict(given.state)
     with torch.no_grad():
         for trial in bank.trials:
