@@ -91,7 +91,7 @@ def test_a_reference_that_cannot_be_judged_is_refused_in_one_line(
 
 BAD_SETTINGS = {
     "unknown target": ("target: h900", "h900.*h100"),
-    "a target elsewhere": ("target: h100", "h100.*not this machine"),
+    "a processor elsewhere": ("target: arm-neon", "arm-neon.*not this machine"),
     "unknown language": ("language: fortran", "fortran.*cpp"),
     "unknown policy": ("search: {policy: best}", "policy 'best'.*beam"),
     "unknown author": ("author: shakespeare", "shakespeare.*recipes"),
