@@ -147,7 +147,8 @@ class Interpreter:
         if done:
             return KernelFault(
                 "slow",
-                f"the interpreter has run {done} of {total} programs of kernel {name} in {seconds:.0f} s",
+                f"the interpreter had run {done} of {total} programs of kernel {name} when the time of a "
+                "call was up",
             )
         return KernelFault(
             "endless", f"kernel {name} was still in program {place} after {seconds:.0f} s"

@@ -136,7 +136,11 @@ class DryRunner(Runner):
 
     def do_call(self, hold: bool) -> dict[str, Any]:
         """Interpret one call, and copy what it returns into the arena."""
-        return self._watched(lambda: super(DryRunner, self).do_call(hold))
+        answer = self._watched(lambda: super(DryRunner, self).do_call(hold))
+        for output in answer.get("outputs", ()):
+            if output.get("device") == "cuda":
+                output["device"] = "cpu"  # where it is, whatever it says of itself
+        return answer
 
     def do_again(self) -> dict[str, Any]:
         """Interpret a call whose answer is not looked at."""
