@@ -58,9 +58,10 @@ def check_outputs(problem: Problem, answer: dict[str, Any]) -> None:
     """Compare what a runner says of its outputs with the reference's.
 
     Raises:
-        Fault: number, kind, shape, type or strides differ.
+        Fault: number, kind, shape, type, device or strides differ.
     """
     wanted = problem.outputs
+    device = next(x.device.type for x in problem.inputs if isinstance(x, torch.Tensor))
     described = answer.get("outputs")
     if not isinstance(described, list) or not all(isinstance(value, dict) for value in described):
         raise forged("no outputs")
@@ -78,7 +79,11 @@ def check_outputs(problem: Problem, answer: dict[str, Any]) -> None:
                     )
                 )
             raise wrong(f"output {number} is a {value.get('type')}, expected a torch.Tensor")
-        for key, expected in (("shape", list(layout.shape)), ("dtype", str(layout.dtype))):
+        for key, expected in (
+            ("shape", list(layout.shape)),
+            ("dtype", str(layout.dtype)),
+            ("device", device),
+        ):
             if value.get(key) != expected:
                 raise wrong(f"output {number} has {key} {value.get(key)}, expected {expected}")
         if not strides_fit(value.get("strides"), layout.shape, layout.strides):

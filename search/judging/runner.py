@@ -202,6 +202,7 @@ def _describe_output(value: Any) -> dict[str, Any]:
         "type": "Tensor" if type(value) is torch.Tensor else type(value).__name__,
         "shape": list(value.shape),
         "dtype": str(value.dtype),
+        "device": value.device.type,
         "strides": list(value.stride()) if value.layout is torch.strided else [],
     }
 

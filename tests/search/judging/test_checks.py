@@ -1,0 +1,46 @@
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from search.judging.checks import check_outputs
+from search.judging.problem import Layout
+from search.judging.worker import Fault
+
+PROBLEM: Any = SimpleNamespace(
+    inputs=(3, torch.zeros(4, 5)),
+    outputs=(Layout(shape=(4, 5), strides=(5, 1), dtype=torch.float32),),
+    single_output=True,
+)
+
+
+def answer(**changes: object) -> dict[str, Any]:
+    told = {
+        "type": "Tensor",
+        "shape": [4, 5],
+        "dtype": "torch.float32",
+        "device": "cpu",
+        "strides": [5, 1],
+    }
+    return {"outputs": [{**told, **changes}], "single": True, "copied": True}
+
+
+def test_what_the_reference_returns_is_right() -> None:
+    check_outputs(PROBLEM, answer())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"device": "cuda"}, "output 0 has device cuda, expected cpu"),
+        ({"dtype": "torch.float16"}, "output 0 has dtype torch.float16"),
+        ({"shape": [20]}, "output 0 has shape"),
+        ({"strides": [1, 4]}, "output 0 has strides"),
+    ],
+)
+def test_an_answer_of_another_kind_is_wrong(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(Fault) as raised:
+        check_outputs(PROBLEM, answer(**changes))
+    assert raised.value.outcome.kind == "wrong"
+    assert words in raised.value.outcome.reason
