@@ -151,7 +151,7 @@ def _loss(graph: Graph, idea: str, attempts: Sequence[Attempt], setting: Setting
         found = f"{best.seconds / before:.2f} times the time of what it started from"
     else:
         fate, after = "failed", None
-        found = f"{best.outcome.kind.replace('_', ' ')}: {best.outcome.reason}"
+        found = f"{best.outcome.kind.replace('_', ' ')}: {getattr(best.outcome, 'reason', '')}"
     evidence = Evidence.model_validate(
         {
             "task": setting.task,

@@ -253,8 +253,9 @@ def _conclude(session: Session, record: Record, found: Found, *, as_json: bool) 
 
 def publish(home: Home, run: str, report: dict[str, Any], *, as_json: bool) -> int:
     """Write the best source to its file and print the report; return the exit code."""
-    from kb.cli.history import best_file, open_run, standalone
+    from kb.cli.history import best_file, open_run
     from kb.cli.text import report_text
+    from kb.native_copy import standalone
 
     if report["best"] is not None:
         file = best_file(home, run)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kb.registry import Registry
-from search.outcome import Outcome
+from search.outcome import Checked, Outcome, Passed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +71,7 @@ class Attempt:
     @property
     def merit(self) -> float:
         """What attempts are ranked by, see `Passed.merit`; 0 where it stands nowhere."""
-        good = self.outcome.kind == "passed" or self.outcome.kind == "checked"
-        return self.outcome.merit if good else 0.0
+        return self.outcome.merit if isinstance(self.outcome, Passed | Checked) else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
