@@ -68,7 +68,8 @@ def plan(constants: list[int], kept: int, factor: int, *, divided: bool = True) 
     """Return what each constant above `kept` becomes when sizes are divided by about `factor`.
 
     Args:
-        divided: a multiple of a small constant (groups, heads) stays a multiple of it.
+        divided: a multiple of a small constant (groups, heads) stays a multiple of it, and what is no
+            power of two becomes none.
     """
     changed: dict[int, int] = {}
     taken = {value for value in constants if value <= kept}
@@ -78,7 +79,7 @@ def plan(constants: list[int], kept: int, factor: int, *, divided: bool = True) 
             continue
         multiple = math.lcm(*(s for s in small if value % s == 0), 1)
         target = max(value // factor, min(value, kept) // 2, 1)
-        sizes = list(_like(value, target, multiple))
+        sizes = list(_like(value, target, multiple, alike=divided))
         made = next((size for size in sizes if size not in taken), sizes[0] if sizes else value)
         if made < value:
             changed[value] = made
@@ -86,7 +87,7 @@ def plan(constants: list[int], kept: int, factor: int, *, divided: bool = True) 
     return changed
 
 
-def _like(value: int, target: int, multiple: int) -> Iterator[int]:
+def _like(value: int, target: int, multiple: int, *, alike: bool) -> Iterator[int]:
     """Yield sizes from `target` on: powers of two, or such as fill a tile of 16, where `value` does."""
     if _power(value):
         size = max(1 << (target.bit_length() - 1), multiple if _power(multiple) else 1)
@@ -95,9 +96,9 @@ def _like(value: int, target: int, multiple: int) -> Iterator[int]:
             size *= 2
         return
     step = math.lcm(multiple, 16) if value % 16 == 0 else multiple
-    for size in (*range(target, 2, -1), *range(target + 1, min(value, 4 * target))):
+    for size in (*range(target, 2, -1), *range(target + 1, min(value, 8 * target))):
         tiled = (size % 16 == 0) == (value % 16 == 0)
-        if size % step == 0 and tiled and size % 2 == value % 2 and not _power(size):
+        if size % step == 0 and tiled and size % 2 == value % 2 and not (alike and _power(size)):
             yield size
 
 
