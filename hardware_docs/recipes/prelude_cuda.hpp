@@ -134,6 +134,19 @@ template <class R, int THREADS> INL float across_block(float v, float* room) {
   return across_warp<R>(lane < THREADS / 32 ? room[lane] : R::identity());
 }
 
+// Mean and squared differences of n elements, merged by Chan's formula.
+struct Moments { float n, mean, squares; };
+INL Moments join_moments(Moments a, Moments b) {
+  const float n = a.n + b.n, part = n > 0.f ? b.n / n : 0.f, away = b.mean - a.mean;
+  return Moments{n, a.mean + away * part, a.squares + b.squares + away * away * a.n * part};
+}
+INL Moments moments_across_warp(Moments m) {
+#pragma unroll
+  for (int o = 16; o; o >>= 1)
+    m = join_moments(m, Moments{__shfl_xor_sync(~0u, m.n, o), __shfl_xor_sync(~0u, m.mean, o), __shfl_xor_sync(~0u, m.squares, o)});
+  return m;
+}
+
 // Blocks of a cluster: each writes into the shared memory of the others.
 INL u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 INL void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }

@@ -138,27 +138,35 @@ CUDA = {
 
 # One exchange or several, remainders, results beside row values, tensors that are read again.
 RUNS = [
-    ("softmax of odd rows", "gpu-rows-cluster"),
-    ("softmax where all but the end is masked", "gpu-rows-cluster"),
-    ("layer norm around a thousand", "gpu-rows-cluster"),
-    ("layer norm with one huge element", "gpu-rows-cluster"),
-    ("scaled to an interval", "gpu-rows-cluster"),
-    ("log-softmax", "gpu-rows-two-walks"),
-    ("layer norm around a thousand", "gpu-rows-two-walks"),
-    ("layer norm with one huge element", "gpu-rows-two-walks"),
-    ("RMS norm and a sum", "gpu-rows-two-walks"),
+    ("softmax of odd rows", "gpu-rows-cluster", {}),
+    ("softmax where all but the end is masked", "gpu-rows-cluster", {}),
+    ("layer norm around a thousand", "gpu-rows-cluster", {}),
+    ("layer norm with one huge element", "gpu-rows-cluster", {}),
+    ("scaled to an interval", "gpu-rows-cluster", {}),
+    ("log-softmax", "gpu-rows-two-walks", {}),
+    ("layer norm around a thousand", "gpu-rows-two-walks", {}),
+    ("layer norm with one huge element", "gpu-rows-two-walks", {}),
+    ("RMS norm and a sum", "gpu-rows-two-walks", {}),
+    ("softmax where all but the end is masked", "gpu-rows-two-walks", {"span": 2, "hold": 2}),
+    ("layer norm around a thousand", "gpu-rows-two-walks", {"span": 4, "hold": 2}),
+    ("scaled to an interval", "gpu-rows-two-walks", {"span": 2, "hold": 4}),
 ]
 
 
-@pytest.mark.parametrize(("name", "recipe"), RUNS)
+@pytest.mark.parametrize(("name", "recipe", "knobs"), RUNS)
 def test_cuda_kernels_compute_rows_right_thread_by_thread(
-    name: str, recipe: str, cards: dict[str, Card], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    recipe: str,
+    knobs: dict[str, Any],
+    cards: dict[str, Card],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import torch
 
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: SimpleNamespace(cuda_stream=0))
     bench = Bench(GRAPHS[name], {})
-    _, path = written(name, cards[recipe], tmp_path, **CUDA[recipe])
+    _, path = written(name, cards[recipe], tmp_path, **{**CUDA[recipe], **knobs})
     module = load_on_cpu(path.read_text(), tmp_path)
     new = module.ModelNew(*bench.module.get_init_inputs()).eval()
     new.load_state_dict(bench.model.state_dict())
