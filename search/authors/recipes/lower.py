@@ -10,7 +10,7 @@ from kb.errors import NoRecipe
 from search.authors.recipes.nodes import Builder, Node, Unsupported, refs
 from search.authors.recipes.pointwise import POINTWISE, VIEWS, Rule
 from search.authors.recipes.reductions import reductions
-from search.operators import Operator, OperatorGraph
+from search.operators import Operator, OperatorGraph, Ref
 
 RULES: dict[str, Rule] = {**POINTWISE, **reductions(POINTWISE)}
 _INTEGERS = ("int64", "int32")
@@ -92,7 +92,7 @@ def lower(
     outputs = tuple(builder.resolve(name) for name in graph.outputs)
     return Program(
         graph=graph,
-        nodes=_reached(builder.nodes, outputs),
+        nodes=_reached(builder.nodes, (*outputs, *builder.effects)),
         outputs=outputs,
         names=names,
         symbolic=symbolic,
@@ -114,6 +114,10 @@ def _lower(builder: Builder, operator: Operator, rules: Mapping[str, Rule]) -> N
         if result.shape != operator.shape:
             raise Unsupported
     except (Unsupported, ValueError, IndexError, KeyError, TypeError):
+        if _keeps_count(builder, operator):
+            builder.opaque(operator)
+            builder.effects.append(operator.name)
+            return
         if written or name.endswith("_"):
             raise NoRecipe(
                 f"operator {operator.target} writes into its argument, which no recipe does:"
@@ -124,6 +128,19 @@ def _lower(builder: Builder, operator: Operator, rules: Mapping[str, Rule]) -> N
     builder.commit(result.name)
     if written:
         builder.replace(refs(operator.args)[0].name, operator.name)
+
+
+def _keeps_count(builder: Builder, operator: Operator) -> bool:
+    """Say whether `operator` only adds to a number that nothing reads, such as batches seen."""
+    first = operator.args[0] if operator.args else None
+    values = {value.name: value for value in builder.graph.values}
+    if packet(operator.target) != "add_" or not isinstance(first, Ref) or first.name not in values:
+        return False
+    value = values[first.name]
+    others = (entry for entry in builder.graph.operators if entry.name != operator.name)
+    read = any(ref == first for entry in others for ref in refs((entry.args, entry.kwargs)))
+    returned = first.name in builder.graph.outputs or operator.name in builder.graph.outputs
+    return value.kind == "buffer" and value.dtype in _INTEGERS and not read and not returned
 
 
 def _reached(nodes: Mapping[str, Node], outputs: tuple[str, ...]) -> dict[str, Node]:

@@ -101,12 +101,14 @@ class Builder:
     Attributes:
         nodes: by name, in execution order.
         symbolic: kernels read sizes at run time, so no expression may contain one.
+        effects: operators that are done for what they write, though nothing reads it.
     """
 
     def __init__(self, graph: OperatorGraph, *, symbolic: bool = False) -> None:
         self.graph = graph
         self.symbolic = symbolic
         self.nodes: dict[str, Node] = {}
+        self.effects: list[str] = []
         self.operators = {operator.name: operator for operator in graph.operators}
         self._renamed: dict[str, str] = {}
         self._current = ""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
-from recipe_bench import Bench
+import torch
+from recipe_bench import Bench, load, reference
+
+from search.authors.recipes.lower import lower
+from search.authors.recipes.plan import Workshop
+from search.profilers.operators import operator_graph
 
 SOURCE = '''"""Nested modules, a constant, postponed annotations."""
 from __future__ import annotations
@@ -72,3 +78,25 @@ def test_with_the_library_calls_the_answer_is_the_same(cards: Any) -> None:
     assert "torch.nn.functional.linear" in text
     ((own, eager),) = bench.errors(text)
     assert own <= 8 * eager + 2e-7
+
+
+def test_a_normalisation_in_training_keeps_its_statistics_and_its_count(cards: Any) -> None:
+    source = reference(
+        "return F.relu(self.b(a)) * 2",
+        "torch.randn(2, 3, 12, 12)",
+        init="self.b = nn.BatchNorm2d(3)",
+    )
+    module = load(source)
+    before, inputs = module.Model(), module.get_inputs()
+    graph = operator_graph(
+        SimpleNamespace(model=before, inputs=inputs, task=SimpleNamespace(reference="test"))  # type: ignore[arg-type]
+    )
+    written = {name: card for name, card in cards.items() if "cpp" in card.scope.language}
+    shop = Workshop(source, lower(graph), written, library=True)
+    after = load(shop.source(shop.complete(shop.base(), {}))).ModelNew()
+    after.load_state_dict(before.state_dict())
+    with torch.no_grad():
+        assert torch.equal(after(*inputs), before(*inputs))
+    assert int(after.b.num_batches_tracked) == 1
+    for name, value in before.state_dict().items():
+        assert torch.equal(after.state_dict()[name], value), name
