@@ -1,6 +1,8 @@
 import dataclasses
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -88,3 +90,30 @@ def test_a_cheat_whose_honest_twin_does_not_pass_is_not_judged(
         verdict = court.hear(case)
     assert verdict.got == "not judged"
     assert "the honest layernorm-one_row, which was refused timer-mismatch" in verdict.complaint
+
+
+BARE = """
+import sys
+
+torch_needs = {"torch", "torchgen", "functorch", "numpy", "triton", "sympy", "mpmath", "jinja2", "markupsafe", "networkx",
+               "filelock", "fsspec", "typing_extensions", "nvidia", "setuptools", "packaging", "cuda", "kb", "search"}
+
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top not in torch_needs and top not in sys.stdlib_module_names and not top.startswith("_"):
+            raise ModuleNotFoundError(f"refused here: {name}", name=name)
+        return None
+
+
+sys.meta_path.insert(0, Refuse())
+from search.judging.corpus.__main__ import main
+sys.exit(main(["--only", "cheats/zeros"]))
+"""
+
+
+def test_the_plain_program_needs_torch_and_nothing_else() -> None:
+    done = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "ok   cheats/zeros" in done.stdout
