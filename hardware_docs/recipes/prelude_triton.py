@@ -5,6 +5,8 @@ that they compile for every vendor and run in the interpreter. `tl.exp` is withi
 last place for the arguments that matter; `tl.log` is not near one, so the logarithm is a polynomial.
 """
 
+import weakref
+
 import torch
 import triton
 import triton.language as tl
@@ -21,13 +23,17 @@ _derived = {}
 
 
 def _kept(name, tensors, make):
-    """Return what `make` derives from parameters, made again when one of them changed."""
-    stamp = tuple((t.data_ptr(), t._version, t.shape, t.device) for t in tensors)
-    found = _derived.get(name)
-    if found is None or found[0] != stamp:
-        found = (stamp, make())
-        _derived[name] = found
-    return found[1]
+    """Return what `make` derives from parameters, made again when one of them changed.
+
+    An address may come again with other values, so it is the tensor itself that is remembered.
+    """
+    stamp = tuple((t.data_ptr(), t._version, t.shape) for t in tensors)
+    known, before, value = _derived.get(name, ((), (), None))
+    same = len(known) == len(tensors) and all(k() is t for k, t in zip(known, tensors, strict=True))
+    if not same or before != stamp:
+        value = make()
+        _derived[name] = (tuple(weakref.ref(t) for t in tensors), stamp, value)
+    return value
 
 
 _constants = {}

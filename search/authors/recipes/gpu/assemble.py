@@ -43,6 +43,8 @@ def assemble(
 def _opening(own: str, head: list[str]) -> list[str]:
     """Return the imports that the kernels need and the reference does not make itself."""
     lines = ["import torch", "import triton", "import triton.language as tl"]
+    if "weakref" in mentioned(own):
+        lines = ["import weakref", "", *lines]
     if "load_cuda" in mentioned(own):
         lines += ["", "from kb.native import load_cuda"]
     return [line for line in lines if line not in head or not line]
