@@ -19,14 +19,14 @@ from search.judging.cuda.memory import CudaArena, Region, plan, set_bytes
 from search.judging.cuda.rivals import Rivals, trusted_environment
 from search.judging.cuda.runner import MOST_CALLS
 from search.judging.cuda.timing import Races
-from search.judging.cuda.verdict import Verdict, strangeness
+from search.judging.cuda.verdict import Verdict
 from search.judging.cuda.worker import CudaWorker
 from search.judging.problem import Problem
 from search.judging.runner import encode
 from search.judging.terms import Limits, Prepared
 from search.judging.timing import Timing
 from search.judging.trials import Bank, make_bank
-from search.judging.worker import Fault, Zygote, forged
+from search.judging.worker import Fault, Zygote
 from search.outcome import Crashed, Outcome, Passed, Refused
 from search.profilers.counted import look
 from search.profilers.ncu import Program
@@ -41,7 +41,7 @@ JUDGE_VERSION = "cuda-1"
 _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
 _EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take
-_PROFILED = 3
+_PROFILED = 3  # calls under the profiler
 _HELD = 1.25  # times slower: eager beside a candidate against eager alone
 _SHARE_OF_MEMORY = 8  # of the free memory, one part in this many for each set of buffers
 
@@ -260,7 +260,13 @@ class CudaJudge:
             hearing.end_timing()
             self._require_free_device(worker, timing)
             hearing.refill(self._draws, self._session(), _PROFILED)
-            self._watch_a_batch(hearing)
+            self._verdict.look_at_batches(
+                lambda: hearing.profile(_PROFILED, _FLUSHES, whole=True),
+                timing.seconds["candidate"],
+                calls=_PROFILED,
+                flushes=_FLUSHES,
+                flush_seconds=_FLUSH / self._target.bandwidth,
+            )
             timeline = self._verdict.timeline(
                 lambda: self._profile(hearing), timing.seconds["candidate"], worker.kernels
             )
@@ -331,20 +337,6 @@ class CudaJudge:
             tf32=self._tf32,
         )
         return look(program, self._folder / "counters")
-
-    def _watch_a_batch(self, hearing: CudaHearing) -> None:
-        """Look at a batch under the profiler.
-
-        Raises:
-            Fault: something of the candidate's ran while the caches were emptied.
-        """
-        batch = hearing.profile(_PROFILED, _FLUSHES, whole=True)
-        try:
-            strange = strangeness(batch, _PROFILED, _FLUSHES, _FLUSH / self._target.bandwidth)
-        except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise forged("a profile that is none") from error
-        if strange is not None:
-            raise Fault(Refused(reason=strange, trick="work-outside-the-clock"))
 
     def _profile(self, hearing: CudaHearing) -> tuple[Any, float]:
         """Return what the profiler told of some calls, and the seconds of telling."""

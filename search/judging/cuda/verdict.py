@@ -12,6 +12,7 @@ import torch
 from kb.errors import TaskError
 from search.judging.build import Builder
 from search.judging.cuda.hearing import CudaHearing
+from search.judging.cuda.windows import read_windows
 from search.judging.problem import Problem
 from search.judging.timing import Timing
 from search.judging.worker import Fault, Zygote, forged
@@ -28,10 +29,9 @@ if TYPE_CHECKING:
 
 _OWN_SHARE = 0.5
 _DECOY = 0.01
-_KERNEL = 0  # kind of an event in a capture
-_TOUCH = 2_000  # ns: neighbours on the device may overlap by their launch
 # A kernel by the profile, caches warm, against the same call by the events, caches cold.
 _LONGER, _LATENCY, _CAPTURES = 1.25, 5e-6, 3
+_SEEN = 0.85  # of what the device works in a call, its events must say
 # Dense half-precision products make float32 accuracy at a third of their rate (split operands); a
 # measured clock and a recorded one differ by boost: half of the bound is beyond any of that.
 _BEATEN = 0.5
@@ -101,6 +101,46 @@ class Verdict:
                     trick="no-own-kernel",
                 )
             )
+
+    def look_at_batches(
+        self,
+        capture: Callable[[], Any],
+        seconds: float,
+        *,
+        calls: int,
+        flushes: int,
+        flush_seconds: float,
+    ) -> None:
+        """Look at batches as they are timed, under the profiler.
+
+        Args:
+            capture: has the runner run a batch of `calls` calls, `flushes` emptyings before each.
+            seconds: of a call, by the events of timed ones.
+            flush_seconds: in which the caches can be emptied once.
+
+        Raises:
+            Fault: something runs where nothing may, or the device works longer than the events say.
+        """
+        least = inf
+        for _ in range(_CAPTURES):
+            try:
+                found = read_windows(
+                    capture(), calls, flushes, flush_seconds, len(self._problem.outputs)
+                )
+            except (KeyError, TypeError, IndexError, ValueError) as error:
+                raise forged("a profile that is none") from error
+            if found.strange is not None:
+                raise Fault(Refused(reason=found.strange, trick="work-outside-the-clock"))
+            least = min(least, found.least)
+            if seconds >= _SEEN * least - 1e-6:
+                return
+        raise Fault(
+            Refused(
+                reason=f"the device works {least * 1e6:.1f} us in a call by the profile, {seconds * 1e6:.1f} us by the events "
+                "of timed calls: the timer was changed, or the calls differ",
+                trick="timer-mismatch",
+            )
+        )
 
     def timeline(
         self, capture: Callable[[], tuple[Any, float]], seconds: float, names: frozenset[str]
@@ -211,34 +251,3 @@ class Verdict:
         every = (*self._units, *found)
         spilled = [unit.spill_bytes for unit in every if unit.spill_bytes is not None]
         return {"spill_bytes": float(max(spilled))} if spilled else {}
-
-
-def strangeness(told: Any, calls: int, flushes: int, flush_seconds: float) -> str | None:
-    """Return what a batch as it is timed does that no honest one does, None where there is nothing.
-
-    Every call runs something on the device between the emptying of the caches before it and the
-    next, and while they are emptied nothing else runs.
-
-    Args:
-        told: the profile of a batch, as `search.profilers.capture` returns it.
-        flush_seconds: in which the caches can be emptied once, at the recorded bandwidth.
-    """
-    names, least = told["names"], 0.5 * flush_seconds * 1e9
-    events = sorted((row[3], row[3] + row[4], row[0], names[row[1]]) for row in told["events"])
-    fills = [
-        (begin, end)
-        for begin, end, _, name in events
-        if end - begin >= least and ("Memset" in name or "Fill" in name)
-    ]
-    if len(fills) < calls * flushes:
-        return f"the caches were emptied {len(fills)} times in {calls} calls instead of {calls * flushes} times"
-    others = [event for event in events if (event[0], event[1]) not in fills]
-    for begin, end in fills:
-        for first, last, kind, name in others:
-            if kind == _KERNEL and min(end, last) - max(begin, first) > _TOUCH:
-                return f"its kernel {name[:80]} ran before its call had begun, while the clock was not running"
-    starts = [begin for begin, _ in fills[::flushes]][:calls]
-    for begin, end in zip(starts, [*starts[1:], float("inf")], strict=True):
-        if not any(begin < event[0] < end and event[2] == _KERNEL for event in others):
-            return "a timed call ran nothing on the device: its work was done in another call"
-    return None
