@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -89,6 +90,9 @@ class CudaJudge:
         facts = read_device(torch.cuda.current_device())
         self._uuid = facts.uuid if facts is not None else ""
         self._watch = Watch(self._uuid)
+        # A runner has an environment of its own, and must work on the judge's device.
+        name = "CUDA_VISIBLE_DEVICES"
+        self._visible = {name: os.environ[name]} if name in os.environ else {}
         self._call_seconds = self._limits.call_seconds
         self.prepared: Prepared | None = None
 
@@ -180,7 +184,9 @@ class CudaJudge:
         """Start the next runner: its context is made while another candidate is questioned."""
         if self._next is None:
             builds = (self._folder / "triton-builds", *self._verdict.folders)
-            self._next = CudaWorker(self._zygote, self._compiler, builds=builds, environment={})
+            self._next = CudaWorker(
+                self._zygote, self._compiler, builds=builds, environment=self._visible
+            )
 
     def _take(self) -> CudaWorker:
         for attempt in (1, 2):
@@ -205,7 +211,8 @@ class CudaJudge:
         return worker.sandbox
 
     def _seat_rivals(self) -> Rivals:
-        region, environment = self._regions[1], trusted_environment(self._folder)
+        region = self._regions[1]
+        environment = {**trusted_environment(self._folder), **self._visible}
 
         def launch() -> CudaWorker:
             return CudaWorker(self._zygote, None, builds=(), environment=environment)
