@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from search.dryrun.absent import stand_in
 from search.dryrun.memory import KernelFault
 from search.dryrun.session import Session
-from search.dryrun.standin import Pretence, pretend
+from search.dryrun.standin import Pretence, pretend, show_device
 from search.judging.arena import Arena, keep_freed_memory
 from search.judging.construct import construct
 from search.judging.runner import NAME, Runner, decode, describe
@@ -41,6 +41,7 @@ class DryRunner(Runner):
         self._session = Session(Path(folder))
         self._session.aim(device)
         Pretence(self._session.address).__enter__()  # type: ignore[no-untyped-call]  # of torch
+        show_device()
         stand_in(self._session)
         module = types.ModuleType("candidate")
         module.__file__ = NAME

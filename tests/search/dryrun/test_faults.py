@@ -375,3 +375,17 @@ def test_a_constructor_may_pack_its_parameters_with_a_kernel(make_desk, architec
     assert [(kernel.name, kernel.launches) for kernel in built.kernels] == [("scale", 1)]
     assert not isinstance(finding.answers, Fault), finding.answers.outcome
     assert finding.answers.unchecked == ""
+
+
+def test_tensors_say_that_they_are_on_the_device_at_every_shape(examine):
+    body = GOOD + MODEL.replace(
+        "        n = x.numel()\n",
+        "        n = x.numel()\n"
+        "        assert x.is_cuda and x.device.type == 'cuda' and out.device == x.device\n"
+        "        assert x.get_device() == 0 and not x.is_cpu\n"
+        "        assert torch.zeros(2, device=x.device).device.index == 0\n",
+    )
+    built, answers = examine(body)
+    assert isinstance(built, Built)
+    assert built.notes == ()
+    assert answers.unchecked == ""
