@@ -159,6 +159,15 @@ class Builder:
                 return node
         return self.nodes[name]
 
+    def only_first(self, operator: Operator) -> bool:
+        """Say whether only the first of several results of `operator` is used."""
+        users = [
+            other
+            for other in self.graph.operators
+            if Ref(operator.name) in refs((other.args, other.kwargs))
+        ]
+        return all(user.target == "getitem" and user.args[1] == 0 for user in users)
+
     def operand(self, argument: Any, *, integer: bool = False) -> Node:
         """Return the node that `argument` refers to, one that a kernel can read.
 

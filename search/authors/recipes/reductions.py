@@ -51,18 +51,27 @@ def _reduction(form: str, *names: str) -> Rule:
 
 
 def _extreme(form: str, pair: Rule) -> Rule:
-    """`max` and `min`: of two tensors, or of all elements; with indices they stay whole."""
+    """`max` and `min`: of two tensors, or of elements; where indices are wanted they stay whole."""
 
     def rule(builder: Builder, operator: Operator) -> Node:
         if len(operator.args) == 2 and isinstance(operator.args[1], Ref):
             return pair(builder, operator)
-        if len(operator.args) != 1:
+        values = arguments(operator, "self", "dim", "keepdim")
+        if "dim" in values and not builder.only_first(operator):
             raise Unsupported
         node = _float(builder, operator.args[0])
-        every = tuple(range(len(node.shape)))
-        return builder.view(builder.reduce(form, node, every), operator.shape)
+        dims = _dims(values.get("dim"), len(node.shape))
+        return builder.view(builder.reduce(form, node, dims), operator.shape)
 
     return rule
+
+
+def _item(builder: Builder, operator: Operator) -> Node:
+    """The first of several results, where it is the only one that is computed."""
+    node = _float(builder, operator.args[0])
+    if node.kind == "opaque" or operator.args[1] != 0:
+        raise Unsupported
+    return node
 
 
 def _variance(builder: Builder, node: Node, dims: tuple[int, ...], correction: float) -> Node:
@@ -248,6 +257,7 @@ def reductions(pointwise: dict[str, Rule]) -> dict[str, Rule]:
         "prod": _reduction("Prod"),
         "max": _extreme("Max", pointwise["max"]),
         "min": _extreme("Min", pointwise["min"]),
+        "getitem": _item,
         "var": _spread("{0}"),
         "std": _spread("vsqrt({0})"),
         "linalg_vector_norm": _norm,

@@ -158,6 +158,44 @@ def _negative_likelihood(builder: Builder, operator: Operator) -> Node:
     return _over_classes(builder, operator, losses, values)
 
 
+def _cosine(builder: Builder, operator: Operator) -> Node:
+    values = arguments(operator, "x1", "x2", "dim", "eps")
+    one, other = builder.operand(values["x1"]), builder.operand(values["x2"])
+    if one.shape != other.shape:
+        raise Unsupported
+    dims = (int(values.get("dim", 1)) % len(one.shape),)
+    least = literal(number(values.get("eps"), 1e-8))
+    product = builder.reduce("Sum", builder.map("{0} * {1}", one, other), dims)
+    squares = [builder.reduce("Sum", builder.map("{0} * {0}", x), dims) for x in (one, other)]
+    norm = f"hwmax({least}, vsqrt({{0}}))"
+    form = f"{{2}} / ({norm} * {norm.replace('{0}', '{1}')})"
+    return builder.view(builder.map(form, *squares, product), operator.shape)
+
+
+def _triplet(builder: Builder, operator: Operator) -> Node:
+    names = ("anchor", "positive", "negative", "margin", "p", "eps", "swap", "reduction")
+    values = arguments(operator, *names)
+    if number(values.get("p"), 2.0) != 2 or values.get("swap"):
+        raise Unsupported
+    anchor = builder.operand(values["anchor"])
+    near, far = (
+        _distance(builder, anchor, builder.operand(values[name]), number(values.get("eps"), 1e-6))
+        for name in ("positive", "negative")
+    )
+    margin = literal(number(values.get("margin"), 1.0))
+    losses = builder.map(f"vrelu({margin} + {{0}} - {{1}})", near, far)
+    losses = builder.view(losses, anchor.shape[:-1])
+    return _reduced(builder, losses, operator, values.get("reduction", _MEAN))
+
+
+def _distance(builder: Builder, one: Node, other: Node, eps: float) -> Node:
+    if one.shape != other.shape or len(one.shape) < 2:
+        raise Unsupported
+    apart = builder.map(f"{{0}} - {{1}} + {literal(eps)}", one, other)
+    square = builder.map("{0} * {0}", apart)
+    return builder.map("vsqrt({0})", builder.reduce("Sum", square, (len(one.shape) - 1,)))
+
+
 GPU_RULES: dict[str, Rule] = {
     **RULES,
     "mse_loss": _pair("({0} - {1}) * ({0} - {1})"),
@@ -168,6 +206,8 @@ GPU_RULES: dict[str, Rule] = {
     "binary_cross_entropy_with_logits": _entropy(logits=True),
     "kl_div": _divergence,
     "cross_entropy_loss": _cross_entropy,
+    "cosine_similarity": _cosine,
+    "triplet_margin_loss": _triplet,
     "nll_loss": _negative_likelihood,
     "nll_loss_nd": _negative_likelihood,
 }

@@ -86,6 +86,13 @@ GRAPHS = {
         f"{N}(40, 7)",
         "torch.randint(0, 7, (40,))",
     ),
+    "extremes whose places nobody asks for": reference(
+        "return torch.max(a, 1)[0] - torch.min(a, 1, keepdim=True).values.squeeze(1)", f"{N}(5, 17)"
+    ),
+    "similarity and triplets": reference(
+        "return F.cosine_similarity(a, b, dim=1), F.triplet_margin_loss(a, b, a * 2, margin=0.5)",
+        *PAIR,
+    ),
     "squared and absolute errors": reference("return F.mse_loss(a, b) + F.l1_loss(a, b)", *PAIR),
     "errors with a knee": reference(
         "return F.smooth_l1_loss(a, b, beta=0.7) + F.huber_loss(a, b, delta=0.5, reduction='sum')",
