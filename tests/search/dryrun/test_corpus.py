@@ -14,9 +14,9 @@ from search.judging.worker import Fault
 CASES = {case.label: case for case in load_cases("cuda", ("honest",))}
 # One of each way to write a kernel; the corpus as a whole takes minutes.
 CHOSEN = [
-    "honest/attention-flash", "honest/chain-temporary_in_place", "honest/column_means-atomics",
+    "honest/chain-temporary_in_place", "honest/column_means-atomics",
     "honest/cross_entropy-one_pass", "honest/layernorm-graph", "honest/layernorm-two_streams",
-    "honest/linear-half_pairs", "honest/linear-split_k", "honest/row_sums-last_block",
+    "honest/linear-split_k", "honest/row_sums-last_block",
     "honest/softmax-two_kernels_in_place",
 ]  # fmt: skip
 
