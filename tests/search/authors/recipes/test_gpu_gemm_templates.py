@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import os
@@ -410,3 +411,12 @@ def h200() -> TargetRecord:
     """Return the target that the shipped records describe."""
     records = (document.record for document in load_library(shipped_docs()))
     return next(r for r in records if isinstance(r, TargetRecord) and r.name == "h200")
+
+
+@pytest.mark.parametrize("name", ["h200-matmul-float32", "h200-conv-block-float32"])
+def test_a_kept_winner_is_a_whole_program(name: str) -> None:
+    text = (shipped_docs() / "kernels" / f"{name}.md").read_text(encoding="utf-8")
+    found = re.search(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert found
+    tree = ast.parse(found.group(1))
+    assert any(isinstance(node, ast.ClassDef) and node.name == "ModelNew" for node in tree.body)
