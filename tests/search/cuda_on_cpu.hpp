@@ -50,6 +50,7 @@ inline ucontext_t home;
 inline Meeting cluster;
 inline std::vector<Block> blocks;
 inline const std::function<void()>* body = nullptr;
+inline unsigned size = 0;  // blocks of the grid
 
 inline void yield() { swapcontext(&now->context, &home); }
 inline long arrive(Meeting& m) {
@@ -85,7 +86,7 @@ template <class T> T* there(T* p, unsigned rank) {
 }
 // Runs a grid, the blocks of a cluster side by side.
 inline void launch(unsigned grid, unsigned threads, unsigned together, const std::function<void()>& kernel) {
-  body = &kernel;
+  body = &kernel, size = grid;
   for (unsigned first = 0; first < grid; first += together) {
     cluster = Meeting{int(together * threads)};
     blocks = std::vector<Block>(together);
@@ -117,8 +118,10 @@ inline void launch(unsigned grid, unsigned threads, unsigned together, const std
 
 struct Thread { struct { operator int() const { return int(cpu::now->id); } } x; };
 struct BlockNumber { struct { operator int() const { return int(cpu::now->block->number); } } x; };
+struct GridSize { struct { operator int() const { return int(cpu::size); } } x; };
 inline Thread threadIdx;
 inline BlockNumber blockIdx;
+inline GridSize gridDim;
 inline void __syncthreads() { cpu::meet(cpu::now->block->all); }
 inline void __threadfence() {}
 template <class T> T __shfl_xor_sync(unsigned, T v, int mask) {
