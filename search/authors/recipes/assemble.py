@@ -177,7 +177,7 @@ class Forward:
     def __init__(self, program: Program, arguments: list[str]) -> None:
         self._program = program
         self.arguments = arguments
-        self._values = {value.name: value for value in program.graph.values}
+        self.values = {value.name: value for value in program.graph.values}
         self._library: set[str] = set()
         self.constants: dict[str, str] = {}
 
@@ -252,7 +252,7 @@ class Forward:
             base = self._program.base(name)
             return self.reshaped(self.text(base), self._program.nodes[base].shape, node.shape)
         if node.kind == "value":
-            return self._value(self._values[name])
+            return self._value(self.values[name])
         return f"t_{re.sub(r'[^0-9a-zA-Z_]', '_', name)}"
 
     def reshaped(self, text: str, shape: Shape, wanted: Shape) -> str:  # noqa: ARG002

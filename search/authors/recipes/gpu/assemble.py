@@ -56,12 +56,17 @@ class _Forward(Forward):
     def kernel(self, part: Segment, kernel: Kernel) -> list[str]:
         """Return the statements that call a kernel's host function."""
         results = ", ".join(self.text(name) for name in part.outputs)
-        given = ", ".join(self.text(name) for name in part.inputs)
+        given = ", ".join(self._given(name) for name in part.inputs)
         return [
             f"# {kernel.note}",
             *self._settled(part),
             f"({results},) = {kernel.name}({given})",
         ]
+
+    def _given(self, name: str) -> str:
+        """Return a kernel's operand; a parameter may have been made as a strided view."""
+        owned = self.values[name].kind in ("parameter", "buffer") if name in self.values else False
+        return f"{self.text(name)}.contiguous()" if owned else self.text(name)
 
     def reshaped(self, text: str, shape: Shape, wanted: Shape) -> str:
         """Return the expression of a view; sizes that the tensor has are read from it."""

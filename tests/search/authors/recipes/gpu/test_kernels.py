@@ -53,6 +53,9 @@ GRAPHS = {
     "a value that is used inside and outside": reference(
         "y = self.l(a)\nreturn F.relu(y), y.mean()", f"{N}(5, 9)", init="self.l = nn.Linear(9, 11)"
     ),
+    "a parameter that is a strided view": reference(
+        "return a * self.w", f"{N}(5, 7)", init="self.w = nn.Parameter(torch.randn(7, 5).t())"
+    ),
     "constants": reference(
         "return a * torch.tensor([1.0, 2.0, 3.0]) + torch.ones(3)", f"{N}(8, 3)"
     ),
