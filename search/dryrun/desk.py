@@ -257,9 +257,11 @@ class Desk:
             bank = replace(bank, trials=tuple(chosen[:4]) or bank.trials[:2])
         hearing = DryHearing(self._small, bank, self._arena, worker, self._limits, source=source)
         try:
-            hearing.load({}, self._layout)
-            self._adapt(worker, architectures, compilation)
             hearing.aim(architectures[0])
+            hearing.load({}, self._layout)
+            if compilation.pending(architectures):
+                self._adapt(worker, architectures, compilation)
+                hearing.aim(architectures[0])
             return hearing.answers()
         except Unchecked as reason:
             return Answers(unchecked=str(reason))

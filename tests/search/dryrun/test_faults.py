@@ -389,3 +389,20 @@ def test_tensors_say_that_they_are_on_the_device_at_every_shape(examine):
     assert isinstance(built, Built)
     assert built.notes == ()
     assert answers.unchecked == ""
+
+
+def test_a_grid_that_follows_from_values_is_compiled_for_smaller_shapes(examine):
+    body = GOOD + MODEL.replace(
+        "        n = x.numel()\n", "        n = x.numel() + int((x != x).sum().item())\n"
+    )
+    built, answers = examine(body)
+    assert isinstance(built, Built)
+    assert any("compiled for smaller shapes" in note for note in built.notes)
+    assert answers.unchecked == ""
+
+
+def test_a_candidate_that_fails_on_every_shape_has_crashed(examine):
+    built, answers = examine(GOOD + MODEL.replace("x.numel()", "x.no_such_method()"))
+    assert isinstance(built, Crashed)
+    assert "no_such_method" in built.reason
+    assert isinstance(answers, Crashed) or "shapes" in answers.unchecked
