@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from dry import KERNELS, split
 
-from search.judging.worker import Fault
+from search.judging.worker import Fault, Zygote
 
 NAMES = sorted(path.stem for path in KERNELS.glob("*.py"))
 SEVEN = {"sm_80", "sm_89", "sm_90", "sm_100", "sm_120", "gfx942", "gfx950"}
@@ -17,15 +18,16 @@ SECONDS = 5.0
 TOOK: dict[str, float] = {}
 
 
-def strain() -> float:
-    """How much longer things take here than on a machine that does nothing else."""
-    return max(1.0, os.getloadavg()[0] / len(os.sched_getaffinity(0)))
+def processor_seconds(zygote: Zygote) -> float:
+    """Return the processor time that the zygote and all that it has forked and reaped have used."""
+    fields = Path(f"/proc/{zygote.pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def slowest():
     yield
-    told = sorted(TOOK.items(), key=lambda item: -item[1])[:5]
+    told = sorted(TOOK.items(), key=lambda item: -item[1])[:8]
     line = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in told)
     sys.stderr.write(f"\nslowest of {len(TOOK)} dry runs for seven architectures: {line}\n")
 
@@ -35,15 +37,17 @@ def test_there_are_at_least_twenty_five_kernels() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_compiles_for_seven_architectures_and_is_right(name, make_desk, architectures) -> None:
+def test_it_compiles_for_seven_architectures_and_is_right(
+    name, make_desk, architectures, zygote
+) -> None:
     reference, answer = split(KERNELS / f"{name}.py")
     desk = make_desk(reference)
     chosen = tuple(architectures[wanted] for wanted in architectures if wanted in SEVEN)
     assert {architecture.name for architecture in chosen} == SEVEN
-    load = strain()
-    start = time.monotonic()
+    start, before = time.monotonic(), processor_seconds(zygote)
     finding = desk.examine(answer, chosen)
-    TOOK[name] = time.monotonic() - start
+    # On a machine that is busy elsewhere the clock says little: there what it computed counts.
+    TOOK[name] = min(time.monotonic() - start, processor_seconds(zygote) - before)
     for wanted, built in finding.built.items():
         assert not isinstance(built, Fault), (wanted, built.outcome)
         for kernel in built.kernels:
@@ -55,4 +59,4 @@ def test_it_compiles_for_seven_architectures_and_is_right(name, make_desk, archi
     assert finding.answers.unchecked == ""
     assert finding.answers.max_error is not None
     assert finding.answers.max_error <= finding.answers.allowed_error
-    assert TOOK[name] < SECONDS * max(load, strain())
+    assert TOOK[name] < SECONDS
