@@ -14,8 +14,10 @@ install:
 evolve: install
 	@.venv/bin/kb evolve $(TASK)
 
+# The judge's own tests run alone: they time, and wait for processes, on every core.
 test: check
-	@.venv/bin/python -m pytest
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --ignore=tests/search/judging
+	@.venv/bin/python -m pytest tests/search/judging
 
 check: install
 	@.venv/bin/ruff check

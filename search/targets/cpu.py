@@ -162,9 +162,7 @@ def resolve(name: str, documents: Sequence[Document]) -> Document:
                 known.setdefault(alias.lower(), document)
     found = known.get(name.lower())
     if found is None:
-        names = sorted(
-            {d.record.name for d in known.values() if d.record.kind == "target"}
-        )
+        names = sorted({d.record.name for d in known.values() if d.record.kind == "target"})
         close = get_close_matches(name.lower(), known, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise ConfigError(

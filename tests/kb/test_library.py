@@ -215,7 +215,11 @@ recipe:
     ("template", "more", "said"),
     [
         ("{% if d.rows %}never closed", "knobs: {}", "line 1 of the template: "),
-        ("BLOCK = {{ k.blok }}", "knobs: {block: {choices: [1]}}", "reads k.blok, which is no knob"),
+        (
+            "BLOCK = {{ k.blok }}",
+            "knobs: {block: {choices: [1]}}",
+            "reads k.blok, which is no knob",
+        ),
     ],
 )
 def test_a_template_that_cannot_work_is_named(
