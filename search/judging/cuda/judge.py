@@ -266,11 +266,12 @@ class CudaJudge:
             timing = self._race(hearing, blocks=12 if thorough else 6, seconds=seconds)
             hearing.end_timing()
             self._require_free_device(worker, timing)
-            hearing.refill(self._draws, self._session(), _PROFILED)
+            calls = min(_PROFILED, len(self._layout["sets"]))
+            hearing.refill(self._draws, self._session(), calls)
             self._verdict.look_at_batches(
-                lambda: hearing.profile(_PROFILED, _FLUSHES, whole=True),
+                lambda: hearing.profile(calls, _FLUSHES, whole=True),
                 timing.seconds["candidate"],
-                calls=_PROFILED,
+                calls=calls,
                 flushes=_FLUSHES,
                 flush_seconds=_FLUSH / self._target.bandwidth,
             )
