@@ -16,7 +16,7 @@ evolve: install
 
 # The judge's own tests run alone: they time, and wait for processes, on every core.
 test: check
-	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore=tests/search/judging
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --ignore=tests/search/judging
 	@.venv/bin/python -m pytest tests/search/judging
 
 check: install

@@ -48,14 +48,9 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make_shell(indexed: Path, tmp_path_factory: pytest.TempPathFactory):
     """Return a function that makes a fresh home with the shipped documents in it."""
 
-    # Builds and torch.compile's headers are kept by content: homes may share them, as runs do.
-    builds = tmp_path_factory.mktemp("builds")
-
     def make() -> Shell:
         folder = tmp_path_factory.mktemp("user")
         shutil.copytree(indexed, folder / "home")
-        shutil.rmtree(folder / "home" / "cache", ignore_errors=True)
-        (folder / "home" / "cache").symlink_to(builds)
         return Shell(folder, folder / "home")
 
     return make
