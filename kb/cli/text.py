@@ -75,6 +75,11 @@ def _checked_lines(best: dict[str, Any]) -> list[str]:
     return lines
 
 
+def own_text(outcome: Passed) -> str:
+    """Return what stands beside a speed-up: whose kernels its time goes to."""
+    return "" if outcome.own_share is None else f", own {outcome.own_share:.0%}"
+
+
 def checked_text(outcome: Checked) -> str:
     """Return an outcome that was not timed in a few words."""
     registers = max((kernel.registers for kernel in outcome.kernels), default=0)
@@ -123,7 +128,7 @@ def _line(node: Node, best: int | None) -> str:
     if node.outcome is None:
         fate = "pending"
     elif isinstance(node.outcome, Passed):
-        fate = f"{node.attempt().speedup:.2f}x"
+        fate = f"{node.attempt().speedup:.2f}x{own_text(node.outcome)}"
     elif isinstance(node.outcome, Checked):
         fate = checked_text(node.outcome)
     else:

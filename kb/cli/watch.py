@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from kb.cli.output import say, time_text
-from kb.cli.text import checked_text
+from kb.cli.text import checked_text, own_text
 from kb.progress import Progress
 from search.loop import JudgeNode, MendDraft, Result, Work, WriteDraft, WriteIdeas
 from search.outcome import Checked, Outcome, Passed
@@ -44,17 +44,17 @@ class Screen:
         """Print what became of a candidate, and the ideas of a round."""
         if isinstance(work, JudgeNode) and result is not None:
             node = work.node
-            say(f"{node.number:>4}  {_fate(result):<34}  {node.idea.title}")  # type: ignore[arg-type]
+            say(f"{node.number:>4}  {_fate(result):<42}  {node.idea.title}")  # type: ignore[arg-type]
 
     def confirms(self, node: int, outcome: Outcome) -> None:
         """Print a finalist's second measurement."""
-        say(f"{node:>4}  {_fate(outcome):<34}  measured again")
+        say(f"{node:>4}  {_fate(outcome):<42}  measured again")
 
 
 def _fate(outcome: Outcome) -> str:
     if isinstance(outcome, Passed):
         eager = outcome.speedup["eager"]
-        return f"{eager.ratio:.2f}x over eager, {time_text(outcome.seconds)}"
+        return f"{eager.ratio:.2f}x over eager, {time_text(outcome.seconds)}{own_text(outcome)}"
     if isinstance(outcome, Checked):
         return checked_text(outcome)
     return f"{outcome.kind.replace('_', ' ')}: {outcome.reason}"[:60]

@@ -115,10 +115,9 @@ class _Graph(_Nothing):
         raise KernelFault("native", "a CUDA graph is replayed on a device only")
 
 
-def pretend(architecture: Mapping[str, Any]) -> None:
-    """Make ``torch.cuda`` answer for a device of this architecture, in this process for good."""
-    major, minor = capability(dict(architecture))
-    properties = types.SimpleNamespace(
+def _properties(architecture: Mapping[str, Any], major: int, minor: int) -> types.SimpleNamespace:
+    """Return what ``torch.cuda.get_device_properties`` tells of a device."""
+    return types.SimpleNamespace(
         name=architecture["device"],
         major=major,
         minor=minor,
@@ -135,6 +134,12 @@ def pretend(architecture: Mapping[str, Any]) -> None:
         gcnArchName=architecture["name"],
         L2_cache_size=1 << 25,
     )
+
+
+def pretend(architecture: Mapping[str, Any]) -> None:
+    """Make ``torch.cuda`` answer for a device of this architecture, in this process for good."""
+    major, minor = capability(dict(architecture))
+    properties = _properties(architecture, major, minor)
     answers: dict[str, Any] = {
         "is_available": lambda: True,
         "is_initialized": lambda: True,

@@ -307,6 +307,11 @@ class Hearing:
             "the trials: does it keep state between calls?"
         )
 
+    @property
+    def timing(self) -> bool:
+        """Say whether the runner is in its timed loop."""
+        return self._timing
+
     def end_timing(self) -> None:
         """Let the timed loop return."""
         self._arena.words[STOP] = 1

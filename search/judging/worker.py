@@ -111,19 +111,6 @@ class Zygote:
             "import json, sys; sys.path[:] = json.loads(sys.argv[2])\n"
             "from search.judging.zygote import serve; serve(int(sys.argv[1]), int(sys.argv[3]))"
         )
-        # Nothing of the user's environment: what is not there cannot be stolen.
-        names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-        environment = {
-            "PATH": os.defpath,
-            "LC_ALL": "C.UTF-8",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            # Asking CUDA whether there is a device would spoil it for every child.
-            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
-            **dict.fromkeys(names, "1"),
-        }
-        for name in ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES"):
-            if name in os.environ:
-                environment[name] = os.environ[name]
         self._process = subprocess.Popen(
             [
                 sys.executable,
@@ -135,7 +122,7 @@ class Zygote:
                 str(self._capability),
             ],
             pass_fds=[theirs.fileno()],
-            env=environment,
+            env=_environment(),
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -168,6 +155,21 @@ class Zygote:
             if self._process.stderr is not None:
                 self._process.stderr.close()
             self._process = None
+
+
+def _environment() -> dict[str, str]:
+    """Return nothing of the user's but where libraries and devices are: what is not there cannot be stolen."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    places = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
+    return {
+        "PATH": os.defpath,
+        "LC_ALL": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        # Asking CUDA whether there is a device would spoil it for every child.
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        **dict.fromkeys(names, "1"),
+        **{name: os.environ[name] for name in places if name in os.environ},
+    }
 
 
 class Child:

@@ -30,20 +30,7 @@ def serve(fd: int, capability: int = 0) -> None:
     ``run`` (descriptors: control, arena, log) and ``build`` (descriptor: log) reply with a pid,
     ``wait`` reaps that pid and replies with its status.
     """
-    import numpy  # noqa: F401 - warm: a child has it at once
-    import torch  # noqa: F401
-
-    import search.judging.runner
-
-    if capability == DRY:
-        import search.dryrun.warm
-
-        search.dryrun.warm.warm()
-    elif capability:
-        import search.judging.cuda.runner
-        from search.judging.cuda.warm import warm
-
-        warm(capability)
+    _warm(capability)
     channel = socket.socket(fileno=fd)
     children: set[int] = set()
     gc.collect()
@@ -73,6 +60,24 @@ def serve(fd: int, capability: int = 0) -> None:
         channel.sendall(json.dumps(reply).encode() + b"\n")
     for pid in children:
         os.kill(pid, signal.SIGKILL)
+
+
+def _warm(capability: int) -> None:
+    """Import what children need at once, and start compilers that take long to start."""
+    import numpy  # noqa: F401 - warm: a child has it at once
+    import torch  # noqa: F401
+
+    import search.judging.runner
+
+    if capability == DRY:
+        import search.dryrun.warm
+
+        search.dryrun.warm.warm()
+    elif capability:
+        import search.judging.cuda.runner
+        from search.judging.cuda.warm import warm
+
+        warm(capability)
 
 
 def _child(request: dict[str, Any], fds: list[int]) -> NoReturn:

@@ -163,36 +163,10 @@ def command(one: Unit, home: Path | None, architecture: str) -> Sequence[str]:
     folders += [home / "include"] if home else []
     common = [f"-DTORCH_EXTENSION_NAME={values['name']}", "-DTORCH_API_INCLUDE_EXTENSION_H"]
     common += [word for folder in folders for word in ("-isystem", str(folder))]
-    cflags = values["extra_cflags"]
-    standard = [] if any(flag.startswith("-std") for flag in cflags) else ["-std=c++20"]
-    steps = {
-        "main": [
-            compiler,
-            *common,
-            "-fPIC",
-            "-O2",
-            *standard,
-            *cflags,
-            "-c",
-            "main.cpp",
-            "-o",
-            "main.o",
-        ]
-    }
+    steps = {"main": _host_step(compiler, common, values["extra_cflags"])}
     if "cuda.cu" in one.files:
-        flags = list(one.flags)
-        flags += [] if any(flag.startswith("-std") for flag in flags) else ["-std=c++20"]
-        fixed = nvcc_flags(architecture, flags)
-        steps["cuda"] = [
-            str(home and home / "bin/nvcc"),
-            *common,
-            *_NVCC,
-            *fixed,
-            "-c",
-            "cuda.cu",
-            "-o",
-            "cuda.o",
-        ]
+        assert home is not None
+        steps["cuda"] = _device_step(home, common, one.flags, architecture)
     link = [
         compiler,
         "-shared",
@@ -204,6 +178,20 @@ def command(one: Unit, home: Path | None, architecture: str) -> Sequence[str]:
     link += _libraries(torch, home)
     script = _quick(one, home, compiler, architecture) + _script(steps, link)
     return ("/bin/sh", "-c", script, _version(home))
+
+
+def _host_step(compiler: str, common: Sequence[str], cflags: Sequence[str]) -> list[str]:
+    standard = [] if any(flag.startswith("-std") for flag in cflags) else ["-std=c++20"]
+    fixed = ["-fPIC", "-O2", *standard, *cflags]
+    return [compiler, *common, *fixed, "-c", "main.cpp", "-o", "main.o"]
+
+
+def _device_step(
+    home: Path, common: Sequence[str], given: Sequence[str], architecture: str
+) -> list[str]:
+    standard = [] if any(flag.startswith("-std") for flag in given) else ["-std=c++20"]
+    fixed = [*_NVCC, *nvcc_flags(architecture, [*given, *standard])]
+    return [str(home / "bin/nvcc"), *common, *fixed, "-c", "cuda.cu", "-o", "cuda.o"]
 
 
 def _quick(one: Unit, home: Path | None, compiler: str, architecture: str) -> str:

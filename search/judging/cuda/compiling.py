@@ -55,7 +55,7 @@ class Compiler:
             if request.get("what") == "c":
                 return {"path": str(self._launcher(request))}, frozenset(), ""
             raise ValueError(f"unknown compilation {request.get('what')!r}")
-        except ValueError as error:
+        except (ValueError, KeyError, TypeError) as error:
             return {"error": str(error)}, frozenset(), ""
 
     def _ptx(self, request: dict[str, Any]) -> tuple[dict[str, Any], frozenset[str], str]:

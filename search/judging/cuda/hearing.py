@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from search.judging.hearing import Hearing
 from search.judging.problem import Problem
 from search.judging.timing import Seats
 from search.judging.trials import Bank
-from search.judging.worker import Fault, raised, wrong
+from search.judging.worker import Fault, forged, raised, wrong
 from search.outcome import Refused
 
 _SETTLE = 0.05  # seconds that work after the clock is given to show itself
@@ -45,6 +46,17 @@ class Batch:
     def total(self) -> float:
         """Seconds of all calls together."""
         return sum(self.device)
+
+
+def told_times(values: Sequence[float]) -> tuple[float, ...]:
+    """Return the times that a runner tells, where they are times at all.
+
+    Raises:
+        Fault: one is negative, infinite or not a number; comparisons would let the last pass.
+    """
+    if not all(0 <= value < inf for value in values):
+        raise forged(f"a call that took {next(v for v in values if not 0 <= v < inf)} s")
+    return tuple(values)
 
 
 class Draws:
@@ -153,7 +165,7 @@ class CudaHearing(Hearing):
         self._await(DONE)
         wall = (time.perf_counter_ns() - start) / 1e9
         self._await(TOLD)
-        times = tuple(self._times[:calls].tolist())
+        times = told_times(self._times[:calls].tolist())
         return Batch(device=times, wall=wall, host=words[HOST] / 1e9)
 
     def refill(self, draws: Draws, session: int, calls: int) -> None:

@@ -240,6 +240,10 @@ class CudaJudge:
             passed, compiled = self._hear(source, prebuilt, thorough)
             outcome: Outcome = passed
             build_seconds += compiled
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            reason = "the device had no memory left for comparing its answers: it holds too much"
+            outcome = Crashed(reason=reason)
         except Fault as fault:
             outcome = fault.outcome
             build_seconds = build_seconds or time.monotonic() - start
@@ -288,6 +292,7 @@ class CudaJudge:
 
         Raises:
             Fault: the candidate kept the device busy while the baselines were timed.
+            ToolchainError: somebody else does: no time taken now is worth keeping.
         """
         assert self.prepared is not None
         beside, before = timing.seconds["eager"], self.prepared.baselines["eager"]
@@ -303,11 +308,9 @@ class CudaJudge:
                     trick="holds-the-device",
                 )
             )
-        raise Fault(
-            Crashed(
-                reason=f"eager took {beside * 1e6:.0f} us beside it, {before * 1e6:.0f} us before and {alone * 1e6:.0f} us after: "
-                "something else uses the device, judge it again"
-            )
+        raise ToolchainError(
+            f"eager took {before * 1e6:.0f} us at first, {beside * 1e6:.0f} us beside a candidate and {alone * 1e6:.0f} us alone again: "
+            "something else uses the device, end it"
         )
 
     def _clocks(self) -> dict[str, float]:

@@ -65,8 +65,9 @@ class Rivals:
             hearing.start_timing()
 
     def ensure(self) -> None:
-        """Start them anew where they have died."""
-        if not all(worker.alive() for worker in self._workers):
+        """Start them anew where one has died, or raised in a timed call."""
+        running = all(hearing.timing for hearing in self.hearings.values())
+        if not running or not all(worker.alive() for worker in self._workers):
             self.close()
             self.start(compiled=self._compiled)
 

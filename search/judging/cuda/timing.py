@@ -18,7 +18,7 @@ from typing import Protocol
 from search.judging.cuda.hearing import Batch
 from search.judging.timing import Timing, interval
 from search.judging.worker import Fault
-from search.outcome import Refused
+from search.outcome import Crashed, Refused
 
 _WARM_SECONDS = 0.05  # of work before the first block, for the clocks to rise
 _FEWEST = 3
@@ -142,6 +142,18 @@ class Races:
         )
 
     def _batch(self, one: Contender, name: str, block: int, pace: Pace) -> Batch:
+        try:
+            return self._warmed(one, name, block, pace)
+        except Fault as fault:
+            if name == "candidate":
+                raise
+            said = getattr(fault.outcome, "reason", fault.outcome.kind)
+            reason = (
+                f"{name}, which is timed beside it, ended ({said}): is the device's memory used up?"
+            )
+            raise Fault(Crashed(reason=reason)) from fault
+
+    def _warmed(self, one: Contender, name: str, block: int, pace: Pace) -> Batch:
         one.batch(min(_WARM_CALLS, pace.calls), pace.flushes)
         # After the warm-up, so that no timed call is given inputs that were seen before.
         self.refresh(name, block, pace.calls)

@@ -102,7 +102,10 @@ class CudaWorker(Worker):
             self.kernels |= names
             if report:
                 self.reports += (report,)
-            self._socket.sendall(json.dumps(told).encode() + b"\n")
+            try:
+                self._socket.sendall(json.dumps(told).encode() + b"\n")
+            except OSError:
+                raise self.dead() from None  # it did not wait for the answer
             self.compile_seconds += time.monotonic() - began
             # What came before was compiling too: its time begins anew, but not for ever.
             end = min(time.monotonic() + seconds, latest)

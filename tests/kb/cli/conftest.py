@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,23 @@ class Shell:
 
     def command(self, *arguments: object) -> list[str]:
         return [str(KB), *map(str, arguments)]
+
+    def start(self, *arguments: object) -> subprocess.Popen[str]:
+        """Start a command that can be interrupted, in a process group of its own.
+
+        What runs in the background of a shell without job control ignores Ctrl-C, and so would its
+        children.
+        """
+        return subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.folder,
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
+        )
 
     def __call__(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

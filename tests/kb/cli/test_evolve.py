@@ -189,15 +189,7 @@ def test_a_run_killed_while_judging_is_resumed_to_its_end(make_shell):
 
 def test_ctrl_c_ends_cleanly_with_what_was_found(make_shell):
     shell = make_shell()
-    process = subprocess.Popen(
-        shell.command("evolve", write_task(shell.folder), "--json"),
-        cwd=shell.folder,
-        env=shell.env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = shell.start("evolve", write_task(shell.folder), "--json")
     for line in process.stderr:
         if re.match(r"\s+0  ", line):
             break

@@ -109,15 +109,7 @@ def judging(request):
 
 def interrupted(shell, *command) -> str:
     """Start a run, press Ctrl-C once it waits for a judge that is not there, return what it said."""
-    run = subprocess.Popen(
-        shell.command(*command),
-        cwd=shell.folder,
-        env=shell.env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    run = shell.start(*command)
     while run.poll() is None and not list((shell.folder / "spool").glob("jobs/*.json")):
         time.sleep(0.05)
     os.killpg(run.pid, signal.SIGINT)

@@ -76,7 +76,18 @@ def test_options_that_reach_beyond_the_code_are_refused(
     assert not names
 
 
-@pytest.mark.parametrize("request_", [None, [], {}, {"what": "sh", "text": "ls"}])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        None,
+        [],
+        {},
+        {"what": "sh", "text": "ls"},
+        {"what": "ptx"},
+        {"what": "ptx", "text": 1, "arch": None},
+        {"what": "c"},
+    ],
+)
 def test_what_is_no_compilation_is_refused(compiler: Compiler, request_: object) -> None:
     told, _, _ = compiler.answer(request_)
     assert "error" in told

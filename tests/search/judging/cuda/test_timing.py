@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from search.judging.cuda.hearing import Batch
-from search.judging.cuda.timing import Races
+from search.judging.cuda.timing import Pace, Races
 from search.judging.worker import Fault
-from search.outcome import Refused
+from search.outcome import Crashed, Refused
 
 FLUSH = 50e-6
 
@@ -124,3 +124,18 @@ def test_the_clocks_are_looked_at_after_every_batch() -> None:
     looks: list[int] = []
     race(Device(20e-6), watch=lambda: looks.append(1)).run()
     assert len(looks) == 6 * 3
+
+
+class Broken(Device):
+    """A baseline that raises in a timed call."""
+
+    def batch(self, calls: int, flushes: int, *, empty: bool = False) -> Batch:
+        raise Fault(Crashed(reason="forward raised OutOfMemoryError"))
+
+
+def test_a_baseline_that_ends_is_named_and_not_taken_for_the_candidate() -> None:
+    races = race(Device(20e-6))
+    with pytest.raises(Fault) as caught:
+        races._batch(Broken(1e-6), "compile", 0, Pace(calls=3, flushes=1))
+    assert caught.value.outcome.kind == "crashed"
+    assert caught.value.outcome.reason.startswith("compile, which is timed beside it")
