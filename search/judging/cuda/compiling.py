@@ -78,6 +78,7 @@ class Compiler:
     def _launcher(self, request: dict[str, Any]) -> Path:
         from triton.backends.nvidia import driver
 
+        text = str(request["text"])
         gcc = shutil.which("gcc") or shutil.which("clang")
         if gcc is None:
             raise ToolchainError("Triton needs a C compiler, none is on PATH: install gcc")
@@ -85,7 +86,7 @@ class Compiler:
         command = [gcc, "module.c", "-O3", "-shared", "-fPIC", "-Wno-psabi", "-o", "module.so",
                    "-l:libcuda.so.1", *(f"-L{path}" for path in driver.library_dirs()),
                    *(f"-I{path}" for path in include)]  # fmt: skip
-        return self._built("so", command, {"module.c": str(request["text"])}, "module.so")
+        return self._built("so", command, {"module.c": text}, "module.so")
 
     def _built(self, kind: str, command: list[str], texts: dict[str, str], product: str) -> Path:
         content = "\0".join((*command, *texts.values()))
