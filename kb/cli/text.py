@@ -53,6 +53,20 @@ def _timed_lines(best: dict[str, Any]) -> list[str]:
     if best.get("own_share") is not None:
         lines.append(f"    own kernels         {best['own_share']:.0%} of its time")
     lines += [f"      {line}" for line in kernel_lines(best.get("kernels", ()))]
+    lines += _device_lines(best["profile"])
+    return lines
+
+
+def _device_lines(profile: Mapping[str, float]) -> list[str]:
+    """Return how a GPU ran while it was timed."""
+    if "sm_clock" not in profile:
+        return []
+    heat = f", {profile['temperature']:.0f} °C" if "temperature" in profile else ""
+    lines = [f"    device              {profile['sm_clock'] / 1e6:.0f} MHz{heat}"]
+    if profile.get("drifted"):
+        lines.append(
+            "    its clock drifted meanwhile: ratios hold, since contenders take turns, seconds do not"
+        )
     return lines
 
 
@@ -75,9 +89,10 @@ def _checked_lines(best: dict[str, Any]) -> list[str]:
     return lines
 
 
-def own_text(outcome: Passed) -> str:
-    """Return what stands beside a speed-up: whose kernels its time goes to."""
-    return "" if outcome.own_share is None else f", own {outcome.own_share:.0%}"
+def beside(outcome: Passed) -> str:
+    """Return what stands beside a speed-up: whose kernels its time goes to, and whether clocks held."""
+    own = "" if outcome.own_share is None else f", own {outcome.own_share:.0%}"
+    return own + (", clock drifted" if outcome.profile.get("drifted") else "")
 
 
 def checked_text(outcome: Checked) -> str:
@@ -128,7 +143,7 @@ def _line(node: Node, best: int | None) -> str:
     if node.outcome is None:
         fate = "pending"
     elif isinstance(node.outcome, Passed):
-        fate = f"{node.attempt().speedup:.2f}x{own_text(node.outcome)}"
+        fate = f"{node.attempt().speedup:.2f}x{beside(node.outcome)}"
     elif isinstance(node.outcome, Checked):
         fate = checked_text(node.outcome)
     else:

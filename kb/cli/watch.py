@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from kb.cli.output import say, time_text
-from kb.cli.text import checked_text, own_text
+from kb.cli.text import beside, checked_text
 from kb.progress import Progress
 from search.loop import JudgeNode, MendDraft, Result, Work, WriteDraft, WriteIdeas
 from search.outcome import Checked, Outcome, Passed
@@ -54,7 +54,7 @@ class Screen:
 def _fate(outcome: Outcome) -> str:
     if isinstance(outcome, Passed):
         eager = outcome.speedup["eager"]
-        return f"{eager.ratio:.2f}x over eager, {time_text(outcome.seconds)}{own_text(outcome)}"
+        return f"{eager.ratio:.2f}x over eager, {time_text(outcome.seconds)}{beside(outcome)}"
     if isinstance(outcome, Checked):
         return checked_text(outcome)
     return f"{outcome.kind.replace('_', ' ')}: {outcome.reason}"[:60]

@@ -326,11 +326,6 @@ class CudaJudge:
             found["drifted"] = 1.0
         return found
 
-    @property
-    def drift(self) -> str | None:
-        """What became of the device's clocks in the last session, None where they held."""
-        return self._watch.verdict()
-
     def look(self, source: str) -> Look:
         """Return the hardware counters of a candidate that passed, or why there are none."""
         problem = self._problem

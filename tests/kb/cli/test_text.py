@@ -1,0 +1,52 @@
+from typing import Any
+
+import pytest
+
+from kb.cli.text import beside, report_text
+from search.outcome import Passed, Ratio
+
+RATIO = {"ratio": 2.0, "low": 1.9, "high": 2.1}
+
+
+def passed(own: float | None, **profile: float) -> Passed:
+    return Passed(
+        seconds=1e-3,
+        samples=1,
+        speedup={"eager": Ratio(**RATIO)},
+        max_error=0.0,
+        allowed_error=1.0,
+        own_share=own,
+        profile=profile,
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        (passed(None), ""),
+        (passed(0.98), ", own 98%"),
+        (passed(0.5, drifted=1.0), ", own 50%, clock drifted"),
+    ],
+)
+def test_own_work_and_drift_stand_beside_a_speed_up(outcome: Passed, expected: str) -> None:
+    assert beside(outcome) == expected
+
+
+def report(**profile: float) -> dict[str, Any]:
+    best = {
+        "node": 1, "seconds": 1e-3, "speedup": {"eager": RATIO}, "own_share": 0.9, "profile": profile,
+        "idea": "x",
+    }  # fmt: skip
+    return {
+        "run": "a-1", "task": "a", "target": "h200", "language": "triton", "author": "recipes",
+        "candidates": 1, "seconds": 2.0, "stop_reason": "done", "outcomes": {"passed": 1},
+        "baselines": {"eager": 2e-3}, "best": best,
+    }  # fmt: skip
+
+
+def test_a_report_says_how_a_device_ran() -> None:
+    text = report_text(report(sm_clock=1.98e9, temperature=47.0), [])
+    assert "1980 MHz, 47 °C" in text
+    assert "drifted" not in text
+    assert "clock drifted" in report_text(report(sm_clock=1.5e9, drifted=1.0), [])
+    assert "MHz" not in report_text(report(), [])
