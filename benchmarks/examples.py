@@ -107,7 +107,7 @@ def row(name: str, report: dict) -> str:
     base = report["baselines"]
     cells = [name, milliseconds(base["eager"]), milliseconds(base.get("compile"))]
     if best is None:
-        return " | ".join(["|", *cells, "none passed", "", "", "|"])
+        return "| " + " | ".join([*cells, "none passed", "", "", ""]) + " |"
     over = best["speedup"]
     cells += [milliseconds(best["seconds"]), interval(over["eager"]), interval(over.get("compile"))]
     return "| " + " | ".join([*cells, best["idea"]]) + " |"

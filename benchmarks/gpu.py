@@ -57,7 +57,7 @@ def row(name: str, report: dict) -> str:
     best, base = report["best"], report["baselines"]
     cells = [name, ms(base["eager"]), ms(base.get("compile")), f"{PUBLISHED[name]:.3f} ms"]
     if best is None:
-        return " | ".join(["|", *cells, "none passed", "", "", "", "", "|"])
+        return "| " + " | ".join([*cells, "none passed", "", "", "", "", ""]) + " |"
     ratios = [best["speedup"].get(key) for key in ("eager", "compile")]
     shown = [f"{r['ratio']:.2f}x ({r['low']:.2f} to {r['high']:.2f})" if r else "" for r in ratios]
     shares = [f"{best['profile'].get('roofline', 0):.0%}", f"{best['own_share'] or 0:.0%}"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from kb.errors import TaskError
+from kb.errors import TaskError, ToolchainError
 
 if TYPE_CHECKING:
     from search.task import Task  # a judging machine need not have what checks task files
@@ -97,7 +97,13 @@ def load_problem(task: Task, seed: int = 0, device: str = "cpu") -> Problem:
 
     Raises:
         TaskError: the reference cannot be judged; one line says why and what would do.
+        ToolchainError: torch cannot use the device.
     """
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ToolchainError(
+            f"expected an NVIDIA device that torch {torch.__version__} can use, found none: "
+            "install a torch with CUDA and the driver, or name a target without it"
+        )
     path = task.reference
     module = _execute(task)
     build, draw = getattr(module, "Model", None), getattr(module, "get_inputs", None)

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from kb.errors import TaskError
+from kb.errors import TaskError, ToolchainError
 from search.judging.problem import load_problem
 from search.task import Task
 
@@ -100,3 +100,17 @@ def test_scalars_tuples_and_a_missing_get_init_inputs_are_fine(
     assert not problem.single_output
     assert [layout.shape for layout in problem.outputs] == [(4, 3), (3, 4)]
     assert problem.outputs[1].strides == (1, 3)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device here")
+def test_a_device_that_is_not_there_is_not_the_references_fault(
+    make_task: Callable[..., Task],
+) -> None:
+    source = """
+    import torch, torch.nn as nn
+    class Model(nn.Module):
+        def forward(self, x): return x + 1
+    def get_inputs(): return [torch.rand(4)]
+    """
+    with pytest.raises(ToolchainError, match="expected an NVIDIA device"):
+        load_problem(make_task(source), device="cuda")
