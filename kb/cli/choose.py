@@ -45,6 +45,11 @@ def choose_language(name: str, target: TargetRecord) -> str:
             raise TaskError(
                 f"language {name!r} does not run on {target.name}: it takes {', '.join(target.languages)}"
             )
+        if name == "cute":
+            raise TaskError(
+                "language cute is not judged yet: its kernels are compiled where kb cannot tell them from the library's: "
+                "use triton or cuda"
+            )
         return name
     return next(language for language in target.languages if language in set(LANGUAGES))
 

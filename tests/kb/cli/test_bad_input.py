@@ -93,6 +93,7 @@ BAD_SETTINGS = {
     "unknown target": ("target: h900", "h900.*h100"),
     "a processor elsewhere": ("target: arm-neon", "arm-neon.*not this machine"),
     "unknown language": ("language: fortran", "fortran.*cpp"),
+    "a language that is not judged": ("target: h200\nlanguage: cute", "cute is not judged yet"),
     "unknown policy": ("search: {policy: best}", "policy 'best'.*beam"),
     "unknown author": ("author: shakespeare", "shakespeare.*recipes"),
     "a model author with no model": ("author: llm", "KB_MODEL"),
