@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect
+from sqlalchemy import Column, Connection, Engine, Table, create_engine, event, inspect
 from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
@@ -24,6 +24,7 @@ from sqlalchemy.exc import (
     ProgrammingError,
 )
 from sqlalchemy.orm import DeclarativeBase, Session
+from sqlalchemy.schema import CreateColumn
 
 from kb.config import Home
 from kb.errors import ConfigError, StoreError
@@ -71,16 +72,42 @@ def open_engine(home: Home) -> Engine:
 
 
 def create_tables(engine: Engine) -> None:
-    """Create the tables of `Base` that are missing; the modules that define them are imported.
+    """Create the tables of `Base` and the columns that are missing.
+
+    Only tables whose modules are imported are known.
 
     Raises:
         StoreError: the database cannot be read or written.
     """
     with guarded(engine), engine.connect() as connection:
-        names = inspect(connection).get_table_names()
-    if not set(Base.metadata.tables) <= set(names):
+        missing = _missing(connection)
+    if missing:
         with writing(engine) as session:
             Base.metadata.create_all(session.connection())
+            for table, column in _missing(session.connection()):
+                if column is not None:
+                    _add_column(session.connection(), table, column)
+
+
+def _missing(connection: Connection) -> list[tuple[Table, Column[Any] | None]]:
+    """Return the tables that are not there (no column), and columns of those that are."""
+    looked = inspect(connection)
+    names = set(looked.get_table_names())
+    missing: list[tuple[Table, Column[Any] | None]] = []
+    for table in Base.metadata.sorted_tables:
+        if table.name not in names:
+            missing.append((table, None))
+            continue
+        there = {column["name"] for column in looked.get_columns(table.name)}
+        missing += [(table, column) for column in table.columns if column.name not in there]
+    return missing
+
+
+def _add_column(connection: Connection, table: Table, column: Column[Any]) -> None:
+    """Add a column that a later version brought; it has a default, or may be empty."""
+    described = CreateColumn(column).compile(dialect=connection.dialect)
+    name = connection.dialect.identifier_preparer.format_table(table)
+    connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {described}")
 
 
 @contextmanager

@@ -7,113 +7,48 @@ passage whose text has no vector yet is *pending*; whoever opens the knowledge b
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import cache
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, cast
-from uuid import uuid4
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from sqlalchemy import Engine, ForeignKey, LargeBinary, String, delete, func, select
-from sqlalchemy.orm import Mapped, Session, mapped_column
+from sqlalchemy import Engine, bindparam, delete, func, select, update
+from sqlalchemy.orm import Session
 
-from kb.database import Base, reading, writing
-from kb.types import Kind, Passage, Scope
+from kb.changes import Change, advance, write_entry
+from kb.database import reading, writing
+from kb.rows import (
+    DocumentRow,
+    Entry,
+    PassageRow,
+    Piece,
+    StateRow,
+    VectorRow,
+    document_value,
+    embedded_text,
+    passage_value,
+)
+from kb.types import Passage
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
     from sqlalchemy import ColumnElement
 
     from kb.embedders import Vectors
     from kb.records import Document
 
+__all__ = [
+    "Change",
+    "DocumentRow",
+    "Entry",
+    "PassageRow",
+    "Piece",
+    "Snapshot",
+    "StateRow",
+    "Store",
+    "VectorRow",
+    "embedded_text",
+]
+
 IN_CLAUSE = 500  # parameters of one statement; every database takes that many
-
-
-class DocumentRow(Base):
-    """One file of the manifest."""
-
-    __tablename__ = "documents"
-    id: Mapped[int] = mapped_column(primary_key=True)
-    key: Mapped[str] = mapped_column(String, unique=True)  # label:path, or the absolute path
-    shown: Mapped[str]
-    digest: Mapped[str]
-    kind: Mapped[str] = mapped_column(String, index=True)
-    name: Mapped[str]
-    title: Mapped[str]
-    record: Mapped[str | None]  # front matter as JSON; None for a plain document
-    body: Mapped[str]
-    scope: Mapped[str]
-    symptoms: Mapped[str]
-    ingested: Mapped[float]  # seconds since the epoch
-
-
-class PassageRow(Base):
-    """One piece of a document."""
-
-    __tablename__ = "passages"
-    id: Mapped[str] = mapped_column(primary_key=True)
-    document_id: Mapped[int] = mapped_column(
-        ForeignKey("documents.id", ondelete="CASCADE"), index=True
-    )
-    position: Mapped[int]
-    section: Mapped[str]
-    text: Mapped[str]
-    tokens: Mapped[int]
-    content: Mapped[str] = mapped_column(String, index=True)  # hash of what is embedded
-
-
-class VectorRow(Base):
-    """The vector of a text, whichever passages have that text."""
-
-    __tablename__ = "vectors"
-    content: Mapped[str] = mapped_column(primary_key=True)
-    embedder: Mapped[str] = mapped_column(primary_key=True)
-    vector: Mapped[bytes] = mapped_column(LargeBinary)  # little-endian float32
-
-
-class StateRow(Base):
-    """A named value: the generation of the passages, the digest of a folder in sync."""
-
-    __tablename__ = "state"
-    name: Mapped[str] = mapped_column(primary_key=True)
-    value: Mapped[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """A passage before it has an identity."""
-
-    section: str  # breadcrumb: "Title > Heading"
-    text: str
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """A document as it enters the store.
-
-    Attributes:
-        key: its identity, whatever it says: label and path, or the absolute path.
-        shown: what a quotation calls it.
-        digest: hash of the file's bytes.
-        name: the file's stem.
-        record: validated front matter as JSON values; None for a plain document.
-    """
-
-    key: str
-    shown: str
-    digest: str
-    kind: Kind
-    name: str
-    title: str
-    body: str
-    record: Mapping[str, Any] | None = None
-    scope: Scope = field(default_factory=Scope)
-    symptoms: tuple[str, ...] = ()
-    pieces: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,11 +66,6 @@ class Snapshot:
     complete: bool
 
 
-def embedded_text(section: str, text: str) -> str:
-    """Return what is embedded for a passage: a section cut from its page means little alone."""
-    return f"{section}\n{text}"
-
-
 class Store:
     """Documents and passages of one database.
 
@@ -146,30 +76,46 @@ class Store:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def put(self, entry: Entry) -> bool:
-        """Add `entry` or replace the document of its key, all or nothing.
+    def put(self, entry: Entry) -> Change | None:
+        """Add `entry` or bring the document of its key in step with it, all or nothing.
+
+        Passages that are the same keep their identity and their vectors.
 
         Returns:
-            Whether anything changed: another process may have stored the same bytes first.
+            What became of the passages; None where the same bytes were stored already, perhaps by
+            another process.
         """
         with writing(self._engine) as session:
             known = session.scalar(select(DocumentRow).where(DocumentRow.key == entry.key))
             if known is not None and known.digest == entry.digest:
-                return False
-            _delete(session, [entry.key])
-            row = _document_row(entry)
-            session.add(row)
-            session.flush()
-            session.add_all(_passage_rows(entry, row.id))
-            _advance(session)
-        return True
+                known.stamp = entry.stamp
+                return None
+            change, seen = write_entry(session, known, entry)
+            if seen:
+                advance(session)
+        return change
 
     def remove(self, keys: Sequence[str]) -> None:
         """Forget the documents of these keys."""
         if keys:
             with writing(self._engine) as session:
                 _delete(session, keys)
-                _advance(session)
+                advance(session)
+
+    def stamp(self, stamps: Mapping[str, str]) -> None:
+        """Keep new stamps of documents whose bytes did not change: key -> stamp."""
+        if stamps:
+            statement = update(DocumentRow).where(DocumentRow.key == bindparam("of"))
+            rows = [{"of": key, "to": stamp} for key, stamp in stamps.items()]
+            with writing(self._engine) as session:
+                session.connection().execute(statement.values(stamp=bindparam("to")), rows)
+
+    def stamps(self, prefix: str = "") -> dict[str, str]:
+        """Return the stamps of the documents whose key starts with `prefix`."""
+        query = select(DocumentRow.key, DocumentRow.stamp)
+        with reading(self._engine) as session:
+            rows = session.execute(query.where(DocumentRow.key.startswith(prefix, autoescape=True)))
+            return dict(rows.tuples().all())
 
     def manifest(self, prefix: str = "") -> dict[str, tuple[str, str]]:
         """Return the documents whose key starts with `prefix`: key -> (digest, shown)."""
@@ -207,7 +153,7 @@ class Store:
         with reading(self._engine) as session:
             for part in _parts(ids):
                 for row, document in session.execute(query.where(PassageRow.id.in_(part))):
-                    found[row.id] = _passage(row, document)
+                    found[row.id] = passage_value(row, document)
         return found
 
     def generation(self) -> str:
@@ -279,7 +225,7 @@ class Store:
             value = session.scalar(select(StateRow.value).where(StateRow.name == "generation"))
             total = session.scalar(select(func.count()).select_from(PassageRow))
             found = session.execute(pairs).all()
-            passages = tuple(_passage(row, document) for row, document, _ in found)
+            passages = tuple(passage_value(row, document) for row, document, _ in found)
         return Snapshot(
             generation=value or "empty",
             passages=passages,
@@ -293,7 +239,7 @@ class Store:
         )
         with reading(self._engine) as session:
             rows = session.scalars(query.order_by(DocumentRow.name, DocumentRow.id))
-            return [_document(row) for row in rows]
+            return [document_value(row) for row in rows]
 
 
 def _delete(session: Session, keys: Sequence[str]) -> None:
@@ -302,11 +248,6 @@ def _delete(session: Session, keys: Sequence[str]) -> None:
         session.execute(delete(PassageRow).where(PassageRow.document_id.in_(ids)))
         session.execute(delete(DocumentRow).where(DocumentRow.key.in_(part)))
     session.expunge_all()
-
-
-def _advance(session: Session) -> None:
-    # A name, not a number: a database that is made anew must not meet the indexes of the old one.
-    session.merge(StateRow(name="generation", value=uuid4().hex))
 
 
 def _parts(values: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -319,76 +260,3 @@ def _matrix(blobs: Sequence[bytes]) -> Vectors:
     if not blobs:
         return np.zeros((0, 1), np.float32)
     return np.frombuffer(b"".join(blobs), "<f4").reshape(len(blobs), -1)
-
-
-def _hash(*parts: str) -> str:
-    return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
-
-
-def _document_row(entry: Entry) -> DocumentRow:
-    return DocumentRow(
-        key=entry.key,
-        shown=entry.shown,
-        digest=entry.digest,
-        kind=entry.kind,
-        name=entry.name,
-        title=entry.title,
-        record=None if entry.record is None else json.dumps(entry.record),
-        body=entry.body,
-        scope=json.dumps(asdict(entry.scope)),
-        symptoms=json.dumps(entry.symptoms),
-        ingested=time.time(),
-    )
-
-
-def _passage_rows(entry: Entry, document: int) -> list[PassageRow]:
-    rows: dict[str, PassageRow] = {}
-    for position, piece in enumerate(entry.pieces):
-        # The same words twice under one heading are one passage.
-        identity = _hash(entry.key, entry.shown, entry.kind, piece.section, piece.text)
-        rows.setdefault(
-            identity,
-            PassageRow(
-                id=identity,
-                document_id=document,
-                position=position,
-                section=piece.section,
-                text=piece.text,
-                tokens=piece.tokens,
-                content=_hash(embedded_text(piece.section, piece.text)),
-            ),
-        )
-    return list(rows.values())
-
-
-def _scope(row: DocumentRow) -> Scope:
-    return Scope(**{name: tuple(values) for name, values in json.loads(row.scope).items()})
-
-
-def _passage(row: PassageRow, document: DocumentRow) -> Passage:
-    return Passage(
-        id=row.id,
-        document=document.shown,
-        section=row.section,
-        kind=cast("Kind", document.kind),
-        text=row.text,
-        tokens=row.tokens,
-        scope=_scope(document),
-        symptoms=tuple(json.loads(document.symptoms)),
-    )
-
-
-def _document(row: DocumentRow) -> Document:
-    from kb.records import Document
-
-    record = _records().validate_json(row.record or "null")
-    return Document(name=row.name, path=row.shown, record=record, body=row.body)
-
-
-@cache
-def _records() -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter
-
-    from kb.records import Record
-
-    return TypeAdapter(Record)

@@ -43,6 +43,8 @@ class Passage:
     tokens: int
     scope: Scope = field(default_factory=Scope)
     symptoms: tuple[str, ...] = ()
+    pages: tuple[int, int] | None = None  # first and last, where the document has pages
+    flags: tuple[str, ...] = ()  # what a reader should know, e.g. "suspicious"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

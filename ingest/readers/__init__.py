@@ -16,6 +16,8 @@ class Block:
 
     text: str
     kind: Literal["prose", "fence", "table", "code"] = "prose"
+    page: int | None = None  # where it begins, counted from 1
+    flags: tuple[str, ...] = ()  # what a quotation should say of it, e.g. "suspicious"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,30 +46,61 @@ class Reading:
 
 
 class Reader(Protocol):
-    """Turns the text of one file into sections."""
+    """Turns the text of one file into sections.
+
+    A reader takes time and memory in proportion to the file, opens no other file, and runs nothing
+    that the file says.
+    """
 
     def read(self, text: str, path: str) -> Reading:
         """Read `text`; `path` is for names and messages.
 
         Raises:
-            RecordError: the front matter breaks the schema.
+            RecordError: the file is not what its suffix says, or beyond a limit.
         """
         ...
 
 
-READERS: Registry[Reader] = Registry(
+class BytesReader(Protocol):
+    """A reader of a format that is no UTF-8 text, or that names its own encoding."""
+
+    def read(self, data: bytes, path: str) -> Reading:
+        """Read `data`; see `Reader`."""
+        ...
+
+
+READERS: Registry[Reader | BytesReader] = Registry(
     "reader",
     {
+        "asciidoc": "ingest.readers.asciidoc:AsciiDoc",
+        "html": "ingest.readers.html:Html",
         "markdown": "ingest.readers.markdown:Markdown",
+        "notebook": "ingest.readers.notebook:Notebook",
+        "pdf": "ingest.readers.pdf:Pdf",
+        "restructuredtext": "ingest.readers.rst:ReStructuredText",
+        "text": "ingest.readers.text:Text",
         "python": "ingest.readers.source:Python",
         "cpp": "ingest.readers.source:Cpp",
         "cuda": "ingest.readers.source:Cuda",
     },
 )
 
+# Readers that take bytes, with the most that they take of one file; the others take UTF-8 text.
+BYTES: Mapping[str, int] = {"html": 64 * 1024 * 1024, "pdf": 512 * 1024 * 1024}
+
 SUFFIXES: Mapping[str, str] = {
     ".md": "markdown",
     ".markdown": "markdown",
+    ".adoc": "asciidoc",
+    ".asciidoc": "asciidoc",
+    ".htm": "html",
+    ".html": "html",
+    ".xhtml": "html",
+    ".ipynb": "notebook",
+    ".pdf": "pdf",
+    ".rst": "restructuredtext",
+    ".text": "text",
+    ".txt": "text",
     ".py": "python",
     ".c": "cpp",
     ".cpp": "cpp",
