@@ -115,7 +115,7 @@ class Store:
         query = select(DocumentRow.key, DocumentRow.stamp)
         with reading(self._engine) as session:
             rows = session.execute(query.where(DocumentRow.key.startswith(prefix, autoescape=True)))
-            return dict(rows.tuples().all())
+            return {row.key: row.stamp for row in rows}
 
     def manifest(self, prefix: str = "") -> dict[str, tuple[str, str]]:
         """Return the documents whose key starts with `prefix`: key -> (digest, shown)."""
