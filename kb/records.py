@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -99,8 +100,20 @@ class Evidence(_Strict):
     before: float = Field(gt=0, description="seconds before")
     after: float | None = Field(default=None, gt=0, description="seconds after; none if it failed")
     run: str | None = None
-    outcome: Literal["won", "lost", "failed"] = "won"
+    node: int | None = Field(default=None, ge=0, description="of the run: what was measured")
+    parent: int | None = Field(
+        default=None, ge=0, description="of the run: what it is compared with; none: the reference"
+    )
+    low: float | None = Field(default=None, gt=0, description="least speed-up that is believable")
+    high: float | None = Field(default=None, gt=0, description="largest speed-up")
+    at: date | None = None
+    outcome: Literal["won", "lost", "failed", "even"] = "won"
     note: str = ""
+
+    @property
+    def gain(self) -> float | None:
+        """Seconds before over seconds after, None where it failed."""
+        return None if self.after is None else self.before / self.after
 
 
 class Choices(_Strict):
@@ -154,16 +167,58 @@ class IdeaRecord(_Record):
     anti: bool = Field(default=False, description="looks right and loses, where the scope says")
 
 
+Effect = Literal["wins", "helps", "even", "hurts", "fails"]
+EFFECTS: tuple[Effect, ...] = get_args(Effect)
+
+
+class Claim(_Strict):
+    """What a lesson says, in a form that a later run confirms or contradicts.
+
+    Two lessons that agree in everything but `effect` speak of the same thing.
+    """
+
+    effect: Effect
+    subject: str = Field(description="name of the idea's record, or its title")
+    change: tuple[str, ...] = Field(default=(), description="from parent to child, a line each")
+    basis: Literal["reference", "parent"] = Field(
+        default="parent", description="what the gain is measured against"
+    )
+    target: str = ""
+    regime: str = Field(default="", description="of shapes: what the working set fits, row lengths")
+    pattern: str = Field(default="", description="of the segment that it changes")
+    before: tuple[Symptom, ...] = Field(default=(), description="bottleneck before")
+    after: tuple[Symptom, ...] = Field(default=(), description="bottleneck after")
+
+
+class Tally(_Strict):
+    """Evidence that is no longer listed one by one."""
+
+    confirmed: int = Field(default=0, ge=0)
+    contradicted: int = Field(default=0, ge=0)
+
+
+class Retirement(_Strict):
+    """Why a lesson is believed no more."""
+
+    because: str = Field(min_length=3)
+    at: date
+    by: Literal["evidence", "user"]
+
+
 class LessonRecord(_Record):
     """What a finished run taught."""
 
     kind: Literal["lesson"]
+    number: int | None = Field(default=None, ge=1, description="short name, for `kb lessons`")
     symptoms: tuple[Symptom, ...] = ()
+    claim: Claim | None = None
     evidence: tuple[Evidence, ...] = Field(min_length=1)
+    earlier: Tally = Tally()
     idea: str | None = Field(default=None, description="name of the idea record that it is about")
     plan: Mapping[str, Any] | None = Field(
         default=None, description="the winning choice of recipes and knobs, per segment"
     )
+    retired: Retirement | None = None
 
 
 class GuideRecord(_Record):
@@ -201,12 +256,16 @@ class TargetRecord(_Record):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
     vendor: str
     architecture: str
-    device: Literal["cpu", "gpu"]
+    device: Literal["cpu", "gpu", "accelerator"] = Field(
+        description="an accelerator is described, and no answer is judged on it"
+    )
     aliases: tuple[str, ...] = ()
     match: Match = Match()
     languages: tuple[str, ...] = Field(min_length=1, description="best first")
     units: int = Field(gt=0, description="cores, SMs or compute units of one device")
-    clock: float = Field(gt=0, description="Hz, highest sustained or boost: the notes say which")
+    clock: float | None = Field(
+        gt=0, description="Hz, highest sustained or boost: the notes say which; null: not published"
+    )
     simd_width: int = Field(
         gt=0, description="bits of a vector register, or warp/wavefront lanes on a GPU"
     )
