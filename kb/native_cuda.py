@@ -135,6 +135,7 @@ class CudaKernel:
         shared: int = 0,
         cluster: int | Sequence[int] | None = None,
         cooperative: bool = False,
+        overlap: bool = False,
     ) -> None:
         """Launch the kernel.
 
@@ -145,13 +146,16 @@ class CudaKernel:
             shared: bytes of dynamic shared memory; above 48 KB it is asked for by itself.
             cluster: blocks of a thread-block cluster, x first.
             cooperative: all blocks are resident at once, so that the grid can be synchronised.
+            overlap: it may begin while the kernel before it on the stream ends, and must wait with
+                ``griddepcontrol.wait`` before it reads what that one wrote (programmatic dependent
+                launch, compute capability 9.0; before, it begins when that one has ended).
 
         Raises:
             TypeError: an argument does not fit the kernel's signature.
             RuntimeError: the driver refuses the launch.
         """
         launcher = self._only or self._on.get(self._current_device()) or self._here()
-        launcher.launch((grid, block, shared, cluster, cooperative), args)
+        launcher.launch((grid, block, shared, cluster, cooperative, overlap), args)
 
     @property
     def resources(self) -> dict[str, int]:

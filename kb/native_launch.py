@@ -19,7 +19,8 @@ _RESOURCES = {"registers": 4, "local_bytes": 3, "shared_bytes": 1, "max_threads"
 _DYNAMIC_SHARED, _LARGE_CLUSTERS = 8, 14
 _FREE_SHARED = 48 << 10  # bytes of dynamic shared memory that need no asking
 _PORTABLE_CLUSTER = 8  # blocks that every device with clusters allows
-_COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
+_COOPERATIVE, _CLUSTER, _OVERLAP = 2, 4, 6  # CUlaunchAttributeID
+_BINARY_VERSION, _FIRST_TO_OVERLAP = 6, 90  # CUfunction_attribute; architecture
 _ATTRIBUTE_WORDS = 18  # CUlaunchAttribute: its number, padded to 8 bytes, then 64 bytes of value
 _NUMBERS = frozenset({int, float, bool})
 _loaded: list[ctypes.CDLL] = []
@@ -70,7 +71,7 @@ class Launcher:
         layout = packed(self._parameters, offsets)
         self._pack = layout.pack_into
         self._config = _Config()
-        self._attributes = (ctypes.c_uint * (2 * _ATTRIBUTE_WORDS))()
+        self._attributes = (ctypes.c_uint * (3 * _ATTRIBUTE_WORDS))()
         self._configured: Any = None
         self._stream = -1
         self._shared = _FREE_SHARED
@@ -84,7 +85,7 @@ class Launcher:
         self._lock = threading.Lock()  # every thread that launches this kernel shares the buffers
 
     def launch(self, shape: Any, args: tuple[Any, ...]) -> None:
-        """Launch it: `shape` is grid, block, shared bytes, cluster and whether it is cooperative.
+        """Launch it: `shape` is grid, block, shared bytes, cluster, cooperative and overlap.
 
         Raises:
             TypeError: an argument does not fit.
@@ -118,7 +119,7 @@ class Launcher:
         if status:
             check(
                 status,
-                f"launching {self._name}, (grid, block, shared, cluster, cooperative) = {shape}",
+                f"launching {self._name}, (grid, block, shared, cluster, cooperative, overlap) = {shape}",
             )
 
     def resources(self) -> dict[str, int]:
@@ -169,7 +170,7 @@ class Launcher:
         return spans
 
     def _configure(
-        self, grid: Any, block: Any, shared: int, cluster: Any, cooperative: bool
+        self, grid: Any, block: Any, shared: int, cluster: Any, cooperative: bool, overlap: bool
     ) -> None:
         self._configured = None
         config, words = self._config, self._attributes
@@ -189,7 +190,11 @@ class Launcher:
             at = _ATTRIBUTE_WORDS * config.count
             words[at], words[at + 2] = _COOPERATIVE, 1
             config.count += 1
-        shape = (grid, block, shared, cluster, cooperative)
+        if overlap and self._attribute(_BINARY_VERSION) >= _FIRST_TO_OVERLAP:
+            at = _ATTRIBUTE_WORDS * config.count
+            words[at], words[at + 2] = _OVERLAP, 1
+            config.count += 1
+        shape = (grid, block, shared, cluster, cooperative, overlap)
         # A list may be changed by its owner while it is kept here.
         if not any(isinstance(part, list) for part in shape):
             self._configured = shape

@@ -55,6 +55,7 @@ class AbsentKernel:
         shared: int = 0,
         cluster: Any = None,  # noqa: ARG002
         cooperative: bool = False,  # noqa: ARG002
+        overlap: bool = False,  # noqa: ARG002
     ) -> None:
         """Note the launch."""
         sizes = (block,) if isinstance(block, int) else tuple(block)

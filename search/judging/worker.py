@@ -369,6 +369,9 @@ def _state(path: Path) -> str:
     return path.read_text().rpartition(")")[2].split()[0]
 
 
+_NO_MEMORY = {"MemoryError", "OutOfMemoryError"}
+
+
 def raised(told: dict[str, Any], where: str) -> Outcome:
     """Return the outcome of a candidate's exception."""
     kind, message = str(told.get("type")), str(told.get("message"))
@@ -382,7 +385,10 @@ def raised(told: dict[str, Any], where: str) -> Outcome:
         )
     if where.startswith("importing it") and kind != "MemoryError":
         return BuildFailed(reason=reason, detail=detail)
-    if kind in {"MemoryError"} or "can't allocate memory" in message:
+    if "nvmlInit_v2_" in message:
+        # What torch's allocator says of a full device where the walls keep the driver's monitor away.
+        first = "the device had none left"
+    if kind in _NO_MEMORY or "can't allocate memory" in message or "nvmlInit_v2_" in message:
         return Crashed(
             reason=f"{where} ran out of the memory that it may use: {first}", detail=detail
         )

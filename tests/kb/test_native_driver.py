@@ -38,6 +38,10 @@ CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute attribute, int valu
   say("\"set %d\": %d, ", attribute, value);
   return value > 232448 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction) {
+  *value = attribute == CU_FUNC_ATTRIBUTE_BINARY_VERSION ? 90 : 0;
+  return CUDA_SUCCESS;
+}
 static int refusals = 0;
 void refuse(int count) { refusals = count; }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** parameters, void** extra) {
@@ -50,6 +54,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** paramete
     const CUlaunchAttribute& a = c->attrs[i];
     if (a.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) say("\"cluster\": [%u, %u, %u], ", a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z);
     else if (a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) say("\"cooperative\": %d, ", a.value.cooperative);
+    else if (a.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) say("\"overlap\": %d, ", a.value.programmaticStreamSerializationAllowed);
     else say("\"attribute\": %d, ", a.id);
   }
   const char* buffer = static_cast<const char*>(extra[1]);
@@ -104,13 +109,13 @@ def heard(driver: ctypes.CDLL) -> Callable[[], dict[str, Any]]:
 
 
 X = torch.zeros(4).as_subclass(OnDevice)
-PLAIN = (5, 64, 0, None, False)
+PLAIN = (5, 64, 0, None, False, False)
 
 
 def test_grid_block_stream_and_arguments_arrive_where_the_driver_looks(
     launcher: Launcher, heard: Callable[[], dict[str, Any]]
 ) -> None:
-    launcher.launch(((5, 6), (64, 2, 3), 0, None, False), (X, -3, 2.5, True))
+    launcher.launch(((5, 6), (64, 2, 3), 0, None, False, False), (X, -3, 2.5, True))
     assert heard() == {
         "grid": [5, 6, 1], "block": [64, 2, 3], "shared": 0, "stream": 7, "function": 42,
         "size": 25, "x": X.data_ptr(), "n": -3, "d": 2.5, "b": 1,
@@ -134,24 +139,32 @@ def test_a_list_that_its_owner_changes_is_read_again(
     launcher: Launcher, heard: Callable[[], dict[str, Any]]
 ) -> None:
     grid = [1, 1]
-    launcher.launch((grid, 32, 0, None, False), (X, 1, 1.0, True))
+    launcher.launch((grid, 32, 0, None, False, False), (X, 1, 1.0, True))
     grid[0] = 8
-    launcher.launch((grid, 32, 0, None, False), (X, 1, 1.0, True))
+    launcher.launch((grid, 32, 0, None, False, False), (X, 1, 1.0, True))
     assert heard()["grid"] == [8, 1, 1]
 
 
 def test_clusters_cooperation_and_shared_memory_are_asked_for_once(
     launcher: Launcher, heard: Callable[[], dict[str, Any]]
 ) -> None:
-    launcher.launch((32, 64, 100_000, (16,), True), (X, 1, 1.0, True))
+    launcher.launch((32, 64, 100_000, (16,), True, False), (X, 1, 1.0, True))
     told = heard()
     assert (told["cluster"], told["cooperative"]) == ([16, 1, 1], 1)
     assert (told["set 8"], told["set 14"]) == (100_000, 1)
-    launcher.launch((16, 64, 50_000, None, True), (X, 1, 1.0, True))
+    launcher.launch((16, 64, 50_000, None, True, False), (X, 1, 1.0, True))
     told = heard()
     assert "cluster" not in told
     assert "set 8" not in told
     assert (told["cooperative"], told["shared"]) == (1, 50_000)
+
+
+def test_a_kernel_that_may_overlap_says_so_to_the_driver(
+    launcher: Launcher, heard: Callable[[], dict[str, Any]]
+) -> None:
+    launcher.launch((32, 64, 0, (2,), True, True), (X, 1, 1.0, True))
+    told = heard()
+    assert (told["cluster"], told["cooperative"], told["overlap"]) == ([2, 1, 1], 1, 1)
 
 
 def test_a_thread_without_a_context_gets_one(
@@ -167,7 +180,7 @@ def test_a_refused_setting_does_not_pass_for_the_one_before(
 ) -> None:
     launcher.launch(PLAIN, (X, 1, 1.0, True))
     with pytest.raises(RuntimeError, match=r"asking for 300000 bytes .* for k: .*INVALID_VALUE: told by the driver"):  # fmt: skip
-        launcher.launch((9, 64, 300_000, None, False), (X, 1, 1.0, True))
+        launcher.launch((9, 64, 300_000, None, False, False), (X, 1, 1.0, True))
     heard()
     launcher.launch(PLAIN, (X, 1, 1.0, True))
     assert (told := heard())["grid"] == [5, 1, 1]

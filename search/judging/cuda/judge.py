@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import time
@@ -44,7 +45,15 @@ _FLUSHES = 3  # before a call that is profiled
 _EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take
 _PROFILED = 3  # calls under the profiler
 _HELD = 1.25  # times slower: eager beside a candidate against eager alone
+_BLOCKS = {False: 6, True: 30}  # ratios that a session takes; thorough: what a report needs
 _SHARE_OF_MEMORY = 8  # of the free memory, one part in this many for each set of buffers
+
+
+def _free_memory() -> int:
+    """Return the bytes of the device that nobody holds, this process's garbage given back."""
+    gc.collect()
+    torch.cuda.empty_cache()
+    return int(torch.cuda.mem_get_info()[0])
 
 
 class CudaJudge:
@@ -109,9 +118,7 @@ class CudaJudge:
         self._set_precision()
         check_arguments(problem)
         progress("the reference in float64, on several distributions of inputs")
-        free = torch.cuda.mem_get_info()[0]
-        self._bank = make_bank(problem, self._seed, room=free // _SHARE_OF_MEMORY)
-        torch.cuda.empty_cache()
+        self._bank = make_bank(problem, self._seed, room=_free_memory() // _SHARE_OF_MEMORY)
         self._draws = Draws(self._bases())
         progress("the sandbox")
         self._lay_out()
@@ -159,7 +166,7 @@ class CudaJudge:
     def _lay_out(self) -> None:
         problem = self._problem
         one = max(set_bytes(problem.inputs, problem.outputs), 1)
-        free = torch.cuda.mem_get_info()[0]
+        free = _free_memory()
         sets = min(MOST_CALLS // 4, free // _SHARE_OF_MEMORY // one)
         if sets < 2 and _SHARE_OF_MEMORY * one < free:
             sets = 2  # little room is left for what candidates allocate, but enough for one call
@@ -267,7 +274,7 @@ class CudaJudge:
             self._next.ready()  # it must not warm up beside a measurement
             hearing.start_timing()
             seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
-            timing = self._race(hearing, blocks=12 if thorough else 6, seconds=seconds)
+            timing = self._race(hearing, blocks=_BLOCKS[thorough], seconds=seconds)
             hearing.end_timing()
             self._require_free_device(worker, timing)
             calls = min(_PROFILED, len(self._layout["sets"]))

@@ -1,4 +1,4 @@
-# expect: passed|refused no-gain,work-after-the-clock | .
+# expect: passed|refused|timed_out no-gain,work-after-the-clock | .
 # within: 60
 # with: own_norm
 """Leaves objects behind that sleep when they are collected: the judge must not wait for them."""
