@@ -1,34 +1,17 @@
-"""A folder of records as a whole: loading it, checking that it agrees with itself, its index."""
+"""A folder of records as a whole: loading it, checking that it agrees with itself, its pages."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from kb.config import shipped_docs
+from kb.contents import INDEX, MODULES, stale_pages, write_pages
 from kb.errors import RecordError
-from kb.records import (
-    CATEGORIES,
-    Document,
-    IdeaRecord,
-    LessonRecord,
-    TargetRecord,
-    parse_record,
-    split_template,
-)
-
-INDEX = "index.md"
-# Published peaks are rounded, and tensor peaks are quoted at a lower clock than the boost.
-PEAK_AGREEMENT = 0.10
-_HEADINGS = {
-    "target": "Targets",
-    "language": "Languages",
-    "constraint": "Constraints",
-    "guide": "Guidance",
-    "kernel": "Kernels",
-    "lesson": "Lessons",
-}
+from kb.figures import figure_faults
+from kb.records import Document, parse_record
+from kb.soundness import Fault, record_faults
 
 
 def load_library(root: Path) -> tuple[Document, ...]:
@@ -43,68 +26,51 @@ def load_library(root: Path) -> tuple[Document, ...]:
     return documents
 
 
-def render_index(documents: Iterable[Document]) -> str:
-    """Return the table of contents: one line a record, ideas by category."""
-    ordered = sorted(documents, key=lambda document: document.path)
-    lines = [
-        "# What is known",
-        "",
-        "One line a record. Made from the records by `python -m kb.library --write`: edit those.",
-    ]
-    for kind, heading in _HEADINGS.items():
-        members = [document for document in ordered if document.record.kind == kind]
-        if members:
-            lines += ["", f"## {heading}", "", *(_line(document) for document in members)]
-    for category in CATEGORIES:
-        ideas = [
-            document
-            for document in ordered
-            if isinstance(document.record, IdeaRecord) and document.record.category == category
-        ]
-        if ideas:
-            lines += ["", f"## Ideas: {category}", "", *(_line(document) for document in ideas)]
-    return "\n".join(lines) + "\n"
+def examine_library(root: Path) -> tuple[list[Fault], tuple[Document, ...]]:
+    """Return what is wrong with the records below `root`, and those that could be read.
 
-
-def check_library(root: Path) -> list[str]:
-    """Return what is wrong with the records below `root`, one line a fault."""
+    Generated pages are compared only where the records are sound.
+    """
     documents: list[Document] = []
-    problems: list[str] = []
+    faults: list[Fault] = []
     for path in _paths(root):
         try:
             documents.append(_read(root, path))
         except RecordError as error:
-            problems.append(str(error))
-    problems += _duplicates(documents)
-    problems += _dead_references(documents)
-    problems += _dead_scopes(documents)
-    problems += _broken_templates(documents)
-    for document in documents:
-        if not document.body.strip():
-            problems.append(f"{document.path}: the body is empty: such a record is never found")
-        if isinstance(document.record, TargetRecord):
-            problems += _target(document.path, document.record)
-    if not problems:
-        problems += _stale_index(root, documents)
-    return problems
+            name = path.relative_to(root).as_posix()
+            message = str(error).removeprefix(f"{name}: ")
+            faults.append(Fault(kind="schema", path=name, message=message))
+    faults += record_faults(documents)
+    faults += figure_faults(documents)
+    if not faults:
+        for page, state in stale_pages(root, documents):
+            message = f"{page} {state}: run kb check --write {root}"
+            faults.append(Fault(kind="index", path="", message=message))
+    return faults, tuple(documents)
+
+
+def check_library(root: Path) -> list[str]:
+    """Return what is wrong with the records below `root`, one line a fault."""
+    return [fault.line() for fault in examine_library(root)[0]]
 
 
 def write_index(root: Path) -> Path:
-    """Write the index of the records below `root` and return its path.
+    """Write the index and the modules' pages of the records below `root`; return the index's path.
 
     Raises:
-        RecordError: a file is not a record, or the index cannot be written.
+        RecordError: a file is not a record, or a page cannot be written.
     """
     path = root / INDEX
     try:
-        path.write_text(render_index(load_library(root)), encoding="utf-8")
+        write_pages(root, load_library(root))
     except OSError as error:
         raise RecordError(f"{path} cannot be written: {error.strerror}") from error
     return path
 
 
 def _paths(root: Path) -> list[Path]:
-    return sorted(path for path in root.rglob("*.md") if path != root / INDEX)
+    made = (root / INDEX, root / MODULES)
+    return sorted(p for p in root.rglob("*.md") if p not in made and p.parent not in made)
 
 
 def _read(root: Path, path: Path) -> Document:
@@ -118,118 +84,8 @@ def _read(root: Path, path: Path) -> Document:
     return parse_record(text, relative)
 
 
-def _line(document: Document) -> str:
-    record = document.record
-    scope = record.scope.value()
-    parts = [f"- [{document.name}]({document.path}): {record.title}"]
-    fields = (scope.vendor, scope.architecture, scope.language, scope.operator, scope.dtype)
-    where = ", ".join(value for field in fields for value in field)
-    if where:
-        parts.append(f" ({where})")
-    if isinstance(record, IdeaRecord):
-        if record.anti:
-            parts.append(" **usually loses**")
-        if record.symptoms:
-            parts.append(f"; answers {', '.join(record.symptoms)}")
-    return "".join(parts)
-
-
-def _duplicates(documents: Sequence[Document]) -> Iterator[str]:
-    first: dict[tuple[str, str], str] = {}
-    for document in documents:
-        names = {document.name}
-        if isinstance(document.record, TargetRecord):
-            names = {document.record.name, *document.record.aliases}
-        for name in sorted(names):
-            known = first.setdefault((document.record.kind, name), document.path)
-            if known != document.path:
-                taken = f"{document.record.kind} {name!r} is already in {known}"
-                yield f"{document.path}: {taken}: rename one"
-
-
-def _dead_references(documents: Sequence[Document]) -> Iterator[str]:
-    ideas = {d.name for d in documents if isinstance(d.record, IdeaRecord)}
-    for document in documents:
-        name: str | None = None
-        if isinstance(document.record, IdeaRecord) and document.record.recipe is not None:
-            name = document.record.recipe.refines
-        elif isinstance(document.record, LessonRecord):
-            name = document.record.idea
-        if name is not None and name not in ideas:
-            yield f"{document.path}: refers to idea {name!r}, which does not exist"
-
-
-def _dead_scopes(documents: Sequence[Document]) -> Iterator[str]:
-    # A misspelt vendor or language would hide a record from every query, silently.
-    targets = [d.record for d in documents if isinstance(d.record, TargetRecord)]
-    known = {
-        "vendor": {target.vendor for target in targets},
-        "architecture": {target.architecture for target in targets},
-        "language": {name for target in targets for name in target.languages},
-    }
-    for document in documents:
-        for field, names in known.items():
-            for name in getattr(document.record.scope, field):
-                if name not in names:
-                    listed = ", ".join(sorted(names)) or "none"
-                    dead = f"scope.{field} {name!r} belongs to no target"
-                    yield f"{document.path}: {dead}: known are {listed}"
-
-
-def _broken_templates(documents: Sequence[Document]) -> Iterator[str]:
-    """Templates that cannot be read, or that read a knob which neither they nor a refinement have."""
-    from jinja2 import Environment, TemplateSyntaxError, nodes  # only the checker needs it here
-
-    environment = Environment(autoescape=False)  # noqa: S701 - parsed, never rendered
-    knobs: dict[str, set[str]] = {}
-    for document in documents:
-        if isinstance(document.record, IdeaRecord) and document.record.recipe is not None:
-            recipe = document.record.recipe
-            own = {*recipe.knobs, *recipe.set}
-            knobs.setdefault(recipe.refines or document.name, set()).update(own)
-    for document in documents:
-        template = split_template(document.body)[1]
-        if template is None or document.name not in knobs:
-            continue
-        try:
-            tree = environment.parse(template)
-        except TemplateSyntaxError as error:
-            yield f"{document.path}: line {error.lineno} of the template: {error.message}"
-            continue
-        used = {
-            node.attr
-            for node in tree.find_all(nodes.Getattr)
-            if isinstance(node.node, nodes.Name) and node.node.name == "k"
-        }
-        for name in sorted(used - knobs[document.name]):
-            yield f"{document.path}: the template reads k.{name}, which is no knob: declare it"
-
-
-def _target(path: str, record: TargetRecord) -> Iterator[str]:
-    if not record.sources:
-        yield f"{path}: sources is empty: say where the figures come from"
-    for dtype, per_cycle in record.flops_per_cycle.items():
-        if dtype not in record.peak:
-            yield f"{path}: flops_per_cycle has {dtype}, peak has not: give both"
-            continue
-        computed, stated = record.units * record.clock * per_cycle, record.peak[dtype]
-        if abs(computed - stated) > PEAK_AGREEMENT * stated:
-            yield (
-                f"{path}: peak {dtype} is {stated:.4g} but units x clock x flops_per_cycle is"
-                f" {computed:.4g}: more than {PEAK_AGREEMENT:.0%} apart"
-            )
-
-
-def _stale_index(root: Path, documents: Sequence[Document]) -> Iterator[str]:
-    path = root / INDEX
-    found = path.read_text(encoding="utf-8") if path.is_file() else None
-    if found != render_index(documents):
-        state = "is missing" if found is None else "is out of date"
-        yield f"{INDEX} {state}: run python -m kb.library --write {root}"
-
-
 def main(arguments: Sequence[str]) -> int:
-    """Check a library, or write its index first: ``python -m kb.library [--write] [FOLDER]``."""
+    """Check a library, or write its pages first: ``python -m kb.library [--write] [FOLDER]``."""
     folders = [argument for argument in arguments if argument != "--write"]
     root = Path(folders[0]) if folders else shipped_docs()
     try:

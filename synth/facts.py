@@ -35,8 +35,9 @@ def target_lines(target: TargetRecord) -> tuple[str, ...]:
     """Return the figures of `target`, one line each, the most useful first."""
     gpu = target.device == "gpu"
     lines = [
-        f"{target.units} {'compute units' if gpu else 'cores'} at {quantity(target.clock, 'Hz')}, "
-        f"{target.simd_width} {'lanes a warp' if gpu else 'bits a vector register'}",
+        f"{target.units} {'compute units' if gpu else 'cores'}"
+        + (f" at {quantity(target.clock, 'Hz')}, " if target.clock else ", ")
+        + f"{target.simd_width} {'lanes a warp' if gpu else 'bits a vector register'}",
         "Peak of the whole device: "
         + ", ".join(f"{dtype} {quantity(rate, 'FLOP/s')}" for dtype, rate in target.peak.items()),
         f"Memory bandwidth: {quantity(target.bandwidth, 'B/s')}"

@@ -83,7 +83,8 @@ def known_architectures(documents: Iterable[Document]) -> dict[str, Architecture
     records = [d.record for d in documents if isinstance(d.record, TargetRecord)]
     found: dict[str, Architecture] = {}
     for record in sorted(records, key=lambda record: record.name):
-        if record.device == "gpu":
+        # Others are described for their owners; no compiler of theirs is at hand here.
+        if record.device == "gpu" and "triton" in record.languages:
             architecture = architecture_of(record)
             found.setdefault(architecture.name, architecture)
     ordered = sorted(found.values(), key=lambda a: (a.backend, a.capability, a.name))

@@ -41,11 +41,11 @@ def roofline(
     """
     per_cycle = target.flops_per_cycle.get("float32")
     whole = target.peak.get("float32")
-    if per_cycle is None and whole is None:
+    if whole is None and (per_cycle is None or target.clock is None):
         raise RecordError(
             f"target {target.name}: expected a float32 rate in 'flops_per_cycle' or 'peak', found none: add one"
         )
-    if per_cycle is not None:
+    if per_cycle is not None and target.clock is not None:
         peak = per_cycle * target.clock * min(threads, target.units)
     else:
         assert whole is not None
