@@ -42,7 +42,7 @@ def examine_library(root: Path) -> tuple[list[Fault], tuple[Document, ...]]:
             faults.append(Fault(kind="schema", path=name, message=message))
     faults += record_faults(documents)
     faults += figure_faults(documents)
-    if not faults:
+    if documents and not faults:
         for page, state in stale_pages(root, documents):
             message = f"{page} {state}: run kb check --write {root}"
             faults.append(Fault(kind="index", path="", message=message))

@@ -1,0 +1,155 @@
+"""`kb check` on small libraries with a fault each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from kb.cli.commands import app
+from kb.library import write_index
+
+TARGET = """---
+kind: target
+title: A small device
+name: small
+vendor: acme
+architecture: a1
+device: cpu
+languages: [cpp, triton]
+units: 4
+clock: 2.0e+9
+simd_width: 256
+peak: {float32: 256.0e+9}
+bandwidth: 50.0e+9
+sources: [a manual]
+---
+## Figures
+
+Some.
+"""
+IDEA = """---
+kind: idea
+title: One loop for a chain
+category: memory access
+scope: {{language: [{language}]}}
+recipe: {{pattern: {pattern}, knobs: {{width: {{choices: [8]}}}}}}
+---
+## How
+
+Like this.
+
+```jinja
+{template}
+```
+"""
+# What the loop of `cpu-pointwise-fused` comes to, for one fixed signature.
+GOOD = """extern "C" void {{ fn }}(const float* const* in, float* const* out) {
+  for (long i = 0; i < 8; ++i) out[0][i] = in[0][i];
+}"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "small.md").write_text(TARGET)
+    return tmp_path
+
+
+def plant(root: Path, template: str, language: str = "cpp", pattern: str = "pointwise") -> None:
+    text = IDEA.format(language=language, pattern=pattern, template=template)
+    (root / "loop.md").write_text(text)
+    write_index(root)
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["check", *map(str, arguments)])
+
+
+def test_a_sound_library_exits_with_zero_and_says_nothing(root: Path) -> None:
+    plant(root, GOOD)
+    done = run(root, "--build")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "2 records, 0 findings" in done.stderr
+
+
+def test_each_finding_is_a_line_and_the_exit_code_is_one(root: Path) -> None:
+    (root / "small.md").write_text(TARGET.replace("sources: [a manual]", "sources: []"))
+    (root / "bad.md").write_text("no front matter")
+    done = run(root)
+    assert done.exit_code == 1
+    first, second = done.stdout.splitlines()
+    assert first.startswith("bad.md: expected YAML front matter")
+    assert second.startswith("small.md: sources is empty")
+
+
+def test_findings_are_told_to_programs_by_kind(root: Path) -> None:
+    (root / "bad.md").write_text("no front matter")
+    done = run(root, "--json")
+    told = json.loads(done.stdout)
+    assert done.exit_code == 1
+    assert [(f["kind"], f["path"]) for f in told["faults"]] == [("schema", "bad.md")]
+
+
+def test_pages_that_are_missing_are_written_when_asked_for(root: Path) -> None:
+    assert "index.md is missing" in run(root).stdout
+    assert run(root, "--write").exit_code == 0
+    assert (root / "index.md").is_file()
+
+
+def test_a_recipe_that_does_not_render_is_reported(root: Path) -> None:
+    plant(root, "{{ d.no_such_size + k.width }}")
+    done = run(root)
+    assert done.exit_code == 1
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("loop.md: rendering it for a chain of elements fails: ")
+    assert "no_such_size" in line
+
+
+def test_a_recipe_that_fits_nothing_is_reported(root: Path) -> None:
+    plant(root, '{{ unfit("never") }}')
+    assert "fits none of the" in run(root).stdout
+
+
+def test_recipes_may_be_left_out(root: Path) -> None:
+    plant(root, '{{ unfit("never") }}')
+    assert run(root, "--no-recipes").exit_code == 0
+
+
+def test_a_recipe_that_does_not_compile_is_reported_only_by_a_build(root: Path) -> None:
+    plant(root, GOOD.replace("out[0][i] =", "out[0][i] ="[:-1]))
+    assert run(root).exit_code == 0
+    done = run(root, "--build")
+    assert done.exit_code == 1
+    assert done.stdout.startswith(
+        "loop.md: does not work in cpp for a chain of elements: it does not compile: "
+    )
+
+
+def test_a_gpu_recipe_whose_kernel_triton_refuses_is_reported(root: Path) -> None:
+    pytest.importorskip("triton", reason="a dry run needs triton")
+    plant(
+        root,
+        "@triton.jit\n"
+        "def {{ fn }}_kernel(x, y):\n"
+        "    tl.store(y + tl.arange(0, 3), tl.load(x + tl.arange(0, 3)))\n\n\n"
+        "def {{ fn }}({{ p.tensors }}):\n"
+        "    y0 = torch.empty_like(t0)\n"
+        "    {{ fn }}_kernel[(1,)](t0, y0)\n"
+        "    return (y0,)",
+        language="triton",
+    )
+    done = run(root, "--build")
+    assert done.exit_code == 1
+    assert done.stdout.startswith("loop.md: does not work in triton for a chain of elements: ")
+    assert "power of 2" in done.stdout
+
+
+def test_a_folder_that_is_no_library_is_one_line(tmp_path: Path) -> None:
+    from kb.errors import RecordError
+
+    done = run(tmp_path / "nowhere")
+    assert isinstance(done.exception, RecordError)
+    assert "expected a folder of records" in str(done.exception)
+    assert isinstance(run(tmp_path).exception, RecordError)
