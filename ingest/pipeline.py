@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from functools import cache
-from hashlib import blake2b
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ingest import VERSION
+from ingest.corrections import NO_RULES, Rules
 from ingest.files import Found, find, read_text
-from ingest.readers import READERS, SUFFIXES, Reader
-from ingest.split import split
+from ingest.prepare import make_entry
+from ingest.readers import SUFFIXES
+from ingest.report import Report
+from ingest.stamps import stamp
 from kb.errors import RecordError
 from kb.progress import Progress, silent
 from kb.records import split_front_matter
 from kb.store import Entry, Store
-from kb.tokens import count_tokens
+
+__all__ = ["Gone", "Looked", "Report", "ingest", "look"]
+
+STAMPS_AT_ONCE = 1000  # stamps kept in one transaction
 
 
-@dataclass(kw_only=True)
-class Report:
-    """What became of each file, by the name that quotations use."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What one file turned out to be.
 
-    added: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)  # not changed since it was read
-    refused: list[tuple[str, str]] = field(default_factory=list)  # with the reason
+    Attributes:
+        known: an older version of it is in the store.
+        entry: what it says now; None where it did not change, or is refused.
+        stamp: a new stamp of what did not change; empty where the old one holds.
+        reason: why it is refused.
+    """
 
-    def line(self) -> str:
-        """Return the counts in one line."""
-        return ", ".join(f"{len(names)} {what}" for what, names in vars(self).items())
+    key: str
+    shown: str
+    known: bool
+    entry: Entry | None = None
+    stamp: str = ""
+    reason: str | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; a refused file is an object with its reason."""
-        plain = asdict(self)
-        plain["refused"] = [{"document": name, "reason": why} for name, why in self.refused]
-        return plain
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """A document of the store whose file is not there any more."""
+
+    key: str
+    shown: str
 
 
 def ingest(
@@ -46,6 +54,8 @@ def ingest(
     store: Store,
     *,
     label: str | None = None,
+    rules: Rules = NO_RULES,
+    report: Report | None = None,
     progress: Progress = silent,
 ) -> Report:
     """Bring the documents of `store` in step with the files below `paths`.
@@ -56,101 +66,129 @@ def ingest(
     Args:
         label: for a folder of records that may move, as the shipped one: its documents are called
             ``label:path``, and files in it that are no records are passed over. One folder then.
+        rules: the user's corrections of scopes.
+        report: filled while documents are read, for whoever wants it after an interruption too.
 
     Raises:
         StoreError: the store cannot be written.
     """
-    report = Report()
-    seen: set[str] = set()
-    roots = [Path(path).expanduser() for path in paths]
-    found = [one for one in find(roots) if label is None or _is_record(one)]
-    known = _known(store, roots, label)
-    for number, one in enumerate(found):
-        progress("reading documents", number, len(found))
-        key, shown = _identity(one, roots[0], label)
-        digest, _ = known.get(key, (None, ""))
-        seen.add(key)
-        try:
-            entry = _entry(one, key, shown, digest)
-        except RecordError as error:
-            if not one.path.exists() and digest is not None:
-                seen.discard(key)  # asked for by its own path, known, and gone
-            else:
-                report.refused.append((shown, str(error)))
-            continue
-        if entry is None or not store.put(entry):
-            report.skipped.append(shown)
+    report = Report() if report is None else report
+    gone: list[str] = []
+    stamps: dict[str, str] = {}
+    for one in look(paths, store, label=label, rules=rules, progress=progress):
+        if isinstance(one, Gone):
+            gone.append(one.key)
+            report.removed.append(one.shown)
+        elif one.reason is not None:
+            report.refused.append((one.shown, one.reason))
+        elif one.entry is None:
+            report.skipped.append(one.shown)
+            if one.stamp:
+                stamps[one.key] = one.stamp
+            if len(stamps) >= STAMPS_AT_ONCE:
+                store.stamp(stamps)
+                stamps = {}
         else:
-            (report.added if digest is None else report.changed).append(shown)
-    progress("reading documents", len(found), len(found))
-    _remove_gone(store, known, seen, [one.path for one in found if one.reason], report)
+            _put(store, one, one.entry, report)
+    store.stamp(stamps)
+    store.remove(gone)
     return report
 
 
-def _entry(found: Found, key: str, shown: str, digest: str | None) -> Entry | None:
-    """Read one file; None where its bytes are those of `digest`."""
+def look(
+    paths: Sequence[Path],
+    store: Store,
+    *,
+    label: str | None = None,
+    rules: Rules = NO_RULES,
+    progress: Progress = silent,
+) -> Iterator[Looked | Gone]:
+    """Read what changed below `paths` and yield it, file by file, writing nothing.
+
+    What is in the store and has no file any more comes last.
+    """
+    roots = [Path(path).expanduser() for path in paths]
+    found = [one for one in find(roots) if label is None or _is_record(one)]
+    known = _known(store, roots, label)
+    seen: set[str] = set()
+    for number, one in enumerate(found):
+        progress("reading documents", number, len(found))
+        key, shown = _identity(one, roots[0], label)
+        seen.add(key)
+        looked = _look(one, key, shown, known.get(key), rules)
+        if looked.reason is not None and looked.known and not one.path.exists():
+            seen.discard(key)  # asked for by its own path, known, and gone
+        else:
+            yield looked
+    progress("reading documents", len(found), len(found))
+    # What lies below a folder that cannot be listed stays.
+    closed = tuple(f"{one.path.as_posix()}/" for one in found if one.reason)
+    for key, row in known.items():
+        if key not in seen and not key.startswith(closed):
+            yield Gone(key=key, shown=row.shown)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    digest: str
+    shown: str
+    stamp: str
+
+
+def _look(found: Found, key: str, shown: str, known: _Known | None, rules: Rules) -> Looked:
+    there = known is not None
     if found.reason is not None:
-        raise RecordError(found.reason)
-    data, text = read_text(found.path)
-    now = blake2b(VERSION.encode() + data, digest_size=16).hexdigest()
-    if now == digest:
-        return None
+        return Looked(key=key, shown=shown, known=there, reason=found.reason)
+    now = stamp(found.parts) if not found.key else ""
+    if known is not None and now and now == known.stamp:
+        return Looked(key=key, shown=shown, known=True)
     try:
-        reading = _reader(SUFFIXES[found.path.suffix.lower()]).read(text, shown)
+        entry = make_entry(found, key, shown, "" if known is None else known.digest, rules)
     except RecordError as error:
-        raise RecordError(str(error).removeprefix(f"{shown}: ")) from error
-    return Entry(
-        key=key,
-        shown=shown,
-        digest=now,
-        kind=reading.kind,
-        name=found.path.stem,
-        title=reading.title,
-        body=reading.body,
-        record=reading.record,
-        scope=reading.scope,
-        symptoms=reading.symptoms,
-        pieces=split(reading.sections, count_tokens),
-    )
+        return Looked(key=key, shown=shown, known=there, reason=str(error))
+    if entry is None:
+        return Looked(key=key, shown=shown, known=True, stamp=now)
+    return Looked(key=key, shown=shown, known=there, entry=entry)
 
 
-@cache
-def _reader(name: str) -> Reader:
-    return READERS.create(name)
+def _put(store: Store, one: Looked, entry: Entry, report: Report) -> None:
+    change = store.put(entry)
+    if change is None:  # another process stored the same bytes meanwhile
+        report.skipped.append(one.shown)
+        return
+    (report.changed if one.known else report.added).append(one.shown)
+    report.passages[one.shown] = change
 
 
 def _identity(found: Found, root: Path, label: str | None) -> tuple[str, str]:
     """Return the key of a file in the store, and what quotations call it."""
     if label is None:
-        return found.path.as_posix(), found.shown
+        return found.identity, found.shown
     key = f"{label}:{found.path.relative_to(root.resolve()).as_posix()}"
     return key, key
 
 
-def _known(store: Store, roots: Sequence[Path], label: str | None) -> dict[str, tuple[str, str]]:
-    """Return what the store has of these roots: key -> (digest, shown)."""
+def _known(store: Store, roots: Sequence[Path], label: str | None) -> dict[str, _Known]:
+    """Return what the store has of these roots by key."""
     if label is not None:
-        return store.manifest(f"{label}:")
-    known: dict[str, tuple[str, str]] = {}
+        return _listed(store, f"{label}:")
+    known: dict[str, _Known] = {}
     for root in roots:
         place = root.resolve().as_posix()
-        below = store.manifest(place.rstrip("/") + "/") if root.is_dir() else store.manifest(place)
-        known.update((key, row) for key, row in below.items() if root.is_dir() or key == place)
+        if root.is_dir():
+            known.update(_listed(store, place.rstrip("/") + "/"))
+        else:
+            below = _listed(store, place)
+            known.update((key, row) for key, row in below.items() if key == place)
     return known
 
 
-def _remove_gone(
-    store: Store,
-    known: dict[str, tuple[str, str]],
-    seen: set[str],
-    refused: Sequence[Path],
-    report: Report,
-) -> None:
-    """Remove what has no file any more; what lies below a folder that cannot be listed stays."""
-    closed = tuple(f"{path.as_posix()}/" for path in refused)
-    gone = [key for key in known if key not in seen and not key.startswith(closed)]
-    store.remove(gone)
-    report.removed.extend(known[key][1] for key in gone)
+def _listed(store: Store, prefix: str) -> dict[str, _Known]:
+    stamps = store.stamps(prefix)
+    return {
+        key: _Known(digest, shown, stamps.get(key, ""))
+        for key, (digest, shown) in store.manifest(prefix).items()
+    }
 
 
 def _is_record(found: Found) -> bool:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from uuid import uuid4
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
-from kb.rows import DocumentRow, Entry, PassageRow, StateRow, document_row, passage_rows
+from kb.rows import (
+    DocumentRow,
+    Entry,
+    PassageRow,
+    StateRow,
+    document_row,
+    found_value,
+    passage_rows,
+    scope_text,
+)
+from kb.types import Scope
+
+# From key, name, section and the scope found to the scope in force.
+Correct = Callable[[str, str, str | None, Scope], Scope]
 
 _DOCUMENT = ("key", "shown", "digest", "stamp", "kind", "name", "title", "record", "body")
 _DOCUMENT_SEEN = ("shown", "kind", "scope", "symptoms")  # what every passage of it shows
@@ -103,6 +116,28 @@ def write_entry(session: Session, known: DocumentRow | None, entry: Entry) -> tu
         seen = _copied(one, there[identity], _PASSAGE_SEEN) or seen
         _copied(one, there[identity], _PASSAGE)
     return change, bool(seen or change.new or change.changed or change.removed)
+
+
+def rescope(session: Session, correct: Correct) -> int:
+    """Put the scopes in force that `correct` makes of those that were found."""
+    changed = 0
+    columns = (PassageRow.id, PassageRow.section, PassageRow.found, PassageRow.scope)
+    for document in session.scalars(select(DocumentRow).order_by(DocumentRow.id)):
+        before, found = document.scope, found_value(document.found).scope
+        whole = correct(document.key, document.shown, None, found)
+        document.scope = scope_text(whole)
+        passages = select(*columns).where(PassageRow.document_id == document.id)
+        rows = []
+        for identity, section, own, old in session.execute(passages).all():
+            start = found if own is None else found_value(own).scope
+            scope = correct(document.key, document.shown, section, start)
+            new = None if scope == whole else scope_text(scope)
+            changed += (new or document.scope) != (old or before)
+            if new != old:
+                rows.append({"id": identity, "scope": new})
+        if rows:
+            session.execute(update(PassageRow), rows)
+    return changed
 
 
 def advance(session: Session) -> None:

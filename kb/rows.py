@@ -153,7 +153,7 @@ def document_row(entry: Entry) -> DocumentRow:
         title=entry.title,
         record=None if entry.record is None else json.dumps(entry.record),
         body=entry.body,
-        scope=json.dumps(asdict(entry.scope)),
+        scope=scope_text(entry.scope),
         found=found_text(entry.found),
         symptoms=json.dumps(entry.symptoms),
         ingested=time.time(),
@@ -180,11 +180,16 @@ def passage_rows(entry: Entry, document: int) -> dict[str, PassageRow]:
                 first_page=first,
                 last_page=last,
                 flags=" ".join(piece.flags),
-                scope=None if piece.scope is None else json.dumps(asdict(piece.scope)),
+                scope=None if piece.scope is None else scope_text(piece.scope),
                 found=None if piece.found is None else found_text(piece.found),
             ),
         )
     return rows
+
+
+def scope_text(scope: Scope) -> str:
+    """Return the text by which a row holds a scope."""
+    return json.dumps(asdict(scope))
 
 
 def scope_value(text: str) -> Scope:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Engine, bindparam, delete, func, select, update
 from sqlalchemy.orm import Session
 
-from kb.changes import Change, advance, write_entry
+from kb.changes import Change, Correct, advance, rescope, write_entry
 from kb.database import reading, writing
 from kb.rows import (
     DocumentRow,
@@ -116,6 +116,39 @@ class Store:
         with reading(self._engine) as session:
             rows = session.execute(query.where(DocumentRow.key.startswith(prefix, autoescape=True)))
             return {row.key: row.stamp for row in rows}
+
+    def rescope(self, correct: Correct) -> int:
+        """Put other scopes in force; return how many passages changed theirs.
+
+        Args:
+            correct: from a document's key and name, a section of it (None: the document as a
+                whole) and the scope that was found to the one in force.
+        """
+        with writing(self._engine) as session:
+            changed = rescope(session, correct)
+            if changed:
+                advance(session)
+        return changed
+
+    def sections(self, key: str) -> list[tuple[str, str]]:
+        """Return the passages of one document in their order, each as (identity, section)."""
+        query = (
+            select(PassageRow.id, PassageRow.section)
+            .join(DocumentRow, DocumentRow.id == PassageRow.document_id)
+            .where(DocumentRow.key == key)
+            .order_by(PassageRow.position)
+        )
+        with reading(self._engine) as session:
+            return [(row.id, row.section) for row in session.execute(query)]
+
+    def embedded(self, embedder: str, contents: Sequence[str]) -> set[str]:
+        """Return those of the content hashes that have a vector of `embedder`."""
+        query = select(VectorRow.content).where(VectorRow.embedder == embedder)
+        found: set[str] = set()
+        with reading(self._engine) as session:
+            for part in _parts(contents):
+                found.update(session.scalars(query.where(VectorRow.content.in_(part))))
+        return found
 
     def manifest(self, prefix: str = "") -> dict[str, tuple[str, str]]:
         """Return the documents whose key starts with `prefix`: key -> (digest, shown)."""

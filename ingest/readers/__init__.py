@@ -69,14 +69,12 @@ class BytesReader(Protocol):
         ...
 
 
-READERS: Registry[Reader | BytesReader] = Registry(
+READERS: Registry[Reader] = Registry(
     "reader",
     {
         "asciidoc": "ingest.readers.asciidoc:AsciiDoc",
-        "html": "ingest.readers.html:Html",
         "markdown": "ingest.readers.markdown:Markdown",
         "notebook": "ingest.readers.notebook:Notebook",
-        "pdf": "ingest.readers.pdf:Pdf",
         "restructuredtext": "ingest.readers.rst:ReStructuredText",
         "text": "ingest.readers.text:Text",
         "python": "ingest.readers.source:Python",
@@ -85,8 +83,16 @@ READERS: Registry[Reader | BytesReader] = Registry(
     },
 )
 
-# Readers that take bytes, with the most that they take of one file; the others take UTF-8 text.
-BYTES: Mapping[str, int] = {"html": 64 * 1024 * 1024, "pdf": 512 * 1024 * 1024}
+BYTES_READERS: Registry[BytesReader] = Registry(
+    "bytes-reader",
+    {
+        "html": "ingest.readers.html:Html",
+        "pdf": "ingest.readers.pdf:Pdf",
+    },
+)
+
+# The most bytes of one file, for the formats that are larger than the text in them.
+MAX_BYTES: Mapping[str, int] = {"html": 64 << 20, "notebook": 64 << 20, "pdf": 512 << 20}
 
 SUFFIXES: Mapping[str, str] = {
     ".md": "markdown",

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest import pipeline
-from ingest.pipeline import ingest
+from ingest import prepare, stamps
+from ingest.pipeline import Report, ingest
 from kb.store import Store
 
 IDEA = """---
@@ -153,7 +153,7 @@ def test_hidden_folders_caches_and_homes_are_passed_over(docs: Path, store: Stor
         (docs / folder / "a.md").write_text("# a\n\nText.\n")
     (docs / ".hidden.md").write_text("# a\n\nText.\n")
     report = ingest([docs.parent], store)  # holds the home of the store as well
-    assert vars(report) == vars(pipeline.Report())
+    assert report == Report()
 
 
 def test_a_labelled_folder_may_move(docs: Path, store: Store, tmp_path: Path) -> None:
@@ -183,7 +183,8 @@ def test_new_readers_read_everything_again(
 ) -> None:
     (docs / "a.md").write_text("# a\n\nText.\n")
     ingest([docs], store)
-    monkeypatch.setattr(pipeline, "VERSION", "next")
+    for module in (prepare, stamps):
+        monkeypatch.setattr(module, "VERSION", "next")
     assert ingest([docs], store).changed == ["docs/a.md"]
 
 

@@ -1,0 +1,131 @@
+"""Where a document and its passages apply, told from its front matter, path, title, text and headings.
+
+The rules are few and each leaves its reason, because a wrong scope hides a passage: a value is
+taken from the running text only where hardly anything else is spoken of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import PurePosixPath
+
+from ingest.readers import Reading
+from ingest.vocabulary import FIELDS, Said, maker, words
+from kb.rows import Found
+from kb.types import Scope
+
+FROM_TEXT = ("vendor", "architecture")  # fields for which the running text is heard
+MENTIONS = {"vendor": 5, "architecture": 10}  # the least of one value in a text
+SHARE = {"vendor": 0.8, "architecture": 0.9}  # of all mentions of the field
+HEARD = 1_000_000  # characters of a text: a manual has told by then whom it is for
+# A heading about another device or operator leaves the document's own; one about another maker or
+# language compares.
+_REPLACED = frozenset({"architecture", "operator"})
+ARROW = " > "
+
+
+def find_scope(reading: Reading, shown: str) -> Found:
+    """Return where a document applies, with the reasons.
+
+    Args:
+        shown: its name with its path: folders are often named for makers and languages.
+    """
+    if reading.record is not None:
+        return Found(scope=reading.scope, reasons=("as its front matter says",))
+    if reading.scope != Scope():
+        return Found(scope=reading.scope, reasons=("as its reader found",))
+    values: dict[str, list[str]] = {field: [] for field in FIELDS}
+    reasons: list[str] = []
+
+    def take(field: str, said: Iterable[Said], where: str) -> None:
+        for one in said:
+            if one.value not in values[field]:
+                values[field].append(one.value)
+                reasons.append(f"{field} {one.value}: {where.format(one.words)}")
+
+    path = PurePosixPath(shown)
+    for field, listed in words().suffixes.get(path.suffix.lower(), {}).items():
+        take(field, (Said(value, path.suffix) for value in listed), "the suffix {}")
+    for field in FIELDS:
+        take(field, _said(field, shown), "its path has {}")
+        take(field, _said(field, reading.title), "its title has {}")
+    if path.suffix.lower() in _SOURCES:
+        take("language", _imported(reading.body), "its source has {}")
+        if not values["language"]:
+            said = [Said("cpp", path.suffix)] if path.suffix.lower() in _CPP else []
+            take("language", said, "the suffix {}")
+    for field in FROM_TEXT:
+        if not values[field]:
+            take(field, _prevailing(field, reading.body), "{}")
+    for field in ("architecture", "language"):
+        makers = {maker(value) for value in values[field]}
+        if not values["vendor"] and len(makers) == 1 and None not in makers:
+            take("vendor", (Said(str(one), values[field][0]) for one in makers), "{} is theirs")
+    return Found(scope=_scope(values), reasons=tuple(reasons))
+
+
+def refine(reading: Reading, document: Found, section: str) -> Found | None:
+    """Return where a passage applies, None where that is where its document does.
+
+    A record says where it applies, and its headings do not change that.
+
+    Args:
+        section: the passage's breadcrumb; its first step is the title.
+    """
+    if reading.record is not None or reading.scope != Scope():
+        return None
+    values = {field: list(getattr(document.scope, field)) for field in FIELDS}
+    reasons: list[str] = []
+    headings = section.split(ARROW)[1:]
+    for field in FIELDS:
+        for heading in reversed(headings):
+            said = _said(field, heading)
+            if not said:
+                continue
+            new = [one for one in said if one.value not in values[field]]
+            if field in _REPLACED:
+                values[field] = [one.value for one in said]
+            else:
+                values[field] += [one.value for one in new if values[field]]
+                values[field] = values[field] or [one.value for one in said]
+            reasons += [f"{field} {one.value}: a heading has {one.words}" for one in said]
+            break
+    scope = _scope(values)
+    if scope == replace(document.scope, dtype=()):
+        return None
+    return Found(scope=replace(scope, dtype=document.scope.dtype), reasons=tuple(reasons))
+
+
+_CPP = frozenset({".c", ".cc", ".cpp", ".cxx", ".h", ".hpp"})
+_SOURCES = _CPP | {".py", ".pyx", ".ipynb"}
+
+
+@lru_cache(maxsize=4096)
+def _said(field: str, text: str) -> tuple[Said, ...]:
+    return tuple(words().fields[field].said(text))
+
+
+def _imported(source: str) -> list[Said]:
+    return [
+        Said(language, mark)
+        for language, marks in words().sources.items()
+        for mark in marks
+        if mark in source
+    ][:1]
+
+
+def _prevailing(field: str, text: str) -> list[Said]:
+    counts = words().fields[field].count(text[:HEARD])
+    total = counts.total()
+    if not total:
+        return []
+    value, most = counts.most_common(1)[0]
+    if most < MENTIONS[field] or most < SHARE[field] * total:
+        return []
+    return [Said(value, f"{most} of {total} mentions of a {field} in its text")]
+
+
+def _scope(values: dict[str, list[str]]) -> Scope:
+    return Scope(**{field: tuple(found) for field, found in values.items()})

@@ -1,0 +1,32 @@
+"""Whether a file may have changed, told by its size and times as git tells it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ingest import VERSION
+
+# A file written again within the clock tick of its first reading has the same times: what is
+# younger than this when it is read is not trusted, and read once more by the next run.
+SETTLED = 2_000_000_000  # nanoseconds; FAT keeps times to two seconds
+
+
+def stamp(paths: Sequence[Path]) -> str:
+    """Return the version of the readers with the sizes and times of `paths`.
+
+    It changes whenever the contents do, unless someone sets the times back on purpose. Empty where
+    a file is too young for that, or gone.
+    """
+    now = time.time_ns()
+    parts = [VERSION]
+    for path in paths:
+        try:
+            about = path.stat()
+        except OSError:
+            return ""
+        if now - max(about.st_mtime_ns, about.st_ctime_ns) < SETTLED:
+            return ""
+        parts.append(f"{about.st_size}.{about.st_mtime_ns}.{about.st_ctime_ns}.{about.st_ino}")
+    return " ".join(parts)
