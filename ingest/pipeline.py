@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ingest.confine import Confined
 from ingest.corrections import NO_RULES, Rules
 from ingest.files import Found, find, read_text
-from ingest.prepare import make_entry
+from ingest.prepare import Reads, Trusting, make_entry, stamp_of
 from ingest.readers import SUFFIXES
 from ingest.report import Report
-from ingest.stamps import stamp
 from kb.errors import RecordError
 from kb.progress import Progress, silent
 from kb.records import split_front_matter
@@ -108,18 +108,20 @@ def look(
     What is in the store and has no file any more comes last.
     """
     roots = [Path(path).expanduser() for path in paths]
-    found = [one for one in find(roots) if label is None or _is_record(one)]
+    found = list(find(roots) if label is None else _records(roots[0], label))
     known = _known(store, roots, label)
     seen: set[str] = set()
-    for number, one in enumerate(found):
-        progress("reading documents", number, len(found))
-        key, shown = _identity(one, roots[0], label)
-        seen.add(key)
-        looked = _look(one, key, shown, known.get(key), rules)
-        if looked.reason is not None and looked.known and not one.path.exists():
-            seen.discard(key)  # asked for by its own path, known, and gone
-        else:
-            yield looked
+    with Confined() as confined:
+        reader = confined if label is None else Trusting()
+        for number, one in enumerate(found):
+            progress("reading documents", number, len(found))
+            key = one.identity if label is None else one.shown
+            seen.add(key)
+            looked = _look(one, key, known.get(key), rules, reader)
+            if looked.reason is not None and looked.known and not one.path.exists():
+                seen.discard(key)  # asked for by its own path, known, and gone
+            else:
+                yield looked
     progress("reading documents", len(found), len(found))
     # What lies below a folder that cannot be listed stays.
     closed = tuple(f"{one.path.as_posix()}/" for one in found if one.reason)
@@ -135,15 +137,15 @@ class _Known:
     stamp: str
 
 
-def _look(found: Found, key: str, shown: str, known: _Known | None, rules: Rules) -> Looked:
-    there = known is not None
+def _look(found: Found, key: str, known: _Known | None, rules: Rules, reader: Reads) -> Looked:
+    shown, there = found.shown, known is not None
     if found.reason is not None:
         return Looked(key=key, shown=shown, known=there, reason=found.reason)
-    now = stamp(found.parts) if not found.key else ""
+    now = stamp_of(found)
     if known is not None and now and now == known.stamp:
         return Looked(key=key, shown=shown, known=True)
     try:
-        entry = make_entry(found, key, shown, "" if known is None else known.digest, rules)
+        entry = make_entry(found, key, "" if known is None else known.digest, rules, reader)
     except RecordError as error:
         return Looked(key=key, shown=shown, known=there, reason=str(error))
     if entry is None:
@@ -160,12 +162,13 @@ def _put(store: Store, one: Looked, entry: Entry, report: Report) -> None:
     report.passages[one.shown] = change
 
 
-def _identity(found: Found, root: Path, label: str | None) -> tuple[str, str]:
-    """Return the key of a file in the store, and what quotations call it."""
-    if label is None:
-        return found.identity, found.shown
-    key = f"{label}:{found.path.relative_to(root.resolve()).as_posix()}"
-    return key, key
+def _records(root: Path, label: str) -> Iterator[Found]:
+    """Yield the records of a folder that may move, called by its label."""
+    real = root.resolve()
+    for one in find([root]):
+        if _is_record(one):
+            name = f"{label}:{one.path.relative_to(real).as_posix()}"
+            yield replace(one, shown=name, key="")
 
 
 def _known(store: Store, roots: Sequence[Path], label: str | None) -> dict[str, _Known]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from hashlib import blake2b
+from typing import Protocol
 
 from ingest import VERSION
+from ingest.confine import Made
 from ingest.corrections import Rules
 from ingest.document import read_document
 from ingest.files import Found, read_bytes
-from ingest.readers import Reading
+from ingest.measurements import with_measurements
 from ingest.scope import find_scope, refine
 from ingest.split import split
 from ingest.stamps import stamp
@@ -18,51 +20,76 @@ from kb.rows import Entry, Piece
 from kb.tokens import count_tokens
 
 
-def make_entry(found: Found, key: str, shown: str, digest: str, rules: Rules) -> Entry | None:
+class Reads(Protocol):
+    """Turns files into passages."""
+
+    def read(self, found: Found) -> Made:
+        """Read one file.
+
+        Raises:
+            RecordError: it cannot be read; the message is the reason.
+        """
+        ...
+
+
+class Trusting:
+    """Reads in this process: for the records that come with `kb` or that it wrote itself."""
+
+    def read(self, found: Found) -> Made:
+        """Read one file."""
+        reading = read_document(read_bytes(found.path), found.shown)
+        if found.beside:
+            reading = with_measurements(reading, found.path, found.beside)
+        return Made(reading=reading, pieces=split(reading.sections, count_tokens))
+
+
+def make_entry(found: Found, key: str, digest: str, rules: Rules, reader: Reads) -> Entry | None:
     """Read one file; None where its bytes are those of `digest`.
 
     Raises:
         RecordError: it cannot be read; the message is the reason.
     """
     # Before the bytes: a file that is written meanwhile is read again by the next run.
-    now = "" if found.key else stamp(found.parts)
-    parts = [read_bytes(path) for path in found.parts]
+    now = stamp_of(found)
     hashed = blake2b(VERSION.encode(), digest_size=16)
-    for part in parts:
-        hashed.update(part)
+    for path in found.parts:
+        hashed.update(read_bytes(path))
     if hashed.hexdigest() == digest:
         return None
     try:
-        reading = read_document(parts[0], shown)
+        made = reader.read(found)
     except RecordError as error:
-        raise RecordError(str(error).removeprefix(f"{shown}: ")) from error
-    return _entry(found, reading, rules, (key, shown, hashed.hexdigest(), now))
-
-
-def _entry(found: Found, reading: Reading, rules: Rules, names: tuple[str, str, str, str]) -> Entry:
-    key, shown, digest, now = names
-    scope = find_scope(reading, shown)
-    in_force = rules.apply(key, shown, None, scope.scope)
-    pieces = []
-    for piece in split(reading.sections, count_tokens):
-        own = refine(reading, scope, piece.section)
-        corrected = rules.apply(key, shown, piece.section, (own or scope).scope)
-        pieces.append(replace(piece, found=own, scope=None if corrected == in_force else corrected))
-    return Entry(
+        raise RecordError(str(error).removeprefix(f"{found.shown}: ")) from error
+    entry = Entry(
         key=key,
-        shown=shown,
-        digest=digest,
+        shown=found.shown,
+        digest=hashed.hexdigest(),
         stamp=now,
-        kind=reading.kind,
+        kind=made.reading.kind,
         name=found.path.stem,
-        title=reading.title,
-        body=reading.body,
-        record=reading.record,
-        scope=in_force,
-        found=scope,
-        symptoms=reading.symptoms,
-        pieces=_without_copies(pieces),
+        title=made.reading.title,
+        body=made.reading.body,
+        record=made.reading.record,
+        symptoms=made.reading.symptoms,
     )
+    return _scoped(entry, made, rules)
+
+
+def stamp_of(found: Found) -> str:
+    """Return the stamp of a file; none for one that lies in a temporary folder."""
+    return "" if found.key else stamp(found.parts)
+
+
+def _scoped(entry: Entry, made: Made, rules: Rules) -> Entry:
+    """Return `entry` with its passages, and where all of it applies."""
+    found = find_scope(made.reading, entry.shown)
+    whole = rules.apply(entry.key, entry.shown, None, found.scope)
+    pieces = []
+    for piece in made.pieces:
+        own = refine(made.reading, found, piece.section)
+        scope = rules.apply(entry.key, entry.shown, piece.section, (own or found).scope)
+        pieces.append(replace(piece, found=own, scope=None if scope == whole else scope))
+    return replace(entry, found=found, scope=whole, pieces=_without_copies(pieces))
 
 
 def _without_copies(pieces: list[Piece]) -> tuple[Piece, ...]:
