@@ -1,6 +1,6 @@
 """How long the first index and a search take, as a user of the command line meets them.
 
-    python benchmarks/retrieval.py [--passages 20000]
+    python benchmarks/cold_search.py [--passages 20000]
 
 Each figure is the least of several processes, on a home of its own in a temporary folder.
 """
