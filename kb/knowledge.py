@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,14 +14,19 @@ from typing import TYPE_CHECKING
 from ingest import VERSION
 from kb.config import Home, shipped_docs
 from kb.derive import Derived
+from kb.effects import Effects
 from kb.embedders import DEFAULT_EMBEDDER, create_embedder
 from kb.errors import StoreError
 from kb.progress import Progress, silent
+from kb.rerank import reranker
 from kb.retrieve import Retriever
 from kb.store import Store
 
 if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
     from ingest.pipeline import Report
+    from kb.retrieve_deep import Module
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +51,8 @@ def open_knowledge(
     progress: Progress = silent,
     *,
     shipped: Path | None = None,
-    gains: Mapping[str, float] | None = None,
     dense: str = "auto",
+    as_of: float | None = None,
 ) -> Knowledge:
     """Open the knowledge base of `home`, with the shipped documents and the lessons in it.
 
@@ -54,14 +61,16 @@ def open_knowledge(
 
     Args:
         shipped: folder of the shipped documents, where it is not the installed one.
-        gains: measured effect of ideas by name, as shrunken log gains.
         dense: ``exact``, ``chroma`` or ``auto``.
+        as_of: seconds since the epoch: gains that were measured later are not looked at, so that a
+            resumed run ranks as it did when it began. None: now.
 
     Raises:
         StoreError: the knowledge base cannot be read or written, or a shipped document is broken.
         ConfigError: an environment variable cannot be used.
     """
-    store = open_store(home)
+    engine = open_tables(home)
+    store = Store(engine)
     embedder = create_embedder(os.environ.get("KB_EMBEDDER") or DEFAULT_EMBEDDER, home.cache)
     derived = Derived(store, embedder, home, dense)
     changed = _sync(store, "kb", shipped or shipped_docs(), progress)
@@ -74,22 +83,61 @@ def open_knowledge(
         derived.current(progress)
         seed.keep()
     derived.current(progress)
-    retriever = Retriever(store, embedder, derived, gains, progress)
+    folder = shipped or shipped_docs()
+    moment = time.time() if as_of is None else as_of
+    retriever = Retriever(
+        store,
+        embedder,
+        derived,
+        Effects(engine, moment, lambda: _lifts(store, moment)),
+        contents=lambda: _contents(folder),
+        reranker=reranker(),
+        progress=progress,
+    )
     return Knowledge(store=store, retriever=retriever, derived=derived)
 
 
 def open_store(home: Home) -> Store:
     """Open the store of `home` as it is, reading no documents."""
+    return Store(open_tables(home))
+
+
+def open_tables(home: Home) -> Engine:
+    """Open the database of `home` with all tables of the knowledge base in it."""
     from kb.database import create_tables, open_engine
 
     engine = open_engine(home.make())
     create_tables(engine)
-    return Store(engine)
+    return engine
 
 
 def sync_lessons(home: Home, progress: Progress = silent) -> None:
     """Read the lessons that runs wrote; they are indexed when the knowledge base is next asked."""
     _sync(open_store(home), "lessons", home.lessons, progress)
+
+
+def _contents(folder: Path) -> Sequence[Module]:
+    from kb.retrieve_deep import read_contents
+
+    return read_contents(folder, "kb")
+
+
+def _lifts(store: Store, moment: float) -> dict[str, float]:
+    """Return, by document, the log factor that a lesson's confirmations give its rank."""
+    documents = store.documents("lesson")
+    if not documents:  # the schema of records costs more to import than a search
+        return {}
+    from kb.effect import MAX_LIFT
+    from kb.records import LessonRecord
+    from kb.standing import standing
+
+    today = datetime.fromtimestamp(moment, UTC).date()
+    found = {}
+    for document in documents:
+        if isinstance(document.record, LessonRecord):
+            retired = document.record.retired is not None
+            found[document.path] = -MAX_LIFT if retired else standing(document.record, today).lift
+    return found
 
 
 def _sync(store: Store, label: str, folder: Path, progress: Progress) -> bool:

@@ -1,64 +1,88 @@
-"""From a question to passages: rankings fused, filtered by scope, diversified, cut to size."""
+"""From a question to passages: rankings fused, filtered by scope, weighted by what use gained.
+
+The order of the work: the halves are ranked among what is in scope (`retrieve_fuse`), deep search
+adds what the index leads to (`retrieve_deep`), a cross-encoder may read the best again (`rerank`),
+measured effects move them (`effect`), and what repeats or does not fit is left out
+(`retrieve_choose`).
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from kb.derive import Derived
+from kb.effect import Where, factor
+from kb.effects import Effects, subject_of
 from kb.embedders import Embedder
 from kb.errors import ConfigError
 from kb.progress import Progress, silent
+from kb.rerank import POOL, VARIABLE, CrossEncoder
 from kb.store import Store
-from kb.types import Hit, Passage, Query, Scope
+from kb.tokens import DEFAULT_ENCODING, count_tokens
+from kb.types import Hit, Passage, Query, Scope, Why
 
 if TYPE_CHECKING:
-    import numpy as np
+    from kb.indexes import Mask, Vector
+    from kb.indexes.files import Index
+    from kb.retrieve_choose import Kept, LeftOut, Room
+    from kb.retrieve_deep import Deep, Module
+    from kb.retrieve_fuse import Candidate, Rankings
+    from kb.retrieve_view import View
 
-    from kb.indexes import Mask, Ranked
-    from kb.indexes.files import Index, Source
-
-DEPTH = 100  # places of each ranking that are fused
-RRF_K = 60.0  # Cormack, Clarke and Buettcher, SIGIR 2009
-MIN_COSINE = 0.2  # below it MiniLM's neighbours are chance
-MAX_GAIN = math.log(2.0)  # measured effects move a passage by a factor of two at most
-SAME_COSINE = 0.97  # two passages this close say the same
-PER_DOCUMENT = 2  # passages of one document before others had their turn
+FAR = 0.995  # what a step away from the scope asked for leaves of a score: two cost half a place
+REMEMBERED = 256  # questions whose vectors are kept
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    row: int
-    score: float
-    dense_rank: int | None
-    lexical_rank: int | None
-    widened: bool = False
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """A passage that ranked high enough and is not among the hits, with the reason."""
+
+    document: str
+    section: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The hits of a query, what was left out, and what the reader should know."""
+
+    hits: tuple[Hit, ...]
+    dropped: tuple[Dropped, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Retriever:
     """Finds passages.
 
     Args:
-        gains: measured effect of ideas by name, as shrunken log gains: positive rises.
+        effects: what the use of passages gained; None where nothing is known of it.
+        contents: gives the modules of the library's index, where deep search is asked for.
+        reranker: reads the best candidates again.
         progress: told about embedding and indexing where something has to be done first.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a search, put together in one place
         self,
         store: Store,
         embedder: Embedder,
         derived: Derived,
-        gains: Mapping[str, float] | None = None,
+        effects: Effects | None = None,
+        *,
+        contents: Callable[[], Sequence[Module]] | None = None,
+        reranker: CrossEncoder | None = None,
         progress: Progress = silent,
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._derived = derived
-        self._gains = gains or {}
+        self._effects = effects
+        self._contents = contents or (lambda: ())
+        self._reranker = reranker
         self._progress = progress
+        self._vectors: dict[str, Vector] = {}
+        self._now: tuple[View, Deep | None] | None = None
 
     def search(self, query: Query) -> list[Hit]:
         """Return the passages that answer `query`, best first, without chance in the order.
@@ -69,112 +93,208 @@ class Retriever:
             ConfigError: the question has no words.
             StoreError: the knowledge base cannot be read or indexed.
         """
+        return list(self.answer(query).hits)
+
+    def answer(self, query: Query) -> Answer:
+        """Return the hits of `query` with what was left out and why.
+
+        Raises:
+            ConfigError: the question has no words, or a setting cannot be used.
+            StoreError: the knowledge base cannot be read or indexed.
+        """
+        from kb.retrieve_choose import choose
+
         if not query.text.strip():
             raise ConfigError("the question is empty: expected words to look for")
-        index = self._derived.current(self._progress)
-        if not index.ids:
-            return []
-        found = self._rank(index, query)
-        chosen = _diverse(index, found, query.limit, query.token_budget)
-        passages = self._store.passages([index.ids[one.row] for one in chosen])
-        hits = ((one, passages.get(index.ids[one.row])) for one in chosen)
-        return [_hit(one, passage) for one, passage in hits if passage is not None]
+        view = self._view(self._derived.current(self._progress))
+        if not view.index.ids:
+            return Answer(hits=(), notes=("the knowledge base is empty",))
+        inside, outside, notes = self._ranked(view, query)
+        kept, left = choose(
+            view, (inside, outside), lambda part: self._read(view, part), _room(query)
+        )
+        return Answer(
+            hits=tuple(_hit(view, query, one) for one in kept),
+            dropped=tuple(map(_dropped, left)),
+            notes=notes,
+        )
 
-    def _rank(self, index: Index, query: Query) -> list[_Found]:
-        """Rank what is in scope, then what is not."""
-        vector = self._embedder.embed([query.text])[0]
-        kind = _mask(index, [_wanted(source, query.kinds) for source in index.sources])
-        scope = _mask(index, [source.scope.admits(query.scope) for source in index.sources])
-        inside = self._fuse(index, query, vector, kind & scope)
+    def _ranked(
+        self, view: View, query: Query
+    ) -> tuple[list[Candidate], list[Candidate], tuple[str, ...]]:
+        """Rank what is in scope, and what is not where the former is too little."""
+        vector = None if query.mode == "bm25" else self._embed(query.text)
+        kinds = view.of_kinds(query.kinds)
+        outside = view.outside(query.scope)
+        inside = self._weighed(view, query, vector, kinds & (outside == 0))
+        notes = self._notes()
         if query.scope == Scope() or len(inside) >= query.limit:
-            return inside
-        outside = self._fuse(index, query, vector, kind & ~scope)
-        return [*inside, *(replace(one, widened=True) for one in outside)]
+            return inside, [], notes
+        far = self._weighed(view, replace(query, hops=0), vector, kinds & (outside > 0))
+        away = [(one, int(outside[one.row])) for one in far]
+        far = [replace(one, score=one.score * FAR**steps, far=steps) for one, steps in away]
+        far.sort(key=lambda one: (-one.score, view.index.ids[one.row]))
+        told = f"{len(inside)} passages in scope for {query.limit} places: the rest is from outside"
+        return inside, far, (*notes, told)
 
-    def _fuse(self, index: Index, query: Query, vector: np.ndarray, among: Mask) -> list[_Found]:
-        near = [one for one in index.dense.rank(vector, among, DEPTH) if one.score >= MIN_COSINE]
-        dense = _places(near)
-        lexical = _places(index.lexical.rank(query.text, among, DEPTH))
-        answering = _places(_answering(index, query, vector, among))
-        found = []
-        for row in dense.keys() | lexical.keys() | answering.keys():
-            ranks = (dense.get(row), lexical.get(row))
-            places = (*ranks, answering.get(row))
-            fused = sum(1.0 / (RRF_K + place) for place in places if place is not None)
-            score = fused * self._factor(index.sources[index.source_of[row]])
-            found.append(_Found(row, score, *ranks))
-        return sorted(found, key=lambda one: (-one.score, index.ids[one.row]))
+    def _weighed(
+        self, view: View, query: Query, vector: Vector | None, among: Mask
+    ) -> list[Candidate]:
+        """Rank rows of `among`: fused, read again, moved by measured effect."""
+        from kb.retrieve_fuse import fuse, is_fused, rank
 
-    def _factor(self, source: Source) -> float:
-        """Return the factor by which its measured effect raises a document."""
-        gain = self._gains.get(PurePosixPath(source.shown).stem, 0.0)
-        return math.exp(max(-MAX_GAIN, min(MAX_GAIN, gain)))
+        if not among.any():
+            return []
+        rankings = rank(view, query, vector, among)
+        if query.hops:
+            rankings = self._deepened(view, query, rankings, among)
+        found = fuse(rankings, view.index.ids)
+        if self._reranker is not None and is_fused(query.mode):
+            rankings = self._reread(self._reranker, view, query, rankings, found[:POOL])
+            found = fuse(rankings, view.index.ids)
+        if query.mode != "hybrid+effect" or self._effects is None:
+            return found
+        return _moved(view, query, found, self._effects)
+
+    def _deepened(self, view: View, query: Query, rankings: Rankings, among: Mask) -> Rankings:
+        from kb.retrieve_fuse import placed
+
+        texts = [query.text, *(name.replace("-", " ") for name in query.symptoms)]
+        names = ["the question", *query.symptoms]
+        dense = query.mode != "bm25"
+        facets = [
+            (name, text, self._embed(text) if dense else None)
+            for name, text in zip(names, texts, strict=True)
+        ]
+        deep = self._deep(view)
+        steps = deep.search(query, facets, among, lambda rows: self._passages(view, rows))
+        trails: dict[int, tuple[str, ...]] = {}
+        for step in steps:
+            trails.setdefault(step.row, step.trail)
+        places = {**rankings.places, "deep": placed(step.row for step in steps)}
+        return replace(rankings, places=places, trails=trails)
+
+    def _reread(
+        self,
+        reranker: CrossEncoder,
+        view: View,
+        query: Query,
+        rankings: Rankings,
+        pool: Sequence[Candidate],
+    ) -> Rankings:
+        passages = self._read(view, pool)
+        rows = [one.row for one in pool if one.row in passages]
+        if not rows:
+            return rankings
+        texts = [f"{passages[row].section}\n{passages[row].text}" for row in rows]
+        scores = reranker.score(query.text, texts)
+        order = sorted(range(len(rows)), key=lambda place: (-scores[place], place))
+        places = {rows[i]: place for place, i in enumerate(order, start=1)}
+        return replace(rankings, places={**rankings.places, "rerank": places})
+
+    def _notes(self) -> tuple[str, ...]:
+        if self._reranker is None:
+            return (f"no cross-encoder reads the best again: {VARIABLE} names none",)
+        return (f"the best {POOL} were read again by {self._reranker.folder.name}",)
+
+    def _embed(self, text: str) -> Vector:
+        vector = self._vectors.pop(text, None)
+        if vector is None:
+            vector = self._embedder.embed([text])[0]
+        self._vectors[text] = vector
+        if len(self._vectors) > REMEMBERED:
+            del self._vectors[next(iter(self._vectors))]
+        return vector
+
+    def _view(self, index: Index) -> View:
+        from kb.retrieve_view import View
+
+        if self._now is None or self._now[0].index is not index:
+            self._now = (View(index), None)
+        return self._now[0]
+
+    def _deep(self, view: View) -> Deep:
+        from kb.retrieve_deep import Deep
+
+        deep = self._now[1] if self._now is not None else None
+        if deep is None:
+            deep = Deep(view, self._contents())
+            self._now = (view, deep)
+        return deep
+
+    def _read(self, view: View, found: Sequence[Candidate]) -> Mapping[int, Passage]:
+        return self._passages(view, [one.row for one in found])
+
+    def _passages(self, view: View, rows: Sequence[int]) -> Mapping[int, Passage]:
+        ids = {view.index.ids[row]: row for row in rows}
+        return {ids[one]: passage for one, passage in self._store.passages(list(ids)).items()}
 
 
-def _answering(index: Index, query: Query, vector: np.ndarray, among: Mask) -> list[Ranked]:
-    """Rank what answers the symptoms asked for, in whatever words: most symptoms first."""
-    if not query.symptoms:
-        return []
-    shared = [len(set(source.symptoms) & set(query.symptoms)) for source in index.sources]
-    answers = _mask(index, [count > 0 for count in shared])
-    ranked = index.dense.rank(vector, among & answers, DEPTH)
-    return sorted(ranked, key=lambda one: -shared[index.source_of[one.row]])
-
-
-def _wanted(source: Source, kinds: Sequence[str]) -> bool:
-    return not kinds or source.kind in kinds
-
-
-def _mask(index: Index, admitted: Sequence[bool]) -> Mask:
-    import numpy as np
-
-    return np.array(admitted, bool)[np.array(index.source_of, np.intp)]
-
-
-def _places(ranked: Iterable[Ranked]) -> dict[int, int]:
-    return {one.row: place for place, one in enumerate(ranked, start=1)}
-
-
-def _diverse(index: Index, found: Sequence[_Found], limit: int, budget: int | None) -> list[_Found]:
-    """Choose from the best down, leaving out what repeats and what does not fit.
-
-    A document gives `PER_DOCUMENT` passages first; more follow only where places are left. What
-    is out of scope never comes before what is in scope.
-    """
-    chosen: list[_Found] = []
-    left = math.inf if budget is None else budget
-    for widened in (False, True):
-        part = [one for one in found if one.widened == widened]
-        for one in _in_turns(index, part):
-            cost = index.tokens[one.row]
-            if len(chosen) < limit and cost <= left and not _repeats(index, one, chosen):
-                chosen.append(one)
-                left -= cost
-    order = {one.row: place for place, one in enumerate(found)}
-    return sorted(chosen, key=lambda one: order[one.row])
-
-
-def _in_turns(index: Index, found: Sequence[_Found]) -> list[_Found]:
-    first: list[_Found] = []
-    rest: list[_Found] = []
-    taken: dict[int, int] = {}
+def _moved(
+    view: View, query: Query, found: Sequence[Candidate], effects: Effects
+) -> list[Candidate]:
+    """Order candidates by their fused score times what their use gained."""
+    ids = view.index.ids
+    subjects = {
+        one.row: subject_of(view.kind(one.row), view.document(one.row), ids[one.row])
+        for one in found
+    }
+    known = effects.of(subjects.values(), where_of(query))
+    moved = []
     for one in found:
-        source = index.source_of[one.row]
-        taken[source] = taken.get(source, 0) + 1
-        (first if taken[source] <= PER_DOCUMENT else rest).append(one)
-    return [*first, *rest]
+        effect = known.get(subjects[one.row])
+        lift = 1.0 if effect is None else factor(effect)
+        moved.append(replace(one, score=one.fused * lift, effect=effect, factor=lift))
+    return sorted(moved, key=lambda one: (-one.score, ids[one.row]))
 
 
-def _repeats(index: Index, one: _Found, chosen: Sequence[_Found]) -> bool:
-    vector = index.vectors[one.row]
-    return any(float(vector @ index.vectors[other.row]) >= SAME_COSINE for other in chosen)
+def _room(query: Query) -> Room:
+    """Return how much a query may be given, counted as the model counts that will read it."""
+    from kb.retrieve_choose import Room
+
+    encoding = query.encoding
+
+    def count(passage: Passage) -> int:
+        if encoding is None or encoding == DEFAULT_ENCODING:
+            return passage.tokens
+        return count_tokens(passage.text, encoding)
+
+    return Room(limit=query.limit, tokens=query.token_budget, count=count)
 
 
-def _hit(one: _Found, passage: Passage) -> Hit:
+def _hit(view: View, query: Query, kept: Kept) -> Hit:
+    one = kept.candidate
     return Hit(
-        passage=passage,
+        passage=kept.passage,
         score=one.score,
-        dense_rank=one.dense_rank,
-        lexical_rank=one.lexical_rank,
-        widened=one.widened,
+        dense_rank=one.ranks.get("dense"),
+        lexical_rank=one.ranks.get("bm25"),
+        widened=one.far > 0,
+        why=Why(
+            cosine=one.cosine,
+            bm25=one.bm25,
+            ranks=one.ranks,
+            fused=one.fused,
+            effect=one.effect,
+            factor=one.factor,
+            misses=view.misses(one.row, query.scope) if one.far else (),
+            trail=one.trail,
+            copies=tuple(kept.copies),
+            kept=kept.reason,
+        ),
+    )
+
+
+def _dropped(left: LeftOut) -> Dropped:
+    passage = left.passage
+    return Dropped(document=passage.document, section=passage.section, reason=left.reason)
+
+
+def where_of(query: Query) -> Where:
+    """Return where a question comes from, as far as it says."""
+    scope = query.scope
+    return Where(
+        families=frozenset(scope.operator),
+        architecture=scope.architecture[0] if len(scope.architecture) == 1 else "",
+        bottleneck=query.symptoms[0] if query.symptoms else "",
     )

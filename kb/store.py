@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine, bindparam, delete, func, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer
 
 from kb.changes import Change, Correct, advance, rescope, write_entry
 from kb.database import reading, writing
@@ -48,6 +48,8 @@ __all__ = [
     "embedded_text",
 ]
 
+# A row of a passage comes with its document's: a manual's whole text would come with each.
+_WITHOUT_TEXT = (defer(DocumentRow.body), defer(DocumentRow.record))
 IN_CLAUSE = 500  # parameters of one statement; every database takes that many
 
 
@@ -75,6 +77,11 @@ class Store:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+
+    @property
+    def engine(self) -> Engine:
+        """The database."""
+        return self._engine
 
     def put(self, entry: Entry) -> Change | None:
         """Add `entry` or bring the document of its key in step with it, all or nothing.
@@ -181,7 +188,7 @@ class Store:
 
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
         """Return the passages of these identities; one that is gone meanwhile is left out."""
-        query = select(PassageRow, DocumentRow).join(DocumentRow)
+        query = select(PassageRow, DocumentRow).join(DocumentRow).options(*_WITHOUT_TEXT)
         found: dict[str, Passage] = {}
         with reading(self._engine) as session:
             for part in _parts(ids):
@@ -253,6 +260,7 @@ class Store:
             .join(VectorRow, VectorRow.content == PassageRow.content)
             .where(VectorRow.embedder == embedder)
             .order_by(PassageRow.id)
+            .options(*_WITHOUT_TEXT)
         )
         with reading(self._engine) as session:
             value = session.scalar(select(StateRow.value).where(StateRow.name == "generation"))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 Kind = Literal["target", "language", "constraint", "guide", "idea", "kernel", "lesson", "document"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+Mode = Literal["bm25", "dense", "hybrid", "hybrid+effect"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,14 +25,22 @@ class Scope:
 
     def admits(self, other: Scope) -> bool:
         """Say whether knowledge of this scope may serve a question of scope `other`."""
-        pairs = (
-            (self.vendor, other.vendor),
-            (self.architecture, other.architecture),
-            (self.language, other.language),
-            (self.operator, other.operator),
-            (self.dtype, other.dtype),
+        return not self.misses(other)
+
+    def misses(self, other: Scope) -> tuple[str, ...]:
+        """Return the fields in which knowledge of this scope is not for a question of `other`."""
+        pairs = {
+            "vendor": (self.vendor, other.vendor),
+            "architecture": (self.architecture, other.architecture),
+            "language": (self.language, other.language),
+            "operator": (self.operator, other.operator),
+            "dtype": (self.dtype, other.dtype),
+        }
+        return tuple(
+            name
+            for name, (mine, theirs) in pairs.items()
+            if mine and theirs and not set(mine) & set(theirs)
         )
-        return all(not mine or not theirs or set(mine) & set(theirs) for mine, theirs in pairs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +61,88 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What is asked of the knowledge base."""
+    """What is asked of the knowledge base.
+
+    Attributes:
+        symptoms: of the diagnosis, the worst first: the first one is the bottleneck.
+        kinds: empty for every kind.
+        token_budget: for the sum of the hits' tokens.
+        encoding: what tokens are counted by, see `kb.tokens.count_tokens`; None: as they were
+            counted when the passages were made (`kb.tokens.DEFAULT_ENCODING`).
+        hops: 0 searches all passages at once; from 1 on the modules of the library's index are
+            chosen first and searched; each further hop follows the references of what was taken.
+    """
 
     text: str
     scope: Scope = field(default_factory=Scope)
     symptoms: tuple[str, ...] = ()
-    kinds: tuple[Kind, ...] = ()  # empty: every kind
+    kinds: tuple[Kind, ...] = ()
     limit: int = 8
-    token_budget: int | None = None  # sum of `Passage.tokens` over the hits
+    token_budget: int | None = None
+    encoding: str | None = None
+    mode: Mode = "hybrid+effect"
+    hops: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What the use of a passage gained, as far as it is known; gains are natural logarithms.
+
+    Attributes:
+        retrieved: requests for ideas that it was returned to.
+        used: measurements of candidates whose idea or prompt rests on it, by their fate below.
+        gain, low, high: expected gain where the question comes from, shrunken towards none, with
+            its 90 % interval.
+        weights: of the measurements that stand behind it, decayed: same family, device and
+            bottleneck; same family only; the others.
+        bonus: what it is raised by for being little tried.
+        lift: what its confirmations and contradictions raise it by, where it is a lesson.
+    """
+
+    retrieved: int = 0
+    won: int = 0
+    lost: int = 0
+    failed: int = 0
+    gain: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    weights: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    bonus: float = 0.0
+    lift: float = 0.0
+
+    @property
+    def used(self) -> int:
+        """How many measurements rest on it."""
+        return self.won + self.lost + self.failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """Why a passage stands where it does.
+
+    Attributes:
+        cosine: to the question, None where the dense half did not find it.
+        bm25: its score, None where the lexical half did not find it.
+        ranks: its place in every ranking that was fused, by name; 1 is best.
+        fused: reciprocal ranks summed, before the measured effect.
+        effect: None where none is known, or the mode asks for none.
+        factor: that the effect multiplied the fused score by.
+        misses: fields of the scope asked for that it was not written for.
+        trail: how deep search came to it, a step each.
+        copies: places that say the same and were left out for it.
+        kept: why diversity let it stay.
+    """
+
+    cosine: float | None = None
+    bm25: float | None = None
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    fused: float = 0.0
+    effect: Effect | None = None
+    factor: float = 1.0
+    misses: tuple[str, ...] = ()
+    trail: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
+    kept: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +150,8 @@ class Hit:
     """A passage that answers a query."""
 
     passage: Passage
-    score: float  # fused score, higher is better
+    score: float  # fused score times measured effect, higher is better
     dense_rank: int | None  # 1 is best; None: not found by that half
     lexical_rank: int | None
     widened: bool = False  # found only after the scope filter was lifted
+    why: Why = field(default_factory=Why)

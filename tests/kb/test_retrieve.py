@@ -8,7 +8,6 @@ import pytest
 from kb.config import Home
 from kb.errors import ConfigError
 from kb.knowledge import Knowledge, open_knowledge
-from kb.retrieve import Retriever
 from kb.types import Hit, Query, Scope
 
 
@@ -99,18 +98,6 @@ def test_the_token_budget_is_kept_and_used(budget: int, knowledge: Knowledge) ->
 
 def test_the_limit_is_kept(knowledge: Knowledge) -> None:
     assert len(search(knowledge, "memory", limit=3)) == 3
-
-
-def test_measured_effects_move_an_idea(knowledge: Knowledge, corpus: Path) -> None:
-    part = knowledge.retriever
-    name = "kb:ideas/block-registers.md"
-
-    def place(gain: float) -> int:
-        gains = {"block-registers": gain}
-        retriever = Retriever(part._store, part._embedder, part._derived, gains)
-        return documents(retriever.search(Query(text="how to load memory", limit=50))).index(name)
-
-    assert place(0.6) < place(0.0) <= place(-0.6)
 
 
 def test_an_empty_question_is_one_line(knowledge: Knowledge) -> None:

@@ -1,0 +1,122 @@
+"""Rankings of one question, fused by reciprocal rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from kb.indexes import Mask, Ranked, Vector
+    from kb.retrieve_view import View
+    from kb.types import Effect, Mode, Query
+
+DEPTH = 100  # places of each ranking that are fused
+RRF_K = 60.0  # Cormack, Clarke and Buettcher, SIGIR 2009
+MIN_COSINE = 0.2  # below it MiniLM's neighbours are chance
+# What a place in each ranking counts.
+WEIGHTS: Mapping[str, float] = {
+    "dense": 1.0,
+    "bm25": 1.0,
+    "symptoms": 1.0,
+    "deep": 1.0,
+    "rerank": 3.0,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A row with its place in every ranking.
+
+    Attributes:
+        fused: reciprocal ranks summed.
+        score: what it is ordered by in the end.
+        effect, factor: what its use gained, and what that multiplies `fused` by.
+        far: how far it is from the scope asked for; 0 is inside.
+    """
+
+    row: int
+    ranks: Mapping[str, int]
+    fused: float
+    score: float
+    cosine: float | None = None
+    bm25: float | None = None
+    trail: tuple[str, ...] = ()
+    effect: Effect | None = None
+    factor: float = 1.0
+    far: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rankings:
+    """The rankings of one question, by name, and the scores of the two halves by row."""
+
+    places: Mapping[str, Mapping[int, int]]
+    cosines: Mapping[int, float] = field(default_factory=dict)
+    bm25: Mapping[int, float] = field(default_factory=dict)
+    trails: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+
+def rank(view: View, query: Query, vector: Vector | None, among: Mask) -> Rankings:
+    """Rank rows of `among` by every half that the mode of `query` asks for.
+
+    Args:
+        vector: of the question; None where the mode does without.
+    """
+    index = view.index
+    places: dict[str, Mapping[int, int]] = {}
+    near: list[Ranked] = []
+    words: list[Ranked] = []
+    if vector is not None:
+        near = [one for one in index.dense.rank(vector, among, DEPTH) if one.score >= MIN_COSINE]
+        places["dense"] = placed(one.row for one in near)
+    if query.mode != "dense":
+        words = index.lexical.rank(query.text, among, DEPTH)
+        places["bm25"] = placed(one.row for one in words)
+    if query.symptoms and is_fused(query.mode) and vector is not None:
+        places["symptoms"] = placed(_answering(view, query.symptoms, vector, among))
+    return Rankings(
+        places=places,
+        cosines={one.row: one.score for one in near},
+        bm25={one.row: one.score for one in words},
+    )
+
+
+def fuse(rankings: Rankings, ids: Sequence[str]) -> list[Candidate]:
+    """Return what the rankings hold, best first, ties by identity."""
+    rows = {row for places in rankings.places.values() for row in places}
+    found = []
+    for row in rows:
+        ranks = {name: places[row] for name, places in rankings.places.items() if row in places}
+        fused = sum(WEIGHTS[name] / (RRF_K + place) for name, place in ranks.items())
+        found.append(
+            Candidate(
+                row=row,
+                ranks=ranks,
+                fused=fused,
+                score=fused,
+                cosine=rankings.cosines.get(row),
+                bm25=rankings.bm25.get(row),
+                trail=rankings.trails.get(row, ()),
+            )
+        )
+    return sorted(found, key=lambda one: (-one.score, ids[one.row]))
+
+
+def is_fused(mode: Mode) -> bool:
+    """Say whether a mode asks more than one half."""
+    return mode in ("hybrid", "hybrid+effect")
+
+
+def placed(rows: Iterable[int]) -> dict[int, int]:
+    """Return the place of each row, 1 for the first."""
+    return {row: place for place, row in enumerate(dict.fromkeys(rows), start=1)}
+
+
+def _answering(view: View, symptoms: tuple[str, ...], vector: Vector, among: Mask) -> list[int]:
+    """Rank what answers the symptoms asked for, in whatever words: most symptoms first."""
+    shared = view.answering(symptoms)
+    ranked = view.index.dense.rank(vector, np.logical_and(among, shared > 0), DEPTH)
+    return [one.row for one in sorted(ranked, key=lambda one: -int(shared[one.row]))]
