@@ -172,12 +172,10 @@ EFFECTS: tuple[Effect, ...] = get_args(Effect)
 
 
 class Claim(_Strict):
-    """What a lesson says, in a form that a later run confirms or contradicts.
-
-    Two lessons that agree in everything but `effect` speak of the same thing.
-    """
+    """What a lesson says, in a form that a later run confirms or contradicts."""
 
     effect: Effect
+    topic: str = Field(default="", description="the same for lessons that speak of the same thing")
     subject: str = Field(description="name of the idea's record, or its title")
     change: tuple[str, ...] = Field(default=(), description="from parent to child, a line each")
     basis: Literal["reference", "parent"] = Field(
@@ -219,6 +217,7 @@ class LessonRecord(_Record):
         default=None, description="the winning choice of recipes and knobs, per segment"
     )
     retired: Retirement | None = None
+    edited: bool = Field(default=False, description="its words are a person's: kept as they are")
 
 
 class GuideRecord(_Record):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from kb.records import Document
@@ -28,16 +29,48 @@ class Records(Protocol):
         ...
 
 
-class Witness:
-    """A retriever that remembers which documents it returned, so that the record can say so."""
+class Believed:
+    """Records without the lessons that nothing in the record of runs supports.
 
-    def __init__(self, retriever: Retriever) -> None:
+    Args:
+        believes: says whether a record may be acted on, see `search.lessons_proof`.
+    """
+
+    def __init__(self, store: Records, believes: Callable[[Document], bool]) -> None:
+        self._store = store
+        self._believes = believes
+
+    def document(self, kind: str, name: str) -> Document | None:
+        """Return one record, None where it is a lesson that is not believed."""
+        found = self._store.document(kind, name)
+        return found if found is None or self._believes(found) else None
+
+    def documents(self, kind: str) -> list[Document]:
+        """Return every believed record of a kind, by name."""
+        return [one for one in self._store.documents(kind) if self._believes(one)]
+
+    def doubted(self) -> frozenset[str]:
+        """Return the paths of the lessons that are not believed."""
+        lessons = self._store.documents("lesson")
+        return frozenset(one.path for one in lessons if not self._believes(one))
+
+
+class Witness:
+    """A retriever that remembers which documents it returned, so that the record can say so.
+
+    Args:
+        hidden: documents whose passages are never returned.
+    """
+
+    def __init__(self, retriever: Retriever, hidden: frozenset[str] = frozenset()) -> None:
         self._retriever = retriever
+        self._hidden = hidden
         self._documents: dict[str, None] = {}
 
     def search(self, query: Query) -> list[Hit]:
-        """Return what the retriever returns."""
-        hits = self._retriever.search(query)
+        """Return what the retriever returns, without hidden documents."""
+        found = self._retriever.search(query)
+        hits = [hit for hit in found if hit.passage.document not in self._hidden]
         self._documents.update(dict.fromkeys(hit.passage.document for hit in hits))
         return hits
 

@@ -88,12 +88,17 @@ def make_author(
 
     if name != "llm":
         return AUTHORS.create(name, task, target, graph, memory)
-    from synth.models.recorded import Recorded
-
     settings = model_settings(task.settings)
-    model = Recorded(make_model(settings), storage)
+    model = recorded_model(task, storage)
     task = replace(task, settings=task.settings.model_copy(update={"model": settings}))
     return AUTHORS.create(name, task, target, work, memory, model, say)
+
+
+def recorded_model(task: Task, storage: Storage) -> Model:
+    """Build the task's model, with every exchange kept."""
+    from synth.models.recorded import Recorded
+
+    return Recorded(make_model(model_settings(task.settings)), storage)
 
 
 def model_settings(settings: TaskFile) -> ModelSettings:

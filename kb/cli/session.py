@@ -17,8 +17,10 @@ from kb.cli.choose import (
     choose_language,
     make_author,
     model_is_configured,
+    recorded_model,
 )
 from kb.cli.diagnosis import diagnoser, looker
+from kb.cli.learning import believed_memory
 from kb.cli.output import print_json, say, steps
 from kb.cli.place import Place, choose_place, judged_by, make_judge
 from kb.config import Home
@@ -116,7 +118,6 @@ def prepare(home: Home, task: Task, progress: Progress) -> Session:
     from kb.database import open_engine
     from kb.knowledge import open_knowledge
     from search.judging.problem import load_problem
-    from search.memory import Memory, Witness
     from search.profilers.operators import count_work, operator_graph
     from search.storage import Storage
 
@@ -131,8 +132,7 @@ def prepare(home: Home, task: Task, progress: Progress) -> Session:
     graph = operator_graph(problem)
     work = count_work(graph)
     knowledge = open_knowledge(home, progress)
-    witness = Witness(knowledge.retriever)
-    memory = Memory(witness, knowledge.store)
+    memory = believed_memory(knowledge, storage)
     author = make_author(name, task, target, graph, work, memory, storage)
     return Session(
         home=home,
@@ -145,7 +145,7 @@ def prepare(home: Home, task: Task, progress: Progress) -> Session:
         graph=graph,
         work=work,
         author=author,
-        witness=witness,
+        witness=memory.retriever,
         storage=storage,
         memory=memory,
     )
@@ -271,24 +271,31 @@ def publish(home: Home, run: str, report: dict[str, Any], *, as_json: bool) -> i
 
 def learn(session: Session, record: Record, found: Found) -> None:
     """Write what the run taught back into the knowledge base."""
-    from kb.knowledge import sync_lessons
-    from search.remember import Setting, lessons, write
+    from kb.cli import learning
 
-    setting = Setting(
-        run=record.run,
-        task=session.task.name,
-        identity=session.task.identity,
-        target=session.target.name,
-        architecture=session.target.architecture,
+    setting = learning.setting_of(
+        record,
+        session.storage,
+        session.task,
+        session.target,
+        session.work,
         language=session.language,
-        families=session.work.families,
-        symptoms=diagnoser(session, found.baselines)(None).symptoms,
         shapes=shapes_line(session.graph),
+        input_shapes=learning.input_shapes(session.graph),
         eager_seconds=found.baselines["eager"],
+        diagnose=diagnoser(session, found.baselines),
     )
-    for lesson in lessons(record.graph, found.confirmed, setting):
-        write(session.home.lessons, lesson)
-    sync_lessons(session.home)
+    model = recorded_model(session.task, session.storage) if session.author_name == "llm" else None
+    learning.learn(
+        learning.Finished(
+            home=session.home,
+            storage=session.storage,
+            record=record,
+            setting=setting,
+            confirmed=found.confirmed,
+            model=model,
+        )
+    )
 
 
 def shapes_line(graph: OperatorGraph) -> str:

@@ -15,7 +15,14 @@ from search.authors.recipes.gpu.losses import GPU_RULES
 from search.authors.recipes.knobs import Trial, suggestions
 from search.authors.recipes.lower import lower
 from search.authors.recipes.plan import Plan, Workshop
-from search.authors.recipes.propose import Proposal, combine, from_lessons, proposals, start
+from search.authors.recipes.propose import (
+    Proposal,
+    combine,
+    from_lessons,
+    learned,
+    proposals,
+    start,
+)
 from search.authors.recipes.render import Unfit
 from search.operators import OperatorGraph
 from search.task import Task
@@ -159,17 +166,18 @@ class Recipes:
         return self._knowledge.retriever.search(query)
 
     def _proposals(self, moment: Moment, retrieved: Sequence[str]) -> Iterator[Proposal]:
+        lessons = [
+            (document.name, document.record)
+            for document in self._knowledge.store.documents("lesson")
+            if isinstance(document.record, LessonRecord)
+        ]
         if moment.parent is None:
-            lessons = [
-                (document.name, document.record)
-                for document in self._knowledge.store.documents("lesson")
-                if isinstance(document.record, LessonRecord)
-            ]
             yield from from_lessons(self._shop, self._base, lessons)
         plan = start(self._shop, self._base, moment.parent)
         if moment.parent is not None:
             yield from combine(self._shop, moment.parent, plan, moment.history)
-        yield from proposals(self._shop, plan, moment, retrieved)
+        expected = learned(lessons, self._target.architecture, self._languages)
+        yield from proposals(self._shop, plan, moment, retrieved, expected)
 
     def _first(self, proposal: Proposal, moment: Moment, seen: set[str]) -> tuple[Plan, str] | None:
         """Return the first plan of `proposal` that makes a new source."""
@@ -271,7 +279,11 @@ def _idea(proposal: Proposal, plan: Plan, passages: tuple[str, ...]) -> Idea:
         category=card.category,
         record=card.name or None,
         passages=passages,
-        plan={"plan": plan, "focus": proposal.focus},
+        plan={
+            "plan": plan,
+            "focus": proposal.focus,
+            **({"lesson": proposal.lesson} if proposal.lesson else {}),
+        },
     )
 
 

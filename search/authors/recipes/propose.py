@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from math import inf
 from typing import Any
 
 from kb.records import LessonRecord
+from kb.standing import effect_of, standing
 from search.authors import Attempt, Moment
 from search.authors.recipes.book import Card
 from search.authors.recipes.plan import Choice, Plan, Workshop, distance, sizes
 from search.authors.recipes.segment import Segment
 
+# Whether it starts from the reference, the pattern of the segment, and the idea's name.
+Topic = tuple[bool, str, str]
 PRODUCER = "producer"
 COMBINE = "combine"
 # A lesson of a segment further away than this (a factor of about twenty in all sizes together)
@@ -55,22 +59,31 @@ def start(shop: Workshop, base: frozenset[str], parent: Attempt | None) -> dict[
 
 
 def proposals(
-    shop: Workshop, plan: Plan, moment: Moment, retrieved: Sequence[str]
+    shop: Workshop,
+    plan: Plan,
+    moment: Moment,
+    retrieved: Sequence[str],
+    expected: Mapping[Topic, float] | None = None,
 ) -> Iterator[Proposal]:
     """Yield every change of one part of `plan`: untried first, then in the order of retrieval.
 
-    What passed before is tuned further once the untried are through, the best first; what failed
-    on this parent comes last.
+    Among the untried, those come first that earlier runs give reason to expect something of, and
+    after the others those that lost or failed there. What passed before is tuned further once the
+    untried are through, the best first; what failed on this parent comes last.
     """
     rank = {name: at for at, name in enumerate(retrieved)}
     best = _best(moment)
-    found = list(_changes(shop, plan, root=moment.parent is None))
+    root = moment.parent is None
+    found = list(_changes(shop, plan, root=root))
 
-    def order(proposal: Proposal) -> tuple[int, float, int, str]:
+    def order(proposal: Proposal) -> tuple[int, float, float, int, str]:
         name = proposal.card.name
         gained = best.get((proposal.focus, name))
         tier = 0 if gained is None else 1 if gained > 0 else 2
-        return tier, -(gained or 0.0), rank.get(name, len(rank)), name
+        # A handover changes no segment: its lesson names no pattern.
+        pattern = "" if proposal.focus is None else proposal.focus.partition(":")[0]
+        hope = (expected or {}).get((root, pattern, name), 0.0)
+        return tier, -(gained or 0.0), -hope, rank.get(name, len(rank)), name
 
     for proposal in sorted(found, key=order):
         if best.get((proposal.focus, proposal.card.name)):
@@ -185,16 +198,51 @@ def combine(
 def from_lessons(
     shop: Workshop, base: frozenset[str], lessons: Sequence[tuple[str, LessonRecord]]
 ) -> Iterator[Proposal]:
-    """Yield the plans that won on similar segments, the nearest first."""
+    """Yield the plans that won on similar segments, the nearest and most trusted first.
+
+    A lesson from which nothing is to be expected, because it was contradicted as often as it was
+    confirmed, is left out.
+    """
     found: list[tuple[float, str, Proposal]] = []
+    day = newest(lessons)
     for name, lesson in lessons:
-        if lesson.plan is None or any(e.outcome != "won" for e in lesson.evidence):
+        worth = standing(lesson, day).expected
+        if lesson.plan is None or effect_of(lesson) != "wins" or worth <= 0:
             continue
         proposal = _from_lesson(shop, base, name, lesson)
         if proposal is not None:
-            found.append((proposal[0], name, proposal[1]))
+            found.append((proposal[0] / _NEAR - worth, name, proposal[1]))
     found.sort(key=lambda entry: entry[:2])
     yield from (proposal for _, _, proposal in found)
+
+
+def newest(lessons: Sequence[tuple[str, LessonRecord]]) -> date:
+    """Return the day of the newest measurement: age counts from there, whatever today is.
+
+    A resumed run, on another day, must weigh the lessons as an unbroken one does.
+    """
+    days = (one.at for _, lesson in lessons for one in lesson.evidence if one.at is not None)
+    return max(days, default=date.min)
+
+
+def learned(
+    lessons: Sequence[tuple[str, LessonRecord]], architecture: str, languages: Sequence[str]
+) -> dict[Topic, float]:
+    """Return the log speed-up that earlier runs give reason to expect of a recipe on a pattern.
+
+    Only what was measured on this architecture, and in a language that is written here, counts.
+    """
+    day = newest(lessons)
+    sums: dict[Topic, list[float]] = {}
+    for _, lesson in lessons:
+        claim, scope = lesson.claim, lesson.scope
+        if claim is None or lesson.idea is None or claim.effect == "wins":
+            continue
+        if architecture not in scope.architecture or not set(languages) & set(scope.language):
+            continue
+        topic = (claim.basis == "reference", claim.pattern, lesson.idea)
+        sums.setdefault(topic, []).append(standing(lesson, day).expected)
+    return {topic: sum(values) / len(values) for topic, values in sums.items()}
 
 
 def _from_lesson(

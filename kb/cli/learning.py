@@ -1,0 +1,181 @@
+"""What happens after a search: what the run taught is written back into the knowledge base."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+from kb.cli.output import say
+from kb.config import Home
+from kb.records import TargetRecord
+from kb.types import Passage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kb.knowledge import Knowledge
+    from search.authors import Attempt, Diagnosis, Idea
+    from search.lessons_book import Book, Change, Fate
+    from search.memory import Memory
+    from search.operators import OperatorGraph, Work
+    from search.outcome import Outcome
+    from search.remember import Setting
+    from search.storage import Record, Storage
+    from search.task import Task
+    from synth.models import Model
+
+_WORDS: dict[Fate, str] = {
+    "new": "new",
+    "confirmed": "confirmed",
+    "contradicted": "contradicted",
+    "noted": "undecided",
+    "retired": "retired",
+    "revived": "believed again",
+    "refused": "refused",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A run whose search is over.
+
+    Attributes:
+        confirmed: outcomes of the finalists, measured again.
+        model: writes lessons in words, None where there is none.
+    """
+
+    home: Home
+    storage: Storage
+    record: Record
+    setting: Setting
+    confirmed: Mapping[int, Outcome]
+    model: Model | None = None
+
+
+def setting_of(
+    record: Record,
+    storage: Storage,
+    task: Task,
+    target: TargetRecord,
+    work: Work,
+    **more: Any,
+) -> Setting:
+    """Return where a run's measurements were taken.
+
+    Args:
+        more: language, shapes, input_shapes, eager_seconds and diagnose.
+    """
+    from search.remember import Setting, regime_of
+
+    diagnose: Callable[[Attempt | None], Diagnosis] = more["diagnose"]
+    precision = task.settings.precision
+    return Setting(
+        run=record.run,
+        task=task.name,
+        identity=task.identity,
+        target=target.name,
+        architecture=target.architecture,
+        language=more["language"],
+        families=work.families,
+        symptoms=diagnose(None).symptoms,
+        shapes=more["shapes"],
+        eager_seconds=more["eager_seconds"],
+        regime=regime_of(work.bytes, target, more["input_shapes"]),
+        precision=precision if isinstance(precision, str) else "explicit tolerances",
+        at=datetime.fromtimestamp(storage.run(record.run).started, UTC).date(),
+        diagnose=diagnose,
+    )
+
+
+def input_shapes(graph: OperatorGraph) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of a task's inputs."""
+    return tuple(value.shape for value in graph.values if value.kind == "input")
+
+
+def learn(run: Finished) -> list[Change]:
+    """Write what a run taught, say so in one line, and return it in detail."""
+    from kb.knowledge import sync_lessons
+    from search.remember import lessons, verdicts
+
+    book = open_book(run.home, run.storage)
+    found = lessons(run.record.graph, run.confirmed, run.setting)
+    if run.model is not None and found:
+        from search.lessons_written import write_lessons
+
+        found = write_lessons(run.model, found, say)
+    cited = citations(run.storage, run.record)
+    told = verdicts(run.record.graph, run.confirmed, run.setting, cited)
+    changes = book.learn(found, told, today())
+    for problem in book.problems:
+        say(problem)
+    say_changes(changes)
+    sync_lessons(run.home)
+    return changes
+
+
+def open_book(home: Home, storage: Storage) -> Book:
+    """Open the lessons of a home."""
+    from kb.embedders import DEFAULT_EMBEDDER, create_embedder
+    from search.lessons_alike import Alike
+    from search.lessons_book import Book
+    from search.lessons_proof import Runs
+
+    embedder = create_embedder(os.environ.get("KB_EMBEDDER") or DEFAULT_EMBEDDER, home.cache)
+    return Book(home.make().root, Runs(storage.engine).fault, Alike(embedder))
+
+
+def believed_memory(knowledge: Knowledge, storage: Storage) -> Memory:
+    """Return the knowledge as authors see it: without lessons whose evidence is not in the record."""
+    from search.lessons_proof import Runs
+    from search.memory import Believed, Memory, Witness
+
+    records = Believed(knowledge.store, Runs(storage.engine).believes)
+    return Memory(Witness(knowledge.retriever, records.doubted()), records)
+
+
+def today() -> date:
+    """Return the day by which evidence ages."""
+    return datetime.now(UTC).date()
+
+
+def say_changes(changes: Sequence[Change]) -> None:
+    """Say in one line what was learned, and in one line each what was refused or retired."""
+    counts = Counter(change.fate for change in changes)
+    listed = ", ".join(f"{counts[fate]} {word}" for fate, word in _WORDS.items() if counts[fate])
+    if listed:
+        say(f"lessons: {listed} (kb lessons lists them)")
+    for change in changes:
+        if change.why:
+            say(f"  {_WORDS[change.fate]}: {change.lesson}: {change.why}")
+
+
+def citations(storage: Storage, record: Record) -> Callable[[Idea], tuple[str, ...]]:
+    """Return the function that names the lessons which an idea starts from.
+
+    The offline author says so itself; a model cites passages, and what it cites it builds on.
+    """
+    from kb.store import Store
+
+    wanted: dict[str, None] = {}
+    for proposal in record.graph.proposals.values():
+        for idea in proposal.ideas:
+            if not idea.plan:
+                wanted.update(dict.fromkeys(idea.passages))
+    passages = Store(storage.engine).passages(list(wanted)) if wanted else {}
+
+    def cited(idea: Idea) -> tuple[str, ...]:
+        if idea.plan:
+            named = idea.plan.get("lesson")
+            return (named,) if named else ()
+        found = (passages[one] for one in idea.passages if one in passages)
+        return tuple(dict.fromkeys(_lesson(one) for one in found if one.kind == "lesson"))
+
+    return cited
+
+
+def _lesson(passage: Passage) -> str:
+    return passage.document.rpartition(":")[2].rpartition("/")[2].removesuffix(".md")
