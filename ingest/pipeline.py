@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,14 +13,30 @@ from ingest.files import Found, find, read_text
 from ingest.prepare import Reads, Trusting, make_entry, stamp_of
 from ingest.readers import SUFFIXES
 from ingest.report import Report
+from ingest.sources import Source, gathered, reach
 from kb.errors import RecordError
 from kb.progress import Progress, silent
 from kb.records import split_front_matter
 from kb.store import Entry, Store
 
-__all__ = ["Gone", "Looked", "Report", "ingest", "look"]
+__all__ = ["Gone", "Looked", "Report", "Terms", "ingest", "look"]
 
 STAMPS_AT_ONCE = 1000  # stamps kept in one transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """On what terms documents are taken in.
+
+    Attributes:
+        rules: the user's corrections of scopes.
+        local: take addresses of this machine and of private networks.
+        desk: where they are parsed; a process of its own, for this once, where there is none.
+    """
+
+    rules: Rules = NO_RULES
+    local: bool = False
+    desk: Confined | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +67,15 @@ class Gone:
 
 
 def ingest(
-    paths: Sequence[Path],
+    sources: Sequence[Source],
     store: Store,
     *,
     label: str | None = None,
-    rules: Rules = NO_RULES,
+    terms: Terms = Terms(),
     report: Report | None = None,
     progress: Progress = silent,
 ) -> Report:
-    """Bring the documents of `store` in step with the files below `paths`.
+    """Bring the documents of `store` in step with files, folders, globs, archives or addresses.
 
     Each document is one transaction: what was read before an interruption stays, and the next
     run goes on. The passages are embedded when the knowledge base is next asked or refreshed.
@@ -66,7 +83,6 @@ def ingest(
     Args:
         label: for a folder of records that may move, as the shipped one: its documents are called
             ``label:path``, and files in it that are no records are passed over. One folder then.
-        rules: the user's corrections of scopes.
         report: filled while documents are read, for whoever wants it after an interruption too.
 
     Raises:
@@ -75,7 +91,7 @@ def ingest(
     report = Report() if report is None else report
     gone: list[str] = []
     stamps: dict[str, str] = {}
-    for one in look(paths, store, label=label, rules=rules, progress=progress):
+    for one in look(sources, store, label=label, terms=terms, progress=progress):
         if isinstance(one, Gone):
             gone.append(one.key)
             report.removed.append(one.shown)
@@ -96,38 +112,57 @@ def ingest(
 
 
 def look(
-    paths: Sequence[Path],
+    sources: Sequence[Source],
     store: Store,
     *,
     label: str | None = None,
-    rules: Rules = NO_RULES,
+    terms: Terms = Terms(),
     progress: Progress = silent,
 ) -> Iterator[Looked | Gone]:
-    """Read what changed below `paths` and yield it, file by file, writing nothing.
+    """Read what changed of `sources` and yield it, document by document, writing nothing.
 
     What is in the store and has no file any more comes last.
     """
-    roots = [Path(path).expanduser() for path in paths]
-    found = list(find(roots) if label is None else _records(roots[0], label))
-    known = _known(store, roots, label)
-    seen: set[str] = set()
-    with Confined() as confined:
-        reader = confined if label is None else Trusting()
+    with _desk(terms) as desk, _found(sources, desk, label, terms) as listed:
+        progress("looking for documents")
+        found = list(listed)
+        known = _known(store, sources, label)
+        reader = desk if label is None else Trusting()
+        kept: set[str] = set()
         for number, one in enumerate(found):
             progress("reading documents", number, len(found))
             key = one.identity if label is None else one.shown
-            seen.add(key)
-            looked = _look(one, key, known.get(key), rules, reader)
-            if looked.reason is not None and looked.known and not one.path.exists():
-                seen.discard(key)  # asked for by its own path, known, and gone
-            else:
+            looked = _look(one, key, known.get(key), terms.rules, reader)
+            if looked.reason is None or not looked.known or one.path.exists():
+                kept.add(key)
                 yield looked
-    progress("reading documents", len(found), len(found))
-    # What lies below a folder that cannot be listed stays.
-    closed = tuple(f"{one.path.as_posix()}/" for one in found if one.reason)
+            # Else it was asked for by its own path, is known, and is gone.
+        progress("reading documents", len(found), len(found))
+    # What lies below a folder or an archive that cannot be read stays.
+    closed = tuple(f"{one.identity}{mark}" for one in found if one.reason for mark in ("/", "!/"))
     for key, row in known.items():
-        if key not in seen and not key.startswith(closed):
+        if key not in kept and not key.startswith(closed):
             yield Gone(key=key, shown=row.shown)
+
+
+@contextmanager
+def _desk(terms: Terms) -> Iterator[Confined]:
+    if terms.desk is not None:
+        yield terms.desk
+        return
+    with Confined() as desk:
+        yield desk
+
+
+@contextmanager
+def _found(
+    sources: Sequence[Source], desk: Confined, label: str | None, terms: Terms
+) -> Iterator[Iterator[Found]]:
+    if label is not None:
+        yield _records(Path(sources[0]).expanduser(), label)
+        return
+    with gathered(sources, desk, allow_local=terms.local) as found:
+        yield found
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,18 +206,15 @@ def _records(root: Path, label: str) -> Iterator[Found]:
             yield replace(one, shown=name, key="")
 
 
-def _known(store: Store, roots: Sequence[Path], label: str | None) -> dict[str, _Known]:
-    """Return what the store has of these roots by key."""
+def _known(store: Store, sources: Sequence[Source], label: str | None) -> dict[str, _Known]:
+    """Return what the store has of these sources by key."""
     if label is not None:
         return _listed(store, f"{label}:")
     known: dict[str, _Known] = {}
-    for root in roots:
-        place = root.resolve().as_posix()
-        if root.is_dir():
-            known.update(_listed(store, place.rstrip("/") + "/"))
-        else:
-            below = _listed(store, place)
-            known.update((key, row) for key, row in below.items() if key == place)
+    for source in sources:
+        of = reach(source)
+        listed = _listed(store, of.prefix)
+        known.update((key, row) for key, row in listed.items() if of.holds(key))
     return known
 
 

@@ -1,12 +1,27 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ingest.confine import Confined
+from ingest.pipeline import Terms
 from kb.config import Home
 from kb.database import create_tables, open_engine
 from kb.store import Store
+
+
+@pytest.fixture(scope="session")
+def desk() -> Iterator[Confined]:
+    """One process that reads the documents of all tests."""
+    with Confined() as one:
+        yield one
+
+
+@pytest.fixture
+def terms(desk: Confined) -> Terms:
+    return Terms(desk=desk)
 
 
 @pytest.fixture

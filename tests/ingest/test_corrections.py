@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ingest.corrections import load_rules, sync_rules
-from ingest.pipeline import ingest
+from ingest.pipeline import Terms, ingest
 from kb.config import Home
 from kb.errors import ConfigError
 from kb.store import Store
@@ -65,7 +65,7 @@ def test_corrections_are_applied_without_embedding_and_survive_reading_again(
     assert sync_rules(store, load_rules(home)) == 0
 
     (docs / "guide.md").write_text(GUIDE + "\nAnd more of them.\n")
-    ingest([docs], store, rules=load_rules(home))
+    ingest([docs], store, terms=Terms(rules=load_rules(home)))
     assert scopes(store) == corrected
 
     (home.root / "scopes.yaml").unlink()

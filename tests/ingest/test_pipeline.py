@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ingest import prepare, stamps
-from ingest.pipeline import Report, ingest
+from ingest.pipeline import Report, Terms, ingest
 from kb.store import Store
 
 IDEA = """---
@@ -21,14 +21,16 @@ Add a column.
 """
 
 
-def test_what_is_added_changed_removed_and_skipped_is_told_apart(docs: Path, store: Store) -> None:
+def test_what_is_added_changed_removed_and_skipped_is_told_apart(
+    docs: Path, store: Store, terms: Terms
+) -> None:
     for name in ("a", "b", "c"):
         (docs / f"{name}.md").write_text(f"# {name}\n\nText of {name}.\n")
-    assert ingest([docs], store).added == ["docs/a.md", "docs/b.md", "docs/c.md"]
+    assert ingest([docs], store, terms=terms).added == ["docs/a.md", "docs/b.md", "docs/c.md"]
     (docs / "a.md").write_text("# a\n\nOther text.\n")
     (docs / "b.md").unlink()
     (docs / "d.md").write_text("# d\n\nNew.\n")
-    report = ingest([docs], store)
+    report = ingest([docs], store, terms=terms)
     assert report.added == ["docs/d.md"]
     assert report.changed == ["docs/a.md"]
     assert report.removed == ["docs/b.md"]
@@ -38,49 +40,53 @@ def test_what_is_added_changed_removed_and_skipped_is_told_apart(docs: Path, sto
     assert store.stats()["documents"] == 3
 
 
-def test_touching_a_file_is_no_change(docs: Path, store: Store) -> None:
+def test_touching_a_file_is_no_change(docs: Path, store: Store, terms: Terms) -> None:
     (docs / "a.md").write_text("# a\n\nText.\n")
-    ingest([docs], store)
+    ingest([docs], store, terms=terms)
     before = store.generation()
     os.utime(docs / "a.md", (1, 1))
-    assert ingest([docs], store).skipped == ["docs/a.md"]
+    assert ingest([docs], store, terms=terms).skipped == ["docs/a.md"]
     assert store.generation() == before
 
 
-def test_only_what_lies_below_the_folder_asked_for_is_removed(docs: Path, store: Store) -> None:
+def test_only_what_lies_below_the_folder_asked_for_is_removed(
+    docs: Path, store: Store, terms: Terms
+) -> None:
     (docs / "in").mkdir()
     (docs / "in" / "a.md").write_text("# a\n\nText.\n")
     (docs / "b.md").write_text("# b\n\nText.\n")
     (docs.parent / "docs2").mkdir()
     (docs.parent / "docs2" / "c.md").write_text("# c\n\nText.\n")
-    ingest([docs, docs.parent / "docs2"], store)
+    ingest([docs, docs.parent / "docs2"], store, terms=terms)
     (docs / "b.md").unlink()
     (docs / "in" / "a.md").unlink()
     (docs.parent / "docs2" / "c.md").unlink()
-    assert ingest([docs / "in"], store).removed == ["docs/in/a.md"]
-    assert ingest([docs], store).removed == ["docs/b.md"]
+    assert ingest([docs / "in"], store, terms=terms).removed == ["docs/in/a.md"]
+    assert ingest([docs], store, terms=terms).removed == ["docs/b.md"]
     assert store.stats()["documents"] == 1
 
 
-def test_one_file_does_not_remove_its_neighbours(docs: Path, store: Store) -> None:
+def test_one_file_does_not_remove_its_neighbours(docs: Path, store: Store, terms: Terms) -> None:
     for name in ("a", "b"):
         (docs / f"{name}.md").write_text(f"# {name}\n\nText.\n")
-    ingest([docs], store)
-    report = ingest([docs / "a.md"], store)
+    ingest([docs], store, terms=terms)
+    report = ingest([docs / "a.md"], store, terms=terms)
     assert (report.skipped, report.removed) == (["a.md"], [])
 
 
-def test_a_file_that_is_gone_is_removed_by_its_own_path(docs: Path, store: Store) -> None:
+def test_a_file_that_is_gone_is_removed_by_its_own_path(
+    docs: Path, store: Store, terms: Terms
+) -> None:
     (docs / "a.md").write_text("# a\n\nText.\n")
-    ingest([docs / "a.md"], store)
+    ingest([docs / "a.md"], store, terms=terms)
     (docs / "a.md").unlink()
-    assert ingest([docs / "a.md"], store).removed == ["a.md"]
-    assert ingest([docs / "a.md"], store).refused == [
+    assert ingest([docs / "a.md"], store, terms=terms).removed == ["a.md"]
+    assert ingest([docs / "a.md"], store, terms=terms).refused == [
         (str(docs / "a.md"), "No such file or directory: check the path")
     ]
 
 
-def test_refused_files_do_not_stop_the_others(docs: Path, store: Store) -> None:
+def test_refused_files_do_not_stop_the_others(docs: Path, store: Store, terms: Terms) -> None:
     (docs / "ok.md").write_text("# ok\n\nText.\n")
     (docs / "binary.md").write_bytes(b"\x00\x01\x02")
     (docs / "latin.md").write_bytes("Übergröße".encode("latin-1"))
@@ -88,7 +94,7 @@ def test_refused_files_do_not_stop_the_others(docs: Path, store: Store) -> None:
     (docs / "broken.md").write_text("---\nkind: idea\ntitle: [\n---\nText.\n")
     (docs / "wrong.md").write_text(IDEA.replace("memory access", "magic"))
     (docs / "odd.md").write_text(IDEA.replace("kind: idea", "kind: recipe"))
-    (docs / "paper.pdf").write_bytes(b"%PDF-1.4")
+    (docs / "drawing.cad").write_bytes(b"AC1032")
     with (docs / "large.md").open("wb") as file:
         file.truncate(9 * 1024 * 1024)
     os.mkfifo(docs / "pipe.md")
@@ -96,7 +102,7 @@ def test_refused_files_do_not_stop_the_others(docs: Path, store: Store) -> None:
     (docs / "link.md").symlink_to(docs.parent / "outside.md")
     (docs / "inner.md").symlink_to(docs / "ok.md")
     (docs / "dangling.md").symlink_to(docs / "nothing.md")
-    report = ingest([docs], store)
+    report = ingest([docs], store, terms=terms)
     assert report.added == ["docs/ok.md"]
     reasons = dict(report.refused)
     expected = {
@@ -106,7 +112,7 @@ def test_refused_files_do_not_stop_the_others(docs: Path, store: Store) -> None:
         "docs/broken.md": "while parsing",
         "docs/wrong.md": "category",
         "docs/odd.md": "'recipe'",
-        "docs/paper.pdf": "no reader for .pdf: known are .md",
+        "docs/drawing.cad": "no reader for .cad: known are .md",
         "docs/large.md": "at most 8 MiB, found 9.0",
         "docs/pipe.md": "found a device, pipe or socket",
         "docs/link.md": "leads out of the folder",
@@ -120,57 +126,61 @@ def test_refused_files_do_not_stop_the_others(docs: Path, store: Store) -> None:
     assert report.as_dict()["refused"][0].keys() == {"document", "reason"}
 
 
-def test_many_files_that_nothing_reads_are_one_line(docs: Path, store: Store) -> None:
+def test_many_files_that_nothing_reads_are_one_line(docs: Path, store: Store, terms: Terms) -> None:
     for number in range(9):
         (docs / f"{number}.png").write_bytes(b"\x89PNG")
-    ((name, reason),) = ingest([docs], store).refused
+    ((name, reason),) = ingest([docs], store, terms=terms).refused
     assert name == "docs/**/*.png"
     assert reason.startswith("9 files, no reader for .png: known are .md")
 
 
-def test_a_known_document_that_breaks_keeps_its_last_good_text(docs: Path, store: Store) -> None:
+def test_a_known_document_that_breaks_keeps_its_last_good_text(
+    docs: Path, store: Store, terms: Terms
+) -> None:
     (docs / "a.md").write_text(IDEA)
-    ingest([docs], store)
+    ingest([docs], store, terms=terms)
     (docs / "a.md").write_text(IDEA.replace("memory access", "magic"))
-    report = ingest([docs], store)
+    report = ingest([docs], store, terms=terms)
     assert (len(report.refused), report.removed) == (1, [])
     assert store.document("idea", "a") is not None
 
 
-def test_a_folder_that_is_not_there_removes_nothing(docs: Path, store: Store) -> None:
+def test_a_folder_that_is_not_there_removes_nothing(docs: Path, store: Store, terms: Terms) -> None:
     (docs / "a.md").write_text("# a\n\nText.\n")
-    ingest([docs], store)
+    ingest([docs], store, terms=terms)
     docs.rename(docs.parent / "elsewhere")
-    report = ingest([docs], store)
+    report = ingest([docs], store, terms=terms)
     assert report.removed == []
     assert len(report.refused) == 1
 
 
-def test_hidden_folders_caches_and_homes_are_passed_over(docs: Path, store: Store) -> None:
+def test_hidden_folders_caches_and_homes_are_passed_over(
+    docs: Path, store: Store, terms: Terms
+) -> None:
     for folder, mark in ((".git", "x"), ("__pycache__", "x"), ("venv", "pyvenv.cfg")):
         (docs / folder).mkdir()
         (docs / folder / mark).write_text("")
         (docs / folder / "a.md").write_text("# a\n\nText.\n")
     (docs / ".hidden.md").write_text("# a\n\nText.\n")
-    report = ingest([docs.parent], store)  # holds the home of the store as well
+    report = ingest([docs.parent], store, terms=terms)  # holds the home of the store as well
     assert report == Report()
 
 
-def test_a_labelled_folder_may_move(docs: Path, store: Store, tmp_path: Path) -> None:
+def test_a_labelled_folder_may_move(docs: Path, store: Store, terms: Terms, tmp_path: Path) -> None:
     (docs / "ideas").mkdir()
     (docs / "ideas" / "pad.md").write_text(IDEA)
     (docs / "index.md").write_text("# No record\n")
     (docs / "prelude.hpp").write_text("#pragma once\n")
-    assert ingest([docs], store, label="kb").added == ["kb:ideas/pad.md"]
+    assert ingest([docs], store, terms=terms, label="kb").added == ["kb:ideas/pad.md"]
     moved = docs.rename(tmp_path / "moved")
-    assert ingest([moved], store, label="kb").skipped == ["kb:ideas/pad.md"]
+    assert ingest([moved], store, terms=terms, label="kb").skipped == ["kb:ideas/pad.md"]
     (moved / "ideas" / "pad.md").unlink()
-    assert ingest([moved], store, label="kb").removed == ["kb:ideas/pad.md"]
+    assert ingest([moved], store, terms=terms, label="kb").removed == ["kb:ideas/pad.md"]
 
 
-def test_a_record_keeps_its_fields(docs: Path, store: Store) -> None:
+def test_a_record_keeps_its_fields(docs: Path, store: Store, terms: Terms) -> None:
     (docs / "pad.md").write_text(IDEA)
-    ingest([docs], store)
+    ingest([docs], store, terms=terms)
     found = store.document("idea", "pad")
     assert found is not None
     assert found.record.title == "Pad the tile"
@@ -179,16 +189,16 @@ def test_a_record_keeps_its_fields(docs: Path, store: Store) -> None:
 
 
 def test_new_readers_read_everything_again(
-    docs: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+    docs: Path, store: Store, terms: Terms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (docs / "a.md").write_text("# a\n\nText.\n")
-    ingest([docs], store)
+    ingest([docs], store, terms=terms)
     for module in (prepare, stamps):
         monkeypatch.setattr(module, "VERSION", "next")
-    assert ingest([docs], store).changed == ["docs/a.md"]
+    assert ingest([docs], store, terms=terms).changed == ["docs/a.md"]
 
 
-def test_an_interrupted_ingest_keeps_what_it_read(docs: Path, store: Store) -> None:
+def test_an_interrupted_ingest_keeps_what_it_read(docs: Path, store: Store, terms: Terms) -> None:
     for number in range(4):
         (docs / f"{number}.md").write_text(f"# {number}\n\nText.\n")
 
@@ -197,13 +207,13 @@ def test_an_interrupted_ingest_keeps_what_it_read(docs: Path, store: Store) -> N
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ingest([docs], store, progress=interrupt)
-    report = ingest([docs], store)
+        ingest([docs], store, terms=terms, progress=interrupt)
+    report = ingest([docs], store, terms=terms)
     assert report.skipped == ["docs/0.md", "docs/1.md"]
     assert report.added == ["docs/2.md", "docs/3.md"]
 
 
-def test_the_same_file_named_twice_is_read_once(docs: Path, store: Store) -> None:
+def test_the_same_file_named_twice_is_read_once(docs: Path, store: Store, terms: Terms) -> None:
     (docs / "a.md").write_text("# a\n\nText.\n")
-    report = ingest([docs, docs / "a.md"], store)
+    report = ingest([docs, docs / "a.md"], store, terms=terms)
     assert (report.added, report.skipped) == (["docs/a.md"], [])
