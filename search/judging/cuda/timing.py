@@ -25,8 +25,9 @@ _FEWEST = 3
 _WARM_CALLS = 2  # before each batch: the device has just served another process
 # What the clocks may differ by without anybody lying: a share of the calls and of what is around them,
 # what one batch costs to start and to be waited for, and what a kernel's start and end cost beside an
-# empty pair of events.
-_SHARE, _AROUND, _ONCE, _EACH = 0.05, 0.02, 60e-6, 6e-6
+# empty pair of events. On an H200 52 of 53 honest kernels stayed below 2 us a call, one that forks and
+# joins two streams at 16 us, around it 1,300.
+_SHARE, _AROUND, _ONCE, _EACH = 0.05, 0.01, 60e-6, 3e-6
 
 
 _AHEAD = (
@@ -128,7 +129,8 @@ class Races:
                     self.check(block, paces[name].calls)
             if self.candidate is not None:
                 gaps.append(seen.pop("candidate").less(max(gap.each for gap in seen.values())))
-        if gaps and self._compare_clocks(gaps):
+        # Whatever the device did outside the events, the batch took it: it counts, in no one's favour.
+        if gaps and (self._compare_clocks(gaps) or all(gap.each > _EACH for gap in gaps)):
             hidden = [gap.each for gap in gaps]
             means["candidate"] = [a + b for a, b in zip(means["candidate"], hidden, strict=True)]
         mine = means.get("candidate", means["eager"])

@@ -28,12 +28,12 @@ class Windows:
 
     Attributes:
         strange: what no honest batch does, in words; None where there is nothing.
-        least: seconds that the device works in the call in which it works least, copies of the
-            answer left out; 0 where something is strange.
+        mean: seconds that the device works in a call, copies of the answer left out; 0 where
+            something is strange.
     """
 
     strange: str | None = None
-    least: float = 0.0
+    mean: float = 0.0
 
 
 def read_windows(
@@ -82,7 +82,7 @@ def read_windows(
                 strange="a timed call ran nothing on the device: its work was done in another call"
             )
         found.append(_busy(inside[:-outputs] if len(inside) > outputs else inside))
-    return Windows(least=min(found) / 1e9)
+    return Windows(mean=sum(found) / len(found) / 1e9)
 
 
 def _groups(events: Sequence[_Event], flushes: int, least: float) -> list[list[_Event]]:

@@ -117,9 +117,9 @@ def errors(device: str, paths: list[tuple[Path, Path]]) -> dict[str, tuple[float
     return {old.stem: tuple(found[str(new)]) for old, new in paths}  # type: ignore[misc]
 
 
-def assert_right(found: dict[str, tuple[float, float]]) -> None:
+def assert_right(found: dict[str, tuple[float, float]], free: float = 4e-7) -> None:
     assert len(found) == len(GRAPHS)
-    wrong = {name: pair for name, pair in found.items() if not pair[0] <= 4 * pair[1] + 4e-7}
+    wrong = {name: pair for name, pair in found.items() if not pair[0] <= 4 * pair[1] + free}
     assert not wrong
 
 
@@ -194,7 +194,9 @@ def test_rows_that_are_shared_come_out_right_on_the_device(
         errors(
             "cuda",
             [written(graph, cards[name], tmp_path, **CUDA.get(name, {})) for graph in GRAPHS],
-        )
+        ),
+        # Triton's exponential rounds its argument times log2(e): on arguments of 50 that shows.
+        4e-7 if name in CUDA else 8e-6,
     )
 
 

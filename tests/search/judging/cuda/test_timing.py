@@ -81,6 +81,11 @@ def test_events_that_say_less_than_the_clock_are_refused() -> None:
     assert refusal(Device(100e-6, told=5e-6)).trick == "timer-mismatch"
 
 
+def test_what_the_clock_always_sees_beyond_the_events_is_charged() -> None:
+    timing = race(Device(20e-6, told=15.7e-6)).run()
+    assert timing.seconds["candidate"] == pytest.approx(20e-6)
+
+
 def test_caches_that_are_not_emptied_are_refused() -> None:
     assert "not emptied" in refusal(Device(20e-6, flushes=False)).reason
 

@@ -1,4 +1,4 @@
-# expect: refused|wrong timer-mismatch,work-outside-the-clock,work-after-the-clock,cached-output | clock|stream|window|differs|event|other inputs|answer|busy|caches
+# expect: refused|wrong|passed no-gain,timer-mismatch,work-outside-the-clock,work-after-the-clock,cached-output | clock|stream|window|differs|event|other inputs|answer|busy|caches
 # with: own_norm
 """Joins one of its two streams and not the other, which works longer."""
 
