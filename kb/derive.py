@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,88 +13,150 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from kb.config import Home
-from kb.embedders import Embedder
+from kb.embedders import Embedder, create_embedder
 from kb.errors import StoreError
 from kb.progress import Progress, silent
 from kb.store import Store
 
 if TYPE_CHECKING:
-    from kb.indexes.files import Index
+    from kb.columns import Columns
+    from kb.embedders import Vectors
+    from kb.indexes import Vector
+    from kb.indexes.chroma import Chroma
+    from kb.indexes.files import Index, Outline
+    from kb.types import Passage
 
-BATCH = 128  # passages between two commits: what a killed run embeds again, some seconds' work
+BATCH = 256  # passages between two commits: what a killed run embeds again, some seconds' work
 KEPT = 2  # generations on disk: a reader may be about to open the one before
-EXACT_UP_TO = 200_000  # passages: beyond, Chroma's graph beats comparing every vector
+COPIED = 100_000  # passages up to which the embedded Chroma has a copy: each costs 7 KB there
+SERVED = 20_000  # passages beyond which a Chroma server is asked who is near
+SWITCHED = 1_000  # passages: so many are embedded by whoever asks, more only by `refresh`
 
 
 class Derived:
     """The indexes of a store: embeds what is pending, and rebuilds what is out of date.
 
     Args:
-        dense: ``exact``, ``chroma``, or ``auto``: exact where the passages are few enough.
+        dense: ``local``, ``chroma``, or ``auto``: a Chroma server where one is named and the
+            passages are many, else local.
+        spec: by which `create_embedder` makes this embedder, so that it can answer on while the
+            passages are embedded by another.
     """
 
-    def __init__(self, store: Store, embedder: Embedder, home: Home, dense: str = "auto") -> None:
+    def __init__(
+        self, store: Store, embedder: Embedder, home: Home, dense: str = "auto", spec: str = ""
+    ) -> None:
         self._store = store
         self._embedder = embedder
         self._home = home
         self._dense = dense
+        self._spec = spec
         self._index: Index | None = None
+        self._seen = ""  # generation of the store when the index was opened
+        self._asked = embedder
+
+    @property
+    def embedder(self) -> Embedder:
+        """What embeds questions: always the model of the index that answers."""
+        return _OfIndex(self)
+
+    @property
+    def answering(self) -> Embedder:
+        """The embedder of the index that answers now."""
+        return self._asked
 
     def current(self, progress: Progress = silent) -> Index:
         """Return the indexes of the store as it is now, building what is missing.
 
-        While another process builds them, the last complete ones answer.
+        While another process builds them, the last complete ones answer. After a change of the
+        model that leaves much to embed, those of the model before answer until `refresh` is done.
 
         Raises:
             StoreError: they cannot be written.
         """
         generation = self._store.generation()
-        if self._index is not None and self._index.generation == generation:
+        if self._index is not None and self._seen == generation:
             return self._index
+        name = self._embedder.name
+        self._asked = self._embedder
         self._index = (
-            self._load(generation)
+            self._load(name, generation, progress)
+            or self._former(progress, SWITCHED)
             or self._build(progress, wait=False)
-            or self._load(self._store.state(self._state) or "")
+            or self._load(name, self._store.state(_state(name)) or "", progress)
+            or self._former(progress, 0)
             or self._build(progress, wait=True)
         )
         assert self._index is not None
+        self._seen = generation
         return self._index
 
-    @property
-    def _state(self) -> str:
-        return f"indexed:{self._embedder.name}"
+    def refresh(self, progress: Progress = silent) -> Index:
+        """Return the indexes of the store as it is now, however long it takes to build them.
+
+        Raises:
+            StoreError: they cannot be written.
+        """
+        generation = self._store.generation()
+        if self._index is None or self._seen != generation or self._asked is not self._embedder:
+            found = self._load(self._embedder.name, generation, progress)
+            self._index = found or self._build(progress, wait=True)
+            self._asked = self._embedder
+            assert self._index is not None
+            self._seen = self._index.generation
+        return self._index
 
     @property
     def _root(self) -> Path:
         return self._home.root / "index"
 
-    def _folder(self, generation: str) -> Path:
-        safe = "".join(c if c.isalnum() else "-" for c in self._embedder.name)
-        return self._root / f"{generation}-{safe}"
+    def _folder(self, embedder: str, generation: str) -> Path:
+        return self._root / f"{generation}-{''.join(c if c.isalnum() else '-' for c in embedder)}"
 
-    def _load(self, generation: str) -> Index | None:
+    def _load(self, embedder: str, generation: str, progress: Progress) -> Index | None:
+        """Open an index, or return None where it is not there or not whole."""
         from kb.indexes.files import load_index
 
+        folder = self._folder(embedder, generation)
         try:
-            index = load_index(self._folder(generation))
+            index = load_index(folder)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
+        except (ValueError, KeyError, EOFError) as error:
+            progress(f"the index is not whole ({error}): making it again")
+            shutil.rmtree(folder, ignore_errors=True)
+            return None
+        except OSError as error:
             raise StoreError(
                 f"{self._root}: cannot read the index ({error}): delete the folder, it is made again"
             ) from error
-        if self._dense == "chroma" or (self._dense == "auto" and len(index.ids) > EXACT_UP_TO):
-            from kb.indexes.chroma import Chroma
+        return self._by_chroma(index, progress) if self._through_chroma(len(index.ids)) else index
 
-            chroma = Chroma(self._home.chroma, self._embedder.name, index.ids)
-            return replace(index, dense=chroma)
+    def _former(self, progress: Progress, above: int) -> Index | None:
+        """Return the index of the model before where more than `above` passages are pending."""
+        from kb.columns import Columns
+
+        serving = json.loads(self._store.state("serving") or "{}")
+        name = serving.get("embedder", "")
+        if not serving.get("spec") or name == self._embedder.name:
+            return None
+        total, done = Columns(self._store.engine, self._embedder.name).counts()
+        if total - done <= above:
+            return None
+        index = self._load(name, self._store.state(_state(name)) or "", progress)
+        if index is not None:
+            progress(
+                f"{total - done:,} of {total:,} passages are not embedded by {self._embedder.name} yet: "
+                f"the index of {name} answers until `kb init` has embedded them"
+            )
+            self._asked = create_embedder(serving["spec"], self._home.cache)
         return index
 
     def _build(self, progress: Progress, *, wait: bool) -> Index | None:
-        """Build the indexes of the present generation; None where another process is at it."""
+        """Bring everything up to date; None where another process is at it."""
         try:
             with self._lock(progress, wait=wait):
-                generation = self._refresh(progress)
+                return self._refresh(progress)
         except Timeout:
             return None
         except OSError as error:
@@ -101,7 +164,6 @@ class Derived:
                 f"{self._home.root}: cannot write the index ({error.strerror or error}): "
                 "free some space or make the folder writable, then run the command again"
             ) from error
-        return self._load(generation)
 
     @contextmanager
     def _lock(self, progress: Progress, *, wait: bool) -> Iterator[None]:
@@ -111,38 +173,149 @@ class Derived:
         with FileLock(self._home.root / "index.lock", timeout=-1 if wait else 0):
             yield
 
-    def _refresh(self, progress: Progress) -> str:
-        from kb.indexes.chroma import Chroma
-        from kb.indexes.files import write_index
+    def _refresh(self, progress: Progress) -> Index:
+        from kb.columns import Columns
+        from kb.indexes import Moved
 
-        snapshot = self._store.snapshot(self._embedder.name)
-        while not snapshot.complete:
-            self._embed(progress)
-            snapshot = self._store.snapshot(self._embedder.name)
-        folder = self._folder(snapshot.generation)
-        if not folder.exists():
-            progress("writing the index")
-            Chroma(self._home.chroma, self._embedder.name).sync(snapshot.passages, snapshot.vectors)
-            write_index(folder, snapshot.generation, snapshot.passages, snapshot.vectors)
-            self._store.set_state(self._state, snapshot.generation)
+        columns = Columns(self._store.engine, self._embedder.name)
+        while True:
+            self._embed(columns, progress)
+            index = self._load(self._embedder.name, self._store.generation(), progress)
+            if index is not None:
+                return index
+            outline = columns.outline()
+            if outline.complete:
+                try:
+                    return self._write(outline, columns, progress)
+                except Moved:  # a document went away meanwhile
+                    continue
+
+    def _write(self, outline: Outline, columns: Columns, progress: Progress) -> Index:
+        from kb.indexes.files import clean, write_index
+
+        name = self._embedder.name
+        progress("writing the index")
+        self._root.mkdir(parents=True, exist_ok=True)
+        self._copy(outline, columns, progress)
+        before = self._last()
+        write_index(self._folder(name, outline.generation), name, outline, columns.read, before)
+        self._store.set_state(_state(name), outline.generation)
+        self._serve(columns)
+        if columns.stored() > 1.1 * len(outline.ids):
             self._store.drop_unused_vectors()
-            self._clean()
-        return snapshot.generation
+        clean(self._root, KEPT)
+        index = self._load(name, outline.generation, progress)
+        if index is None:
+            raise StoreError(f"{self._root}: the index vanished while it was written: run it again")
+        return index
 
-    def _embed(self, progress: Progress) -> None:
-        pending = self._store.pending(self._embedder.name)
-        contents = list(pending)
+    def _last(self) -> Index | None:
+        """Return the latest index of this embedder, for the segments it has."""
+        from kb.indexes.files import load_index
+
+        name = self._embedder.name
+        try:
+            return load_index(self._folder(name, self._store.state(_state(name)) or ""))
+        except (OSError, ValueError, KeyError, EOFError):
+            return None  # what is not whole is no help
+
+    def _serve(self, columns: Columns) -> None:
+        """Note which model answers; vectors of models before the last one are dropped."""
+        name = self._embedder.name
+        serving = json.loads(self._store.state("serving") or "{}")
+        if (serving.get("embedder"), serving.get("spec")) != (name, self._spec):
+            now = {"embedder": name, "spec": self._spec}
+            self._store.set_state("serving", json.dumps(now))
+            columns.forget([name, serving.get("embedder", name)])
+
+    def _embed(self, columns: Columns, progress: Progress) -> None:
+        contents = columns.pending()
+        expected = columns.dimension() if contents else None
         for start in range(0, len(contents), BATCH):
-            part = contents[start : start + BATCH]
+            texts = columns.texts(contents[start : start + BATCH])
             tell = _shifted(progress, start, len(contents))
-            vectors = self._embedder.embed([pending[content] for content in part], tell)
-            self._store.put_vectors(self._embedder.name, part, vectors)
+            vectors = self._embedder.embed(list(texts.values()), tell)
+            if expected is not None and len(texts) and vectors.shape[1] != expected:
+                raise StoreError(
+                    f"embedder {self._embedder.name}: expected vectors of {expected} numbers as before, "
+                    f"found {vectors.shape[1]}: another model answers under its name; name it anew"
+                )
+            columns.keep(list(texts), vectors)
 
-    def _clean(self) -> None:
-        folders = [path for path in self._root.iterdir() if path.is_dir()]
-        folders.sort(key=lambda path: path.stat().st_mtime_ns)
-        for path in folders[:-KEPT]:
-            shutil.rmtree(path, ignore_errors=True)
+    def _through_chroma(self, passages: int) -> bool:
+        if self._dense == "chroma":
+            return True
+        from kb.indexes.chroma import server
+
+        return self._dense == "auto" and passages > SERVED and server() is not None
+
+    def _copy(self, outline: Outline, columns: Columns, progress: Progress) -> None:
+        """Bring Chroma in step with the passages there are."""
+        from kb.indexes.chroma import server
+
+        if server() is None and self._dense != "chroma" and len(outline.ids) > COPIED:
+            progress(
+                f"more than {COPIED:,} passages: no copy in the embedded Chroma (KB_CHROMA names a server)"
+            )
+            shutil.rmtree(self._home.chroma, ignore_errors=True)
+            return
+        ids = [one.decode() for one in outline.ids.tolist()]
+        self._chroma().sync(ids, lambda part: self._items(part, columns))
+
+    def _items(self, ids: Sequence[str], columns: Columns) -> Iterable[tuple[Passage, Vector]]:
+        from kb.indexes import Moved
+
+        passages = self._store.passages(ids)
+        if len(passages) < len(ids):
+            raise Moved
+        for identity, text in zip(ids, columns.read(ids), strict=True):
+            yield passages[identity], text.vector
+
+    def _by_chroma(self, index: Index, progress: Progress) -> Index:
+        """Let Chroma say who is near, after a look at whether it has everything."""
+        from kb.columns import Columns
+        from kb.indexes.chroma import Approximate
+
+        chroma = self._chroma()
+        count = len(index.ids)
+        rows = [count * part // 4 for part in range(4)] if count else []
+        probes = [(index.ids[row], index.vectors[row]) for row in rows]
+        for anew in (False, True):
+            if chroma.whole(count, probes):
+                break
+            progress("Chroma does not have every passage: filling it")
+            columns = Columns(self._store.engine, self._embedder.name)
+            chroma.sync(index.ids, lambda part: self._items(part, columns), anew=anew)  # noqa: B023 - called at once
+        selective = 0 if self._dense == "chroma" else SERVED
+        dense = Approximate(chroma, index.dense, index.ids.array, index.vectors, selective)
+        return replace(index, dense=dense)
+
+    def _chroma(self) -> Chroma:
+        from kb.indexes.chroma import Chroma
+
+        return Chroma(self._home.chroma, self._embedder.name)
+
+
+class _OfIndex:
+    """Embeds questions by the model of the index that answers."""
+
+    def __init__(self, derived: Derived) -> None:
+        self._derived = derived
+
+    @property
+    def name(self) -> str:
+        return self._derived.answering.name
+
+    @property
+    def dimension(self) -> int:
+        return self._derived.answering.dimension
+
+    def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
+        return self._derived.answering.embed(texts, progress)
+
+
+def _state(embedder: str) -> str:
+    return f"indexed:{embedder}"
 
 
 def _shifted(progress: Progress, start: int, total: int) -> Progress:

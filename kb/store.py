@@ -27,6 +27,7 @@ from kb.rows import (
     embedded_text,
     passage_value,
 )
+from kb.shelf import Shelved, find_keys, shelved
 from kb.types import Passage
 
 if TYPE_CHECKING:
@@ -136,6 +137,14 @@ class Store:
             if changed:
                 advance(session)
         return changed
+
+    def shelved(self, key: str) -> Shelved | None:
+        """Return the document of this key as people look at it, None where there is none."""
+        return shelved(self._engine, key)
+
+    def keys(self, name: str) -> list[str]:
+        """Return the keys of the documents called `name`: whole, by its end, or by a glob."""
+        return find_keys(self._engine, name)
 
     def sections(self, key: str) -> list[tuple[str, str]]:
         """Return the passages of one document in their order, each as (identity, section)."""

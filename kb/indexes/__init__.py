@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
     Vector = NDArray[np.float32]
+    Rows = NDArray[np.intp]
+
+
+class Moved(Exception):
+    """Passages went away while they were being indexed: begin anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ class Lexical(Protocol):
         ...
 
 
-def best(scores: Vector, rows: NDArray[np.intp], count: int) -> list[Ranked]:
+def best(scores: Vector, rows: Rows, count: int) -> list[Ranked]:
     """Return the `count` highest of `scores`, which belong to `rows` in ascending order."""
     import numpy as np
 

@@ -1,7 +1,7 @@
-"""The indexes of one generation of the store, written to a folder and mapped back.
+"""The indexes of one generation of the store: which segments it has, and which of their rows.
 
-The folder appears under its final name only when it is whole, so a killed writer leaves nothing
-that a reader could mistake for an index.
+The folder of a generation appears under its final name only when it is whole, so a killed writer
+leaves nothing that a reader could mistake for an index.
 """
 
 from __future__ import annotations
@@ -10,23 +10,42 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
 
 from kb.indexes import Dense, Lexical
-from kb.types import Kind, Passage, Scope
+from kb.indexes.lexical import Bm25
+from kb.indexes.segments import (
+    Joined,
+    Segment,
+    Text,
+    drop_segments,
+    load_segment,
+    plan,
+    write_segment,
+)
+from kb.types import Kind, Scope
 
 if TYPE_CHECKING:
-    from kb.indexes import Vector
+    from numpy.typing import NDArray
 
-ROWS = "rows.json"
+    from kb.indexes import Mask, Vector
+
+TABLE = "table.json"
+ROWS = "rows.npz"
+SEGMENTS = "segments"
+FORMAT = 2  # of what is written here; another one is written anew
+Read = Callable[[Sequence[str]], Iterable[Text]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What a filter asks of a document; `shown` is its name in quotations."""
+    """What a filter asks of a passage; `shown` is its document's name in quotations."""
 
     shown: str
     kind: Kind
@@ -35,95 +54,210 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """All passages that are to be found, without their texts, in ascending order of identity.
+
+    Attributes:
+        ids: bytes, one identity a row.
+        marks: int64; changes with what is indexed of a passage beside its identity.
+        sources: what filters ask for, each once.
+        source_of: int32, for each row the number of its source.
+        tokens: int32.
+        complete: no passage was left out for want of a vector.
+    """
+
+    generation: str
+    ids: NDArray[np.bytes_]
+    marks: NDArray[np.int64]
+    sources: tuple[Source, ...]
+    source_of: NDArray[np.int32]
+    tokens: NDArray[np.int32]
+    complete: bool = True
+
+
+class Names(Sequence[str]):
+    """Identities of rows, as text, over an array of bytes."""
+
+    def __init__(self, ids: NDArray[np.bytes_]) -> None:
+        self.array = ids
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> Names: ...
+    def __getitem__(self, row: int | slice) -> str | Names:
+        """Return the identity of a row, or those of several."""
+        return Names(self.array[row]) if isinstance(row, slice) else self.array[row].decode()
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.decode() for name in self.array.tolist())
+
+
+class Matrix:
+    """The vectors of rows that lie in several segments.
+
+    Args:
+        parts: of each segment its matrix, and the rows of it that are seen.
+    """
+
+    def __init__(self, parts: Sequence[tuple[Vector, NDArray[np.intp]]]) -> None:
+        self._parts = parts
+        self._ends = np.cumsum([len(living) for _, living in parts])
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def __getitem__(self, rows: int | Sequence[int] | NDArray[np.intp]) -> Vector:
+        """Return the vector of a row, or one row for each of several."""
+        asked = np.atleast_1d(np.asarray(rows, np.intp))
+        found = [self._row(int(row)) for row in asked]
+        return found[0] if np.ndim(rows) == 0 else np.stack(found)
+
+    def _row(self, row: int) -> Vector:
+        number = int(np.searchsorted(self._ends, row, side="right"))
+        matrix, living = self._parts[number]
+        vector: Vector = np.asarray(matrix[living[row - (int(self._ends[number]) - len(living))]])
+        return vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
     """The indexes of one generation, mapped from a folder.
 
     Attributes:
         ids: identity of each row's passage.
-        sources: documents of the passages.
-        source_of: for each row, the number of its document in `sources`.
-        vectors: float32, one unit row for each passage.
+        sources: what filters ask of the passages.
+        source_of: int32, for each row the number of its source in `sources`.
+        tokens: int32, of each row.
+        vectors: float32, one unit vector for each row.
     """
 
     generation: str
-    ids: tuple[str, ...]
+    embedder: str
+    ids: Names
     sources: tuple[Source, ...]
-    source_of: tuple[int, ...]
-    tokens: tuple[int, ...]
-    vectors: Vector
+    source_of: NDArray[np.int32]
+    tokens: NDArray[np.int32]
+    vectors: Matrix
     dense: Dense
     lexical: Lexical
+    segments: tuple[Segment, ...] = field(default=(), repr=False)
+
+    def rows_of(self, admitted: Sequence[bool]) -> Mask:
+        """Return which rows are of the sources that are admitted, one truth for each source."""
+        return np.array(admitted, bool)[self.source_of]
+
+    def in_scope(self, scope: Scope) -> Mask:
+        """Return which rows serve a question of `scope`; sources of one scope are asked once."""
+        admits = cache(lambda mine: mine.admits(scope))
+        return self.rows_of([admits(source.scope) for source in self.sources])
 
 
 def write_index(
-    folder: Path, generation: str, passages: Sequence[Passage], vectors: Vector
+    folder: Path, embedder: str, outline: Outline, read: Read, before: Index | None = None
 ) -> None:
-    """Write the indexes of `passages` to `folder`, all or nothing.
+    """Write the index of `outline` to `folder`, all or nothing.
+
+    Args:
+        read: returns what is indexed of some passages, in their order.
+        before: an index of the same embedder whose segments may serve on.
 
     Raises:
         OSError: it cannot be written.
+        ValueError: `read` found fewer passages than it was asked for.
     """
-    from kb.indexes.exact import Exact
-    from kb.indexes.lexical import Bm25
-
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    root = folder.parent / SEGMENTS
+    planned = plan(outline.ids, outline.marks, before.segments if before else ())
+    parts = [(segment.name, segment.ids, living) for segment, living in planned.kept]
+    if len(planned.fresh):
+        ids, marks = outline.ids[planned.fresh], outline.marks[planned.fresh]
+        name = write_segment(root, ids, marks, read([one.decode() for one in ids.tolist()]))
+        parts.append((name, ids, np.arange(len(ids))))
+    table = {
+        "format": FORMAT,
+        "generation": outline.generation,
+        "embedder": embedder,
+        "segments": [name for name, _, _ in parts],
+        "sources": [asdict(source) for source in outline.sources],
+    }
+    every = [ids[living] for _, ids, living in parts]
+    order = np.searchsorted(outline.ids, np.concatenate(every)) if every else np.zeros(0, np.intp)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="new-") as parent:
         draft = Path(parent) / folder.name
         draft.mkdir()
-        Exact.write(draft, vectors)
-        Bm25.write(draft, passages)
-        (draft / ROWS).write_text(json.dumps(_table(generation, passages)), encoding="utf-8")
+        (draft / TABLE).write_text(json.dumps(table), encoding="utf-8")
+        arrays: dict[str, Any] = {f"living{n}": living for n, (_, _, living) in enumerate(parts)}
+        np.savez(
+            draft / ROWS,
+            ids=outline.ids[order],
+            source_of=outline.source_of[order],
+            tokens=outline.tokens[order],
+            **arrays,
+        )
         if folder.exists():
             shutil.rmtree(folder)
         os.replace(draft, folder)
 
 
 def load_index(folder: Path) -> Index:
-    """Map the indexes in `folder`.
+    """Map the index in `folder`.
 
     Raises:
-        OSError: they are not there.
+        FileNotFoundError: it, or a part of it, is not there.
+        ValueError: it is not whole, or of another format.
     """
-    from kb.indexes.exact import Exact
-    from kb.indexes.lexical import Bm25
-
-    table = json.loads((folder / ROWS).read_text(encoding="utf-8"))
-    exact = Exact.load(folder)
+    table: dict[str, Any] = json.loads((folder / TABLE).read_text(encoding="utf-8"))
+    if table.get("format") != FORMAT:
+        raise ValueError(f"expected format {FORMAT}, found {table.get('format')}")
+    segments = [load_segment(folder.parent / SEGMENTS, name) for name in table["segments"]]
+    with np.load(folder / ROWS) as rows:
+        ids, source_of, tokens = rows["ids"], rows["source_of"], rows["tokens"]
+        living = [rows[f"living{number}"] for number in range(len(segments))]
+    if not len(ids) == len(source_of) == len(tokens) == sum(map(len, living)):
+        raise ValueError("its lists have different numbers of rows")
+    parts = list(zip(segments, living, strict=True))
     return Index(
         generation=table["generation"],
-        ids=tuple(table["ids"]),
+        embedder=table["embedder"],
+        ids=Names(ids),
         sources=tuple(_source(value) for value in table["sources"]),
-        source_of=tuple(table["source_of"]),
-        tokens=tuple(table["tokens"]),
-        vectors=exact.matrix,
-        dense=exact,
-        lexical=Bm25.load(folder),
+        source_of=source_of,
+        tokens=tokens,
+        vectors=Matrix([(segment.matrix, rows) for segment, rows in parts]),
+        dense=Joined(parts, ids),
+        lexical=Bm25([segment.postings for segment in segments], _stored(parts)),
+        segments=tuple(segments),
     )
 
 
-def _table(generation: str, passages: Sequence[Passage]) -> dict[str, object]:
-    numbers: dict[Source, int] = {}
-    source_of = []
-    for one in passages:
-        source = Source(shown=one.document, kind=one.kind, scope=one.scope, symptoms=one.symptoms)
-        source_of.append(numbers.setdefault(source, len(numbers)))
-    return {
-        "generation": generation,
-        "ids": [one.id for one in passages],
-        "sources": [asdict(source) for source in numbers],
-        "source_of": source_of,
-        "tokens": [one.tokens for one in passages],
-    }
+def clean(root: Path, kept: int) -> None:
+    """Delete all but the `kept` latest generations below `root`, and the segments only they had."""
+    folders = [path for path in root.iterdir() if path.is_dir() and path.name != SEGMENTS]
+    folders.sort(key=lambda path: path.stat().st_mtime_ns)
+    for path in folders[:-kept]:
+        shutil.rmtree(path, ignore_errors=True)
+    used: set[str] = set()
+    for path in folders[-kept:]:
+        if (path / TABLE).exists():
+            used.update(json.loads((path / TABLE).read_text(encoding="utf-8")).get("segments", ()))
+    drop_segments(root / SEGMENTS, used)
 
 
-def _source(value: dict[str, object]) -> Source:
-    scope = value["scope"]
-    symptoms = value["symptoms"]
-    assert isinstance(scope, dict)
-    assert isinstance(symptoms, list)
+def _stored(parts: Sequence[tuple[Segment, NDArray[np.intp]]]) -> NDArray[np.intp] | None:
+    """Return where each row stands in the segments put behind each other; None where all do."""
+    if all(len(living) == len(segment.ids) for segment, living in parts):
+        return None
+    starts = np.cumsum([0, *(len(segment.ids) for segment, _ in parts)])
+    every = [start + living for start, (_, living) in zip(starts, parts, strict=False)]
+    stored: NDArray[np.intp] = np.concatenate(every)
+    return stored
+
+
+def _source(value: dict[str, Any]) -> Source:
+    scope = Scope(**{name: tuple(found) for name, found in value["scope"].items()})
     return Source(
-        shown=str(value["shown"]),
-        kind=value["kind"],  # type: ignore[arg-type] # written from a Kind by _table
-        scope=Scope(**{name: tuple(found) for name, found in scope.items()}),
-        symptoms=tuple(symptoms),
+        shown=value["shown"], kind=value["kind"], scope=scope, symptoms=tuple(value["symptoms"])
     )

@@ -1,15 +1,21 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kb.errors import ConfigError, StoreError
-from kb.indexes import Dense, Ranked, best
-from kb.indexes.chroma import Chroma
+from kb.indexes import Dense, Ranked, best, scan
+from kb.indexes.chroma import Approximate, Chroma, server
 from kb.indexes.exact import Exact
+from kb.indexes.scan import Scan
+from kb.indexes.segments import Joined, Text, load_segment, write_segment
 from kb.types import Passage
 
 # posthog, which chromadb brings, touches a deprecated part of the standard library.
@@ -30,17 +36,49 @@ def passages(count: int, word: str = "text") -> list[Passage]:
     ]
 
 
-@pytest.fixture(params=["exact", "chroma"])
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+def sync(chroma: Chroma, rows: Sequence[Passage], matrix: np.ndarray, **how: bool) -> None:
+    there = {row.id: (row, vector) for row, vector in zip(rows, matrix, strict=True)}
+    chroma.sync(list(there), lambda ids: [there[one] for one in ids], **how)
+
+
+def approximate(chroma: Chroma, rows: Sequence[Passage], matrix: np.ndarray) -> Approximate:
+    ids = np.array([row.id for row in rows], np.bytes_)
+    return Approximate(chroma, Exact(matrix), ids, matrix, 0)
+
+
+@pytest.fixture(params=["exact", "scan", "joined", "chroma"])
+def make(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     def build(matrix: np.ndarray) -> Dense:
+        if request.param == "chroma":
+            rows = passages(len(matrix))
+            sync(Chroma(tmp_path / "chroma", "e"), rows, matrix)
+            return approximate(Chroma(tmp_path / "chroma", "e"), rows, matrix)
+        monkeypatch.setattr(scan, "FULL", 2)  # so that few rows are scanned, not compared in full
+        Exact.write(tmp_path, matrix)
+        exact = Exact.load(tmp_path)
         if request.param == "exact":
-            Exact.write(tmp_path, matrix)
-            return Exact.load(tmp_path)
-        rows = passages(len(matrix))
-        Chroma(tmp_path / "chroma", "e").sync(rows, matrix)
-        return Chroma(tmp_path / "chroma", "e", [row.id for row in rows])
+            return exact
+        Scan.write(tmp_path, matrix)
+        if request.param == "scan":
+            return Scan.load(tmp_path, exact.matrix)
+        return joined(tmp_path, matrix)
 
     return build
+
+
+def joined(root: Path, matrix: np.ndarray) -> Joined:
+    """Two segments, one with a passage in it that is gone."""
+    ids = np.array([f"{row:04}" for row in range(len(matrix))], np.bytes_)
+    half = len(matrix) // 2
+    stale = vectors(1, 99)
+    kept = []
+    for part in (slice(0, half), slice(half, None)):
+        rows = np.concatenate([stale, matrix[part]])
+        names = np.concatenate([np.array([b"   "]), ids[part]])
+        texts = [Text(section="s", text="t", symptoms=(), vector=row) for row in rows]
+        name = write_segment(root, names, np.zeros(len(rows), np.int64), texts)
+        kept.append((load_segment(root, name), np.arange(1, len(rows))))
+    return Joined(kept, ids)
 
 
 class TestDense:
@@ -69,56 +107,146 @@ def test_ties_are_cut_by_row() -> None:
     assert best(scores, np.arange(5), 2) == [Ranked(1, 2.0), Ranked(2, 2.0)]
 
 
+def test_bytes_find_what_full_numbers_find(tmp_path: Path) -> None:
+    # Nothing is harder for a quantised index than vectors that have no structure at all.
+    rng = np.random.default_rng(1)
+    matrix = rng.standard_normal((30_000, 64)).astype(np.float32)
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    Scan.write(tmp_path, matrix)
+    every = np.ones(len(matrix), bool)
+    approximate, exact = Scan.load(tmp_path, matrix), Exact(matrix)
+    for query in matrix[:10] + 0.1 * matrix[10:20]:
+        expected = [one.row for one in exact.rank(query, every, 100)]
+        found = [one.row for one in approximate.rank(query, every, 100)]
+        assert len(set(found) & set(expected)) >= 99
+        assert found[:10] == expected[:10]
+
+
 def test_chroma_holds_what_it_was_last_given(tmp_path: Path) -> None:
     chroma = Chroma(tmp_path / "chroma", "e")
-    chroma.sync(passages(5), vectors(5))
+    sync(chroma, passages(5), vectors(5))
     rows = [*passages(2), *passages(4, "new")]
     matrix = np.concatenate([vectors(2), vectors(4, 1)])
-    chroma.sync(rows, matrix)
+    sync(chroma, rows, matrix)
     assert chroma.count() == 6
-    found = Chroma(tmp_path / "chroma", "e", [row.id for row in rows])
+    found = approximate(Chroma(tmp_path / "chroma", "e"), rows, matrix)
     assert found.rank(matrix[5], np.ones(6, bool), 1)[0].row == 5
+
+
+def test_a_collection_is_looked_through_before_it_is_believed(tmp_path: Path) -> None:
+    chroma = Chroma(tmp_path / "chroma", "e")
+    matrix = vectors(5)
+    sync(chroma, passages(5), matrix)
+    assert chroma.whole(5, [("text3", matrix[3])])
+    assert not chroma.whole(6, [])
+    assert not chroma.whole(5, [("text9", matrix[3])])
 
 
 def test_a_folder_left_by_a_killed_writer_is_made_anew(tmp_path: Path) -> None:
     chroma = Chroma(tmp_path / "chroma", "e")
-    chroma.sync(passages(5), vectors(5))
+    sync(chroma, passages(5), vectors(5))
     (tmp_path / "chroma.writing").touch()
     for file in (tmp_path / "chroma").rglob("*"):
         if file.is_file():
             file.write_bytes(b"torn")
-    chroma.sync(passages(5), vectors(5))
+    sync(chroma, passages(5), vectors(5))
     assert chroma.count() == 5
     assert not (tmp_path / "chroma.writing").exists()
 
 
 def test_a_damaged_folder_is_made_anew_from_the_vectors(tmp_path: Path) -> None:
     chroma = Chroma(tmp_path / "chroma", "e")
-    chroma.sync(passages(5), vectors(5))
+    sync(chroma, passages(5), vectors(5))
     (tmp_path / "chroma" / "chroma.sqlite3").write_bytes(b"no database" * 999)
-    chroma.sync(passages(5), vectors(5))
+    sync(chroma, passages(5), vectors(5))
     assert chroma.count() == 5
 
 
 def test_a_place_that_chroma_cannot_use_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "chroma").write_text("in the way")
     with pytest.raises(StoreError, match="Chroma failed") as caught:
-        Chroma(tmp_path / "chroma", "e").sync(passages(1), vectors(1))
+        sync(Chroma(tmp_path / "chroma", "e"), passages(1), vectors(1))
     assert "\n" not in str(caught.value)
 
 
-def test_a_server_is_named_by_its_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KB_CHROMA", "localhost:8000")
-    with pytest.raises(ConfigError, match="expected http://HOST:PORT"):
-        Chroma(tmp_path / "chroma", "e").sync(passages(1), vectors(1))
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("gpu7:8001", "http://gpu7:8001 default_tenant default_database"),
+        ("http://gpu7", "http://gpu7:8000 default_tenant default_database"),
+        ("https://gpu7/team", "https://gpu7:443 team default_database"),
+        ("http://[::1]:8000/team/kernels", "http://::1:8000 team kernels"),
+    ],
+)
+def test_a_server_is_named_by_its_address(
+    address: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KB_CHROMA", address)
+    found = server()
+    assert found is not None
+    assert f"{found.shown} {found.tenant} {found.database}" == expected
+
+
+@pytest.mark.parametrize("address", ["ftp://gpu7", "gpu7:many", "http://gpu7/a/b/c", "http://"])
+def test_what_is_no_address_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KB_CHROMA", address)
+    with pytest.raises(ConfigError, match="expected HOST:PORT"):
+        server()
 
 
 def test_a_server_that_does_not_answer_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KB_CHROMA", "http://127.0.0.1:9")
+    monkeypatch.setenv("KB_CHROMA", "127.0.0.1:9")
     with pytest.raises(
         StoreError, match=r"127\.0\.0\.1:9: Chroma failed .*unset KB_CHROMA"
     ) as caught:
-        Chroma(tmp_path / "chroma", "e").sync(passages(1), vectors(1))
+        sync(Chroma(tmp_path / "chroma", "e"), passages(1), vectors(1))
     assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def chroma_server(tmp_path: Path) -> Iterator[str]:
+    """A real server of its own on a free port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = Path(sys.executable).with_name("chroma")
+    place = ["--path", str(tmp_path / "server"), "--host", "127.0.0.1", "--port", str(port)]
+    with subprocess.Popen(
+        [str(program), "run", *place], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            _wait(port)
+            yield f"127.0.0.1:{port}"
+        finally:
+            process.kill()
+
+
+def _wait(port: int) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_a_server_holds_the_collections_of_several_homes(
+    tmp_path: Path, chroma_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KB_CHROMA", chroma_server)
+    matrix = vectors(50)
+    mine, theirs = Chroma(tmp_path / "a", "e"), Chroma(tmp_path / "b", "e")
+    sync(mine, passages(50), matrix)
+    sync(theirs, passages(3, "other"), matrix[:3])
+    dense = approximate(Chroma(tmp_path / "a", "e"), passages(50), matrix)
+    expected = Exact(matrix).rank(matrix[7], np.ones(50, bool), 5)
+    assert [one.row for one in dense.rank(matrix[7], np.ones(50, bool), 5)] == [
+        one.row for one in expected
+    ]
+    sync(mine, passages(2), matrix[:2], anew=True)
+    assert (mine.count(), theirs.count()) == (2, 3)
+    assert not (tmp_path / "a").exists()
