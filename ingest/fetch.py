@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
 
-from ingest.files import LIMITS, MAX_BYTES, MIB, is_archive
+from ingest.files import MIB, is_archive, limit_of
 from ingest.readers import SUFFIXES
 from kb.errors import RecordError
 
@@ -174,7 +174,7 @@ def _refuse_private(host: str, addresses: list[str]) -> None:
 
 def _save(answer: httpx.Response, url: str, into: Path, deadline: float) -> Path:
     name = _name(answer.headers.get("content-type", ""), url)
-    limit = _ARCHIVE_BYTES if is_archive(name) else LIMITS.get(Path(name).suffix, MAX_BYTES)
+    limit = _ARCHIVE_BYTES if is_archive(name) else limit_of(Path(name))
     path = into / name
     size = 0
     with path.open("xb") as file:

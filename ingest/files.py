@@ -10,14 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ingest.document import decode
 from ingest.gitignore import Ignored, ignored_below
 from ingest.measured import beside
+from ingest.readers import MAX_BYTES as MOST
 from ingest.readers import SUFFIXES
 from kb.errors import RecordError
 
 MIB = 1024 * 1024
-MAX_BYTES = 8 * MIB
-LIMITS = {".pdf": 512 * MIB, ".html": 64 * MIB, ".htm": 64 * MIB, ".ipynb": 64 * MIB}
+MAX_BYTES = 8 * MIB  # of a text; `ingest.readers` has those of other formats
 ARCHIVES = (".zip", ".tar", ".tgz", ".txz", ".tbz2", ".tar.gz", ".tar.xz", ".tar.bz2")
 UNPACKABLE = (".tar.zst", ".tzst", ".7z", ".rar")  # no reader in the standard library
 FEW = 3  # files of one unknown suffix that are worth a line each
@@ -80,7 +81,7 @@ def is_archive(name: str) -> bool:
 
 def limit_of(path: Path) -> int:
     """Return how many bytes a document of this suffix may have."""
-    return LIMITS.get(path.suffix.lower(), MAX_BYTES)
+    return MOST.get(SUFFIXES.get(path.suffix.lower(), ""), MAX_BYTES)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -110,25 +111,6 @@ def read_bytes(path: Path) -> bytes:
             f"expected at most {limit // MIB} MiB, found {max(size, len(data)) / MIB:.1f}: split it"
         )
     return data
-
-
-def decode(data: bytes) -> str:
-    """Return the text of a text file's bytes, with line feeds only.
-
-    Raises:
-        RecordError: it is no text; the message is the reason.
-    """
-    if b"\0" in data:
-        raise RecordError("expected text, found a binary file: leave it out or convert it")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise RecordError(
-            f"expected UTF-8 text, found byte {data[error.start]:#04x} at {error.start}: convert it"
-        ) from error
-    if not text.strip():
-        raise RecordError("expected text, found an empty file: write something into it")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def read_text(path: Path) -> tuple[bytes, str]:

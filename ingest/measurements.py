@@ -11,7 +11,8 @@ from typing import Any
 
 import yaml
 
-from ingest.files import decode, read_bytes
+from ingest.document import decode
+from ingest.files import read_bytes
 from ingest.measured import RESULTS, SAMPLE, SOURCES
 from ingest.readers import Block, Reading, Section
 from kb.errors import RecordError

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from ingest.readers import Block, Reading, Section
+from ingest.readers.statements import line_end, line_start, parts
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -28,14 +30,34 @@ _CONTAINERS = frozenset(
 _CLASSES = frozenset({"class_definition", "class_specifier", "struct_specifier"})
 _DEFINITIONS = _CLASSES | {"function_definition", "decorated_definition", "template_declaration"}
 
+# Macros that stand for attributes, as CUTLASS_DEVICE and C10_LAUNCH_BOUNDS_1(threads()): a grammar
+# that sees no preprocessor takes them for types and loses the function that follows.
+_ATTRIBUTES = re.compile(
+    rb"(?<=[\s(])(?<!define )(?!CUDA_ARCH)[A-Z][A-Z0-9_]*"
+    rb"(?:DEVICE|INLINE|LAUNCH_BOUNDS|HOST|GLOBAL|NOEXCEPT|NODISCARD|UNUSED|RESTRICT|_API|_EXPORT|_ATTR|_FN|_FUNC)"
+    rb"(?:_?[A-Z0-9_]*)"
+    rb"(?:[ \t]*\((?:[^()\n;]|\([^()\n;]*\)){0,200}\))?(?=\s+[A-Za-z_:~\[])"
+    rb"|\b__(?:kernel|global|local|constant|private)\b(?!_)"  # OpenCL's
+)
+# Lines that say nothing by themselves: conditions of the preprocessor, braces, names of namespaces.
+_SCAFFOLD = re.compile(
+    rb"(?:[ \t]*(?:#[ \t]*(?:if|ifdef|ifndef|elif|else|endif|undef|pragma)\b[^\n]*|[{}();]+[ \t]*(?://[^\n]*)?"
+    rb"|(?:inline )?namespace\b[^\n{;]*\{?|extern \"C\" \{|(?:public|private|protected):)?[ \t]*\r?(?:\n|\Z))*"
+)
+_DEVICE = re.compile(rb"__(?:global|device|shared)__|<<<")
+
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A definition: its bytes and what it is called."""
+    """A definition: its bytes and what it is called.
+
+    `node` is the definition itself, where it may be cut between its statements.
+    """
 
     start: int
     end: int
     trail: tuple[str, ...]
+    node: Node | None = None
 
 
 class _Source:
@@ -47,12 +69,22 @@ class _Source:
         title = PurePosixPath(path).name
         sections: list[Section] = []
         position = 0
-        for unit in _units(self._parser.parse(source).root_node, ()):
-            _add(sections, (title,), source[position : unit.start])
-            _add(sections, (title, *unit.trail), source[unit.start : unit.end])
-            position = unit.end
-        _add(sections, (title,), source[position:])
+        for unit in _units(self._parse(source), ()):
+            start = max(position, line_start(source, unit.start))
+            end = max(start, line_end(source, unit.end))
+            if _SCAFFOLD.fullmatch(source[position:start]):
+                start = position  # says under which condition the definition holds
+            _add(sections, (title,), [_text(source[position:start])])
+            cut = [_text(source[start:end])]
+            if unit.node is not None:
+                cut = parts(source, start, end, unit.node)
+            _add(sections, (title, *unit.trail), cut)
+            position = end
+        _end(sections, (title,), source[position:])
         return Reading(kind="document", title=title, body=text, sections=tuple(sections))
+
+    def _parse(self, source: bytes) -> Node:
+        return self._parser.parse(source).root_node
 
     @cached_property
     def _parser(self) -> Parser:
@@ -73,17 +105,13 @@ class Python(_Source):
         return tree_sitter_python.language()
 
 
-class Cpp(_Source):
-    """C and C++."""
-
-    def _grammar(self) -> object:
-        import tree_sitter_cpp
-
-        return tree_sitter_cpp.language()
-
-
 class Cuda(_Source):
     """CUDA C++ and HIP, whose launches and qualifiers the C++ grammar does not know."""
+
+    def _parse(self, source: bytes) -> Node:
+        # Only for the parser, and byte for byte: what is quoted keeps its macros.
+        masked = _ATTRIBUTES.sub(lambda found: b" " * len(found.group()), source)
+        return super()._parse(masked)
 
     def _grammar(self) -> object:
         import tree_sitter_cuda
@@ -91,19 +119,60 @@ class Cuda(_Source):
         return tree_sitter_cuda.language()
 
 
-def _add(sections: list[Section], trail: tuple[str, ...], source: bytes) -> None:
-    text = source.decode(errors="replace").strip("\n").rstrip()
-    if any(character.isalnum() for character in text):
-        sections.append(Section(trail=trail, blocks=(Block(text=text, kind="code"),)))
+class Cpp(Cuda):
+    """C and C++, and headers that turn out to be CUDA."""
+
+    @cached_property
+    def _device(self) -> Cuda:
+        return Cuda()
+
+    def _parse(self, source: bytes) -> Node:
+        if _DEVICE.search(source):
+            return self._device._parse(source)
+        return super()._parse(source)
+
+    def _grammar(self) -> object:
+        import tree_sitter_cpp
+
+        return tree_sitter_cpp.language()
+
+
+def _add(sections: list[Section], trail: tuple[str, ...], texts: Sequence[str]) -> None:
+    blocks = [
+        Block(text=text, kind="code")
+        for text in texts
+        if any(character.isalnum() for character in text)
+    ]
+    if blocks:
+        sections.append(Section(trail=trail, blocks=tuple(blocks)))
+
+
+def _end(sections: list[Section], trail: tuple[str, ...], rest: bytes) -> None:
+    """Add what follows the last definition; what only closes something goes with that."""
+    text = _text(rest)
+    if not sections or not text or not _SCAFFOLD.fullmatch(rest):
+        _add(sections, trail, [text])
+        return
+    *others, last = sections[-1].blocks
+    longer = replace(last, text=f"{last.text}\n{text}")
+    sections[-1] = replace(sections[-1], blocks=(*others, longer))
+
+
+def _text(source: bytes) -> str:
+    return source.decode(errors="replace").strip("\n").rstrip()
 
 
 def _units(node: Node, trail: tuple[str, ...]) -> Iterator[_Unit]:
     """Yield the definitions below `node` in order, each with the comments that lead up to it."""
     comments: Node | None = None
+    before = -1  # the line on which the sibling before ends
     for child in node.children:
         if child.type == "comment":
-            comments = comments or child
+            if comments is not None or child.start_point.row != before:
+                comments = comments or child
             continue
+        # A directive ends where the next line begins.
+        before = child.end_point.row - (child.end_point.column == 0)
         if child.type in _DEFINITIONS:
             yield from _definition(child, trail, comments)
         elif child.type in _CONTAINERS:
@@ -117,7 +186,8 @@ def _container(node: Node, trail: tuple[str, ...], comments: Node | None) -> Ite
         start = node.start_byte if comments is None else comments.start_byte
         yield _Unit(start, node.end_byte, (*trail, _name(body)))
         return
-    inside = (*trail, _name(node)) if node.type == "namespace_definition" else trail
+    named = node.type == "namespace_definition" and node.child_by_field_name("name") is not None
+    inside = (*trail, _name(node)) if named else trail
     yield from _units(node, inside)
 
 
@@ -134,7 +204,7 @@ def _definition(node: Node, trail: tuple[str, ...], comments: Node | None) -> It
             yield from methods
             return
     start = node.start_byte if comments is None else comments.start_byte
-    yield _Unit(start, node.end_byte, named)
+    yield _Unit(start, node.end_byte, named, inner)
 
 
 def _inner(node: Node) -> Node:

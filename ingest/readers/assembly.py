@@ -1,0 +1,134 @@
+"""Assembly cut along functions: PTX, listings of SASS, and the instructions of AMD's GPUs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from ingest.readers import Block, Reading, Section
+from kb.tokens import count_tokens
+from kb.types import Scope
+
+PART = 330  # tokens
+_NAMES = 6  # parts of a mangled name that are worth reading
+_LABEL = re.compile(r"^(?:\$\w+|\.?L[\w.$]*|LBB\w+):")
+_DEBUGGING = re.compile(r"^\s*\.(?:loc|file|cfi_\w+|ident|addrsig\w*)\b")
+_DEBUG_DATA = re.compile(r"^\s*\.section\s+\.debug")
+_AFTER_DATA = re.compile(r"^\s*(?:\}|\.section\s+(?!\.debug)|\.text\b)")
+
+
+class _Assembly:
+    """Cuts at the lines that begin a function; the subclasses know them."""
+
+    starts: re.Pattern[str]  # group "name": the function's
+    scope = Scope(vendor=("nvidia",))
+
+    def read(self, text: str, path: str) -> Reading:
+        """Read a listing: a section for each function, and one for what comes before them."""
+        title = PurePosixPath(path).name
+        lines = _without_debugging(text.expandtabs().split("\n"))
+        begins = [
+            (_with_comments(lines, number), found.group("name"), number)
+            for number, line in enumerate(lines)
+            if (found := self.starts.match(line))
+        ]
+        sections = [_section((title,), lines[: begins[0][0] if begins else len(lines)], "")]
+        ends = [start for start, *_ in begins[1:]] + [len(lines)]
+        for (start, name, head), end in zip(begins, ends, strict=True):
+            sections.append(_section((title, readable(name)), lines[start:end], lines[head]))
+        kept = tuple(one for one in sections if one.blocks)
+        return Reading(kind="document", title=title, body=text, sections=kept, scope=self.scope)
+
+
+class Ptx(_Assembly):
+    """PTX (PTX ISA, section 10.1: .entry is a kernel, .func a function)."""
+
+    starts = re.compile(
+        r"^\s*(?:\.(?:visible|weak|extern|common)\s+)*\.(?:entry|func)\s+(?:\([^)]*\)\s*)?(?P<name>[\w$.]+)"
+    )
+
+
+class Sass(_Assembly):
+    """What cuobjdump and nvdisasm print of a program for NVIDIA's GPUs."""
+
+    starts = re.compile(r"^\s*(?:Function\s*:\s*|\.section\s+\.text\.)(?P<name>[\w$.]+)")
+
+
+class Amdgcn(_Assembly):
+    """What LLVM prints for AMD's GPUs."""
+
+    starts = re.compile(r"^\s*\.globl\s+(?P<name>[\w$.]+)")
+    scope = Scope(vendor=("amd",))
+
+
+def readable(name: str) -> str:
+    """Return a function's name with the words of its mangled form before it, if it has one.
+
+    Only the identifiers are taken from it (Itanium C++ ABI, section 5.1.2): what a question asks for.
+    """
+    if not name.startswith("_Z"):
+        return name
+    words: list[str] = []
+    position = 2
+    while found := re.compile(r"[^0-9]{0,4}?([0-9]{1,3})").match(name, position):
+        length = int(found.group(1))
+        word = name[found.end() : found.end() + length]
+        if len(word) < length or len(words) == _NAMES:
+            break
+        words.append(word)
+        position = found.end() + length
+    return f"{'::'.join(words)} ({name[:120]})" if words else name
+
+
+def _without_debugging(lines: Sequence[str]) -> list[str]:
+    """Leave out what tells a debugger of the source's lines and types: often most of a file."""
+    kept: list[str] = []
+    inside = False
+    for line in lines:
+        if _DEBUG_DATA.match(line):
+            inside = True
+        elif inside and _AFTER_DATA.match(line):
+            inside = False
+            if line.strip() == "}":
+                continue
+        if not inside and not _DEBUGGING.match(line):
+            kept.append(line)
+    return kept
+
+
+def _with_comments(lines: Sequence[str], number: int) -> int:
+    while number and lines[number - 1].lstrip().startswith(("//", "/*", "*")):
+        number -= 1
+    return number
+
+
+def _section(trail: tuple[str, ...], lines: Sequence[str], head: str) -> Section:
+    """Cut a function at its labels and blank lines; each part but the first repeats its head."""
+    parts: list[list[str]] = [[]]
+    used = 0
+    for group in _groups(lines):
+        cost = count_tokens("\n".join(group))
+        if parts[-1] and used + cost > PART:
+            parts.append([])
+            used = 0
+        parts[-1] += group
+        used += cost
+    texts = ["\n".join(part).strip("\n").rstrip() for part in parts]
+    texts = [text for text in texts if any(one.isalnum() for one in text)]
+    lead = f"{head.rstrip()[:200]} // … continued\n" if head else ""
+    blocks = (
+        Block(text=text if not number else f"{lead}{text}", kind="code")
+        for number, text in enumerate(texts)
+    )
+    return Section(trail=trail, blocks=tuple(blocks))
+
+
+def _groups(lines: Sequence[str]) -> list[list[str]]:
+    """Return basic blocks, or eight lines at a time where one is long."""
+    groups: list[list[str]] = [[]]
+    for line in lines:
+        if groups[-1] and (not line.strip() or _LABEL.match(line.strip()) or len(groups[-1]) >= 8):
+            groups.append([])
+        groups[-1].append(line)
+    return groups
