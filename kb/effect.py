@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from kb.types import Effect
 
@@ -29,7 +29,8 @@ WITHIN = 0.3  # standard deviation of a measurement, where the data cannot tell
 _ENOUGH = (5, 20)  # passages and measurements from which on the data can tell
 _NORMAL = 1.645  # half the width of a 90 % interval, in standard deviations
 
-Fate = Literal["won", "lost", "failed"]
+Fate = Literal["won", "even", "lost", "failed"]
+FATES: tuple[Fate, ...] = get_args(Fate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,7 @@ class Trial:
 
     Attributes:
         gain: log speed over what it started from; of one that failed, any number.
+        fate: even where its interval cannot be told from that of what it started from.
         share: of the credit: 1 where its idea names the passage, less where a prompt only quoted it.
         at: seconds since the epoch.
         families: operator families of its task.
@@ -138,6 +140,7 @@ def estimate(
     return Effect(
         retrieved=retrieved,
         won=fates.count("won"),
+        even=fates.count("even"),
         lost=fates.count("lost"),
         failed=fates.count("failed"),
         gain=mean,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sqlalchemy import Engine, delete, func, select
 from sqlalchemy.orm import Mapped, mapped_column
@@ -221,10 +221,9 @@ def _row(run: str, use: Use, at: float) -> UseRow:
 
 
 def _trial(row: UseRow) -> Trial:
-    fate: Fate = "won" if row.fate == "won" else "lost" if row.fate == "lost" else "failed"
     return Trial(
         gain=row.gain,
-        fate=fate,
+        fate=cast("Fate", row.fate),
         at=row.at,
         share=row.share,
         families=frozenset(filter(None, row.families.split(","))),

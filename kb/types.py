@@ -90,7 +90,7 @@ class Effect:
 
     Attributes:
         retrieved: requests for ideas that it was returned to.
-        used: measurements of candidates whose idea or prompt rests on it, by their fate below.
+        won, even, lost, failed: measurements of candidates whose idea or prompt rests on it.
         gain, low, high: expected gain where the question comes from, shrunken towards none, with
             its 90 % interval.
         weights: of the measurements that stand behind it, decayed: same family, device and
@@ -101,6 +101,7 @@ class Effect:
 
     retrieved: int = 0
     won: int = 0
+    even: int = 0
     lost: int = 0
     failed: int = 0
     gain: float = 0.0
@@ -113,7 +114,7 @@ class Effect:
     @property
     def used(self) -> int:
         """How many measurements rest on it."""
-        return self.won + self.lost + self.failed
+        return self.won + self.even + self.lost + self.failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

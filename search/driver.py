@@ -67,7 +67,11 @@ class Driver:
             case WriteIdeas():
                 self._witness.clear()
                 ideas = self._author.ideas(work.moment, work.count)
-                return Ideas(ideas=ideas[: work.count], retrieved=self._witness.documents())
+                return Ideas(
+                    ideas=ideas[: work.count],
+                    retrieved=self._witness.documents(),
+                    subjects=self._witness.subjects(),
+                )
             case WriteDraft():
                 return self._author.draft(work.moment, work.idea, work.step.branch, work.siblings)
             case MendDraft():

@@ -44,12 +44,15 @@ class Proposal:
 
     Attributes:
         retrieved: the documents that retrieval returned while the ideas were written.
+        subjects: what gains of the returned passages are credited to; the record keeps them apart
+            and does not read them back.
     """
 
     slot: Slot
     parent: int | None
     ideas: tuple[Idea, ...]
     retrieved: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

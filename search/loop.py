@@ -64,10 +64,16 @@ class JudgeNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ideas:
-    """The result of `WriteIdeas`: ideas, and the documents that retrieval returned for them."""
+    """The result of `WriteIdeas`: ideas, and what retrieval returned for them.
+
+    Attributes:
+        retrieved: documents.
+        subjects: what gains of the passages are credited to, see `kb.effects.subject`.
+    """
 
     ideas: tuple[Idea, ...]
     retrieved: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
 
 
 Work = WriteIdeas | WriteDraft | MendDraft | JudgeNode
@@ -161,6 +167,7 @@ class Search:
                         parent=parent.number if parent else None,
                         ideas=result.ideas,
                         retrieved=result.retrieved,
+                        subjects=result.subjects,
                     )
                 )
             case ((WriteDraft() | MendDraft()), None):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from kb.effects import subject
 from kb.records import Document
 from kb.types import Hit, Query
 
@@ -66,21 +67,28 @@ class Witness:
         self._retriever = retriever
         self._hidden = hidden
         self._documents: dict[str, None] = {}
+        self._subjects: dict[str, None] = {}
 
     def search(self, query: Query) -> list[Hit]:
         """Return what the retriever returns, without hidden documents."""
         found = self._retriever.search(query)
         hits = [hit for hit in found if hit.passage.document not in self._hidden]
         self._documents.update(dict.fromkeys(hit.passage.document for hit in hits))
+        self._subjects.update(dict.fromkeys(subject(hit.passage) for hit in hits))
         return hits
 
     def clear(self) -> None:
         """Forget what was returned so far."""
         self._documents.clear()
+        self._subjects.clear()
 
     def documents(self) -> tuple[str, ...]:
         """Return the documents returned since `clear`, in order of first appearance."""
         return tuple(self._documents)
+
+    def subjects(self) -> tuple[str, ...]:
+        """Return what the gains of the passages returned since `clear` are credited to."""
+        return tuple(self._subjects)
 
 
 class Memory:

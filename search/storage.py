@@ -26,6 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from kb.database import Base, create_tables, reading, writing
+from kb.effects import add_retrieval
 from kb.errors import StoreError
 from search.authors import Draft, Idea
 from search.graph import Graph, Node, Proposal, Slot, Step, hash_source
@@ -222,13 +223,15 @@ class Record:
 
     def add_proposal(self, proposal: Proposal) -> None:
         """Store the ideas of a slot."""
-        row = {
+        row: dict[str, Any] = {
             "slot": f"{proposal.slot.round}.{proposal.slot.parent}",
             "parent": proposal.parent,
             "ideas": json.dumps([asdict(idea) for idea in proposal.ideas]),
             "retrieved": json.dumps(proposal.retrieved),
         }
-        self._insert(PROPOSALS, row)
+        with writing(self.engine) as session:
+            session.execute(insert(PROPOSALS).values(run=self.run, **row))
+            add_retrieval(session, self.run, row["slot"], proposal.subjects)
         self.graph.proposals[proposal.slot] = proposal
 
     def add_node(self, node: Node) -> None:

@@ -19,6 +19,7 @@ from kb.cli.choose import (
     model_is_configured,
     recorded_model,
 )
+from kb.cli.credit import credit
 from kb.cli.diagnosis import diagnoser, looker
 from kb.cli.learning import believed_memory
 from kb.cli.output import print_json, say, steps
@@ -89,7 +90,7 @@ def resume(home: Home, run: str, *, as_json: bool) -> int:
     task = stored_task(home, run, row.about)
     announce(task, as_json=as_json)
     with steps() as progress:
-        session = prepare(home, task, progress)
+        session = prepare(home, task, progress, as_of=row.started)
         _check_same_place(row.about, session)
         record = storage.record(run)
         record.mark("running")
@@ -113,8 +114,8 @@ def announce(task: Task, *, as_json: bool) -> None:
     )
 
 
-def prepare(home: Home, task: Task, progress: Progress) -> Session:
-    """Load and check everything that can be checked before the first measurement."""
+def prepare(home: Home, task: Task, progress: Progress, *, as_of: float | None = None) -> Session:
+    """Load and check everything; a run that is resumed ranks by what was known `as_of` its start."""
     from kb.database import open_engine
     from kb.knowledge import open_knowledge
     from search.judging.problem import load_problem
@@ -131,7 +132,7 @@ def prepare(home: Home, task: Task, progress: Progress) -> Session:
     name = choose_author(task.settings)
     graph = operator_graph(problem)
     work = count_work(graph)
-    knowledge = open_knowledge(home, progress)
+    knowledge = open_knowledge(home, progress, as_of=as_of)
     memory = believed_memory(knowledge, storage)
     author = make_author(name, task, target, graph, work, memory, storage)
     return Session(
@@ -236,6 +237,8 @@ def _conclude(session: Session, record: Record, found: Found, *, as_json: bool) 
     from search.report import build_report
 
     about = {**_names(session, record.run), "baselines": dict(found.baselines)}
+    if session.place.how != "dry":
+        credit(session, record, found.baselines, found.confirmed)
     reason = "interrupted" if found.interrupted else record.stop_reason
     report = build_report(
         about, record.graph, found.confirmed, stop_reason=reason, seconds=found.seconds

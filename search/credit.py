@@ -1,0 +1,165 @@
+"""What each passage gained in a run: from its graph to the measurements that rest on each subject."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from sqlalchemy import Engine
+
+from kb.effect import Fate, Trial
+from kb.effects import Use, record, subject
+from kb.store import Store
+from search.authors import Attempt, Idea
+from search.graph import Graph, Node, Slot
+from search.outcome import Outcome, Passed, Ratio
+
+QUOTED = 0.25  # of the credit, for all passages together that a prompt quoted and no idea named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a run's measurements were taken.
+
+    Attributes:
+        identity: of the task, see `Task.identity`.
+        bottleneck: the worst symptom of a parent (None: of the reference), "" where none is known.
+        at: seconds since the epoch.
+    """
+
+    run: str
+    identity: str
+    target: str
+    architecture: str
+    families: frozenset[str]
+    bottleneck: Callable[[Attempt | None], str]
+    at: float
+
+
+def keep_credits(
+    engine: Engine, graph: Graph, confirmed: Mapping[int, Outcome], origin: Origin
+) -> int:
+    """Record what the passages of a run gained; return how many measurements count.
+
+    It may be called again over the same run, finished or not: what is known of it is replaced.
+
+    Raises:
+        StoreError: the database cannot be written.
+    """
+    store = Store(engine)
+    names = {name for node in graph.nodes for name in (*node.idea.passages, *node.draft.passages)}
+    known = {one.id: subject(one) for one in store.passages(sorted(names)).values()}
+    ideas = sorted({node.idea.record for node in graph.nodes if node.idea.record})
+    found = ((name, store.document("idea", name)) for name in ideas)
+    records = {name: document.path for name, document in found if document is not None}
+    uses = credits_of(graph, confirmed, origin, known, records)
+    return record(engine, origin.run, list(uses))
+
+
+def credits_of(
+    graph: Graph,
+    confirmed: Mapping[int, Outcome],
+    origin: Origin,
+    passages: Mapping[str, str],
+    records: Mapping[str, str],
+) -> Iterator[Use]:
+    """Yield, for each implementation that was judged, the subjects that it rests on.
+
+    A draft that was mended is one implementation: what became of it in the end counts. What was
+    compiled and not timed counts nothing.
+
+    Args:
+        confirmed: outcomes of finalists that were measured again, by node; they count instead.
+        passages: subject of each passage that is still known.
+        records: document of each idea's record.
+    """
+    diagnosed: dict[int | None, str] = {}
+    for node in _last_of_each(graph):
+        outcome = confirmed.get(node.number, node.outcome) if node.outcome else None
+        if outcome is None or outcome.kind == "checked":
+            continue
+        base = _base(graph, node)
+        before = confirmed.get(base.number, base.outcome) if base is not None else None
+        number = None if base is None else base.number
+        if number not in diagnosed:
+            diagnosed[number] = origin.bottleneck(base.attempt() if base else None)
+        gain, fate = _gain(outcome, before)
+        evidence = _evidence(node, base, origin)
+        for name, share in _shares(node, passages, records).items():
+            trial = Trial(
+                gain=gain,
+                fate=fate,
+                at=origin.at,
+                share=share,
+                families=origin.families,
+                architecture=origin.architecture,
+                bottleneck=diagnosed[number],
+            )
+            yield Use(subject=name, evidence=evidence, node=node.number, trial=trial)
+
+
+def _last_of_each(graph: Graph) -> list[Node]:
+    """Return the last judged node of each implementation."""
+    last: dict[tuple[Slot, int, int], Node] = {}
+    for node in graph.nodes:
+        if node.outcome is not None:
+            last[node.step.slot, node.step.idea, node.step.branch] = node
+    return sorted(last.values(), key=lambda node: node.number)
+
+
+def _base(graph: Graph, node: Node) -> Node | None:
+    """Return the nearest ancestor that passed: what a mended draft mends did not."""
+    number = node.parent
+    while number is not None:
+        parent = graph.nodes[number]
+        if isinstance(parent.outcome, Passed):
+            return parent
+        number = parent.parent
+    return None
+
+
+def _gain(outcome: Outcome, before: Outcome | None) -> tuple[float, Fate]:
+    """Return the log of the speed over what it started from, and whether that can be told.
+
+    Both are measured beside the same baseline, so that a clock that drifts between two candidates
+    does not count.
+    """
+    if not isinstance(outcome, Passed):
+        return 0.0, "failed"
+    one = Ratio(ratio=1.0, low=1.0, high=1.0)
+    mine = outcome.speedup["eager"]
+    theirs = before.speedup["eager"] if isinstance(before, Passed) else one
+    gain = math.log(mine.ratio / theirs.ratio)
+    if mine.low > theirs.high:
+        return gain, "won"
+    return gain, "lost" if mine.high < theirs.low else "even"
+
+
+def _evidence(node: Node, base: Node | None, origin: Origin) -> str:
+    """Name a measurement by its content: the same candidate in two runs is one measurement."""
+    parts = (
+        node.source_hash,
+        base.source_hash if base is not None else "",
+        origin.identity,
+        origin.target,
+    )
+    return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def _shares(
+    node: Node, passages: Mapping[str, str], records: Mapping[str, str]
+) -> dict[str, float]:
+    """Return the share of the credit of each subject that an implementation rests on."""
+    named = _named(node.idea, passages, records)
+    quoted = [passages[one] for one in node.draft.passages if one in passages]
+    only = [one for one in dict.fromkeys(quoted) if one not in named]
+    return {**dict.fromkeys(named, 1.0), **dict.fromkeys(only, QUOTED / max(1, len(only)))}
+
+
+def _named(idea: Idea, passages: Mapping[str, str], records: Mapping[str, str]) -> Iterable[str]:
+    found = [passages[one] for one in idea.passages if one in passages]
+    if idea.record is not None and idea.record in records:
+        found.append(records[idea.record])
+    return dict.fromkeys(found)
