@@ -49,8 +49,9 @@ def body(claim: Claim, group: Sequence[Trial], trial: Trial, setting: Setting) -
         lines.append(f"- Bottleneck before: {', '.join(claim.before)}.")
     if claim.after:
         lines.append(f"- Bottleneck after: {', '.join(claim.after)}.")
+    lines += _spread(group)
     lines.append(f"- Where: {where(setting)}.")
-    lines += ["", trial.attempt.idea.text.strip()[:_LONGEST_TEXT]]
+    lines += ["", _idea(trial.attempt.idea)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -125,6 +126,36 @@ def _sentence(trial: Trial, setting: Setting) -> str:
         f"({gain.low:.2f} to {gain.high:.2f}): {trial.before * 1e3:.3g} ms became "
         f"{after * 1e3:.3g} ms a call."
     )
+
+
+def _spread(group: Sequence[Trial]) -> list[str]:
+    """Return how much the choices of one idea matter: its best and its worst candidate."""
+    passed = [(one.gain.ratio, one) for one in group if one.gain is not None]
+    passed.sort(key=lambda pair: pair[0])
+    if len(passed) < 2:
+        return []
+    (low, worst), (high, best) = passed[0], passed[-1]
+    good, bad = _choices(best), _choices(worst)
+    if not good or good == bad:
+        return []
+    return [f"- Best with {good}; worst with {bad}, {high / low:.2f} times the time."]
+
+
+def _choices(trial: Trial) -> str:
+    """Return the knobs of the segment that an idea is about."""
+    focus = trial.attempt.idea.plan.get("focus")
+    chosen = trial.attempt.draft.plan.get("segments", {}).get(focus, {})
+    return ", ".join(f"{name}={value}" for name, value in sorted(chosen.get("knobs", {}).items()))
+
+
+def _idea(idea: Idea) -> str:
+    """Return an idea in words; one with a record is told there, once for all lessons of it."""
+    if idea.record is not None:
+        return f"The idea is the record {idea.record}."
+    text = idea.text.strip()
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    return text[:_LONGEST_TEXT].rsplit(". ", 1)[0].rstrip(".") + "."
 
 
 def _family(setting: Setting) -> str:

@@ -279,7 +279,7 @@ def _winner(graph: Graph, attempt: Attempt, outcome: Passed, setting: Setting) -
         f"# What won on {setting.task}\n\n"
         f"{against}, {outcome.seconds * 1e3:.3g} ms a call.\n\n"
         f"- Where: {where(setting)}.\n\n"
-        f"## Ideas that led to it\n\n{steps}\n\n{attempt.idea.text.strip()}\n\n"
+        f"## Ideas that led to it\n\n{steps}\n\n"
         f"## Source\n\n```python\n{attempt.draft.source.rstrip()}\n```\n"
     )
     best = Trial(
