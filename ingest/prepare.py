@@ -51,10 +51,8 @@ def make_entry(found: Found, key: str, digest: str, rules: Rules, reader: Reads)
     """
     # Before the bytes: a file that is written meanwhile is read again by the next run.
     now = stamp_of(found)
-    hashed = blake2b(VERSION.encode(), digest_size=16)
-    for path in found.parts:
-        hashed.update(read_bytes(path))
-    if hashed.hexdigest() == digest:
+    hashed = digest_of(found)
+    if hashed == digest:
         return None
     try:
         made = reader.read(found)
@@ -63,7 +61,7 @@ def make_entry(found: Found, key: str, digest: str, rules: Rules, reader: Reads)
     entry = Entry(
         key=key,
         shown=found.shown,
-        digest=hashed.hexdigest(),
+        digest=hashed,
         stamp=now,
         kind=made.reading.kind,
         name=found.path.stem,
@@ -73,6 +71,18 @@ def make_entry(found: Found, key: str, digest: str, rules: Rules, reader: Reads)
         symptoms=made.reading.symptoms,
     )
     return _scoped(entry, made, rules)
+
+
+def digest_of(found: Found) -> str:
+    """Return the hash of what a document is made of, and of the version of the readers.
+
+    Raises:
+        RecordError: it cannot be read; the message is the reason.
+    """
+    hashed = blake2b(VERSION.encode(), digest_size=16)
+    for path in found.parts:
+        hashed.update(read_bytes(path))
+    return hashed.hexdigest()
 
 
 def stamp_of(found: Found) -> str:

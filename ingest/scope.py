@@ -90,7 +90,7 @@ def refine(reading: Reading, document: Found, section: str) -> Found | None:
             else:
                 values[field] += [one.value for one in new if values[field]]
                 values[field] = values[field] or [one.value for one in said]
-            reasons += [f"{field} {one.value}: a heading has {one.words}" for one in said]
+            reasons += [f"{field} {one.value}: a heading has {one.words}" for one in new]
             break
     scope = _scope(values)
     if scope == replace(document.scope, dtype=()):

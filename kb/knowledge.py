@@ -15,7 +15,7 @@ from ingest import VERSION
 from kb.config import Home, shipped_docs
 from kb.derive import Derived
 from kb.effects import Effects
-from kb.embedders import DEFAULT_EMBEDDER, create_embedder
+from kb.embedders import DEFAULT_EMBEDDER, Embedder, create_embedder
 from kb.errors import StoreError
 from kb.progress import Progress, silent
 from kb.rerank import reranker
@@ -42,7 +42,7 @@ class Knowledge:
         from ingest.pipeline import ingest
 
         report = ingest(paths, self.store, progress=progress)
-        self.derived.current(progress)
+        self.derived.refresh(progress)
         return report
 
 
@@ -71,10 +71,11 @@ def open_knowledge(
     """
     engine = open_tables(home)
     store = Store(engine)
-    embedder = create_embedder(os.environ.get("KB_EMBEDDER") or DEFAULT_EMBEDDER, home.cache)
-    derived = Derived(store, embedder, home, dense)
-    changed = _sync(store, "kb", shipped or shipped_docs(), progress)
-    _sync(store, "lessons", home.lessons, progress)
+    embedder = default_embedder(home)
+    derived = Derived(store, embedder, home, dense, spec=embedder_spec())
+    changed = _sync(home, store, "kb", shipped or shipped_docs(), progress)
+    _sync(home, store, "lessons", home.lessons, progress)
+    _sync_scopes(home, store, progress)
     if changed and shipped is None:
         from kb.seed import Seed
 
@@ -87,7 +88,7 @@ def open_knowledge(
     moment = time.time() if as_of is None else as_of
     retriever = Retriever(
         store,
-        embedder,
+        derived.embedder,
         derived,
         Effects(engine, moment, lambda: _lifts(store, moment)),
         contents=lambda: _contents(folder),
@@ -95,6 +96,16 @@ def open_knowledge(
         progress=progress,
     )
     return Knowledge(store=store, retriever=retriever, derived=derived)
+
+
+def default_embedder(home: Home) -> Embedder:
+    """Return the embedder that ``KB_EMBEDDER`` names, or the one that comes with `kb`."""
+    return create_embedder(embedder_spec(), home.cache)
+
+
+def embedder_spec() -> str:
+    """Return the name of the embedder to be used, with its model where it has one."""
+    return os.environ.get("KB_EMBEDDER") or DEFAULT_EMBEDDER
 
 
 def open_store(home: Home) -> Store:
@@ -113,7 +124,7 @@ def open_tables(home: Home) -> Engine:
 
 def sync_lessons(home: Home, progress: Progress = silent) -> None:
     """Read the lessons that runs wrote; they are indexed when the knowledge base is next asked."""
-    _sync(open_store(home), "lessons", home.lessons, progress)
+    _sync(home, open_store(home), "lessons", home.lessons, progress)
 
 
 def _contents(folder: Path) -> Sequence[Module]:
@@ -140,14 +151,27 @@ def _lifts(store: Store, moment: float) -> dict[str, float]:
     return found
 
 
-def _sync(store: Store, label: str, folder: Path, progress: Progress) -> bool:
+def _sync_scopes(home: Home, store: Store, progress: Progress) -> None:
+    """Apply the user's corrections of scopes where they changed."""
+    path = home.root / "scopes.yaml"
+    digest = blake2b(path.read_bytes(), digest_size=16).hexdigest() if path.is_file() else ""
+    if digest != (store.state("scopes") or ""):
+        from ingest.corrections import load_rules, sync_rules
+
+        moved = sync_rules(store, load_rules(home))
+        progress(f"scopes.yaml changed: {moved} passages apply elsewhere now")
+
+
+def _sync(home: Home, store: Store, label: str, folder: Path, progress: Progress) -> bool:
     """Read what changed in `folder`; return whether anything may have."""
     digest = _digest(folder)
     if store.state(f"synced:{label}") == digest:
         return False
-    from ingest.pipeline import ingest
+    from ingest.corrections import load_rules
+    from ingest.pipeline import Terms, ingest
 
-    report = ingest([folder], store, label=label, progress=progress)
+    terms = Terms(rules=load_rules(home))
+    report = ingest([folder], store, label=label, terms=terms, progress=progress)
     if report.refused:
         name, reason = report.refused[0]
         progress(f"refused {name}: {reason}")

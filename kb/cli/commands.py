@@ -8,7 +8,7 @@ from __future__ import annotations
 import typer
 
 from kb import __version__
-from kb.cli import check, doctor, dry, knowledge, remote, runs
+from kb.cli import check, doctor, dry, ingest, knowledge, remote, runs
 
 EXIT_CODES = """
 Exit codes: 0 done; 1 a bug in kb; 2 something you can mend, said in one line; 3 the offline author has
@@ -24,6 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 knowledge.register(app)
+ingest.register(app)
 runs.register(app)
 check.register(app)
 dry.register(app)

@@ -1,13 +1,12 @@
-"""Commands around the knowledge base: init, ingest, search, ideas."""
+"""Commands around the knowledge base: init, search, ideas."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kb.cli.output import JSON, console, print_json, say, steps
+from kb.cli.output import JSON, console, print_json, steps
 from kb.config import Home
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     app.command(epilog="Example: kb init")(init)
-    app.command(epilog="Example: kb ingest docs/ notes.md kernels/")(ingest)
     app.command(epilog='Example: kb search "shared memory bank conflicts" --target h100 --limit 3')(
         search
     )
@@ -36,25 +34,6 @@ def init(json: bool = JSON) -> None:
         print_json({"home": str(home.root), **stats})
     else:
         typer.echo(f"{home.root}: " + ", ".join(f"{value} {key}" for key, value in stats.items()))
-
-
-def ingest(
-    paths: list[Path] = typer.Argument(..., help="Files and folders: Markdown and source."),
-    json: bool = JSON,
-) -> None:
-    """Read documents into the knowledge base; what has not changed is skipped."""
-    from ingest.pipeline import ingest as run
-    from kb.knowledge import open_knowledge
-
-    with steps() as progress:
-        knowledge = open_knowledge(Home.find().make(), progress)
-        report = run(paths, knowledge.store, progress=progress)
-    if json:
-        print_json(report.as_dict())
-        return
-    for name, reason in report.refused:
-        say(f"refused {name}: {reason}")
-    typer.echo(report.line())
 
 
 def search(

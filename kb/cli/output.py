@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -39,32 +40,81 @@ def console(*, stderr: bool = False) -> Console:
 
 @contextmanager
 def steps() -> Iterator[Progress]:
-    """Show the progress of long work on standard error."""
+    """Show the progress of long work on standard error, with an estimate where it can be told."""
     if not sys.stderr.isatty():
-        last = [""]
-
-        def tell(what: str, done: float | None = 0, total: float | None = 0) -> None:  # noqa: ARG001 - bars are for terminals
-            if what != last[0]:
-                last[0] = what
-                say(f"… {what}")
-
-        yield tell
+        yield Lines(say, time.monotonic)
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
     from rich.progress import Progress as Bars
 
     screen = console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     bars = Bars(
-        *columns, TimeElapsedColumn(), console=screen, transient=True, redirect_stdout=False
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=screen,
+        transient=True,
+        redirect_stdout=False,
     )
     with bars:
         task = bars.add_task("", total=None)
+        last = [""]
 
         def show(what: str, done: float | None = 0, total: float | None = 0) -> None:
-            bars.update(task, description=what, completed=done, total=total or None)
+            if what != last[0]:  # an estimate is about one piece of work
+                last[0] = what
+                bars.reset(task, description=what, total=total or None)
+            bars.update(task, completed=done, total=total or None)
 
         yield show
+
+
+class Lines:
+    """Progress where no bar can be drawn: a line a piece of work, and one now and then within it.
+
+    Args:
+        write: takes a line.
+        clock: returns seconds.
+    """
+
+    EVERY = 10.0  # seconds
+
+    def __init__(self, write: Callable[[str], None], clock: Callable[[], float]) -> None:
+        self._write = write
+        self._clock = clock
+        self._what = ""
+        self._began = self._told = 0.0
+        self._start = 0.0
+
+    def __call__(self, what: str, done: float | None = 0, total: float | None = 0, /) -> None:
+        """Take note of one step."""
+        now = self._clock()
+        if what != self._what:
+            self._what, self._began, self._told, self._start = what, now, now, done or 0.0
+            self._write(f"… {what}")
+        elif done and total and now - self._told >= self.EVERY:
+            self._told = now
+            gone = done - self._start
+            left = (now - self._began) / gone * (total - done) if gone > 0 else None
+            about = "" if left is None else f", about {long_text(left)} left"
+            self._write(f"… {what}: {done:,.0f} of {total:,.0f}{about}")
+
+
+def long_text(seconds: float) -> str:
+    """Return a stretch of time as people plan with it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def time_text(seconds: float) -> str:
