@@ -57,6 +57,7 @@ class Retriever:
     """Finds passages.
 
     Args:
+        embedder: embeds questions, as the passages of the index were embedded.
         effects: what the use of passages gained; None where nothing is known of it.
         contents: gives the modules of the library's index, where deep search is asked for.
         reranker: reads the best candidates again.
@@ -81,7 +82,7 @@ class Retriever:
         self._contents = contents or (lambda: ())
         self._reranker = reranker
         self._progress = progress
-        self._vectors: dict[str, Vector] = {}
+        self._vectors: dict[tuple[str, str], Vector] = {}
         self._now: tuple[View, Deep | None] | None = None
 
     def search(self, query: Query) -> list[Hit]:
@@ -198,10 +199,11 @@ class Retriever:
         return (f"the best {POOL} were read again by {self._reranker.folder.name}",)
 
     def _embed(self, text: str) -> Vector:
-        vector = self._vectors.pop(text, None)
+        key = (self._embedder.name, text)
+        vector = self._vectors.pop(key, None)
         if vector is None:
             vector = self._embedder.embed([text])[0]
-        self._vectors[text] = vector
+        self._vectors[key] = vector
         if len(self._vectors) > REMEMBERED:
             del self._vectors[next(iter(self._vectors))]
         return vector

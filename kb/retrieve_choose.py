@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kb.indexes import Vector
     from kb.retrieve_fuse import Candidate
     from kb.retrieve_view import View
     from kb.types import Passage
@@ -110,6 +111,7 @@ class _Chosen:
         self._view = view
         self.room = room
         self._left = math.inf if room.tokens is None else room.tokens
+        self._vectors: list[Vector] = []
         self.kept: list[Kept] = []
         self.left_out: list[LeftOut] = []
 
@@ -136,6 +138,7 @@ class _Chosen:
             self.drop(candidate, passage, f"{cost} tokens, {self._left:.0f} are left")
             return False
         self._left -= cost
+        self._vectors.append(self._view.index.vectors[candidate.row])
         self.kept.append(Kept(candidate=candidate, passage=passage, reason=reason))
         return True
 
@@ -144,10 +147,9 @@ class _Chosen:
         self.left_out.append(LeftOut(candidate=candidate, passage=passage, reason=reason))
 
     def _same(self, candidate: Candidate, passage: Passage) -> tuple[Kept, str] | None:
-        vectors = self._view.index.vectors
-        mine = vectors[candidate.row]
-        for other in self.kept:
-            cosine = float(mine @ vectors[other.candidate.row])
+        mine = self._view.index.vectors[candidate.row]
+        for other, vector in zip(self.kept, self._vectors, strict=True):
+            cosine = float(mine @ vector)
             if cosine >= SAME_COSINE:
                 return other, f"cosine {cosine:.2f}"
             shared = _overlap(passage.text, other.passage.text)

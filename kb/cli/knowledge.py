@@ -1,24 +1,16 @@
-"""Commands around the knowledge base: init, search, ideas."""
+"""Commands around the knowledge base: init, ideas."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
 
 import typer
 
 from kb.cli.output import JSON, console, print_json, steps
 from kb.config import Home
 
-if TYPE_CHECKING:
-    from kb.types import Hit
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     app.command(epilog="Example: kb init")(init)
-    app.command(epilog='Example: kb search "shared memory bank conflicts" --target h100 --limit 3')(
-        search
-    )
     app.command(epilog="Example: kb ideas --json")(ideas)
 
 
@@ -34,49 +26,6 @@ def init(json: bool = JSON) -> None:
         print_json({"home": str(home.root), **stats})
     else:
         typer.echo(f"{home.root}: " + ", ".join(f"{value} {key}" for key, value in stats.items()))
-
-
-def search(
-    question: str = typer.Argument(..., help="What you want to know."),
-    target: str | None = typer.Option(None, help="A target, e.g. h100: its knowledge first."),
-    language: str | None = typer.Option(None, help="A language, e.g. triton."),
-    kind: list[str] = typer.Option([], help="Only this kind: idea, target, guide, … (repeatable)."),
-    limit: int = typer.Option(8, min=1, max=100, help="Most passages to print."),
-    json: bool = JSON,
-) -> None:
-    """Find the passages that answer a question, best first."""
-    from kb.cli.questions import ask
-
-    with steps() as progress:
-        hits = ask(Home.find().make(), question, target, language, tuple(kind), limit, progress)
-    if json:
-        print_json([_hit(hit) for hit in hits])
-        return
-    for place, hit in enumerate(hits, start=1):
-        note = "  [outside the scope asked for]" if hit.widened else ""
-        typer.echo(f"{place}. {hit.passage.section}  ({hit.passage.document}){note}")
-        for line in hit.passage.text.strip().splitlines():
-            typer.echo(f"   {line}")
-        typer.echo("")
-    if not hits:
-        typer.echo("nothing found")
-
-
-def _hit(hit: Hit) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    passage = hit.passage
-    return {
-        "text": passage.text,
-        "document": passage.document,
-        "section": passage.section,
-        "kind": passage.kind,
-        "scope": {key: list(value) for key, value in asdict(passage.scope).items() if value},
-        "score": hit.score,
-        "dense_rank": hit.dense_rank,
-        "lexical_rank": hit.lexical_rank,
-        "widened": hit.widened,
-    }
 
 
 def ideas(json: bool = JSON) -> None:

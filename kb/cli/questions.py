@@ -2,50 +2,90 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from kb.config import Home, shipped_docs
 from kb.errors import ConfigError
 from kb.progress import Progress
 from kb.records import TargetRecord
-from kb.types import KINDS, Hit, Kind, Query, Scope
+from kb.types import KINDS, MODES, Query, Scope
+
+if TYPE_CHECKING:
+    from kb.retrieve import Answer
+
+T = TypeVar("T", bound=str)
 
 
-def ask(
-    home: Home,
-    question: str,
-    target: str | None,
-    language: str | None,
-    kinds: tuple[str, ...],
-    limit: int,
-    progress: Progress,
-) -> list[Hit]:
-    """Open the knowledge base and search it."""
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a user typed."""
+
+    question: str
+    target: str | None = None
+    language: str | None = None
+    operators: Sequence[str] = ()
+    symptoms: Sequence[str] = ()
+    kinds: Sequence[str] = ()
+    limit: int = 8
+    tokens: int | None = None
+    encoding: str | None = None
+    mode: str = MODES[-1]
+    hops: int = 0
+
+
+def ask(home: Home, asked: Asked, progress: Progress) -> Answer:
+    """Open the knowledge base and search it.
+
+    Raises:
+        ConfigError: an option names what is not known.
+    """
+    query = build_query(asked)
     from kb.knowledge import open_knowledge
 
-    if not question.strip():
+    return open_knowledge(home, progress).retriever.answer(query)
+
+
+def build_query(asked: Asked) -> Query:
+    """Return the query of what a user typed.
+
+    Raises:
+        ConfigError: an option names what is not known.
+    """
+    from kb.records import OPERATOR_FAMILIES, SYMPTOMS
+
+    if not asked.question.strip():
         raise ConfigError('the question is empty: expected words, e.g. kb search "bank conflicts"')
-    wanted = tuple(_kind(kind) for kind in kinds)
     scope = Scope()
-    if target is not None:
-        record = find_target(target)
+    if asked.target is not None:
+        record = find_target(asked.target)
         scope = Scope(
             vendor=(record.vendor,),
             architecture=(record.architecture,),
             language=tuple(record.languages),
         )
-    if language is not None:
-        scope = replace(scope, language=(language,))
-    knowledge = open_knowledge(home, progress)
-    query = Query(text=question, scope=scope, kinds=wanted, limit=limit)
-    return knowledge.retriever.search(query)
+    if asked.language is not None:
+        scope = replace(scope, language=(asked.language,))
+    operators = tuple(_known(one, OPERATOR_FAMILIES, "operator") for one in asked.operators)
+    return Query(
+        text=asked.question,
+        scope=replace(scope, operator=operators),
+        symptoms=tuple(_known(one, SYMPTOMS, "symptom") for one in asked.symptoms),
+        kinds=tuple(_known(one, KINDS, "kind") for one in asked.kinds),
+        limit=asked.limit,
+        token_budget=asked.tokens,
+        encoding=asked.encoding,
+        mode=_known(asked.mode, MODES, "mode"),
+        hops=asked.hops,
+    )
 
 
-def _kind(name: str) -> Kind:
-    for kind in KINDS:
-        if kind == name:
-            return kind
-    raise ConfigError(f"unknown kind {name!r}: known are {', '.join(KINDS)}")
+def _known(name: str, known: Sequence[T], what: str) -> T:
+    for one in known:
+        if one == name:
+            return one
+    raise ConfigError(f"unknown {what} {name!r}: known are {', '.join(known)}")
 
 
 def find_target(name: str) -> TargetRecord:
