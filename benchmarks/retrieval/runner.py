@@ -80,7 +80,7 @@ def ask(
     chosen = [one for one in questions if split == "all" or one.held_out == (split == "test")]
     scopes = find_scopes(questions)
     rankings = {
-        method: rank(knowledge, chosen, method, scopes) for method in METHODS if "+" not in method
+        method: rank(knowledge.retriever, chosen, mode, scopes) for method, mode in METHODS.items()
     }
     return Result(
         corpus=corpus,
