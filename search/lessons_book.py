@@ -26,7 +26,10 @@ from search.lessons_text import EVIDENCE, evidence_section
 from search.remember import Lesson, Verdict
 
 KEPT = 20  # measurements that are listed; older ones are counted
-Fate = Literal["new", "confirmed", "contradicted", "noted", "retired", "revived", "refused"]
+Fate = Literal[
+    "new", "known", "confirmed", "contradicted", "noted", "retired", "revived", "refused"
+]
+BY_HAND = "named by a person"
 # Says which of the texts means the same as the first argument, None where none does.
 Alike = Callable[[str, Sequence[str]], int | None]
 
@@ -181,7 +184,7 @@ class Book:
             return [Change(lesson=lesson.name, fate="new")]
         (evidence,) = lesson.record.evidence
         if effect_of(entry.record) == effect_of(lesson.record):
-            entry = self._reworded(entry, lesson)
+            entry = _reworded(entry, lesson)
         changes = self._weigh(entry, evidence, today)
         effect = effect_of(lesson.record)
         fallen = changes[-1].fate == "retired" or (
@@ -213,23 +216,6 @@ class Book:
         )
         return None if found is None else near[found]
 
-    def _reworded(self, entry: Entry, lesson: Lesson) -> Entry:
-        """Let the clearer measurement of one claim speak: its plan, and its words unless edited."""
-        (new,) = lesson.record.evidence
-        old = max(
-            (one.gain or 0.0 for one in entry.record.evidence if one.run != new.run), default=0
-        )
-        if (new.gain or 0.0) <= old:
-            return entry
-        kept = {name: getattr(entry.record, name) for name in ("number", "evidence", "earlier")}
-        kept |= {"retired": entry.record.retired}
-        if entry.record.edited:
-            kept |= {"title": entry.record.title, "edited": True}
-        record = lesson.record.model_copy(update=kept)
-        return replace(
-            entry, record=record, words=entry.words if entry.record.edited else lesson.body
-        )
-
     def _weigh(self, entry: Entry, evidence: Evidence, today: date) -> list[Change]:
         """Add a measurement to a lesson, and retire or revive it where that tips the balance."""
         fault = self._proof(evidence)
@@ -239,6 +225,8 @@ class Book:
         record = _bounded(entry.record, listed)
         side = stance(effect_of(record), evidence)
         fate: Fate = "confirmed" if side > 0 else "contradicted" if side < 0 else "noted"
+        if any(_same_measurement(one, evidence) for one in entry.record.evidence):
+            fate = "known"
         entry = self._write(replace(entry, record=record))
         changes = [Change(lesson=entry.name, fate=fate)]
         now = standing(record, today)
@@ -307,8 +295,23 @@ class Book:
 
 
 def _joined(known: Sequence[Evidence], new: Evidence) -> list[Evidence]:
-    """Return the measurements with the new one last; it replaces those of the same run."""
-    return [*(one for one in known if one.run != new.run or one.run is None), new]
+    """Return the measurements with the new one last.
+
+    What a run says of a lesson replaces what it said before; what a person names stands beside it.
+    """
+    return [*(one for one in known if not _replaces(new, one)), new]
+
+
+def _replaces(new: Evidence, old: Evidence) -> bool:
+    if old.run is None or old.run != new.run:
+        return False
+    if BY_HAND in (old.note, new.note):
+        return old.node == new.node
+    return True
+
+
+def _same_measurement(one: Evidence, other: Evidence) -> bool:
+    return (one.run, one.node, one.outcome) == (other.run, other.node, other.outcome)
 
 
 def _bounded(record: LessonRecord, listed: Sequence[Evidence]) -> LessonRecord:
@@ -342,3 +345,17 @@ def _gist(words: str) -> str:
     """Return what a lesson is about: its headline without its figures, and its last paragraph."""
     headline = words.strip().splitlines()[0].removeprefix("# ").split(":")[0]
     return f"{headline}. {words.strip().rsplit(chr(10), 1)[-1]}"
+
+
+def _reworded(entry: Entry, lesson: Lesson) -> Entry:
+    """Let the clearer measurement of one claim speak: its plan, and its words unless edited."""
+    (new,) = lesson.record.evidence
+    old = max((one.gain or 0.0 for one in entry.record.evidence if one.run != new.run), default=0)
+    if (new.gain or 0.0) <= old:
+        return entry
+    kept = {name: getattr(entry.record, name) for name in ("number", "evidence", "earlier")}
+    kept |= {"retired": entry.record.retired}
+    if entry.record.edited:
+        kept |= {"title": entry.record.title, "edited": True}
+    record = lesson.record.model_copy(update=kept)
+    return replace(entry, record=record, words=entry.words if entry.record.edited else lesson.body)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kb.records import Evidence
@@ -53,7 +53,7 @@ class _Figure:
     def means(self, value: float, scale: float = 1.0) -> bool:
         """Say whether `value` rounds to what was written, to the digits that were written."""
         decimals = len(self.text.partition(".")[2])
-        return abs(value / scale - float(self.text)) <= 0.5000001 * 10**-decimals
+        return abs(value / scale - float(self.text)) <= 0.5000001 * 10.0**-decimals
 
 
 def fault(lesson: Lesson, text: str) -> str | None:
@@ -79,9 +79,17 @@ def _unmeasured(lesson: Lesson, text: str) -> str | None:
             return f"{shape} is no shape of the task"
     plain = _SHAPE.sub(" ", text)
     evidence = lesson.record.evidence
+    ends: list[_Figure] = []
+    told = False
     for figure in _figures(plain):
-        if not any(_measured(figure, one) for one in evidence) and not _stated(figure, known):
+        if any(_measured(figure, one) for one in evidence):
+            told = True
+        elif any(_bounds(figure, one) for one in evidence):
+            ends.append(figure)
+        elif not _stated(figure, known):
             return f"{figure.text}{figure.unit} is in no measurement"
+    if ends and not told:
+        return f"{ends[0].text}{ends[0].unit} is one end of an interval: give the gain with it"
     for token in _TOKEN.findall(plain):
         if not _NUMBER.fullmatch(token) and token not in known:
             return f"{token} is in no measurement"
@@ -99,12 +107,23 @@ def _figures(text: str) -> Iterator[_Figure]:
 
 
 def _measured(figure: _Figure, one: Evidence) -> bool:
-    unit = figure.unit
-    if unit in _SECONDS:
+    """Say whether a figure is the gain, or the seconds before or after."""
+    if figure.unit in _SECONDS:
         values = [one.before, *([one.after] if one.after else [])]
-        return any(figure.means(value, _SECONDS[unit]) for value in values)
-    ratios = list(_ratios(one))
-    if unit in ("%", "percent"):
+        return any(figure.means(value, _SECONDS[figure.unit]) for value in values)
+    return _is_ratio(figure, _ratios(one))
+
+
+def _bounds(figure: _Figure, one: Evidence) -> bool:
+    """Say whether a figure is an end of the gain's interval."""
+    ends = (end for end in (one.low, one.high) if end)
+    return _is_ratio(figure, (ratio for end in ends for ratio in (end, 1 / end)))
+
+
+def _is_ratio(figure: _Figure, ratios: Iterable[float]) -> bool:
+    if figure.unit in _SECONDS:
+        return False
+    if figure.unit in ("%", "percent"):
         # 1.25x is a gain of 25 %, and a fifth of the time saved.
         return any(
             figure.means(abs(part) * 100) for ratio in ratios for part in (ratio - 1, 1 - 1 / ratio)
@@ -112,10 +131,8 @@ def _measured(figure: _Figure, one: Evidence) -> bool:
     return any(figure.means(ratio) for ratio in ratios)
 
 
-def _ratios(one: Evidence) -> Iterator[float]:
-    for ratio in (one.gain, one.low, one.high):
-        if ratio:
-            yield from (ratio, 1 / ratio)
+def _ratios(one: Evidence) -> tuple[float, ...]:
+    return (one.gain, 1 / one.gain) if one.gain else ()
 
 
 def _stated(figure: _Figure, known: str) -> bool:

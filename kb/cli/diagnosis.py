@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from search.authors import Attempt, Diagnosis
     from search.evaluators.spool import Spool
     from search.judging.judge import Judge
+    from search.operators import Work
     from search.scene import Look
+    from search.task import Task
 
 
 def looker(session: Session, judge: Judge | Spool) -> Callable[[Attempt], Look] | None:
@@ -51,6 +53,28 @@ def diagnoser(
         baselines=baselines,
         precision=precision if isinstance(precision, str) else "strict",
         look=look,
+    )
+    return partial(diagnose, ground)
+
+
+def diagnoser_of(
+    task: Task,
+    target: TargetRecord,
+    work: Work,
+    operators: int,
+    baselines: Mapping[str, float],
+) -> Callable[[Attempt | None], Diagnosis]:
+    """Return the function that diagnoses attempts of a run that is over, from its record alone."""
+    from search.diagnose import Ground, diagnose
+
+    precision = task.settings.precision
+    ground = Ground(
+        work=work,
+        operators=operators,
+        target=target,
+        bandwidth=_bandwidth(target) or target.bandwidth,
+        baselines={name: seconds for name, seconds in baselines.items() if seconds},
+        precision=precision if isinstance(precision, str) else "strict",
     )
     return partial(diagnose, ground)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kb.cli.output import say
 from kb.config import Home
+from kb.errors import ConfigError
 from kb.records import TargetRecord
 from kb.types import Passage
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _WORDS: dict[Fate, str] = {
     "new": "new",
+    "known": "known before",
     "confirmed": "confirmed",
     "contradicted": "contradicted",
     "noted": "undecided",
@@ -179,3 +181,85 @@ def citations(storage: Storage, record: Record) -> Callable[[Idea], tuple[str, .
 
 def _lesson(passage: Passage) -> str:
     return passage.document.rpartition(":")[2].rpartition("/")[2].removesuffix(".md")
+
+
+def learn_again(home: Home, run: str) -> list[Change]:
+    """Distil a finished run again, from its record and its reference.
+
+    Raises:
+        ConfigError: it is not finished, or was not timed.
+        StoreError: there is no such run.
+    """
+    from kb.cli.diagnosis import diagnoser_of
+    from kb.cli.history import open_run
+    from kb.cli.questions import find_target
+    from kb.cli.session import shapes_line, stored_task
+    from search.judging.problem import load_problem
+    from search.profilers.operators import count_work, operator_graph
+
+    found = open_run(home, run)
+    report = found.row.report
+    if report is None or not report.get("timed", True):
+        raise ConfigError(
+            f"expected a finished run that was timed, found {run} {found.row.status}: "
+            f"kb resume {run} finishes it, and learns"
+        )
+    task = stored_task(home, run, found.row.about)
+    target = find_target(found.row.about["target"])
+    graph = operator_graph(load_problem(task))
+    work = count_work(graph)
+    record = found.storage.record(run)
+    setting = setting_of(
+        record,
+        found.storage,
+        task,
+        target,
+        work,
+        language=found.row.about["language"],
+        shapes=shapes_line(graph),
+        input_shapes=input_shapes(graph),
+        eager_seconds=report["baselines"]["eager"],
+        diagnose=diagnoser_of(task, target, work, len(graph.operators), report["baselines"]),
+    )
+    finished = Finished(
+        home=home,
+        storage=found.storage,
+        record=record,
+        setting=setting,
+        confirmed=_confirmed(report) | _measured_again(found.storage, record, task),
+    )
+    return learn(finished)
+
+
+def _measured_again(storage: Storage, record: Record, task: Task) -> dict[int, Outcome]:
+    """Return the finalists' second outcomes, where the judge that measured them is this one."""
+    from kb.cli.place import choose_place, judged_by
+    from search.storage import outcome_key
+
+    place = choose_place(task.settings.target, elsewhere=task.spool is not None)
+    context = f"{task.identity}/{judged_by(place)}"
+    found = {}
+    for node in record.graph.nodes:
+        outcome = storage.outcome(outcome_key(node.draft.source, context, "confirmed"))
+        if outcome is not None:
+            found[node.number] = outcome
+    return found
+
+
+def _confirmed(report: Mapping[str, Any]) -> dict[int, Outcome]:
+    """Return the winner as it was measured again; the other finalists' second times are not kept."""
+    from search.outcome import Passed, Ratio
+
+    best = report["best"]
+    if best is None or not best.get("confirmed"):
+        return {}
+    outcome = Passed(
+        seconds=best["seconds"],
+        samples=0,
+        speedup={name: Ratio(**ratio) for name, ratio in best["speedup"].items()},
+        max_error=best["max_error"],
+        allowed_error=best["allowed_error"],
+        own_share=best["own_share"],
+        profile=best["profile"],
+    )
+    return {best["node"]: outcome}
