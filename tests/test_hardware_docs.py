@@ -114,13 +114,17 @@ def test_each_target_can_be_recognised(documents: tuple[Document, ...]) -> None:
     for target in records(documents):
         if target.device == "gpu":
             assert target.match.gpu_name, target.name
-        else:
+        elif target.device == "cpu":
             assert target.match.cpu_flags, target.name
 
 
-def test_each_target_has_the_figures_of_a_roofline(documents: tuple[Document, ...]) -> None:
-    for target in records(documents):
-        assert {"float32", "float64"} <= set(target.peak), target.name
+def test_each_target_that_is_judged_has_the_figures_of_a_roofline(
+    documents: tuple[Document, ...],
+) -> None:
+    judged = [t for t in records(documents) if {"cpp", "triton", "cuda"} & set(t.languages)]
+    for target in (t for t in judged if t.device != "accelerator"):
+        unlisted = {"float64"} if target.name == "rx7900xtx" else set()  # by its maker
+        assert {"float32", "float64"} - unlisted <= set(target.peak), target.name
         balance = target.peak["float32"] / target.bandwidth
         # FLOP a byte: outside these bounds a unit (GB for TB, a core for a socket) is wrong.
         assert 0.1 < balance < 200, target.name
@@ -202,7 +206,7 @@ def test_each_processor_finds_its_record_and_an_unknown_one_the_generic_record(
 ) -> None:
     from search.targets.cpu import Facts, match_target
 
-    def facts(vendor: str, family: int, model: int, flags: str) -> Facts:
+    def facts(vendor: str, family: int | None, model: int, flags: str) -> Facts:
         told = frozenset(flags.split())
         return Facts(vendor=vendor, name="", family=family, model=model, flags=told, cores=2)
 
@@ -218,7 +222,12 @@ def test_each_processor_finds_its_record_and_an_unknown_one_the_generic_record(
         ("GenuineIntel", 6, 143, avx512): "sapphire-rapids",
         ("GenuineIntel", 6, 999, avx512): "x86-avx512",
         ("GenuineIntel", 6, 60, avx2): "x86-avx2",
+        ("GenuineIntel", 6, 207, avx512): "emerald-rapids",
+        ("GenuineIntel", 6, 173, avx512): "granite-rapids",
         ("", 8, 0, "asimd"): "arm-neon",
+        ("0x41", None, 0xD40, "asimd sve"): "neoverse-v1",
+        ("0x41", None, 0xD4F, "asimd sve sve2"): "neoverse-v2",
+        ("0x41", None, 0xD49, "asimd sve sve2"): "arm-neon",
     }
     found = {key: match_target(documents, facts(*key)).name for key in expected}
     assert found == expected

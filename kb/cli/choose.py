@@ -51,7 +51,14 @@ def choose_language(name: str, target: TargetRecord) -> str:
                 "use triton or cuda"
             )
         return name
-    return next(language for language in target.languages if language in set(LANGUAGES))
+    known = set(LANGUAGES)
+    for language in target.languages:
+        if language in known:
+            return language
+    raise TaskError(
+        f"target {target.name!r} is described, not judged: it takes {', '.join(target.languages)}, kb judges "
+        f"{', '.join(LANGUAGES)}: name another target"
+    )
 
 
 def model_is_configured(settings: TaskFile) -> bool:

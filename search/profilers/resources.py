@@ -302,12 +302,14 @@ def _amd_occupancy(
 ) -> Occupancy:
     simds = limits.get("simds_per_cu", 4)
     most = limits["waves_per_simd"] * simds
-    waves = math.ceil(threads / 64)
+    waves = math.ceil(threads / limits.get("wave_lanes", 64))
     fits: dict[Limit, int] = {
         "threads": most // waves if threads <= limits.get("threads_per_block", 1024) else 0
     }
     if registers:
-        lane = limits["vector_registers_per_lane"] // _up(registers, _VGPR_STEP)
+        lane = limits["vector_registers_per_lane"] // _up(
+            registers, limits.get("vector_register_step", _VGPR_STEP)
+        )
         fits["registers"] = min(lane, limits["waves_per_simd"]) * simds // waves
     if shared:
         fits["shared memory"] = limits["shared_memory_per_cu"] // _up(shared, _LDS_STEP)

@@ -53,12 +53,20 @@ def read_facts() -> Facts:
         vendor=lines.get("vendor_id") or lines.get("CPU implementer") or platform.machine(),
         name=lines.get("model name", platform.processor() or platform.machine()),
         family=int(family) if family and family.isdigit() else None,
-        model=int(model) if model and model.isdigit() else None,
+        model=int(model) if model and model.isdigit() else _part(lines.get("CPU part")),
         flags=frozenset((lines.get("flags") or lines.get("Features") or "").split()),
         cores=len(os.sched_getaffinity(0)),
         caches=_caches(),
         max_clock=_clock(lines),
     )
+
+
+def _part(text: str | None) -> int | None:
+    """Return Arm's number of a core, which its kernel writes in hexadecimal."""
+    try:
+        return int(text, 16) if text else None
+    except ValueError:
+        return None
 
 
 def _cpuinfo(path: Path) -> dict[str, str]:

@@ -8,6 +8,7 @@ For AMD there is nothing here yet but the records: no figure of one was ever rea
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -256,6 +257,11 @@ def drift(states: Sequence[ClockState]) -> str | None:
     )
 
 
+def _within(name: str, told: str) -> bool:
+    """Say whether `name` is a part of what the driver tells, and ends where a word ends."""
+    return re.search(rf"{re.escape(name)}(?![0-9A-Za-z])", told, re.IGNORECASE) is not None
+
+
 def match_gpu(documents: Sequence[Document], facts: DeviceFacts) -> Document:
     """Return the record whose `gpu_name` is the longest part of the driver's name of the device.
 
@@ -266,7 +272,7 @@ def match_gpu(documents: Sequence[Document], facts: DeviceFacts) -> Document:
         (len(name), document.name, document)
         for document in documents
         if document.record.kind == "target"
-        if (name := document.record.match.gpu_name) and name.lower() in facts.name.lower()
+        if (name := document.record.match.gpu_name) and _within(name, facts.name)
         if document.record.architecture == facts.architecture
     ]
     if not ranked:

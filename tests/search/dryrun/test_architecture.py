@@ -17,10 +17,12 @@ def documents():
     return load_library(shipped_docs() / "targets")
 
 
-def test_seven_architectures_are_described(documents):
+def test_ten_architectures_are_described(documents):
     known = known_architectures(documents)
-    assert {"sm_80", "sm_89", "sm_90", "sm_100", "sm_120", "gfx942", "gfx950"} <= set(known)
-    assert [a.warp for a in known.values() if a.backend == "hip"] == [64, 64]
+    nvidia = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}
+    amd = {"gfx90a": 64, "gfx942": 64, "gfx950": 64, "gfx1100": 32}
+    assert set(known) == nvidia | set(amd)
+    assert {a.name: a.warp for a in known.values() if a.backend == "hip"} == amd
     assert known["sm_120"].shared == 101376
     assert known["gfx950"].shared == 163840
 

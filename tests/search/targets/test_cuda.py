@@ -101,8 +101,11 @@ def test_what_the_driver_does_not_tell_is_no_difference(documents: list[Document
 def test_a_card_is_matched_by_name_and_architecture(documents: list[Document]) -> None:
     h100 = replace(H200, name="NVIDIA H100 80GB HBM3")
     assert record(documents, h100).name == "h100"
-    with pytest.raises(ConfigError, match="no target record describes 'Tesla T4'"):
-        match_gpu(documents, replace(H200, name="Tesla T4", capability=(7, 5)))
+    with pytest.raises(ConfigError, match="no target record describes 'NVIDIA A10'"):
+        match_gpu(documents, replace(H200, name="NVIDIA A10", capability=(8, 6)))
+    ada = replace(H200, capability=(8, 9))
+    assert record(documents, replace(ada, name="NVIDIA L4")).name == "l4"
+    assert record(documents, replace(ada, name="NVIDIA L40S")).name == "l40s"
     with pytest.raises(ConfigError, match="sm_80"):
         match_gpu(documents, replace(H200, capability=(8, 0)))
 
