@@ -12,10 +12,13 @@ import unicodedata
 
 SUSPICIOUS = "suspicious"
 
-_WHAT = r"(?:instructions?|prompts?|directions|guidelines|directives|commands|messages?|context)"
+_WHAT = r"(?:instructions|prompts?|directions|guidelines|directives)"
 _BEFORE = r"(?:previous|prior|preceding|above|earlier|foregoing|existing|original|initial|system)"
 _DROP = r"(?:ignore|disregard|forget|override|bypass|discard|skip)"
-_MODEL = r"(?:AI|LLM|language model|assistant|chatbot|GPT|ChatGPT|Claude|Gemini|Copilot|AI agent|AI model)"
+_MODEL = (
+    r"(?:AI(?: (?:assistant|agent|model|system))?|LLM|(?:large )?language model|assistant|chatbot"
+    r"|(?:Chat)?GPT|Claude|Gemini|Copilot)"
+)
 
 _PATTERNS = {
     "drops instructions": rf"\b{_DROP}\s+(?:(?:all|any|every|of|the|your|these|those|my|and)\s+)*"
@@ -43,8 +46,9 @@ _PATTERNS = {
     r"|\b(?:reveal|print|repeat|output|show|leak|send|display)\s+(?:me\s+)?(?:(?:all|the|of|full|entire|your|complete|exact|hidden)\s+)*"
     r"(?:your|system|hidden)\s+(?:system\s+)?(?:prompt|instructions)\b"
     r"|\b(?:send|post|upload|exfiltrate|transmit|leak|email)\s+(?:(?:all|the|any|your|user'?s?|their|of|environment|secret)\s+)*"
-    r"(?:api[ _-]?keys?|credentials|passwords|secrets|environment variables|tokens)\s+(?:to|via)\b",
-    "games the judge": r"\b(?:hard-?code|fake|forge|spoof|falsify)\s+(?:the\s+|all\s+|your\s+)?(?:expected\s+|correct\s+)?"
+    r"(?:api[ _-]?keys?|credentials|passwords|secrets|environment variables|tokens)\s+"
+    r"(?:to|via)\s+(?:https?:|www\.|me\b|us\b|this\b|the following\b|\S+@|\S+\.[a-z]{2,})",
+    "games the judge": r"(?<!not )(?<!never )\b(?:hard-?code|fake|forge|spoof|falsify)\s+(?:the\s+|all\s+|your\s+)?(?:expected\s+|correct\s+)?"
     r"(?:outputs?|results?|timings?|measurements?|benchmarks?|speed-?ups?)\b(?=[^\n]{0,80}\b(?:pass|judge|test|checker|grader|evaluator)\b)"
     r"|\b(?:you|answer|reply|respond|output)\b[^\n.]{0,60}\b(?:only|nothing but|exactly)\b[^\n.]{0,40}"
     r"\b(?:and (?:nothing|ignore)|regardless of|no matter what)\b[^\n.]{0,40}\b(?:question|asked|task|prompt|user)\b",

@@ -13,6 +13,8 @@ from kb.types import Scope
 PART = 330  # tokens
 _NAMES = 6  # parts of a mangled name that are worth reading
 _LABEL = re.compile(r"^(?:\$\w+|\.?L[\w.$]*|LBB\w+):")
+_NESTED = re.compile(r"_Z(?:N[rVK]*)?(?:St|S_)?L?([0-9]{1,3})")
+_LENGTH = re.compile(r"([0-9]{1,3})")
 _DEBUGGING = re.compile(r"^\s*\.(?:loc|file|cfi_\w+|ident|addrsig\w*)\b")
 _DEBUG_DATA = re.compile(r"^\s*\.section\s+\.debug")
 _AFTER_DATA = re.compile(r"^\s*(?:\}|\.section\s+(?!\.debug)|\.text\b)")
@@ -70,14 +72,11 @@ def readable(name: str) -> str:
     if not name.startswith("_Z"):
         return name
     words: list[str] = []
-    position = 2
-    while found := re.compile(r"[^0-9]{0,4}?([0-9]{1,3})").match(name, position):
-        length = int(found.group(1))
-        word = name[found.end() : found.end() + length]
-        if len(word) < length or len(words) == _NAMES:
-            break
+    found = _NESTED.match(name)
+    while found and len(words) < _NAMES:
+        word = name[found.end() : found.end() + int(found.group(1))]
         words.append(word)
-        position = found.end() + length
+        found = _LENGTH.match(name, found.end() + len(word))
     return f"{'::'.join(words)} ({name[:120]})" if words else name
 
 

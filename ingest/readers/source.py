@@ -41,8 +41,11 @@ _ATTRIBUTES = re.compile(
 )
 # Lines that say nothing by themselves: conditions of the preprocessor, braces, names of namespaces.
 _SCAFFOLD = re.compile(
-    rb"(?:[ \t]*(?:#[ \t]*(?:if|ifdef|ifndef|elif|else|endif|undef|pragma)\b[^\n]*|[{}();]+[ \t]*(?://[^\n]*)?"
-    rb"|(?:inline )?namespace\b[^\n{;]*\{?|extern \"C\" \{|(?:public|private|protected):)?[ \t]*\r?(?:\n|\Z))*"
+    rb"(?:[ \t]*+(?:(?:#[ \t]*+(?:if|ifdef|ifndef|elif|else|endif|undef|pragma)\b[^\n]*+"
+    rb"|[{}();]++[ \t]*+(?://[^\n]*+)?|(?:inline )?namespace\b[^\n{;]*+\{?|extern \"C\" \{"
+    rb"|(?:public|private|protected):"
+    rb"|[A-Z][A-Z0-9_]*(?:DEVICE|INLINE|BOUNDS|HOST)[A-Z0-9_]*(?:\([^\n;{]*\))?"
+    rb")[ \t]*+)?\r?(?:\n|\Z))*"
 )
 _DEVICE = re.compile(rb"__(?:global|device|shared)__|<<<")
 

@@ -22,7 +22,9 @@ _BODIES = frozenset({"block", "compound_statement", "field_declaration_list", "d
 
 
 # What may follow on the line of a statement and still be part of it.
-_REST = re.compile(rb"[ \t]*[;,]?[ \t]*(?://[^\n]*|/\*[^\n]*?\*/|#[^\n]*)?[ \t]*(?=\r?\n|\Z)")
+_REST = re.compile(
+    rb"[ \t]*+(?:[;,][ \t]*+)?(?:(?://[^\n]*+|/\*[^\n]*?\*/|#[^\n]*+)[ \t]*+)?(?=\r?\n|\Z)"
+)
 
 
 def line_end(source: bytes, end: int) -> int:
