@@ -1,11 +1,13 @@
 """What the use of a passage gained: an estimate that is shrunken, decayed and never starves.
 
-A measurement is the logarithm of a candidate's speed over that of what it started from. The
-estimate for a question goes from the general to the particular: measurements from elsewhere shrink
-towards no gain, those of the same operator family towards that estimate, those of the same family,
-device and bottleneck towards the second one. How strongly follows from the measurements themselves
-(the variance within passages over that between them, by the method of moments), within bounds. An
-old measurement counts less, half for each `HALF_LIFE`; a failure counts as a loss.
+A measurement is the logarithm of a candidate's speed over that of what it started from. What a
+passage gains is taken as a sum of three unknowns around zero: of the passage anywhere, of it in an
+operator family, of it in that family on one device at one bottleneck; a measurement adds noise. The
+estimate (best linear prediction, level by level) therefore shrinks towards no gain, and evidence
+from elsewhere counts, however much of it there is, for a third, from the same family for two
+thirds. How far it shrinks follows from the measurements of all passages (empirical Bayes: the
+variance within passages over that between them, by the method of moments), within bounds. An old
+measurement counts less, half for each `HALF_LIFE`; a failure counts as a loss.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ PRIOR = 4.0  # measurements that say no gain, where the data cannot tell how man
 PRIOR_BOUNDS = (1.0, 16.0)
 WITHIN = 0.3  # standard deviation of a measurement, where the data cannot tell
 _ENOUGH = (5, 20)  # passages and measurements from which on the data can tell
+_LEVELS = 3
 _NORMAL = 1.645  # half the width of a 90 % interval, in standard deviations
 
 Fate = Literal["won", "even", "lost", "failed"]
@@ -123,18 +126,21 @@ def estimate(
         retrieved: how often it was returned, used or not.
     """
     scatter = scatter or Spread()
-    cells = _cells(trials, where)
+    level = scatter.within / scatter.prior / _LEVELS  # variance that each level adds
     mean, variance = 0.0, 0.0
     weights = []
-    for cell in reversed(cells):
+    for depth, cell in enumerate(_cells(trials, where), start=1):
+        variance += level
         pairs = [(_weight(trial, now), trial.value) for trial in cell]
         weight = sum(one for one, _ in pairs)
-        total = weight + scatter.prior
-        pull = scatter.prior / total
-        mean = sum(one * value for one, value in pairs) / total + pull * mean
-        variance = scatter.within / total + pull**2 * variance
         weights.append(weight)
-    exact, family, other = reversed(weights)
+        if weight > 0:
+            # What was measured above the last level differs by all that lies between.
+            noise = scatter.within / weight + level * (_LEVELS - depth)
+            trust = variance / (variance + noise)
+            mean += trust * (sum(one * value for one, value in pairs) / weight - mean)
+            variance *= 1 - trust
+    other, family, exact = weights
     half = _NORMAL * math.sqrt(variance)
     fates = [trial.fate for trial in trials]
     return Effect(
@@ -168,7 +174,7 @@ def _group(values: Sequence[float]) -> Group:
 
 
 def _cells(trials: Iterable[Trial], where: Where) -> tuple[list[Trial], list[Trial], list[Trial]]:
-    """Deal the measurements to the levels: the most particular that the question can tell first."""
+    """Deal the measurements to the levels, the most particular that the question can tell last."""
     exact: list[Trial] = []
     family: list[Trial] = []
     other: list[Trial] = []
@@ -181,7 +187,7 @@ def _cells(trials: Iterable[Trial], where: Where) -> tuple[list[Trial], list[Tri
             family.append(trial)
         else:
             exact.append(trial)
-    return exact, family, other
+    return other, family, exact
 
 
 def _weight(trial: Trial, now: float) -> float:

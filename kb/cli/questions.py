@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from kb.config import Home, shipped_docs
+from kb.config import Home
 from kb.errors import ConfigError
 from kb.progress import Progress
-from kb.records import TargetRecord
 from kb.types import KINDS, MODES, Query, Scope
 
 if TYPE_CHECKING:
+    from kb.records import TargetRecord
     from kb.retrieve import Answer
 
 T = TypeVar("T", bound=str)
@@ -53,8 +53,6 @@ def build_query(asked: Asked) -> Query:
     Raises:
         ConfigError: an option names what is not known.
     """
-    from kb.records import OPERATOR_FAMILIES, SYMPTOMS
-
     if not asked.question.strip():
         raise ConfigError('the question is empty: expected words, e.g. kb search "bank conflicts"')
     scope = Scope()
@@ -67,11 +65,11 @@ def build_query(asked: Asked) -> Query:
         )
     if asked.language is not None:
         scope = replace(scope, language=(asked.language,))
-    operators = tuple(_known(one, OPERATOR_FAMILIES, "operator") for one in asked.operators)
+    operators, symptoms = _vocabulary(asked)
     return Query(
         text=asked.question,
         scope=replace(scope, operator=operators),
-        symptoms=tuple(_known(one, SYMPTOMS, "symptom") for one in asked.symptoms),
+        symptoms=symptoms,
         kinds=tuple(_known(one, KINDS, "kind") for one in asked.kinds),
         limit=asked.limit,
         token_budget=asked.tokens,
@@ -79,6 +77,15 @@ def build_query(asked: Asked) -> Query:
         mode=_known(asked.mode, MODES, "mode"),
         hops=asked.hops,
     )
+
+
+def _vocabulary(asked: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if not asked.operators and not asked.symptoms:
+        return (), ()  # the schema of records costs more to import than a search
+    from kb.records import OPERATOR_FAMILIES, SYMPTOMS
+
+    operators = tuple(_known(one, OPERATOR_FAMILIES, "operator") for one in asked.operators)
+    return operators, tuple(_known(one, SYMPTOMS, "symptom") for one in asked.symptoms)
 
 
 def _known(name: str, known: Sequence[T], what: str) -> T:
@@ -89,10 +96,11 @@ def _known(name: str, known: Sequence[T], what: str) -> T:
 
 
 def find_target(name: str) -> TargetRecord:
-    """Return the shipped target called `name`."""
-    from kb.library import load_library
+    """Return the target called `name` as this user has it."""
+    from kb.records import TargetRecord
+    from kb.targets import load_targets
     from search.targets.cpu import resolve
 
-    record = resolve(name, list(load_library(shipped_docs() / "targets"))).record
+    record = resolve(name, load_targets(Home.find())).record
     assert isinstance(record, TargetRecord)
     return record

@@ -110,7 +110,7 @@ def reasons(hit: Hit) -> Iterator[str]:
     for name, place in why.ranks.items():
         score = details.get(name)
         shown = "" if score is None else f" ({'cosine' if name == 'dense' else 'BM25'} {score:.2f})"
-        places.append(f"{_HALVES[name]} {place}{shown}")
+        places.append(f"{_HALVES.get(name, name)} {place}{shown}")
     yield f"places: {', '.join(places)}; fused {why.fused:.4f}, score {hit.score:.4f}"
     if why.misses:
         yield f"scope: not written for the {', '.join(why.misses)} asked for"
