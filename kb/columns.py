@@ -145,12 +145,19 @@ class Columns:
         with reading(self._engine) as session:
             return session.scalar(query) or 0
 
-    def dimension(self) -> int | None:
-        """Return the length of the vectors that are kept, None where there are none."""
-        query = select(VectorRow.vector).where(VectorRow.embedder == self._embedder).limit(1)
+    def sample(self) -> tuple[str, Vectors] | None:
+        """Return a text with the vector that is kept for it, None where there is none."""
+        query = (
+            select(PassageRow.section, PassageRow.text, VectorRow.vector)
+            .join(VectorRow, VectorRow.content == PassageRow.content)
+            .where(VectorRow.embedder == self._embedder)
+            .limit(1)
+        )
         with reading(self._engine) as session:
-            found = session.scalar(query)
-        return None if found is None else len(found) // 4
+            found = session.execute(query).first()
+        if found is None:
+            return None
+        return embedded_text(found.section, found.text), np.frombuffer(found.vector, "<f4")
 
     def _embedded(self) -> Any:
         return exists().where(

@@ -30,6 +30,7 @@ BATCH = 256  # passages between two commits: what a killed run embeds again, som
 KEPT = 2  # generations on disk: a reader may be about to open the one before
 COPIED = 100_000  # passages up to which the embedded Chroma has a copy: each costs 7 KB there
 SERVED = 20_000  # passages beyond which a Chroma server is asked who is near
+SAME_MODEL = 0.98  # cosine of a text's vectors by one model in two precisions
 SWITCHED = 1_000  # passages: so many are embedded by whoever asks, more only by `refresh`
 
 
@@ -230,17 +231,31 @@ class Derived:
 
     def _embed(self, columns: Columns, progress: Progress) -> None:
         contents = columns.pending()
-        expected = columns.dimension() if contents else None
+        if contents and not self._embedder.pinned:
+            self._check_model(columns)
         for start in range(0, len(contents), BATCH):
             texts = columns.texts(contents[start : start + BATCH])
             tell = _shifted(progress, start, len(contents))
             vectors = self._embedder.embed(list(texts.values()), tell)
-            if expected is not None and len(texts) and vectors.shape[1] != expected:
-                raise StoreError(
-                    f"embedder {self._embedder.name}: expected vectors of {expected} numbers as before, "
-                    f"found {vectors.shape[1]}: another model answers under its name; name it anew"
-                )
             columns.keep(list(texts), vectors)
+
+    def _check_model(self, columns: Columns) -> None:
+        """Embed again what has a vector: one index never holds vectors of two models.
+
+        Raises:
+            StoreError: another model answers under the name of the one before.
+        """
+        sample = columns.sample()
+        if sample is None:
+            return
+        text, before = sample
+        (now,) = self._embedder.embed([text])
+        if len(now) != len(before) or float(now @ before) < SAME_MODEL:
+            raise StoreError(
+                f"embedder {self._embedder.name}: expected the model that made the vectors there are, "
+                f"found another under its name ({len(before)} numbers before, {len(now)} now): "
+                "serve the one before, or give the new one a name of its own"
+            )
 
     def _through_chroma(self, passages: int) -> bool:
         if self._dense == "chroma":
@@ -309,6 +324,10 @@ class _OfIndex:
     @property
     def dimension(self) -> int:
         return self._derived.answering.dimension
+
+    @property
+    def pinned(self) -> bool:
+        return self._derived.answering.pinned
 
     def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
         return self._derived.answering.embed(texts, progress)

@@ -34,6 +34,11 @@ class Embedder(Protocol):
         """The length of a vector."""
         ...
 
+    @property
+    def pinned(self) -> bool:
+        """Whether no other weights can ever answer under this name."""
+        ...
+
     def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
         """Return one normalised row per text, as float32 of shape ``(len(texts), dimension)``."""
         ...
@@ -43,6 +48,7 @@ EMBEDDERS: Registry[Embedder] = Registry(
     "embedder",
     {
         "minilm": "kb.embedders.minilm:MiniLm",
+        "openai": "kb.embedders.openai:OpenAiModel",
         "sentence-transformers": "kb.embedders.sentence:SentenceModel",
     },
 )

@@ -42,6 +42,7 @@ class MiniLm:
     """
 
     dimension = 384
+    pinned = True  # by the hash of the weights
 
     def __init__(self, model: str, cache: Path) -> None:
         if model:

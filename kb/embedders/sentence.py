@@ -27,6 +27,8 @@ class SentenceModel:
         ConfigError: `model` is empty.
     """
 
+    pinned = False  # a name on the hub or a folder may hold other weights tomorrow
+
     def __init__(self, model: str, cache: Path) -> None:  # noqa: ARG002 - the family's signature
         if not model:
             raise ConfigError(

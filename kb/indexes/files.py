@@ -12,7 +12,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -34,7 +33,7 @@ from kb.types import Kind, Scope
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kb.indexes import Mask, Vector
+    from kb.indexes import Vector
 
 TABLE = "table.json"
 ROWS = "rows.npz"
@@ -145,15 +144,6 @@ class Index:
     dense: Dense
     lexical: Lexical
     segments: tuple[Segment, ...] = field(default=(), repr=False)
-
-    def rows_of(self, admitted: Sequence[bool]) -> Mask:
-        """Return which rows are of the sources that are admitted, one truth for each source."""
-        return np.array(admitted, bool)[self.source_of]
-
-    def in_scope(self, scope: Scope) -> Mask:
-        """Return which rows serve a question of `scope`; sources of one scope are asked once."""
-        admits = cache(lambda mine: mine.admits(scope))
-        return self.rows_of([admits(source.scope) for source in self.sources])
 
 
 def write_index(

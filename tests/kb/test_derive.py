@@ -24,6 +24,7 @@ class Letters:
 
     name = "letters"
     dimension = 26
+    pinned = True
 
     def __init__(self) -> None:
         self.embedded: list[str] = []
