@@ -142,13 +142,15 @@ class Retriever:
         self, view: View, query: Query, vector: Vector | None, among: Mask
     ) -> list[Candidate]:
         """Rank rows of `among`: fused, read again, moved by measured effect."""
-        from kb.retrieve_fuse import fuse, is_fused, rank
+        from kb.retrieve_fuse import fuse, is_fused, rank, together
 
         if not among.any():
             return []
         rankings = rank(view, query, vector, among)
         if query.hops:
             rankings = self._deepened(view, query, rankings, among)
+        if is_fused(query.mode):
+            rankings = together(view, rankings)
         found = fuse(rankings, view.index.ids)
         if self._reranker is not None and is_fused(query.mode):
             rankings = self._reread(self._reranker, view, query, rankings, found[:POOL])

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+
+from kb.vocabulary import other_names
 
 if TYPE_CHECKING:
     from kb.indexes import Mask, Ranked, Vector
     from kb.retrieve_view import View
     from kb.types import Effect, Mode, Query
 
+T = TypeVar("T")
 DEPTH = 100  # places of each ranking that are fused
 RRF_K = 60.0  # Cormack, Clarke and Buettcher, SIGIR 2009
 MIN_COSINE = 0.2  # below it MiniLM's neighbours are chance
-# What a place in each ranking counts.
+PARTS = 3  # best passages of a document that speak for it
+# What a place in each ranking counts. Other names of what is asked for find what the question's own
+# words miss, and much else: at half a vote and more they cost precision (docs/retrieval-benchmark.md).
 WEIGHTS: Mapping[str, float] = {
     "dense": 1.0,
     "bm25": 1.0,
+    "other names": 0.25,
+    "document": 1.0,
     "symptoms": 1.0,
     "deep": 1.0,
     "rerank": 3.0,
@@ -77,6 +84,9 @@ def rank(view: View, query: Query, vector: Vector | None, among: Mask) -> Rankin
         places["bm25"] = placed(one.row for one in words)
     if query.symptoms and is_fused(query.mode) and vector is not None:
         places["symptoms"] = placed(_answering(view, query.symptoms, vector, among))
+    if is_fused(query.mode) and (names := other_names(query.text)):
+        also = index.lexical.rank(" ".join(names), among, DEPTH)
+        places["other names"] = placed(one.row for one in also)
     return Rankings(
         places=places,
         cosines={one.row: one.score for one in near},
@@ -105,14 +115,31 @@ def fuse(rankings: Rankings, ids: Sequence[str]) -> list[Candidate]:
     return sorted(found, key=lambda one: (-one.score, ids[one.row]))
 
 
+def together(view: View, rankings: Rankings) -> Rankings:
+    """Rank documents by what their best passages add up to; each passage has its document's place.
+
+    Sections are cut small: several that answer a little say more about a document than one does.
+    """
+    sums: dict[str, list[float]] = {}
+    found = fuse(rankings, view.index.ids)
+    for one in found:
+        best = sums.setdefault(view.document(one.row), [])
+        if len(best) < PARTS:
+            best.append(one.fused)
+    totals = {document: sum(best) for document, best in sums.items()}
+    order = placed(sorted(totals.values(), reverse=True))  # equal sums share a place
+    places = {one.row: order[totals[view.document(one.row)]] for one in found}
+    return replace(rankings, places={**rankings.places, "document": places})
+
+
 def is_fused(mode: Mode) -> bool:
     """Say whether a mode asks more than one half."""
     return mode in ("hybrid", "hybrid+effect")
 
 
-def placed(rows: Iterable[int]) -> dict[int, int]:
-    """Return the place of each row, 1 for the first."""
-    return {row: place for place, row in enumerate(dict.fromkeys(rows), start=1)}
+def placed(ranked: Iterable[T]) -> dict[T, int]:
+    """Return the place of each row or document, 1 for the first."""
+    return {one: place for place, one in enumerate(dict.fromkeys(ranked), start=1)}
 
 
 def _answering(view: View, symptoms: tuple[str, ...], vector: Vector, among: Mask) -> list[int]:
