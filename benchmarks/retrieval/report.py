@@ -29,7 +29,7 @@ def tables(result: Result) -> str:
     hybrid = result.marks["hybrid"]
     for method in ("bm25", "dense"):
         gain = differences(hybrid, result.marks[method])
-        lines.append(_row(f"hybrid − {method}", [_signed(gain[name]) for name in SHOWN]))
+        lines.append(_row(f"hybrid minus {method}", [_signed(gain[name]) for name in SHOWN]))
     lines += ["", "| kind | questions | " + " | ".join(_kind_headings(result)) + " |"]
     lines.append("|---|---|" + "---|" * len(_kind_headings(result)))
     for kind in KINDS:
