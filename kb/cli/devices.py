@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kb.cli.checks import Finding
-from kb.config import Home, shipped_docs
+from kb.config import Home
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _ADMIN_ONLY = re.compile(r"RmProfilingAdminOnly:\s*1")
 
 
-def gpu(_home: Home) -> Iterator[Finding]:
+def gpu(home: Home) -> Iterator[Finding]:
     """Look at the first NVIDIA device, and at what kernels for it are made with."""
     from search.targets.cuda import read_device
 
@@ -34,7 +34,7 @@ def gpu(_home: Home) -> Iterator[Finding]:
         )
     else:
         yield _device(facts)
-        yield from _record(facts)
+        yield from _record(facts, home)
         yield _torch()
     yield _triton()
     yield _nvcc()
@@ -84,13 +84,13 @@ def _device(facts: DeviceFacts) -> Finding:
     return Finding(part="gpu", state="works", detail=told)
 
 
-def _record(facts: DeviceFacts) -> Iterator[Finding]:
-    from kb.library import load_library
+def _record(facts: DeviceFacts, home: Home) -> Iterator[Finding]:
     from kb.records import TargetRecord
+    from kb.targets import load_targets
     from search.targets.cuda import disagreements, match_gpu
 
     try:
-        document = match_gpu(list(load_library(shipped_docs() / "targets")), facts)
+        document = match_gpu(load_targets(home), facts)
     except ConfigError as error:
         yield Finding(part="gpu record", state="limited", detail=str(error))
         return

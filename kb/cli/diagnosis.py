@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from kb.cli.output import say
-from kb.config import shipped_docs
+from kb.config import Home
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -114,12 +114,12 @@ def diagnosis_lines(about: Mapping[str, Any], attempt: Attempt) -> list[str]:
 
 def _bandwidth(target: TargetRecord) -> float | None:
     """Return what a program could move: on another machine's processor nobody knows."""
-    from kb.library import load_library
+    from kb.targets import load_targets
     from search.profilers.bandwidth import core_bandwidth
     from search.targets.cpu import match_target, read_facts
 
     if target.device == "gpu":
         return target.bandwidth
-    documents = list(load_library(shipped_docs() / "targets"))
+    documents = load_targets(Home.find())
     here = match_target(documents, read_facts()).record
     return core_bandwidth() if here == target else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from kb.cli.output import JSON, console, print_json, say, steps
-from kb.config import Home, shipped_docs
+from kb.config import Home
 
 if TYPE_CHECKING:
     from search.dryrun.architecture import Architecture
@@ -59,10 +59,10 @@ def dry(
 
 
 def _architectures(names: tuple[str, ...]) -> tuple[Architecture, ...]:
-    from kb.library import load_library
+    from kb.targets import load_targets
     from search.dryrun.architecture import choose_architectures, known_architectures
 
-    documents = load_library(shipped_docs() / "targets")
+    documents = load_targets(Home.find())
     if not names:
         return tuple(known_architectures(documents).values())
     return choose_architectures(names, documents)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from kb.cli.output import say
-from kb.config import shipped_docs
+from kb.config import Home
 from kb.errors import ConfigError, TaskError
 from kb.records import TargetRecord
 
@@ -69,9 +69,9 @@ def choose_place(name: str, *, elsewhere: bool = False) -> Place:
 
 
 def _documents() -> list[Document]:
-    from kb.library import load_library
+    from kb.targets import load_targets
 
-    return list(load_library(shipped_docs() / "targets"))
+    return load_targets(Home.find())
 
 
 def _processor() -> TargetRecord:
