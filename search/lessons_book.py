@@ -27,7 +27,15 @@ from search.remember import Lesson, Verdict
 
 KEPT = 20  # measurements that are listed; older ones are counted
 Fate = Literal[
-    "new", "known", "confirmed", "contradicted", "noted", "retired", "revived", "refused"
+    "new",
+    "known",
+    "confirmed",
+    "contradicted",
+    "noted",
+    "retired",
+    "revived",
+    "replaced",
+    "refused",
 ]
 BY_HAND = "named by a person"
 # Says which of the texts means the same as the first argument, None where none does.
@@ -183,6 +191,12 @@ class Book:
             self._write(Entry(name=lesson.name, record=lesson.record, words=lesson.body))
             return [Change(lesson=lesson.name, fate="new")]
         (evidence,) = lesson.record.evidence
+        if _supersedes(lesson.record, entry.record, today):
+            kept = {"number": entry.record.number}
+            record = lesson.record.model_copy(update=kept)
+            self._write(Entry(name=entry.name, record=record, words=lesson.body))
+            why = "its plan was contradicted, and another won"
+            return [Change(lesson=entry.name, fate="replaced", why=why)]
         if effect_of(entry.record) == effect_of(lesson.record):
             entry = _reworded(entry, lesson)
         changes = self._weigh(entry, evidence, today)
@@ -325,6 +339,17 @@ def _bounded(record: LessonRecord, listed: Sequence[Evidence]) -> LessonRecord:
         }
     )
     return record.model_copy(update={"evidence": tuple(kept), "earlier": earlier})
+
+
+def _supersedes(new: LessonRecord, old: LessonRecord, today: date) -> bool:
+    """Say whether what won a task now takes the place of a winner that is believed no longer.
+
+    Measurements of one plan say nothing of another: they are not joined.
+    """
+    if effect_of(new) != "wins" or effect_of(old) != "wins" or new.plan == old.plan:
+        return False
+    by_hand = old.retired is not None and old.retired.by == "user"
+    return not by_hand and standing(old, today).expected <= 0
 
 
 def _comparable(one: LessonRecord, other: LessonRecord) -> bool:

@@ -37,6 +37,7 @@ _WORDS: dict[Fate, str] = {
     "noted": "undecided",
     "retired": "retired",
     "revived": "believed again",
+    "replaced": "replaced",
     "refused": "refused",
 }
 

@@ -153,6 +153,17 @@ def test_what_a_run_started_from_is_judged_by_it(book):
     assert not one(book, "w-wins").retired
 
 
+def test_a_winner_that_was_contradicted_makes_room_for_the_plan_that_won_next(book):
+    book.learn([lesson("wins", topic="w", gain=9.0)], [], DAY)
+    verdict = Verdict(lesson="w-wins", evidence=evidence("r-2", "lost"))
+    changes = book.learn([lesson("wins", topic="w", run="r-2", gain=2.0)], [verdict], DAY)
+    assert fates(changes) == ["contradicted", "replaced"]
+    record = one(book, "w-wins").record
+    assert record.plan == {"made": "r-2"}
+    assert [e.run for e in record.evidence] == ["r-2"]
+    assert record.number == 1
+
+
 def test_what_a_person_retired_stays_retired_until_a_person_restores_it(book):
     book.learn([lesson()], [], DAY)
     assert book.retire("1", "measured beside a noisy neighbour", DAY).retired

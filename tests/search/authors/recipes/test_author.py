@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from recipe_bench import EXAMPLES, Bench, Shelf, reference
 
 from kb.errors import NoRecipe
-from kb.records import Document, Evidence, LessonRecord, TargetRecord
+from kb.records import Claim, Document, Evidence, LessonRecord, ScopeModel, TargetRecord
 from search.authors import Attempt, Diagnosis, Draft, Idea, Moment
 from search.authors.recipes import Recipes
 from search.outcome import Crashed, Outcome, Passed, Ratio
@@ -193,10 +194,11 @@ def test_a_lesson_of_a_neighbouring_shape_is_where_it_starts(
     search.run(2)
     assert search.parent is not None
     won = search.parent.draft.plan
+    evidence = Evidence(task="softmax", target="two-cores", before=2, after=1, run="softmax-1")
     lesson = LessonRecord(
         kind="lesson",
         title="Softmax of short rows",
-        evidence=(Evidence(task="softmax", target="two-cores", before=2.0, after=1.0),),
+        evidence=(evidence,),
         plan=won,
     )
     record = Document(name="softmax-64", path="softmax-64.md", record=lesson, body="It won.\n")
@@ -211,6 +213,44 @@ def test_a_lesson_of_a_neighbouring_shape_is_where_it_starts(
         won["segments"].values(), draft.plan["segments"].values(), strict=True
     )
     assert (learned["recipe"], learned["knobs"]) == (taught["recipe"], taught["knobs"])
+    # What was contradicted as often as confirmed, or never measured, is no place to start from.
+    lost = evidence.model_copy(update={"outcome": "lost", "after": 3.0, "run": "other-1"})
+    for doubtful in ((evidence, lost), (evidence.model_copy(update={"run": None}),)):
+        record = replace(record, record=lesson.model_copy(update={"evidence": doubtful}))
+        doubting = make(later, Shelf(documents, [record]), target)
+        first = doubting.ideas(Search(doubting).moment(0, 0), 1)[0]
+        assert not first.title.startswith("Start from")
+
+
+def test_what_lost_in_earlier_runs_comes_after_what_was_not_tried(
+    shelf: Shelf, target: TargetRecord, documents: list[Document]
+) -> None:
+    source = reference("return torch.softmax(a, -1)", "torch.randn(64, 1000)")
+    moment = Search(make(source, shelf, target)).moment(0, 0)
+    plain = [idea.record for idea in make(source, shelf, target).ideas(moment, 3)]
+    lesson = LessonRecord(
+        kind="lesson",
+        title="It lost on rows of this length",
+        scope=ScopeModel(architecture=(target.architecture,), language=("cpp",)),
+        claim=Claim(effect="hurts", subject="x", basis="reference", pattern="rows"),
+        evidence=(
+            Evidence(task="s", target="t", before=1, after=2, run="s-1", outcome="lost"),
+            Evidence(task="s", target="t", before=1, after=2, run="s-2", outcome="lost"),
+        ),
+        idea=plain[0],
+    )
+    for effect, place in (("hurts", -1), ("helps", 0)):
+        claim = lesson.claim.model_copy(update={"effect": effect}) if lesson.claim else None
+        outcome = {"outcome": "won", "after": 0.5} if effect == "helps" else {}
+        told = tuple(one.model_copy(update=outcome) for one in lesson.evidence)
+        about = plain[0] if effect == "hurts" else plain[-1]
+        update = {"claim": claim, "evidence": told, "idea": about}
+        record = lesson.model_copy(update=update)
+        document = Document(name="l", path="l.md", record=record, body="x")
+        author = make(source, Shelf(documents, [document]), target)
+        found = [idea.record for idea in author.ideas(moment, 30)]
+        firsts = list(dict.fromkeys(found))
+        assert firsts[place] == about
 
 
 def test_an_operator_that_nothing_covers_is_named(shelf: Shelf, target: TargetRecord) -> None:
