@@ -8,7 +8,7 @@ from __future__ import annotations
 import typer
 
 from kb import __version__
-from kb.cli import check, doctor, dry, ingest, knowledge, lessons, remote, runs, search
+from kb.cli import check, doctor, dry, facts, ingest, knowledge, lessons, remote, runs, search
 
 EXIT_CODES = """
 Exit codes: 0 done; 1 a bug in kb; 2 something you can mend, said in one line; 3 the offline author has
@@ -25,6 +25,7 @@ app = typer.Typer(
 )
 knowledge.register(app)
 ingest.register(app)
+facts.register(app)
 search.register(app)
 runs.register(app)
 lessons.register(app)
