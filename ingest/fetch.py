@@ -105,9 +105,8 @@ def _opened(client: httpx.Client, step: _Step) -> Iterator[httpx.Response]:
     extensions = {}
     if step.resolved:
         headers["Host"] = step.host
-        extensions["sni_hostname"] = (
-            step.host.rsplit(":", 1)[0] if step.host[-1] != "]" else step.host
-        )
+        # The certificate is to be the name's, though the connection goes to its address.
+        extensions["sni_hostname"] = urlsplit(step.url).hostname or ""
     try:
         with client.stream("GET", step.target, headers=headers, extensions=extensions) as answer:
             yield answer
