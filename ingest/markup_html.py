@@ -25,7 +25,7 @@ _NOISE = ", ".join(
         ".sidebar-drawer, .bd-sidebar, .bd-sidebar-primary, .bd-sidebar-secondary, .copybtn",
         "aside.toc, div.toc, nav.contents, div.contents.topic, #table-of-contents",
         # Doxygen, mdBook, rustdoc and wikis
-        "#nav-path, #side-nav, #top, .ttc, .dynheader, #nav-tree, .permalink, .mempage, .summary",
+        "#nav-path, #side-nav, #top, .ttc, .dynheader, #nav-tree, .permalink, .summary, .ingroups",
         "#sidebar, #menu-bar, .nav-wrapper, .nav-wide-wrapper, .nav-chapters, a.anchor, a.src",
         "#toc, #TOC, .breadcrumbs, .breadcrumb, .navbar, .skip-link",
     )
@@ -68,6 +68,7 @@ _BLOCKS = frozenset(
     ]
 )
 _HAS_BLOCK = "p, div, pre, table, ul, ol, dl, h1, h2, h3, h4, h5, h6, blockquote, section"
+_IN_LAYOUT = "pre, h1, h2, h3, h4, div.fragment"
 _CODE = frozenset({"code", "tt", "kbd", "samp"})
 _LANGUAGE = re.compile(r"\b(?:language|lang|highlight|sourceCode|src)[-_ ]([A-Za-z][\w+#]*)")
 _NO_LANGUAGE = frozenset({"default", "none", "notranslate", "source", "text", "plaintext", "code"})
@@ -156,9 +157,10 @@ class _Walk:
             for part in self.walk(item, depth + 1):
                 if isinstance(part, Heading):
                     lines.append(f"{mark}**{part.text}**")
+                elif not part.text:
+                    continue
                 elif part.kind == "prose":
-                    indent = "\n" + " " * len(mark)
-                    lines.extend([mark + part.text.replace("\n", indent)] if part.text else [])
+                    lines.append(mark + part.text.replace("\n", "\n" + " " * len(mark)))
                 else:
                     yield prose("\n".join(lines))
                     lines = []
@@ -195,12 +197,14 @@ class _Walk:
         if listing is not None:
             yield _listing(listing)
             return
-        rows = _rows(node)
+        lines = list(_lines(node))
+        layout = node.css_first("th") is None and node.css_first(_IN_LAYOUT) is not None
+        nested = len(node.css("table")) > 1  # the table itself is the first
+        rows = [] if layout or nested else _rows(lines)
         width = max((len(row) for row in rows), default=0)
-        layout = node.css_first("pre, table, h1, h2, h3, h4, div.fragment") is not None
-        if node.attributes.get("role") == "presentation" or width < 2 or (layout and width < 3):
-            for cell in node.css("td, th, caption"):
-                if _table_of(cell) == node.mem_id:
+        if node.attributes.get("role") == "presentation" or width < 2:
+            for line in lines:
+                for cell in line.iter():
                     yield from self.walk(cell, depth + 1)
             return
         caption = node.css_first("caption")
@@ -213,13 +217,20 @@ def _says(part: Heading | Block) -> bool:
     return isinstance(part, Heading) or bool(part.text)
 
 
-def _rows(node: LexborNode) -> list[list[str]]:
+def _lines(table_node: LexborNode) -> Iterator[LexborNode]:
+    """Yield the rows of a table, not those of tables in it."""
+    for child in table_node.iter():
+        if child.tag == "tr":
+            yield child
+        elif child.tag in {"thead", "tbody", "tfoot"}:
+            yield from (one for one in child.iter() if one.tag == "tr")
+
+
+def _rows(lines: Sequence[LexborNode]) -> list[list[str]]:
     """Return the texts of a table's cells; a cell over several columns or rows is repeated."""
     rows: list[list[str]] = []
     hanging: dict[int, tuple[int, str]] = {}  # column -> rows still to fill, text
-    for line in node.css("tr"):
-        if _table_of(line) != node.mem_id:
-            continue
+    for line in lines:
         row: list[str] = []
         for cell in line.iter():
             if cell.tag not in {"td", "th"}:
@@ -248,13 +259,6 @@ def _fill(row: list[str], hanging: dict[int, tuple[int, str]]) -> None:
 def _span(cell: LexborNode, name: str) -> int:
     text = cell.attributes.get(name) or "1"
     return min(int(text), MAX_SPAN) if text.isdecimal() and int(text) else 1
-
-
-def _table_of(node: LexborNode) -> int:
-    parent = node.parent
-    while parent is not None and parent.tag != "table":
-        parent = parent.parent
-    return 0 if parent is None else parent.mem_id
 
 
 def _listing(node: LexborNode) -> Block:

@@ -112,8 +112,8 @@ class _Page:
             self._values[value[1].strip("!")] = (value[2] or "").strip()
             return []
         style = _STYLE.match(line)
-        if style:
-            self._style = style[1] if style[1][:1] != "[" else self._style
+        if style or _ANCHOR.fullmatch(line):
+            self._style = style[1] if style else self._style
             return []
         title = _TITLE.match(line)
         if title:

@@ -80,7 +80,7 @@ def _heading(group: Sequence[str]) -> tuple[int, str] | None:
     numbered = _NUMBERED.match(line)
     if numbered and not line.endswith(_SENTENCE_END):
         return 1 + numbered[1].count("."), line
-    return (2, line) if _CAPITALS.match(line) else None
+    return (1, line) if _CAPITALS.match(line) else None
 
 
 def _is_underlined(group: Sequence[str]) -> bool:

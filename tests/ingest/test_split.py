@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ingest.readers import Block, Section
 from ingest.readers.markdown import cut
-from ingest.split import MAX_TOKENS, MAX_WHOLE, MAX_WORDS, split
+from ingest.split import MAX_PART, MAX_TOKENS, MAX_WHOLE, split
 from kb.tokens import count_tokens
 
 
@@ -25,9 +25,47 @@ def test_short_blocks_of_a_section_stay_together() -> None:
     ]
 
 
-def test_sections_are_never_joined() -> None:
-    sections = [Section(trail=(name,), blocks=(Block(text="x"),)) for name in "AB"]
-    assert [piece.section for piece in split(sections, words)] == ["A", "B"]
+def test_sections_that_can_stand_alone_are_not_joined() -> None:
+    sections = [
+        Section(trail=("T", name), blocks=(Block(text=f"{name} " * 60),)) for name in ("one", "two")
+    ]
+    assert [piece.section for piece in split(sections, words)] == ["T > one", "T > two"]
+
+
+def test_tiny_neighbours_become_one_passage() -> None:
+    sections = [
+        Section(trail=("T", "API", name), blocks=(Block(text=f"Says {name}."),))
+        for name in ("first", "second")
+    ]
+    elsewhere = Section(trail=("T", "Other", "third"), blocks=(Block(text="Says third."),))
+    pieces = split([*sections, elsewhere], words)
+    assert [(piece.section, piece.text) for piece in pieces] == [
+        ("T > API > first, second", "**first**: Says first.\n\n**second**: Says second."),
+        ("T > Other > third", "Says third."),
+    ]
+
+
+def test_tiny_functions_keep_their_own_passage() -> None:
+    sections = [
+        Section(trail=("m.py", name), blocks=(Block(text=f"def {name}(): ...", kind="code"),))
+        for name in "ab"
+    ]
+    assert [piece.section for piece in split(sections, words)] == ["m.py > a", "m.py > b"]
+
+
+def test_a_passage_knows_its_pages_and_flags() -> None:
+    first = Block(text="one", page=3, flags=("suspicious",))
+    (piece,) = split(section(first, Block(text="two", page=4)), words)
+    assert (piece.pages, piece.flags) == ((3, 4), ("suspicious",))
+    (piece,) = split(section(Block(text="one")), words)
+    assert piece.pages is None
+
+
+def test_a_listing_takes_the_line_that_leads_up_to_it_along() -> None:
+    code = "```\n" + "word " * 300 + "\n```"
+    before, lead = Block(text="word " * 100), Block(text="As follows:")
+    pieces = split(section(before, lead, Block(text=code, kind="fence")), words)
+    assert [piece.text for piece in pieces] == [before.text, f"As follows:\n\n{code}"]
 
 
 def test_a_fence_that_fits_alone_stays_whole() -> None:
@@ -68,7 +106,7 @@ def test_code_is_cut_at_blank_lines() -> None:
 
 def test_one_endless_line_is_cut_too() -> None:
     pieces = split(section(Block(text="x = 1; " * 3000, kind="code")), count_tokens)
-    assert all(piece.tokens <= MAX_TOKENS + 1 for piece in pieces)
+    assert all(piece.tokens <= MAX_PART + 1 for piece in pieces)
     assert sum(piece.text.count("x = 1;") for piece in pieces) >= 2900
 
 
@@ -85,8 +123,14 @@ def test_no_prose_is_lost_and_none_is_too_long(texts: list[str]) -> None:
     told = "".join("".join(block.text.split()) for one in sections for block in one.blocks)
     assert kept == told
     for piece in pieces:
-        assert len(piece.text.split()) <= MAX_WORDS
+        assert words(f"{piece.section} {piece.text}") <= MAX_TOKENS
         assert piece.tokens == words(piece.text)
+
+
+def test_a_first_row_of_prose_is_not_repeated() -> None:
+    rows = [f"| {'word ' * 200}|", "| --- |", *(f"| {n} {'word ' * 20}|" for n in range(40))]
+    pieces = split(section(Block(text="\n".join(rows), kind="table")), words)
+    assert sum(piece.text.count("| --- |") for piece in pieces) == 1
 
 
 @pytest.mark.parametrize("kind", ["fence", "table", "code"])
