@@ -12,6 +12,7 @@ from filelock import FileLock
 
 from kb.config import Home
 from kb.derive import Derived
+from kb.errors import StoreError
 from kb.indexes.chroma import Approximate, Chroma
 from kb.progress import Progress, silent
 from kb.store import Entry, Piece, Store
@@ -221,3 +222,134 @@ def test_two_processes_that_ingest_at_once_lose_and_double_nothing(
         for process in (one, two, three):
             assert list(lines(process))[-1] == "finished\n"
     check(tmp_path, 11)
+
+
+class Vowels(Letters):
+    """Another model: fewer numbers a text."""
+
+    name = "vowels"
+    dimension = 5
+
+    def embed(self, texts: Sequence[str], progress: Progress = silent) -> np.ndarray:
+        found = super().embed(texts, progress)[:, [0, 4, 8, 14, 20]]
+        return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two models that can be had by name."""
+    places = {"letters": Letters, "vowels": Vowels}
+    monkeypatch.setattr("kb.derive.create_embedder", lambda spec, cache: places[spec]())
+    monkeypatch.setattr("kb.derive.SWITCHED", 2)
+
+
+@pytest.mark.usefixtures("models")
+def test_the_model_before_answers_until_the_new_one_has_embedded_everything(
+    store: Store, home: Home
+) -> None:
+    put(store, "a", *(f"text {number}" for number in range(9)))
+    before = Derived(store, Letters(), home, spec="letters").current()
+    said: list[str] = []
+    switching = Derived(store, Vowels(), home, spec="vowels")
+    index = switching.current(lambda what, *_: said.append(what))
+    assert list(index.ids) == list(before.ids)
+    assert index.embedder == switching.embedder.name == "letters"
+    assert switching.embedder.dimension == 26
+    assert said == [
+        "9 of 9 passages are not embedded by vowels yet: the index of letters answers until "
+        "`kb init` has embedded them"
+    ]
+    index = switching.refresh()
+    assert index.embedder == switching.embedder.name == "vowels"
+    assert index.vectors[0].shape == (5,)
+    assert Derived(store, Vowels(), home, spec="vowels").current().embedder == "vowels"
+    # Back again: its vectors were kept.
+    back = Letters()
+    assert Derived(store, back, home, spec="letters").current().embedder == "letters"
+    assert back.embedded == []
+
+
+@pytest.mark.usefixtures("models")
+def test_a_change_of_the_model_that_was_killed_goes_on_and_the_old_one_serves(
+    store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store, "a", *(f"text {number}" for number in range(9)))
+    Derived(store, Letters(), home, spec="letters").current()
+    monkeypatch.setattr("kb.derive.BATCH", 4)
+
+    class Killed(Vowels):
+        def embed(self, texts: Sequence[str], progress: Progress = silent) -> np.ndarray:
+            if self.embedded:
+                raise KeyboardInterrupt
+            return super().embed(texts, progress)
+
+    with pytest.raises(KeyboardInterrupt):
+        Derived(store, Killed(), home, spec="vowels").refresh()
+    after = Derived(store, Vowels(), home, spec="vowels")
+    assert after.current().embedder == "letters"
+    vowels = Vowels()
+    assert Derived(store, vowels, home, spec="vowels").refresh().embedder == "vowels"
+    assert len(vowels.embedded) == 5
+
+
+@pytest.mark.usefixtures("models")
+def test_a_small_library_changes_its_model_at_once(store: Store, home: Home) -> None:
+    put(store, "a", "one", "two")
+    Derived(store, Letters(), home, spec="letters").current()
+    assert Derived(store, Vowels(), home, spec="vowels").current().embedder == "vowels"
+
+
+def test_another_model_under_the_same_name_is_refused(store: Store, home: Home) -> None:
+    class Served(Letters):
+        pinned = False
+
+    class Other(Served):
+        def embed(self, texts: Sequence[str], progress: Progress = silent) -> np.ndarray:
+            return np.roll(super().embed(texts, progress), 5, axis=1)
+
+    put(store, "a", "one")
+    Derived(store, Served(), home).current()
+    put(store, "b", "two")
+    with pytest.raises(StoreError, match="found another under its name"):
+        Derived(store, Other(), home).current()
+    assert len(Derived(store, Served(), home).current().ids) == 2
+
+
+def test_an_index_that_is_not_whole_is_made_anew(
+    store: Store, home: Home, derived: Derived, letters: Letters
+) -> None:
+    put(store, "a", "one", "two")
+    ids = list(derived.current().ids)
+    (segment,) = (home.root / "index" / "segments").iterdir()
+    (segment / "vectors.npy").write_bytes(b"torn")
+    said: list[str] = []
+    index = Derived(store, letters, home).current(lambda what, *_: said.append(what))
+    assert list(index.ids) == ids
+    assert said[0].startswith("the index is not whole (")
+    assert len(letters.embedded) == 2
+
+
+def test_what_chroma_lost_is_filled_in_before_it_is_asked(store: Store, home: Home) -> None:
+    put(store, "a", "apple", "zebra", "banana")
+    index = Derived(store, Letters(), home, "chroma").current()
+    chroma = Chroma(home.chroma, "letters")
+    chroma.sync(list(index.ids)[:1], lambda ids: [])
+    assert chroma.count() == 1
+    said: list[str] = []
+    Derived(store, Letters(), home, "chroma").current(lambda what, *_: said.append(what))
+    assert said == ["Chroma does not have every passage: filling it"]
+    assert chroma.count() == 3
+
+
+def test_a_large_library_has_no_copy_in_the_embedded_chroma(
+    store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kb.derive.COPIED", 2)
+    put(store, "a", "one", "two")
+    Derived(store, Letters(), home).current()
+    assert home.chroma.exists()
+    put(store, "b", "three")
+    said: list[str] = []
+    Derived(store, Letters(), home).current(lambda what, *_: said.append(what))
+    assert "more than 2 passages: no copy in the embedded Chroma (KB_CHROMA names a server)" in said
+    assert not home.chroma.exists()
