@@ -5,23 +5,26 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
 from ingest.document import decode
 from ingest.files import read_bytes
 from ingest.measured import RESULTS, SAMPLE, SOURCES
 from ingest.readers import Block, Reading, Section
+from ingest.scope import find_scope
 from kb.errors import RecordError
-from kb.records import Evidence, GuideRecord
+from kb.records import Evidence, GuideRecord, ScopeModel
 
 NOTE = "as reported beside the source; not measured here"
 _MOST = 200  # measurements of one source
 _ANSWER = re.compile(r"^class ModelNew\b", re.MULTILINE)
 _HEAD = re.compile(r"\A(?:#![^\n]*\n)?(#|//) ---[ \t]*\n((?:\1[^\n]*\n)*?)\1 ---[ \t]*\n")
+_DOCUMENTATION = re.compile(r"\A(?:#[^\n]*+\n|\s)*+[rR]?(\"{3}|'{3})\s*+([^\n]{1,160})")
 _UNITS = {"": 1e-3, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "s": 1.0, "sec": 1.0, "seconds": 1.0}
 
 # Names in use: KernelBench's results, the Sakana archive's columns, and what people write.
@@ -32,7 +35,14 @@ _BEFORE = (
     *("before", "ref_runtime", "baseline", "baseline_time", "baseline_runtime", "eager"),
     *("eager_time", "reference_time", "pytorch_native_runtime", "torch_time"),
 )
-_SPEEDUP = ("speedup", "speed_up", "speedup_vs_eager", "speedup_eager", "speed_up_native", "gain")
+_SPEEDUP = (
+    "speedup",
+    "speed_up",
+    "speedup_vs_eager",
+    "speedup_eager",
+    "cuda_speedup_native",
+    "gain",
+)
 _CORRECT = ("correct", "correctness", "passed")
 _FACTORS = {"before": 1.0, "after": 1.0}  # our own words: seconds, as in a record's evidence
 
@@ -49,12 +59,15 @@ class _Row:
     correct: bool
 
 
-def with_measurements(reading: Reading, path: Path, beside: Sequence[Path]) -> Reading:
+def with_measurements(
+    reading: Reading, path: Path, beside: Sequence[Path], shown: str | None = None
+) -> Reading:
     """Return a source as a kernel record where it is an answer or comes with measurements.
 
     Args:
         path: the source itself.
         beside: files whose names say that they hold its measurements.
+        shown: its name with its path, which often tells where it applies.
 
     Raises:
         RecordError: one of them cannot be read.
@@ -68,19 +81,42 @@ def with_measurements(reading: Reading, path: Path, beside: Sequence[Path]) -> R
     if not rows and _ANSWER.search(reading.body) is None:
         return reading
     rows = rows[:_MOST]
-    title = str(front.get("title") or reading.title)
+    title = str(front.get("title") or _first_line(reading.body) or reading.title)[:200]
     sections = reading.sections
     if rows:
         blocks = (Block(text=_table(rows), kind="table"), Block(text=f"Times are {NOTE}."))
         sections = (Section(trail=(reading.title, "Measurements"), blocks=blocks), *sections)
-    record = GuideRecord(
-        kind="kernel",
-        title=title if len(title) >= 3 else f"kernel {title}",
-        sources=(NOTE,) if rows else (),
-        evidence=tuple(_evidence(rows)),
-    )
+    scope = find_scope(replace(reading, title=title), shown or path.name).scope
+    try:
+        record = GuideRecord(
+            kind="kernel",
+            title=title if len(title) >= 3 else f"kernel {title}",
+            scope=ScopeModel.model_validate(front.get("scope") or asdict(scope)),
+            sources=(NOTE,) if rows else (),
+            evidence=tuple(_evidence(rows)),
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise RecordError(
+            f"its front matter has a wrong {place} ({first['msg']}, found {first['input']!r:.80}): mend it"
+        ) from error
     plain = record.model_dump(mode="json", exclude_defaults=True) | {"kind": "kernel"}
-    return replace(reading, kind="kernel", title=title, sections=sections, record=plain)
+    return replace(
+        reading,
+        kind="kernel",
+        title=title,
+        sections=sections,
+        record=plain,
+        scope=record.scope.value(),
+    )
+
+
+def _first_line(body: str) -> str:
+    """Return what the documentation of a Python module says first, if it is a title."""
+    found = _DOCUMENTATION.match(body)
+    line = "" if found is None else " ".join(found.group(2).partition(found.group(1))[0].split())
+    return line.rstrip(".") if 3 <= len(line) <= 120 else ""
 
 
 def _front(body: str) -> Mapping[str, Any]:

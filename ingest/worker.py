@@ -78,7 +78,8 @@ def _read(request: dict[str, Any]) -> bytes:
         reading = read_document(read_bytes(path), shown)
     except RecordError as error:
         raise RecordError(str(error).removeprefix(f"{shown}: ")) from error
-    reading = with_measurements(reading, path, [Path(one) for one in request["beside"]])
+    beside = [Path(one) for one in request["beside"]]
+    reading = with_measurements(reading, path, beside, shown)
     pieces = tuple(_flagged(piece) for piece in split(reading.sections, count_tokens))
     return _json((reading, pieces))
 
