@@ -35,9 +35,9 @@ class _Assembly:
             for number, line in enumerate(lines)
             if (found := self.starts.match(line))
         ]
-        sections = [_section((title,), lines[: begins[0][0] if begins else len(lines)], "")]
-        ends = [start for start, *_ in begins[1:]] + [len(lines)]
-        for (start, name, head), end in zip(begins, ends, strict=True):
+        starts = [*(start for start, *_ in begins), len(lines)]
+        sections = [_section((title,), lines[: starts[0]], "")]
+        for (start, name, head), end in zip(begins, starts[1:], strict=True):
             sections.append(_section((title, readable(name)), lines[start:end], lines[head]))
         kept = tuple(one for one in sections if one.blocks)
         return Reading(kind="document", title=title, body=text, sections=kept, scope=self.scope)
@@ -97,7 +97,7 @@ def _without_debugging(lines: Sequence[str]) -> list[str]:
 
 
 def _with_comments(lines: Sequence[str], number: int) -> int:
-    while number and lines[number - 1].lstrip().startswith(("//", "/*", "*")):
+    while number and lines[number - 1].lstrip().startswith("//"):
         number -= 1
     return number
 

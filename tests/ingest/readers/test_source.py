@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ingest.readers import READERS, SUFFIXES, Reading
+from ingest.readers.statements import WHOLE
+from ingest.split import split
+from kb.tokens import count_tokens
 
 CUDA = """#include <cuda.h>
 
@@ -102,3 +107,112 @@ def test_no_line_of_code_is_lost(name: str, text: str) -> None:
 
 def test_code_that_does_not_parse_is_kept_all_the_same() -> None:
     assert "int x = ;;; ((" in "".join(sections(read("k.cpp", "int x = ;;; ((\n")).values())
+
+
+STEPS = "\n".join(f"    float value_{i} = x[{i}] * {i}.0f; // step {i}, plain" for i in range(40))
+TURNS = "\n".join(f"        if (i % {i + 2}) y[i] += value_{i} * x[i * {i}];" for i in range(40))
+LONG = f"""// Sums rows.
+template <int TILE>
+__global__ void __launch_bounds__(256) rows(const float* x, float* y, int n) {{
+{STEPS}
+    for (int i = threadIdx.x; i < n; i += 256) {{
+{TURNS}
+    }}
+    y[blockIdx.x] = 0; // the end of it
+}}
+"""
+
+
+def test_a_long_kernel_is_cut_between_statements_under_its_signature() -> None:
+    (section,) = read("long.cu", LONG).sections
+    assert section.trail == ("long.cu", "rows")
+    first, *rest = [block.text for block in section.blocks]
+    assert first.startswith("// Sums rows.\ntemplate <int TILE>\n__global__ void")
+    assert len(rest) >= 3
+    for part in rest:
+        assert part.startswith("__global__ void __launch_bounds__(256) rows(const float* x")
+        assert part.split("\n")[0].endswith("{  // … continued")
+    assert all(count_tokens(block.text) <= WHOLE for block in section.blocks)
+    kept = "\n".join((first, *rest))
+    for line in LONG.splitlines():
+        assert line.strip() in kept, line
+
+
+def test_a_long_python_function_is_cut_the_same_way() -> None:
+    body = "\n".join(
+        f"    value_{i} = tl.load(x + {i} * stride) * {i}  # step {i}" for i in range(80)
+    )
+    text = f'@triton.jit\ndef rows(x, stride):\n    """Sums rows."""\n{body}\n    return value_0\n'
+    (section,) = read("long.py", text).sections
+    first, *rest = [block.text for block in section.blocks]
+    assert first.startswith('@triton.jit\ndef rows(x, stride):\n    """Sums rows."""')
+    assert rest
+    assert all(part.startswith("def rows(x, stride):  # … continued\n") for part in rest)
+    kept = "\n".join((first, *rest))
+    assert all(line.strip() in kept for line in text.splitlines())
+
+
+def test_the_passages_of_a_long_kernel_are_its_parts() -> None:
+    reading = read("long.cu", LONG)
+    assert [piece.text for piece in split(reading.sections, count_tokens)] == [
+        block.text for section in reading.sections for block in section.blocks
+    ]
+
+
+def test_macros_that_stand_for_attributes_hide_no_kernel() -> None:
+    text = """namespace at::native {
+#ifndef USE_ROCM
+// Four elements a thread.
+template <int SIZE, typename F>
+C10_LAUNCH_BOUNDS_1(num_threads())
+__global__ void elementwise(int n, F f) { if (n) f(n); }
+#endif
+CUTLASS_HOST_DEVICE static float twice(float x) { return x + x; }
+namespace {
+SOME_INLINE int hidden() { return 1; }
+} // namespace
+} // namespace at::native
+"""
+    found = sections(read("loops.cuh", text))
+    kernel = found["loops.cuh > at::native > elementwise"]
+    assert "// Four elements a thread.\ntemplate" in kernel
+    assert "C10_LAUNCH_BOUNDS_1(num_threads())\n__global__" in kernel
+    assert "loops.cuh > at::native > twice" in found
+    assert "loops.cuh > at::native > hidden" in found
+    assert len(found) == 3  # conditions and braces make no passages of their own
+    kept = "\n".join(found.values())
+    assert all(line.strip() in kept for line in text.splitlines())
+
+
+def test_a_header_with_device_code_is_read_as_cuda() -> None:
+    text = (
+        "struct Add { __device__ __forceinline__ float operator()(float a) const { return a; } };\n"
+    )
+    assert "h.h > Add" in sections(read("h.h", text))
+
+
+def test_opencl_kernels_are_found() -> None:
+    text = "__kernel void add(__global const float* x, __local float* y) { y[0] = x[0]; }\n"
+    assert sections(read("k.cl", text)) == {"k.cl > add": text.strip()}
+
+
+def test_a_comment_at_the_end_of_a_line_stays_on_it() -> None:
+    text = "class Later;  // see below\nint f() { return 1; }  // one\nint g() { return 2; }\n"
+    found = sections(read("k.cpp", text))
+    assert found["k.cpp > f"] == "int f() { return 1; }  // one"
+    assert found["k.cpp > g"] == "int g() { return 2; }"
+
+
+@pytest.mark.parametrize("name", ["deep.cpp", "deep.cu", "deep.py"])
+def test_deep_nesting_does_not_end_the_reader(name: str) -> None:
+    text = "x = " + "(" * 20_000 + "1" + ")" * 20_000 + "\n"
+    assert read(name, text).sections
+
+
+@pytest.mark.parametrize(
+    "text", [" " * 300_000 + "x", "{" * 50_000, "#if 1\n" * 20_000, "A" * 300_000]
+)
+def test_no_source_makes_the_reader_slow(text: str) -> None:
+    began = time.process_time()
+    read("odd.cu", f"int f() {{ return 1; }}\n{text}\nint g() {{ return 2; }}\n")
+    assert time.process_time() - began < 5
