@@ -18,6 +18,14 @@ class Retriever(Protocol):
         ...
 
 
+class Silent:
+    """A retriever that finds nothing, for a run without retrieval."""
+
+    def search(self, query: Query) -> list[Hit]:  # noqa: ARG002
+        """Return nothing."""
+        return []
+
+
 class Records(Protocol):
     """Holds the records that passages come from."""
 

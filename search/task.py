@@ -75,6 +75,10 @@ class ModelSettings(_Strict):
     temperature: Annotated[float, Field(ge=0, le=2, strict=False)] = 0.7
     context_tokens: int = Field(default=32_000, ge=1_000, description="prompt and reply together")
     reply_tokens: int = Field(default=8_000, ge=64)
+    tokenizer: str | None = Field(
+        default=None,
+        description="the model's tokenizer.json, or its folder; without it tokens are counted by tiktoken",
+    )
     timeout_seconds: Annotated[float, Field(gt=0, strict=False)] = 300.0
     retries: int = Field(default=3, ge=0, le=20)
 
@@ -103,6 +107,9 @@ class TaskFile(_Strict):
     author: str = "auto"
     model: ModelSettings | None = None
     evaluator: Literal["local"] | SpoolSettings = "local"
+    retrieval: bool = Field(
+        default=True, description="off: authors are given no passages, to see what those are worth"
+    )
     profile: Literal["timeline", "ncu"] = Field(
         default="timeline",
         description="ncu also counts what parents do in the hardware, some ten seconds each, behind fewer walls",

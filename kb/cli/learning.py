@@ -131,13 +131,14 @@ def open_book(home: Home, storage: Storage) -> Book:
     return Book(home.make().root, Runs(storage.engine).fault, Alike(embedder))
 
 
-def believed_memory(knowledge: Knowledge, storage: Storage) -> Memory:
+def believed_memory(knowledge: Knowledge, storage: Storage, *, retrieval: bool = True) -> Memory:
     """Return the knowledge as authors see it: without lessons whose evidence is not in the record."""
     from search.lessons_proof import Runs
-    from search.memory import Believed, Memory, Witness
+    from search.memory import Believed, Memory, Silent, Witness
 
     records = Believed(knowledge.store, Runs(storage.engine).believes)
-    return Memory(Witness(knowledge.retriever, records.doubted()), records)
+    retriever = knowledge.retriever if retrieval else Silent()
+    return Memory(Witness(retriever, records.doubted()), records)
 
 
 def today() -> date:

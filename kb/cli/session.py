@@ -99,7 +99,9 @@ def resume(home: Home, run: str, *, as_json: bool) -> int:
 
 
 def announce(task: Task, *, as_json: bool) -> None:
-    """Say first of all when no language model is at work."""
+    """Say first of all when no language model is at work, and when nothing is retrieved."""
+    if not task.settings.retrieval:
+        typer.echo("Retrieval is off: authors are given no passages.", err=as_json)
     if choose_author(task.settings) != "recipes":
         return
     reason = (
@@ -133,7 +135,7 @@ def prepare(home: Home, task: Task, progress: Progress, *, as_of: float | None =
     graph = operator_graph(problem)
     work = count_work(graph)
     knowledge = open_knowledge(home, progress, as_of=as_of)
-    memory = believed_memory(knowledge, storage)
+    memory = believed_memory(knowledge, storage, retrieval=task.settings.retrieval)
     author = make_author(name, task, target, graph, work, memory, storage)
     return Session(
         home=home,
