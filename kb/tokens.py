@@ -1,6 +1,7 @@
 """How many tokens a text costs a model: tiktoken with the ranks that a package carries.
 
-tiktoken downloads its ranks on first use. Two of its encodings come, byte for byte, with the
+A model whose tokenizer tiktoken does not know is counted by its own ``tokenizer.json``, where its
+user has one. tiktoken downloads its ranks on first use. Two of its encodings come, byte for byte, with the
 package `bpe-openai`; they are put where tiktoken looks for a cached download, and tiktoken itself
 checks their hash. Any other encoding takes tiktoken's ordinary way.
 """
@@ -21,6 +22,7 @@ from kb.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
+    from tokenizers import Tokenizer
 
 DEFAULT_ENCODING = "cl100k_base"
 
@@ -38,8 +40,42 @@ PACKAGED = {
 
 
 def count_tokens(text: str, encoding: str = DEFAULT_ENCODING) -> int:
-    """Return how many tokens `text` is; what looks like a control token counts as plain text."""
+    """Return how many tokens `text` is; what looks like a control token counts as plain text.
+
+    Args:
+        encoding: of tiktoken, or the path of a ``tokenizer.json`` or of its folder.
+
+    Raises:
+        ConfigError: the encoding is unknown or cannot be had, or the file is no tokenizer.
+    """
+    if encoding.endswith(".json") or os.sep in encoding:
+        return len(load_tokenizer(encoding).encode(text, add_special_tokens=False).ids)
     return len(load_encoding(encoding).encode_ordinary(text))
+
+
+@lru_cache(maxsize=4)
+def load_tokenizer(path: str) -> Tokenizer:
+    """Return the tokenizer in a ``tokenizer.json`` or in a folder that has one.
+
+    Raises:
+        ConfigError: it cannot be read, or is none.
+    """
+    from tokenizers import Tokenizer
+
+    place = Path(path).expanduser()
+    file = place / "tokenizer.json" if place.is_dir() else place
+    try:
+        tokenizer = Tokenizer.from_file(str(file))
+    except Exception as error:  # the library raises plain exceptions for all that is wrong
+        found = "none" if not file.is_file() else " ".join(str(error).split())[:120]
+        raise ConfigError(
+            f"tokenizer {path!r}: expected a tokenizer.json as Hugging Face models have one, found "
+            f"{found}: name the file or its folder"
+        ) from error
+    # A file may ask for cutting and padding, as encoders want it: then every text counts the same.
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
 @lru_cache(maxsize=4)

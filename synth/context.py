@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import exp
 from typing import Any, Literal
 
-from kb.types import Hit
+from kb.types import Effect, Hit
 from synth.quote import instructions, one_line
 
 Purpose = Literal["ideas", "draft", "repair"]
@@ -266,11 +267,26 @@ def _passage(hit: Hit, rank: int) -> Item:
             "section": one_line(passage.section),
             "kind": passage.kind,
             "widened": hit.widened,
+            "measured": measured(hit.why.effect) if hit.why.effect else "",
             "flagged": instructions(passage.text),
         },
         passage=passage.id,
         # A passage is what retrieval cut to size: half of one may say the opposite of the whole.
         divisible=False,
+    )
+
+
+def measured(effect: Effect) -> str:
+    """Return what the use of a passage gained, as a prompt says it; "" where it was never used."""
+    if not effect.used:
+        return ""
+    fates = {"won": effect.won, "even": effect.even, "lost": effect.lost, "failed": effect.failed}
+    told = ", ".join(f"{count} {fate}" for fate, count in fates.items() if count)
+    gain, low, high = (exp(one) for one in (effect.gain, effect.low, effect.high))
+    warning = "; take it as a warning" if high < 1 or not effect.won else ""
+    return (
+        f"candidates that used it: {told}; expect {gain:.2f} times the speed here "
+        f"({low:.2f} to {high:.2f}){warning}"
     )
 
 

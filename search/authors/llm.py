@@ -8,7 +8,6 @@ says is put together from the run's own state and retrieved knowledge, as in Ker
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -19,7 +18,7 @@ from tiktoken.model import encoding_name_for_model
 from kb.errors import ConfigError
 from kb.records import CATEGORIES, Document, TargetRecord
 from kb.tokens import DEFAULT_ENCODING, PACKAGED, count_tokens
-from kb.types import Hit, Kind, Query, Scope
+from kb.types import Hit, Scope
 from search.account import cost, detail, trials_of_branches, trials_of_ideas, verdict
 from search.authors import Attempt, Draft, Idea, Moment
 from search.memory import Records, Retriever
@@ -30,18 +29,10 @@ from synth.extract import extract_source
 from synth.facts import target_lines
 from synth.models import Message, Model, Reply, Request
 from synth.prompt import Prompt, compose
+from synth.question import Need, Subject, build_query
 from synth.quote import fence, one_line
 from synth.sketches import EXAMPLE, Sketch, read_sketches, schema
 
-# Constraints and language notes are quoted whole in their own section, targets as figures.
-_KINDS: tuple[Kind, ...] = ("idea", "guide", "kernel", "lesson", "document")
-_DTYPES = {
-    "strict": ("float32",),
-    "kernelbench": ("float32",),
-    "tf32": ("float32", "tf32"),
-    "half": ("float32", "float16", "bfloat16"),
-}
-_PASSAGES = 12  # a query returns at most; the budget usually cuts first
 _AGAIN_TOKENS = 250  # what a second request adds to a prompt
 _EXCERPT = 500  # characters of a useless reply that are shown to its author
 # A tokenizer that tiktoken does not know may count more tokens: SmolLM2's counts an eighth more for
@@ -104,7 +95,8 @@ class LanguageModel:
         self._settings = settings.model or ModelSettings(name=model.name)
         language = settings.language
         self._language = target.languages[0] if language == "auto" else language
-        encoding, margin = _encoding(model.name)
+        encoding, margin = _encoding(model.name, self._settings.tokenizer)
+        self._encoding = encoding
         self._count = lambda text: count_tokens(text, encoding)
         room = self._settings.context_tokens - self._settings.reply_tokens
         self._budget = int(room * margin) - _AGAIN_TOKENS
@@ -122,7 +114,7 @@ class LanguageModel:
             ModelError: the model cannot be reached or refuses the request.
             ConfigError: the task does not fit the model's context.
         """
-        hits = self._retrieve(moment, self._about())
+        hits = self._retrieve(moment, "ideas")
         prompt = self._compose(
             "ideas",
             moment,
@@ -161,7 +153,7 @@ class LanguageModel:
         prompt = self._compose(
             "draft",
             moment,
-            self._retrieve(moment, f"{idea.title}. {idea.text} {self._language}"),
+            self._retrieve(moment, "draft", f"{idea.title}. {idea.text}"),
             history=trials_of_branches(siblings),
             current=_current(moment.parent),
             answer={
@@ -200,7 +192,7 @@ class LanguageModel:
         prompt = self._compose(
             "repair",
             moment,
-            self._retrieve(moment, f"{reason} {idea.title} {self._language}"),
+            self._retrieve(moment, "repair", f"{reason} {idea.title}"),
             history=trials_of_branches(earlier),
             current=_current(failed),
             answer={"title": idea.title, "text": idea.text},
@@ -254,41 +246,25 @@ class LanguageModel:
             self._say(f"model {self._model.name}: no usable {what} in two replies: {problem}")
         return None, tuple(exchanges)
 
-    def _about(self) -> str:
-        """Return the task in the words that documents use: operators, target, language."""
-        families = self._work.families if self._work else ()
-        calls = re.findall(
-            r"\b(?:nn|F|torch)\.([A-Za-z]\w+)", self._task.source.partition("def get_inputs")[0]
-        )
-        operators = dict.fromkeys(
-            name for name in calls if name not in ("Module", "nn", "functional", "Tensor", "cuda")
-        )
-        target = self._target
-        parts = (*families, *operators, target.vendor, target.architecture, self._language)
-        return f"make {self._task.name} faster: {' '.join(parts)}"
-
-    def _scope(self) -> Scope:
+    def _subject(self) -> Subject:
         precision = self._task.settings.precision
-        return Scope(
-            vendor=(self._target.vendor,),
-            architecture=(self._target.architecture,),
-            language=(self._language,),
-            operator=self._work.families if self._work else (),
-            dtype=_DTYPES[precision] if isinstance(precision, str) else ("float32",),
+        return Subject(
+            source=self._task.source,
+            target=self._target,
+            language=self._language,
+            families=self._work.families if self._work else (),
+            precision=precision if isinstance(precision, str) else "strict",
         )
 
-    def _retrieve(self, moment: Moment, text: str) -> list[Hit]:
-        symptoms = moment.diagnosis.symptoms
-        return self._knowledge.retriever.search(
-            Query(
-                text=f"{text} {' '.join(symptoms)}".strip(),
-                scope=self._scope(),
-                symptoms=symptoms,
-                kinds=_KINDS,
-                limit=_PASSAGES,
-                token_budget=max(self._budget // 2, 500),
-            )
+    def _retrieve(self, moment: Moment, purpose: Purpose, text: str = "") -> list[Hit]:
+        need = Need(
+            purpose=purpose,
+            symptoms=moment.diagnosis.symptoms,
+            tokens=max(self._budget // 2, 500),
+            encoding=self._encoding,
+            text=text,
         )
+        return self._knowledge.retriever.search(build_query(self._subject(), need))
 
     def _compose(
         self,
@@ -323,7 +299,7 @@ class LanguageModel:
 
     def _constraints(self, purpose: Purpose) -> tuple[Note, ...]:
         """Return what binds an answer: who writes code needs the language's notes first."""
-        scope = self._scope()
+        scope = self._subject().scope
         store = self._knowledge.store
         rules = [one for one in store.documents("constraint") if _admits(one, scope)]
         notes = [one for one in store.documents("language") if one.name == self._language]
@@ -380,8 +356,10 @@ def _warmer(temperature: float, branch: int) -> float:
     return round(max(temperature, min(1.0, temperature + 0.1 * branch)), 3)
 
 
-def _encoding(model: str) -> tuple[str, float]:
+def _encoding(model: str, tokenizer: str | None) -> tuple[str, float]:
     """Return the encoding to count with, and the part of the context to use by its count."""
+    if tokenizer is not None:
+        return tokenizer, 1.0
     try:
         found = encoding_name_for_model(model)
     except KeyError:

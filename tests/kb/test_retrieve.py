@@ -8,6 +8,8 @@ import pytest
 from kb.config import Home
 from kb.errors import ConfigError
 from kb.knowledge import Knowledge, open_knowledge
+from kb.retrieve import Retriever
+from kb.tokens import count_tokens
 from kb.types import Hit, Query, Scope
 
 
@@ -119,8 +121,11 @@ def test_copies_are_collapsed_and_no_document_takes_every_place(tmp_path: Path) 
     same = "# Prefetch\n\nFetch the next tile of memory while this one is computed.\n"
     (notes / "a.md").write_text(same)
     (notes / "b.md").write_text(same)
+    # Each long enough to be a passage of its own.
     long = "".join(
-        f"## Prefetch {place}\n\nTo prefetch the tile, {what}.\n\n"
+        f"## Prefetch {place}\n\nTo prefetch the tile, {what}. "
+        + " ".join(f"{what.split()[-1]}{word} differs" for word in range(40))
+        + ".\n\n"
         for place, what in enumerate(
             ("use two buffers", "issue the copy early", "wait at a barrier", "count the stages")
         )
@@ -140,3 +145,72 @@ def test_copies_are_collapsed_and_no_document_takes_every_place(tmp_path: Path) 
 def test_a_query_is_a_value(knowledge: Knowledge) -> None:
     query = Query(text="memory")
     assert knowledge.retriever.search(query) == knowledge.retriever.search(replace(query))
+
+
+def test_the_budget_is_counted_as_the_model_counts(knowledge: Knowledge, tmp_path: Path) -> None:
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+
+    words = Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    words.pre_tokenizer = Whitespace()
+    words.save(str(tmp_path / "tokenizer.json"))
+    encoding = str(tmp_path)
+    every = search(knowledge, "memory of the tile", limit=100)
+    for budget in (20, 60, 200):
+        hits = search(
+            knowledge, "memory of the tile", limit=100, token_budget=budget, encoding=encoding
+        )
+        spent = sum(count_tokens(hit.passage.text, encoding) for hit in hits)
+        assert 0 < spent <= budget
+        left = [
+            hit.passage.text for hit in every if hit.passage not in [one.passage for one in hits]
+        ]
+        assert all(count_tokens(text, encoding) > budget - spent for text in left)
+
+
+@pytest.mark.parametrize("mode", ["bm25", "dense"])
+def test_a_half_alone_has_no_place_in_the_other(mode: str, knowledge: Knowledge) -> None:
+    hits = search(knowledge, "shared memory bank conflicts", mode=mode)
+    assert hits
+    assert {name for hit in hits for name in hit.why.ranks} == {mode}
+    alone = [hit.why.ranks[mode] for hit in hits]
+    assert alone == sorted(alone)
+
+
+def test_what_is_outside_the_scope_says_in_what(knowledge: Knowledge) -> None:
+    scope = Scope(vendor=("intel",), language=("cpp",))
+    answer = knowledge.retriever.answer(Query(text="shared memory bank conflicts", scope=scope))
+    outside = [hit for hit in answer.hits if hit.widened]
+    assert outside
+    for hit in outside:
+        assert hit.why.misses == hit.passage.scope.misses(scope)
+        assert hit.why.misses
+    assert all(hit.why.misses == () for hit in answer.hits if not hit.widened)
+    assert any("in scope for 8 places: the rest is from outside" in note for note in answer.notes)
+
+
+def test_what_was_left_out_says_why(knowledge: Knowledge) -> None:
+    answer = knowledge.retriever.answer(
+        Query(text="memory of the tile", token_budget=30, limit=100)
+    )
+    assert answer.dropped
+    assert all("tokens" in one.reason for one in answer.dropped)
+
+
+def test_a_question_asked_again_is_not_embedded_again(knowledge: Knowledge) -> None:
+    part = knowledge.retriever
+    asked: list[str] = []
+
+    class Counting:
+        name = part._embedder.name
+        dimension = part._embedder.dimension
+
+        def embed(self, texts, progress=None):
+            asked.extend(texts)
+            return part._embedder.embed(texts)
+
+    retriever = Retriever(part._store, Counting(), part._derived)  # type: ignore[arg-type]
+    for _ in range(3):
+        retriever.search(Query(text="register blocking"))
+    assert asked == ["register blocking"]

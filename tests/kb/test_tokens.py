@@ -61,3 +61,34 @@ def test_another_encoding_takes_the_ordinary_way(
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     with pytest.raises(ConfigError, match="has to be downloaded"):
         load_encoding("p50k_base")
+
+
+@pytest.fixture
+def tokenizer(tmp_path: Path) -> Path:
+    """Words are tokens, and the file asks for cutting and padding as encoders' files do."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+
+    words = Tokenizer(WordLevel({"[UNK]": 0, "tile": 1, "bank": 2}, unk_token="[UNK]"))
+    words.pre_tokenizer = Whitespace()
+    words.enable_truncation(2)
+    words.enable_padding(length=2)
+    words.save(str(tmp_path / "tokenizer.json"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["", "tokenizer.json"])
+def test_a_model_counts_by_its_own_tokenizer(tokenizer: Path, name: str) -> None:
+    place = str(tokenizer / name)
+    assert count_tokens("tile", place) == 1
+    assert count_tokens("tile bank tile of rows", place) == 5
+    assert count_tokens("", place) == 0
+
+
+def test_what_is_no_tokenizer_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"expected a tokenizer\.json .*found none"):
+        count_tokens("x", str(tmp_path / "none.json"))
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(ConfigError, match=r"expected a tokenizer\.json .*name the file or"):
+        count_tokens("x", str(tmp_path))

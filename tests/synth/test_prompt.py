@@ -8,7 +8,7 @@ import pytest
 from kb.errors import ConfigError
 from kb.records import CATEGORIES
 from kb.tokens import count_tokens
-from kb.types import Hit, Passage
+from kb.types import Effect, Hit, Passage, Why
 from synth.context import Context, Current, Note, Purpose, Trial
 from synth.prompt import Prompt, compose
 from synth.sketches import EXAMPLE
@@ -262,3 +262,20 @@ def test_any_counter_will_do(sizes: Callable[[str], int]) -> None:
 
 def test_the_same_context_gives_the_same_prompt() -> None:
     assert compose(full(), 6_000, count) == compose(full(), 6_000, count)
+
+
+def test_a_passage_says_what_its_use_gained() -> None:
+    won = Effect(won=3, failed=1, gain=0.2, low=0.05, high=0.35)
+    lost = Effect(lost=2, gain=-0.3, low=-0.5, high=-0.1)
+    context = replace(
+        full(),
+        passages=(
+            replace(hit(0), why=Why(effect=won)),
+            replace(hit(1), why=Why(effect=lost)),
+            replace(hit(2), why=Why(effect=Effect(retrieved=9, bonus=0.05))),
+        ),
+    )
+    text = part(compose(context, 32_000, count), "passages")
+    assert text.count("Measured in earlier runs") == 2
+    assert "candidates that used it: 3 won, 1 failed; expect 1.22 times the speed here" in text
+    assert "2 lost; expect 0.74 times the speed here (0.61 to 0.90); take it as a warning." in text
