@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.retrieval.measures import HEADINGS, Interval, Marks, differences, grades, intervals
+from benchmarks.retrieval.methods import EFFECT
 from benchmarks.retrieval.questions import EXACT, KINDS
 from benchmarks.retrieval.runner import Result
 
@@ -30,6 +31,8 @@ def tables(result: Result) -> str:
     for method in ("bm25", "dense"):
         gain = differences(hybrid, result.marks[method])
         lines.append(_row(f"hybrid minus {method}", [_signed(gain[name]) for name in SHOWN]))
+    gain = differences(result.marks[EFFECT], hybrid)
+    lines.append(_row("effect: what it adds", [_signed(gain[name]) for name in SHOWN]))
     lines += ["", "| kind | questions | " + " | ".join(_kind_headings(result)) + " |"]
     lines.append("|---|---|" + "---|" * len(_kind_headings(result)))
     for kind in KINDS:

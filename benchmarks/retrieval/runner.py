@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,8 +11,9 @@ from typing import Literal
 from benchmarks.retrieval.corpora import Corpus as Package
 from benchmarks.retrieval.corpora import write_pages
 from benchmarks.retrieval.measures import Marks
-from benchmarks.retrieval.methods import METHODS, measure, rank
+from benchmarks.retrieval.methods import EFFECT, METHODS, measure, rank
 from benchmarks.retrieval.questions import Corpus, Question, answerable, load_questions
+from benchmarks.retrieval.simulate import learn
 from kb.config import Home, shipped_docs
 from kb.errors import ConfigError
 from kb.knowledge import Knowledge, open_knowledge
@@ -82,6 +84,8 @@ def ask(
     rankings = {
         method: rank(knowledge.retriever, chosen, mode, scopes) for method, mode in METHODS.items()
     }
+    train = [one for one in questions if not one.held_out]
+    rankings[EFFECT] = _with_effect(knowledge, chosen, train, scopes)
     return Result(
         corpus=corpus,
         split=split,
@@ -92,6 +96,18 @@ def ask(
         marks={method: measure(chosen, found) for method, found in rankings.items()},
         absent=absent,
     )
+
+
+def _with_effect(
+    knowledge: Knowledge,
+    chosen: Sequence[Question],
+    train: Sequence[Question],
+    scopes: Mapping[str, Scope],
+) -> list[list[Passage]]:
+    """Rank by effects that were learnt from `train`."""
+    with tempfile.TemporaryDirectory() as folder:
+        retriever = learn(knowledge, train, scopes, Path(folder), seed=0)
+        return rank(retriever, chosen, "hybrid+effect", scopes)
 
 
 def all_passages(knowledge: Knowledge) -> list[Passage]:
