@@ -47,12 +47,12 @@ class Part:
     text: str = ""
     level: int = 0
     rows: list[tuple[str, ...]] = field(default_factory=list)
+    end: int = 0  # last page, where it is not the first
     code: list[str] = field(default_factory=list)  # lines with their indent from the page's margin
 
     def take(self, other: Part) -> bool:
         """Go on with the first part of the next page, where it is the same block."""
-        if self.kind != other.kind or other.page != self.page + 1:
-            # A block of three pages keeps the number of its first.
+        if self.kind != other.kind or other.page != max(self.end, self.page) + 1:
             return False
         if self.kind == "listing":
             self.code += other.code
@@ -62,6 +62,7 @@ class Part:
             self.text = joined(self.text, other.text)
         else:
             return False
+        self.end = other.page
         return True
 
 

@@ -12,6 +12,7 @@ MAX_RULES = 2000  # of one direction: beyond, it is a drawing
 MIN_WIDTH = 72.0  # points of a table: what TeX draws for an underscore is a rule, too
 MIN_GAP = 0.9  # of the letters' size: a column's gutter where rules lie between the rows
 WIDE_GAP = 1.6  # of the letters' size: a column's gutter where no rule helps
+EDGE = 1.5  # of the letters' size: nearer to a cell's edge, no further letter fits
 MIN_ROWS = 3  # of a table without rules
 
 
@@ -82,15 +83,21 @@ def _ruled(page: Page, words: Sequence[Word]) -> Iterator[Table]:
 
 def _joined(rules: Sequence[Rule]) -> list[Rule]:
     """Return rules with those that continue or double one another made one."""
-    joined: list[Rule] = []
-    for rule in sorted(rules, key=lambda one: (round(one.at / 2), one.start)):
-        last = joined[-1] if joined else None
-        if last and abs(last.at - rule.at) < NEAR and rule.start <= last.end + NEAR:
-            joined[-1] = replace(
-                last, end=max(last.end, rule.end), start=min(last.start, rule.start)
-            )
+    groups: list[list[Rule]] = []
+    for rule in sorted(rules, key=lambda one: one.at):
+        if groups and rule.at - groups[-1][-1].at < NEAR / 2:
+            groups[-1].append(rule)
         else:
-            joined.append(rule)
+            groups.append([rule])
+    joined: list[Rule] = []
+    for group in groups:
+        first = len(joined)
+        for rule in sorted(group, key=lambda one: one.start):
+            last = joined[-1] if len(joined) > first else None
+            if last is not None and rule.start <= last.end + NEAR:
+                joined[-1] = replace(last, end=max(last.end, rule.end))
+            else:
+                joined.append(rule)
     return joined
 
 
@@ -144,7 +151,7 @@ def _cells(
             column -= 1
         grid.setdefault((row, column), []).append(word)
     return [
-        [_text(grid.get((row, column), ())) for column in range(len(xs) - 1)]
+        [_text(grid.get((row, column), ()), xs[column + 1]) for column in range(len(xs) - 1)]
         for row in range(len(ys) - 1)
     ]
 
@@ -162,16 +169,18 @@ def _parted(x: float, y: float, columns: Sequence[Rule]) -> bool:
     )
 
 
-def _text(words: Sequence[Word]) -> str:
-    """Return words in the order in which they are read."""
-    lines: list[list[Word]] = []
-    for word in sorted(words, key=lambda one: one.y):
-        if lines and abs(lines[-1][0].y - word.y) < 0.45 * max(lines[-1][0].size, word.size):
-            lines[-1].append(word)
-        else:
-            lines.append([word])
-    ordered = (word.text for line in lines for word in sorted(line, key=lambda one: one.x0))
-    return " ".join(ordered)
+def _text(words: Sequence[Word], right: float) -> str:
+    """Return a cell's words as they are read; a name that its right edge broke is made whole."""
+    text = ""
+    before: Word | None = None
+    for line in _by_line(words):
+        for word in line:
+            new = before is not None and word is line[0]
+            broken = new and before is not None and before.mono and word.mono
+            edge = before is not None and right - before.x1 < EDGE * before.size
+            text += word.text if not text or (broken and edge) else f" {word.text}"
+            before = word
+    return text
 
 
 def _striped(page: Page, words: Sequence[Word], taken: Sequence[Table]) -> Iterator[Table]:
