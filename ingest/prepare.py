@@ -96,7 +96,7 @@ def _scoped(entry: Entry, made: Made, rules: Rules) -> Entry:
     whole = rules.apply(entry.key, entry.shown, None, found.scope)
     pieces = []
     for piece in made.pieces:
-        own = refine(made.reading, found, piece.section)
+        own = refine(made.reading, found, piece.section, piece.text)
         scope = rules.apply(entry.key, entry.shown, piece.section, (own or found).scope)
         pieces.append(replace(piece, found=own, scope=None if scope == whole else scope))
     return replace(entry, found=found, scope=whole, pieces=_without_copies(pieces))

@@ -6,7 +6,8 @@ taken from the running text only where hardly anything else is spoken of.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -66,36 +67,52 @@ def find_scope(reading: Reading, shown: str) -> Found:
     return Found(scope=_scope(values), reasons=tuple(reasons))
 
 
-def refine(reading: Reading, document: Found, section: str) -> Found | None:
+def refine(reading: Reading, document: Found, section: str, text: str = "") -> Found | None:
     """Return where a passage applies, None where that is where its document does.
 
-    A record says where it applies, and its headings do not change that.
+    A record says where it applies, and its headings do not change that. The deepest heading that
+    says something of a field counts; of a passage that joins several small sections, each must.
 
     Args:
         section: the passage's breadcrumb; its first step is the title.
+        text: of the passage: in a joined one, the headings stand in bold.
     """
     if reading.record is not None or reading.scope != Scope():
         return None
     values = {field: list(getattr(document.scope, field)) for field in FIELDS}
     reasons: list[str] = []
-    headings = section.split(ARROW)[1:]
+    steps = section.split(ARROW)[1:]
+    headings: list[tuple[str, ...]] = [(step,) for step in steps[:-1]]
+    headings += [_parts(steps[-1], text)] if steps else []
     for field in FIELDS:
-        for heading in reversed(headings):
-            said = _said(field, heading)
-            if not said:
-                continue
-            new = [one for one in said if one.value not in values[field]]
-            if field in _REPLACED:
-                values[field] = [one.value for one in said]
-            else:
-                values[field] += [one.value for one in new if values[field]]
-                values[field] = values[field] or [one.value for one in said]
-            reasons += [f"{field} {one.value}: a heading has {one.words}" for one in new]
-            break
+        said = next(filter(None, (_all_say(field, one) for one in reversed(headings))), ())
+        new = [one for one in said if one.value not in values[field]]
+        if said and field in _REPLACED:
+            values[field] = [one.value for one in said]
+        else:
+            values[field] += [one.value for one in new]
+        reasons += [f"{field} {one.value}: a heading has {one.words}" for one in new]
     scope = _scope(values)
     if scope == replace(document.scope, dtype=()):
         return None
     return Found(scope=replace(scope, dtype=document.scope.dtype), reasons=tuple(reasons))
+
+
+_BOLD = re.compile(r"^\*\*(.+?)\*\*(?=:|$)", re.MULTILINE)
+
+
+def _parts(heading: str, text: str) -> tuple[str, ...]:
+    """Return the headings that the last step of a breadcrumb stands for."""
+    names = tuple(_BOLD.findall(text))
+    return names if len(names) > 1 and heading == ", ".join(names) else (heading,)
+
+
+def _all_say(field: str, headings: Sequence[str]) -> tuple[Said, ...]:
+    """Return what headings say of a field where each of them says something."""
+    said = [_said(field, heading) for heading in headings]
+    if not all(said):
+        return ()
+    return tuple({one.value: one for several in said for one in several}.values())
 
 
 _CPP = frozenset({".c", ".cc", ".cpp", ".cxx", ".h", ".hpp"})

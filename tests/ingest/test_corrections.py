@@ -16,12 +16,12 @@ GUIDE = """# CUDA C++ Guide
 
 ## Banks
 
-Shared memory has 32 banks.
+Shared memory has 32 banks. {more}
 
 ## Compute Capability 9.0
 
-Clusters of blocks.
-"""
+Clusters of blocks. {more}
+""".format(more="Words that make a section large enough to be a passage of its own. " * 4)
 
 
 def write_rules(home: Path, text: str) -> Home:

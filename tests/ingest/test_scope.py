@@ -64,9 +64,9 @@ def test_front_matter_is_not_argued_with() -> None:
     assert found("amd/rocm.md", "HIP", record={"kind": "guide"}).scope == Scope()
 
 
-def refined(document: Scope, section: str) -> Scope | None:
+def refined(document: Scope, section: str, text: str = "") -> Scope | None:
     reading = Reading(kind="document", title="T", body="", sections=())
-    own = refine(reading, Found(scope=document), section)
+    own = refine(reading, Found(scope=document), section, text)
     return None if own is None else own.scope
 
 
@@ -96,3 +96,15 @@ def test_names_of_functions_are_headings_too() -> None:
 
 def test_the_title_of_a_breadcrumb_is_not_a_heading() -> None:
     assert refined(Scope(), "Softmax > Usage") is None
+
+
+def test_sections_that_were_joined_must_all_say_it() -> None:
+    own = refined(
+        Scope(),
+        "T > Compute Capability 8.0, Hopper",
+        "**Compute Capability 8.0**: a\n\n**Hopper**\n\n| t |",
+    )
+    assert own is not None
+    assert own.architecture == ("sm_80", "sm_90")
+    assert own.vendor == ()
+    assert refined(Scope(), "T > Softmax, Notes", "**Softmax**: a\n\n**Notes**: b") is None
