@@ -64,11 +64,16 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def make_shell(indexed: Path, tmp_path_factory: pytest.TempPathFactory):
-    """Return a function that makes a fresh home with the shipped documents in it."""
+    """Return a function that makes a fresh home with the shipped documents in it.
+
+    What compilers built is shared, as it is by the runs of one user: it is kept by content.
+    """
+    builds = tmp_path_factory.mktemp("builds")
 
     def make() -> Shell:
         folder = tmp_path_factory.mktemp("user")
         shutil.copytree(indexed, folder / "home")
+        (folder / "home" / "cache").symlink_to(builds)
         return Shell(folder, folder / "home")
 
     return make
