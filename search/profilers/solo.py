@@ -23,6 +23,7 @@ def main(folder: str) -> None:
     import torch
 
     import kb.native
+    from search.judging.construct import construct
     from search.judging.runner import decode
 
     place = Path(folder)
@@ -35,8 +36,8 @@ def main(folder: str) -> None:
     torch.backends.cudnn.allow_tf32 = bool(request["tf32"])
     kb.native.prebuilt, kb.native.sealed = dict(request["prebuilt"]), bool(request["prebuilt"])
     module = _execute(source)
-    torch.manual_seed(request["seed"])
-    model = module.ModelNew(*decode(request["init"]))
+    init = decode(request["init"])
+    model = construct(lambda: module.ModelNew(*init), told["state"], request["seed"])
     if isinstance(model, torch.nn.Module):
         model = model.to("cuda")
         model.load_state_dict(told["state"])
