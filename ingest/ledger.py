@@ -209,7 +209,9 @@ def _line(row: FactRow, document: Document | None) -> Line:
     if document is not None and isinstance(document.record, TargetRecord):
         known = look_up(document.record, row.field)
         sources = "; ".join(document.record.sources)
-        known_from = f"{document.path} ({sources})" if sources else document.path
+        shipped = not document.path.startswith("/")
+        place = f"kb:targets/{document.path}" if shipped else document.path
+        known_from = f"{place} ({sources})" if sources else place
         standing = "new" if known is None else _standing(row.field, row.value, known)
     return Line(
         number=row.number,

@@ -115,8 +115,8 @@ def _all_say(field: str, headings: Sequence[str]) -> tuple[Said, ...]:
     return tuple({one.value: one for several in said for one in several}.values())
 
 
-_CPP = frozenset({".c", ".cc", ".cpp", ".cxx", ".h", ".hpp"})
-_SOURCES = _CPP | {".py", ".pyx", ".ipynb"}
+_CPP = frozenset({".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".inl"})
+_SOURCES = _CPP | {".py", ".pyi", ".ipynb"}
 
 
 @lru_cache(maxsize=4096)

@@ -62,18 +62,26 @@ def accept(
     from datetime import date
 
     for line in _ledger().accept(numbers, replace=replace, today=date.today()):
-        typer.echo(f"accepted: {line.target} {line.field} = {amount(line.value)}  ({line.source})")
+        typer.echo(
+            f"accepted: {line.target} {line.field} = {amount(line.field, line.value)}  ({line.source})"
+        )
 
 
 @facts.command(epilog="Example: kb facts reject 5")
 def reject(numbers: list[int] = _NUMBERS) -> None:
     """Set figures aside, or take accepted ones out again."""
     for line in _ledger().reject(numbers):
-        typer.echo(f"rejected: {line.target} {line.field} = {amount(line.value)}  ({line.source})")
+        typer.echo(
+            f"rejected: {line.target} {line.field} = {amount(line.field, line.value)}  ({line.source})"
+        )
 
 
-def amount(value: float) -> str:
-    """Return a figure with a prefix where it is large."""
+def amount(field: str, value: float) -> str:
+    """Return a figure with a prefix where it is large; sizes on the chip are powers of 1024."""
+    if field.startswith(("caches.", "limits.shared_memory_per")):
+        for size, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+            if value >= size:
+                return f"{value / size:.6g} {unit}"
     for scale, prefix in _UNITS:
         if value >= scale:
             return f"{value / scale:.6g} {prefix}"
@@ -97,13 +105,13 @@ def _is_open(line: Line) -> bool:
 def _texts(line: Line) -> list[str]:
     state = line.standing if line.state == "proposed" else line.state
     texts = [
-        f"{line.number:>4}. {line.target} {line.field} = {amount(line.value)}  [{state}]",
+        f"{line.number:>4}. {line.target} {line.field} = {amount(line.field, line.value)}  [{state}]",
         f"      {line.source}",
     ]
     if line.note:
         texts.append(f"      note: {line.note}")
     if line.standing == "conflicts" and line.known is not None:
-        texts.append(f"      the record has {amount(line.known)}: {line.known_from}")
+        texts.append(f"      the record has {amount(line.field, line.known)}: {line.known_from}")
     return texts
 
 
