@@ -71,6 +71,7 @@ _HAS_BLOCK = "p, div, pre, table, ul, ol, dl, h1, h2, h3, h4, h5, h6, blockquote
 _IN_LAYOUT = "pre, h1, h2, h3, h4, div.fragment"
 _CODE = frozenset({"code", "tt", "kbd", "samp"})
 _LANGUAGE = re.compile(r"\b(?:language|lang|highlight|sourceCode|src)[-_ ]([A-Za-z][\w+#]*)")
+_OF_A_SITE = re.compile(r"\s+[\u2014\u2013|-]\s+[^\u2014\u2013|]*\bdocumentation$", re.IGNORECASE)
 _NO_LANGUAGE = frozenset({"default", "none", "notranslate", "source", "text", "plaintext", "code"})
 
 
@@ -338,5 +339,5 @@ def title_of(page: LexborHTMLParser, main: LexborNode) -> str:
     if len(headings) == 1:
         return short(_line(_inline(headings[0])))
     named: Sequence[LexborNode | None] = (doxygen, head, *headings[:1])
-    texts = (short(one.text(deep=True)) for one in named if one is not None)
+    texts = (_OF_A_SITE.sub("", short(one.text(deep=True))) for one in named if one is not None)
     return next((text for text in texts if text), "")

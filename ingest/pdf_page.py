@@ -28,8 +28,8 @@ _MONO = re.compile(
     r"ocr-?b|terminal|andale",
     re.IGNORECASE,
 )
-_ENDS = {"\n", "\r", "\x02"}
-_HYPHEN = "\x02"  # what the library gives for one that cuts a word at the end of a line
+_ENDS = {"\n", "\r", "\x02", "\ufffe"}
+_HYPHENS = {"\x02", "\ufffe"}  # what the library gives for one that cuts a word at a line's end
 _BOLD = re.compile(r"bold|black|heavy|semib|demi|cmbx", re.IGNORECASE)
 _LIGATURES = str.maketrans(
     {
@@ -186,11 +186,11 @@ def _words(text: pdfium.PdfTextPage, number: int) -> tuple[list[_Raw], int]:
     words: list[_Raw] = []
     start = -1
     for at, letter in enumerate([*letters, "\n"]):
-        if not letter.isspace() and letter > " ":
+        if not letter.isspace() and letter > " " and letter not in _HYPHENS:
             start = at if start < 0 else start
             continue
         if start >= 0:
-            shown = letters[start:at].translate(_LIGATURES) + "-" * (letter == _HYPHEN)
+            shown = letters[start:at].translate(_LIGATURES) + "-" * (letter in _HYPHENS)
             words.append(measure.word(start, at - 1, shown, last=letter in _ENDS))
         elif words and letter in _ENDS and not words[-1].last:
             words[-1] = replace(words[-1], last=True)

@@ -286,7 +286,7 @@ def _run(lines: Sequence[Line], at: int) -> tuple[int, Table | None]:
         if not taken and len(cells) < 2:
             break
         places = [_column(columns, cell) for cell in cells]
-        if len(set(places)) < len(places) or -1 in places:
+        if columns and (len(set(places)) < len(places) or -1 in places):
             break
         if len(cells) == 1 and (places[0] == 0 or places[0] is None):
             break  # a paragraph below the table
