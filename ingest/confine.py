@@ -39,18 +39,20 @@ class Bounds:
     """What reading one file may take.
 
     Attributes:
-        seconds: of any file; `seconds_per_mib` of its size come on top.
+        seconds: of any file; `seconds_per_mib` of its size come on top, up to `most_seconds`. A PDF
+            of 3,000 pages takes 90 s and may be of 8 MiB.
         memory: bytes of address space, the worker's own 400 MiB among them; four times the size of
             the file comes on top.
     """
 
-    seconds: float = 60
-    seconds_per_mib: float = 5
+    seconds: float = 120
+    seconds_per_mib: float = 20
+    most_seconds: float = 900
     memory: int = 1536 * MIB
 
     def time(self, size: int) -> float:
         """Return the seconds that a file of `size` bytes may take."""
-        return self.seconds + self.seconds_per_mib * size / MIB
+        return min(self.seconds + self.seconds_per_mib * size / MIB, self.most_seconds)
 
     def space(self, size: int) -> int:
         """Return the bytes of address space that a file of `size` bytes may take."""

@@ -19,6 +19,8 @@ LEAD = 60  # of a paragraph that goes along with the listing or table after it
 
 MAX_NAMES = 100  # characters of the headings that a joined section is named by
 
+MAX_PROSE = 20_000  # characters that are split at once
+
 Count = Callable[[str], int]
 
 
@@ -165,7 +167,18 @@ def _parts(block: Block, room: int, count: Count) -> list[str]:
 def _split_prose(text: str, room: int, count: Count) -> list[str]:
     from semantic_text_splitter import MarkdownSplitter
 
-    return MarkdownSplitter.from_callback(count, room).chunks(text)
+    splitter = MarkdownSplitter.from_callback(count, room)
+    return [chunk for part in _manageable(text) for chunk in splitter.chunks(part)]
+
+
+def _manageable(text: str) -> Iterator[str]:
+    """Cut a paragraph of hundreds of pages first: the splitter counts what is left again and again."""
+    while len(text) > MAX_PROSE:
+        end = max(text.rfind(mark, MAX_PROSE // 2, MAX_PROSE) for mark in ("\n", " "))
+        end = end + 1 if end > 0 else MAX_PROSE
+        yield text[:end]
+        text = text[end:]
+    yield text
 
 
 def _split_lines(lines: Sequence[str], count: Count) -> list[str]:

@@ -201,13 +201,12 @@ def test_odd_addresses_are_one_line(tmp_path: Path, url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_addresses_are_sources_and_archives_at_them_are_opened(site: str) -> None:
-    with Confined() as desk:
-        sources = [f"{site}/page", f"{site}/docs.zip", f"{site}/nothing"]
-        with gathered(sources, desk, allow_local=True) as found:
-            page, member, missing = list(found)
-            assert desk.read(page).reading.title == "Tiles"
-            assert desk.read(member).reading.title == "Tiles"
+def test_addresses_are_sources_and_archives_at_them_are_opened(site: str, desk: Confined) -> None:
+    sources = [f"{site}/page", f"{site}/docs.zip", f"{site}/nothing"]
+    with gathered(sources, desk, allow_local=True) as found:
+        page, member, missing = list(found)
+        assert desk.read(page).reading.title == "Tiles"
+        assert desk.read(member).reading.title == "Tiles"
     assert page.identity == f"{site}/page"
     assert member.identity == f"{site}/docs.zip!/in/x.md"
     assert (missing.identity, missing.reason) == (

@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import tarfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,6 @@ from ingest.files import Found
 from ingest.sources import Source, gathered, reach
 
 TEXT = "# Tiles\n\nA tile is kept in shared memory.\n"
-
-
-@pytest.fixture(scope="module")
-def desk() -> Iterator[Confined]:
-    with Confined() as made:
-        yield made
 
 
 @pytest.fixture
