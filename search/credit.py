@@ -9,14 +9,18 @@ from hashlib import blake2b
 
 from sqlalchemy import Engine
 
-from kb.effect import Fate, Trial
+from kb.effect import WITHIN, Fate, Trial
 from kb.effects import Use, record, subject
 from kb.store import Store
 from search.authors import Attempt, Idea
 from search.graph import Graph, Node, Slot
 from search.outcome import Outcome, Passed, Ratio
 
+OTHERS = (
+    0.25  # of the credit, for each implementation of an idea but the best: the search keeps that
+)
 QUOTED = 0.25  # of the credit, for all passages together that a prompt quoted and no idea named
+_EAGER = Ratio(ratio=1.0, low=1.0, high=1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +71,9 @@ def credits_of(
 ) -> Iterator[Use]:
     """Yield, for each implementation that was judged, the subjects that it rests on.
 
-    A draft that was mended is one implementation: what became of it in the end counts. What was
-    compiled and not timed counts nothing.
+    A draft that was mended is one implementation: what became of it in the end counts. Of several
+    implementations of one idea the best counts whole, the others in part. What was compiled and
+    not timed counts nothing.
 
     Args:
         confirmed: outcomes of finalists that were measured again, by node; they count instead.
@@ -76,28 +81,67 @@ def credits_of(
         records: document of each idea's record.
     """
     diagnosed: dict[int | None, str] = {}
+    best: dict[tuple[Slot, int], tuple[float, int]] = {}
+    ends: list[_End] = []
     for node in _last_of_each(graph):
         outcome = confirmed.get(node.number, node.outcome) if node.outcome else None
         if outcome is None or outcome.kind == "checked":
             continue
         base = _base(graph, node)
         before = confirmed.get(base.number, base.outcome) if base is not None else None
+        end = _End(node=node, base=base, measured=_measured(outcome, before))
+        ends.append(end)
+        rank = (end.measured.rank, -node.number)
+        best[end.idea] = max(best.get(end.idea, rank), rank)
+    for end in ends:
+        node, base, measured = end.node, end.base, end.measured
         number = None if base is None else base.number
         if number not in diagnosed:
             diagnosed[number] = origin.bottleneck(base.attempt() if base else None)
-        gain, fate = _gain(outcome, before)
+        weight = measured.trust * (1.0 if best[end.idea][1] == -node.number else OTHERS)
         evidence = _evidence(node, base, origin)
         for name, share in _shares(node, passages, records).items():
             trial = Trial(
-                gain=gain,
-                fate=fate,
+                gain=measured.gain,
+                fate=measured.fate,
                 at=origin.at,
-                share=share,
+                share=share * weight,
                 families=origin.families,
                 architecture=origin.architecture,
                 bottleneck=diagnosed[number],
             )
             yield Use(subject=name, evidence=evidence, node=node.number, trial=trial)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Measured:
+    """A gain with what is to be thought of it.
+
+    Attributes:
+        gain: log of the speed over what it started from.
+        trust: 1 where it was measured exactly, less the wider its interval.
+    """
+
+    gain: float
+    fate: Fate
+    trust: float = 1.0
+
+    @property
+    def rank(self) -> float:
+        return -math.inf if self.fate == "failed" else self.gain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    """What became of an implementation in the end."""
+
+    node: Node
+    base: Node | None
+    measured: _Measured
+
+    @property
+    def idea(self) -> tuple[Slot, int]:
+        return self.node.step.slot, self.node.step.idea
 
 
 def _last_of_each(graph: Graph) -> list[Node]:
@@ -120,21 +164,30 @@ def _base(graph: Graph, node: Node) -> Node | None:
     return None
 
 
-def _gain(outcome: Outcome, before: Outcome | None) -> tuple[float, Fate]:
-    """Return the log of the speed over what it started from, and whether that can be told.
+def _measured(outcome: Outcome, before: Outcome | None) -> _Measured:
+    """Compare an outcome with that of what it started from.
 
     Both are measured beside the same baseline, so that a clock that drifts between two candidates
-    does not count.
+    does not count. A gain whose interval is wide tells little: it counts as the measurement noise
+    that it has beside that which measurements of one passage have anyway.
     """
     if not isinstance(outcome, Passed):
-        return 0.0, "failed"
-    one = Ratio(ratio=1.0, low=1.0, high=1.0)
+        return _Measured(gain=0.0, fate="failed")
     mine = outcome.speedup["eager"]
-    theirs = before.speedup["eager"] if isinstance(before, Passed) else one
-    gain = math.log(mine.ratio / theirs.ratio)
+    theirs = before.speedup["eager"] if isinstance(before, Passed) else _EAGER
+    fate: Fate = "even"
     if mine.low > theirs.high:
-        return gain, "won"
-    return gain, "lost" if mine.high < theirs.low else "even"
+        fate = "won"
+    elif mine.high < theirs.low:
+        fate = "lost"
+    noise = (_noise(mine) ** 2 + _noise(theirs) ** 2) / WITHIN**2
+    gain = math.log(mine.ratio / theirs.ratio)
+    return _Measured(gain=gain, fate=fate, trust=1 / (1 + noise))
+
+
+def _noise(ratio: Ratio) -> float:
+    """Return the standard deviation of a log ratio, from its 95 % interval."""
+    return math.log(ratio.high / ratio.low) / (2 * 1.96) if ratio.low > 0 else WITHIN
 
 
 def _evidence(node: Node, base: Node | None, origin: Origin) -> str:

@@ -11,7 +11,7 @@ from kb.database import create_tables, open_engine, reading
 from kb.effect import Where
 from kb.effects import Effects, RetrievalRow, UseRow
 from search.authors import Attempt, Draft, Idea
-from search.credit import QUOTED, Origin, credits_of, keep_credits
+from search.credit import OTHERS, QUOTED, Origin, credits_of, keep_credits
 from search.graph import Graph, Node, Proposal, Slot, Step
 from search.outcome import BuildFailed, Checked, Outcome, Passed, Ratio
 from search.storage import Storage
@@ -19,7 +19,7 @@ from search.storage import Storage
 PASSAGES = {"p1": "kb:ideas/tile.md", "p2": "kb:ideas/pad.md", "p3": "manual-passage"}
 
 
-def passed(speedup: float, half: float = 0.01) -> Passed:
+def passed(speedup: float, half: float = 0.0001) -> Passed:
     ratio = Ratio(ratio=speedup, low=speedup * (1 - half), high=speedup * (1 + half))
     return Passed(
         seconds=1 / speedup, samples=9, speedup={"eager": ratio}, max_error=0.0, allowed_error=1.0
@@ -124,11 +124,35 @@ def test_an_idea_takes_the_credit_and_what_was_only_quoted_shares_a_part() -> No
         node(0, passed(2.0), idea=idea("p1", record="tile"), quoted=("p1", "p2", "p3", "gone"))
     )
     shares = {use.subject: use.trial.share for use in uses(graph, records={"tile": PASSAGES["p1"]})}
-    assert shares == {
-        "kb:ideas/tile.md": 1.0,
-        "kb:ideas/pad.md": QUOTED / 2,
-        "manual-passage": QUOTED / 2,
-    }
+    assert shares == pytest.approx(
+        {
+            "kb:ideas/tile.md": 1.0,
+            "kb:ideas/pad.md": QUOTED / 2,
+            "manual-passage": QUOTED / 2,
+        },
+        abs=1e-6,
+    )
+
+
+def test_of_several_implementations_the_best_counts_whole_the_others_in_part() -> None:
+    graph = graph_of(
+        node(0, BuildFailed(reason="no"), step=Step(Slot(0, 0), 0, 0), idea=idea("p1")),
+        node(1, passed(2.0), step=Step(Slot(0, 0), 0, 1), idea=idea("p1")),
+        node(2, passed(1.5), step=Step(Slot(0, 0), 0, 2), idea=idea("p1")),
+        node(3, BuildFailed(reason="no"), step=Step(Slot(0, 0), 1, 0), idea=idea("p2")),
+    )
+    found = uses(graph)
+    shares = [use.trial.share for use in found]
+    assert shares == pytest.approx([OTHERS, 1.0, OTHERS, 1.0], abs=1e-6)
+    assert [use.trial.fate for use in found] == ["failed", "won", "won", "failed"]
+
+
+def test_a_noisy_measurement_tells_less() -> None:
+    def share(half: float) -> float:
+        (use,) = uses(graph_of(node(0, passed(2.0, half=half), idea=idea("p1"))))
+        return use.trial.share
+
+    assert 1.0 >= share(0.01) > share(0.2) > share(0.6) > 0
 
 
 def test_a_measurement_made_again_counts_instead_of_the_first() -> None:
