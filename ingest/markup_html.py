@@ -27,6 +27,9 @@ _NOISE = ", ".join(
         # Doxygen, mdBook, rustdoc and wikis
         "#nav-path, #side-nav, #top, .ttc, .dynheader, #nav-tree, .permalink, .summary, .ingroups",
         "#sidebar, #menu-bar, .nav-wrapper, .nav-wide-wrapper, .nav-chapters, a.anchor, a.src",
+        # lists of links that generators write: index, modules, classes, results of a search
+        ".genindextable, .indextable, .genindex-jumpbox, .modindex-jumpbox, table.directory",
+        "#search-results, #searchbox, #fallback",
         "#toc, #TOC, .breadcrumbs, .breadcrumb, .navbar, .skip-link",
     )
 )

@@ -100,6 +100,17 @@ def test_doxygen_gives_prototypes_and_fragments_as_code() -> None:
     ]
 
 
+def test_an_index_of_links_is_no_document() -> None:
+    page = "<h1>Index</h1><table class='genindextable'><tr><td><a>sync()</a></td></tr></table>"
+    with pytest.raises(RecordError, match="none in it"):
+        read(page)
+
+
+def test_the_name_of_a_site_is_no_part_of_a_title() -> None:
+    head = "<head><title>Streams \u2014 Toy 1.0 documentation</title></head>"
+    assert read(f"{head}<h1>A</h1><p>x</p><h1>B</h1><p>y</p>").title == "Streams"
+
+
 def test_hidden_text_is_not_read() -> None:
     page = (
         '<p>seen</p><p hidden>a</p><p style="display:none">b</p><p style="visibility: hidden">c</p>'

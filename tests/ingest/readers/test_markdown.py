@@ -56,6 +56,26 @@ def test_code_and_tables_are_blocks_of_their_own() -> None:
     assert [block.kind for block in section.blocks] == ["prose", "table", "fence", "fence", "prose"]
 
 
+def test_a_listing_or_table_in_a_list_is_a_block_of_its_own() -> None:
+    text = (
+        "# T\n\n- first:\n\n  ```c\n  if (x)\n      y();\n  ```\n\n  more\n- second\n\n"
+        "  | a | b |\n  | - | - |\n  | 1 | 2 |\n- third\n\n```c\nz\n```\n"
+    )
+    (section,) = Markdown().read(text, "x.md").sections
+    assert [(block.kind, block.text) for block in section.blocks] == [
+        ("prose", "- first:"),
+        ("fence", "```c\nif (x)\n    y();\n```"),
+        ("prose", "  more\n- second"),
+        ("table", "| a | b |\n| - | - |\n| 1 | 2 |"),
+        ("prose", "- third"),
+        ("fence", "```c\nz\n```"),
+    ]
+
+
+def test_quotations_in_quotations_without_end_are_read() -> None:
+    assert "deep" in Markdown().read("> " * 3000 + "deep\n", "x.md").body
+
+
 def test_a_plain_document_is_named_by_title_heading_or_file() -> None:
     assert Markdown().read("---\ntitle: Named\n---\n# H\n\nx\n", "f.md").title == "Named"
     assert Markdown().read("# H\n\nx\n", "f.md").title == "H"
