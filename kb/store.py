@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Engine, bindparam, delete, func, select, update
+from sqlalchemy import Engine, bindparam, delete, func, insert, select, update
 from sqlalchemy.orm import Session, defer
 
 from kb.changes import Change, Correct, advance, rescope, write_entry
@@ -234,11 +234,17 @@ class Store:
             }
 
     def put_vectors(self, embedder: str, contents: Sequence[str], vectors: Vectors) -> None:
-        """Keep one row of `vectors` for each content hash."""
-        with writing(self._engine) as session:
-            for content, vector in zip(contents, vectors, strict=True):
-                blob = vector.astype("<f4").tobytes()
-                session.merge(VectorRow(content=content, embedder=embedder, vector=blob))
+        """Keep one row of `vectors` for each content hash, in the place of an older one."""
+        rows = [
+            {"content": content, "embedder": embedder, "vector": vector.astype("<f4").tobytes()}
+            for content, vector in zip(contents, vectors, strict=True)
+        ]
+        if rows:
+            with writing(self._engine) as session:
+                old = delete(VectorRow).where(VectorRow.embedder == embedder)
+                for part in _parts(contents):
+                    session.execute(old.where(VectorRow.content.in_(part)))
+                session.execute(insert(VectorRow), rows)
 
     def vectors(self, embedder: str, prefix: str) -> tuple[list[str], Vectors]:
         """Return the content hashes and the vectors of the documents of these keys."""
