@@ -1,0 +1,167 @@
+"""A search over a real knowledge base: what it measures moves what the next one is shown."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from play import Watcher, settings_of
+
+from kb.config import Home
+from kb.database import open_engine, reading
+from kb.effects import RetrievalRow, UseRow
+from kb.knowledge import Knowledge, open_knowledge
+from kb.types import Hit, Query, Scope
+from search.authors import Attempt, Diagnosis, Draft, Idea, Moment
+from search.credit import Origin, keep_credits
+from search.driver import Driver
+from search.loop import Search
+from search.memory import Witness
+from search.outcome import BuildFailed, Outcome, Passed, Ratio
+from search.policies import POLICIES
+from search.storage import Record, Storage
+
+IDEA = """---
+kind: idea
+title: {title}
+category: memory access
+symptoms: [memory-bound]
+---
+## What to do
+
+{text}
+"""
+IDEAS = {
+    "pad-rows": ("Pad the rows of a tile", "Pad each row of the tile in memory by one element."),
+    "keep-rows": ("Keep rows in registers", "Keep each row of the tile in registers, not memory."),
+    "swap-loops": ("Swap the loops over a tile", "Walk the tile along memory: swap both loops."),
+}
+WINNER = "keep-rows"
+QUERY = Query(
+    text="rows of a tile in memory",
+    scope=Scope(operator=("softmax",), architecture=("zen3",)),
+    symptoms=("memory-bound",),
+)
+
+
+class Reader:
+    """Proposes every idea that retrieval returns, in its order."""
+
+    def __init__(self, witness: Witness) -> None:
+        self._witness = witness
+
+    def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:
+        hits = self._witness.search(QUERY)
+        names = {hit.passage.document.split("/")[-1].removesuffix(".md"): hit for hit in hits}
+        return tuple(
+            Idea(
+                title=f"{name} {moment.seed}",
+                text="text",
+                category="memory access",
+                record=name,
+                passages=(hit.passage.id,),
+            )
+            for name, hit in names.items()
+        )
+
+    def draft(
+        self, moment: Moment, idea: Idea, branch: int, siblings: tuple[Attempt, ...]
+    ) -> Draft | None:
+        return Draft(source=f"{idea.title} {branch}", passages=idea.passages)
+
+    def repair(self, moment: Moment, failed: Attempt) -> Draft | None:
+        return None
+
+
+class Judge:
+    """Passes the winner, twice as fast each time, and fails the rest to build."""
+
+    def evaluate(self, source: str) -> Outcome:
+        if not source.startswith(WINNER):
+            return BuildFailed(reason="no")
+        ratio = Ratio(ratio=2.0, low=1.99, high=2.01)
+        return Passed(
+            seconds=1.0, samples=9, speedup={"eager": ratio}, max_error=0.0, allowed_error=1.0
+        )
+
+    def confirm(self, source: str) -> Outcome:
+        return self.evaluate(source)
+
+
+def order(hits: list[Hit]) -> list[str]:
+    return list(dict.fromkeys(hit.passage.document for hit in hits))
+
+
+def play(knowledge: Knowledge, storage: Storage, record: Record, rounds: int) -> None:
+    settings = settings_of(search={"rounds": rounds, "ideas": 3, "branches": 2})
+    witness = Witness(knowledge.retriever)
+    search = Search(
+        record,
+        POLICIES.create(settings.search.policy),
+        settings,
+        lambda attempt: Diagnosis(symptoms=QUERY.symptoms, lines=()),
+        lambda: 0.0,
+        context="zen3",
+    )
+    Driver(search, Reader(witness), Judge(), storage, witness, Watcher()).run()
+    origin = Origin(
+        run=record.run,
+        identity="rows/1",
+        target="zen3",
+        architecture="zen3",
+        families=frozenset(QUERY.scope.operator),
+        bottleneck=lambda attempt: QUERY.symptoms[0],
+        at=time.time(),
+    )
+    keep_credits(storage.engine, record.graph, {}, origin)
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    folder = tmp_path / "library" / "ideas"
+    folder.mkdir(parents=True)
+    for name, (title, text) in IDEAS.items():
+        (folder / f"{name}.md").write_text(IDEA.format(title=title, text=text))
+    return folder.parent
+
+
+def test_what_a_run_measured_moves_what_the_next_one_is_shown(
+    library: Path, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / "home")
+    knowledge = open_knowledge(home, shipped=library)
+    storage = Storage(open_engine(home))
+    before = order(knowledge.retriever.search(QUERY))
+    assert len(before) == 3
+
+    record = storage.begin("rows", {})
+    play(knowledge, storage, record, rounds=2)
+    began = storage.run(record.run).started
+    played = len(record.graph.nodes)
+    assert played >= 12
+
+    hits = open_knowledge(home, shipped=library).retriever.search(QUERY)
+    assert order(hits)[0] == f"kb:ideas/{WINNER}.md"
+    effects = {hit.passage.document: hit.why.effect for hit in hits}
+    won = effects.pop(f"kb:ideas/{WINNER}.md")
+    assert won is not None
+    assert won.gain > 0
+    assert won.used == won.won + won.even  # the second round stands on the first: no gain
+    assert won.retrieved == len(record.graph.proposals)
+    for lost in effects.values():
+        assert lost is not None
+        assert lost.failed == lost.used > 0
+        assert lost.gain < 0
+
+    # Resumed, it ranks as it did when it began, and counts nothing twice.
+    again = open_knowledge(home, shipped=library, as_of=began)
+    assert order(again.retriever.search(QUERY)) == before
+    counted = counts(storage)
+    play(again, storage, storage.record(record.run), rounds=2)
+    assert counts(storage) == counted
+
+
+def counts(storage: Storage) -> tuple[int, int]:
+    with reading(storage.engine) as session:
+        return session.query(UseRow).count(), session.query(RetrievalRow).count()
