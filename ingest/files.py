@@ -179,14 +179,19 @@ def _entries(here: Path, names: Sequence[str], root: Path, archives: bool) -> It
     }
     measurements = {one for several in owned.values() for one in several}
     for name in sorted(names):
-        if name.startswith(".") or name in measurements:
-            continue
         path = here / name
+        if name.startswith(".") or name in measurements or _marks_a_package(path):
+            continue
         shown = _shown(path, root)
         if path.is_symlink():
             yield from _link(path, shown, root)
         else:
             yield _file(path, shown, archives, [here / one for one in owned.get(name, ())])
+
+
+def _marks_a_package(path: Path) -> bool:
+    """Say whether a file is there to be there, as an empty __init__.py is: nothing is lost in it."""
+    return path.name == "__init__.py" and path.lstat().st_size == 0
 
 
 def _summed(unread: dict[str, list[Found]], root: Path) -> Iterator[Found]:

@@ -98,6 +98,14 @@ def test_measurements_belong_to_their_source(docs: Path) -> None:
     assert [one.name for one in alone.beside] == ["k.json", "k.metrics.json"]
 
 
+def test_the_empty_file_of_a_package_is_passed_over(docs: Path) -> None:
+    (docs / "__init__.py").write_text("")
+    (docs / "empty.py").write_text("")
+    (docs / "in").mkdir()
+    (docs / "in" / "__init__.py").write_text("x = 1\n")
+    assert set(shown(docs)) == {"docs/empty.py", "docs/in/__init__.py"}
+
+
 @pytest.fixture
 def checkout(docs: Path) -> Path:
     git(docs, "init", "-q")

@@ -78,10 +78,12 @@ def doubling_pdf(levels: int) -> bytes:
     )
 
 
-def test_a_pdf_that_never_ends_is_given_up(folder: Path, store: Store) -> None:
+def test_a_pdf_that_never_ends_is_given_up(
+    folder: Path, store: Store, desk: Confined, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder / "endless.pdf").write_bytes(doubling_pdf(28))
-    with Confined(Bounds(seconds=3, seconds_per_mib=0)) as impatient:
-        _, refused = take(folder, store, impatient)
+    monkeypatch.setattr(desk, "_bounds", Bounds(seconds=3, seconds_per_mib=0))
+    _, refused = take(folder, store, desk)
     assert "expected to be read in 3 s, was not" in refused["docs/endless.pdf"]
 
 
