@@ -134,6 +134,18 @@ class Effects:
     def _lifts(self) -> Mapping[str, float]:
         return self._give_lifts() if self._give_lifts is not None else {}
 
+    def subjects(self) -> list[str]:
+        """Return every subject that was ever measured, by name."""
+        query = select(UseRow.subject).where(UseRow.at <= self._now).distinct()
+        with reading(self._engine) as session:
+            return sorted(session.scalars(query))
+
+    def trials(self, subject: str) -> tuple[Trial, ...]:
+        """Return every measurement that rests on a subject."""
+        if subject not in self._known:
+            self._learn([subject])
+        return self._known[subject][0]
+
     def scatter(self) -> Spread:
         """Return how much all measurements scatter."""
         if self._scatter is None:

@@ -8,7 +8,19 @@ from __future__ import annotations
 import typer
 
 from kb import __version__
-from kb.cli import check, doctor, dry, facts, ingest, knowledge, lessons, remote, runs, search
+from kb.cli import (
+    check,
+    doctor,
+    dry,
+    effects,
+    facts,
+    ingest,
+    knowledge,
+    lessons,
+    remote,
+    runs,
+    search,
+)
 
 EXIT_CODES = """
 Exit codes: 0 done; 1 a bug in kb; 2 something you can mend, said in one line; 3 the offline author has
@@ -27,6 +39,7 @@ knowledge.register(app)
 ingest.register(app)
 facts.register(app)
 search.register(app)
+effects.register(app)
 runs.register(app)
 lessons.register(app)
 check.register(app)
