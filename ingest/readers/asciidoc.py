@@ -27,7 +27,9 @@ _ADMONITION = re.compile(r"(NOTE|TIP|IMPORTANT|WARNING|CAUTION):\s+")
 _FENCES = re.compile(r"(-{4,}|\.{4,}|\+{4,}|/{4,}|`{3,})(\w*)\s*$")
 _FRAMES = re.compile(r"(={4,}|\*{4,}|_{4,}|--|<<<|'{3,})\s*$")
 _TABLE = re.compile(r"([|,:!])={3,}\s*$")
-_TITLE = re.compile(r"\.([A-Za-z].*)$")
+_TITLE = re.compile(r"\.([A-Za-z\[`].*)$")
+_TERM = re.compile(r"^(\S.*?)::(?:\s+|$)", re.MULTILINE)
+_ROLE = re.compile(r"\[\.?([\w.-]*)\]#{1,2}([^#\n]+)#{1,2}")
 _LINK = re.compile(r"(?:link:|https?://|xref:)([^\s\[\]]*)\[([^\]]*)\]")
 _CROSS = re.compile(r"<<([^,>]+)(?:,\s*([^>]+))?>>")
 _ANCHOR = re.compile(r"\[\[[^\]]*\]\]|(?:indexterm|footnote):\[[^\]]*\]|\(\(\([^)]*\)\)\)")
@@ -159,11 +161,14 @@ class _Page:
 
     def _inline(self, text: str) -> str:
         text = _ANCHOR.sub("", text)
+        text = _ROLE.sub(lambda found: found[2] if "`" in found[2] else f"`{found[2]}`", text)
+        text = _TERM.sub(lambda found: f"**{found[1].strip('*_')}**: ", text)
         text = _LINK.sub(lambda found: found[2].split(",")[0] or found[1], text)
         text = _CROSS.sub(lambda found: found[2] or found[1], text)
-        # Values are put in once, so that one that names itself does not grow.
+        # Values are put in once, so that one that names itself does not grow. One that is defined
+        # elsewhere is most often a name that links to its page.
         return _REFERENCE.sub(
-            lambda found: self._values.get(found[1], found[0])[:200], text, count=MAX_REFERENCES
+            lambda found: self._values.get(found[1], found[1])[:200], text, count=MAX_REFERENCES
         )
 
 

@@ -121,6 +121,19 @@ def test_nothing_is_included_and_raw_html_is_left_out() -> None:
     assert found[2:] == ["* one\n* two", "more", "```\nplain\n  listing\n```", "Kept."]
 
 
+def test_roles_terms_and_names_are_read_as_what_they_show() -> None:
+    text = (
+        "= T\n\n.[apidef]#khr::copy#\n[source,role=synopsis]\n----\nvoid copy();\n----\n\n"
+        "Takes [code]#nd_item#, see {CL_DEVICE_INFO}.\n\n*Status*::\n  Draft\n"
+    )
+    assert blocks("T", text) == [
+        "**`khr::copy`**",
+        "```\nvoid copy();\n```",
+        "Takes `nd_item`, see CL_DEVICE_INFO.",
+        "**Status**: Draft",
+    ]
+
+
 def test_titles_of_two_lines_count() -> None:
     text = "Toy\n===\n\nIntro.\n\nPart\n----\nText.\n\nSub\n~~~\nMore.\n"
     assert blocks("Toy > Part", text) == ["Text."]
