@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy import Engine, select
 
 from kb.database import reading
 from kb.records import Document, Evidence, LessonRecord
-from search.outcome import Outcome, Passed, from_json
-from search.storage import NODES, OUTCOMES
+from search.outcome import Outcome, Passed, Ratio, from_json
+from search.storage import NODES, OUTCOMES, RUNS
 
 Proof = Callable[[Evidence], str | None]
-# Seconds of two measurements of one source: clocks drift, neighbours come and go.
-AGREEMENT = 2.0
+# Two measurements of one source, beyond their intervals: clocks drift, neighbours come and go.
+AGREEMENT = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,11 @@ class Runs:
 
     engine: Engine
     known: dict[tuple[str, int], Outcome | None] = field(default_factory=dict)
+
+    def measured_again(self, run: str, confirmed: Mapping[int, Outcome]) -> Runs:
+        """Return the same with the finalists of a run as they were measured again."""
+        again = {(run, number): outcome for number, outcome in confirmed.items()}
+        return Runs(self.engine, {**self.known, **again})
 
     def fault(self, evidence: Evidence) -> str | None:
         """Return why `evidence` proves nothing, in a few words; None where it holds."""
@@ -64,18 +70,45 @@ class Runs:
         return record.retired is None and any(self.fault(one) is None for one in record.evidence)
 
     def _disagreement(self, evidence: Evidence, outcome: Passed, place: str) -> str | None:
-        if evidence.gain is None:
-            return None
-        measured = outcome.speedup["eager"].ratio
+        if evidence.gain is None or evidence.note.startswith("started from"):
+            return None  # of several measurements together, against the run's winner
+        mine = [outcome, *self._again(evidence)]
+        base: Passed | None = None
         if evidence.parent is not None:
-            parent = self.outcome(evidence.run or "", evidence.parent)
-            if not isinstance(parent, Passed):
+            found = self.outcome(evidence.run or "", evidence.parent)
+            if not isinstance(found, Passed):
                 return (
                     f"{evidence.run} node {evidence.parent} did not pass: nothing to compare with"
                 )
-            measured /= parent.speedup["eager"].ratio
-        if evidence.note.startswith("started from") and evidence.outcome == "lost":
-            return None  # measured against the run's winner
-        if max(measured / evidence.gain, evidence.gain / measured) > AGREEMENT:
-            return f"says {evidence.gain:.2f}x, {place} measured {measured:.2f}x"
-        return None
+            base = found
+        for one in mine:
+            low, high = _interval(one, base)
+            if low / AGREEMENT <= evidence.gain <= high * AGREEMENT:
+                return None
+        return f"says {evidence.gain:.2f}x, {place} measured {low:.2f}x to {high:.2f}x"
+
+    def _again(self, evidence: Evidence) -> list[Passed]:
+        """Return what the run reported of the node, which was measured again for that."""
+        with reading(self.engine) as session:
+            text = session.scalar(select(RUNS.c.report).where(RUNS.c.run == evidence.run))
+        best = (json.loads(text) if text else {}).get("best")
+        if not best or best["node"] != evidence.node or "speedup" not in best:
+            return []
+        return [
+            Passed(
+                seconds=best["seconds"],
+                samples=0,
+                speedup={name: Ratio(**ratio) for name, ratio in best["speedup"].items()},
+                max_error=0.0,
+                allowed_error=0.0,
+            )
+        ]
+
+
+def _interval(outcome: Passed, base: Passed | None) -> tuple[float, float]:
+    """Return the speed-up over eager, or over `base`, with all that was uncertain of both."""
+    mine = outcome.speedup["eager"]
+    if base is None:
+        return mine.low, mine.high
+    theirs = base.speedup["eager"]
+    return mine.low / theirs.high, mine.high / theirs.low

@@ -12,6 +12,7 @@ from search.lessons_changes import Change, change
 from search.outcome import Outcome, Passed, Ratio
 
 Fate = Literal["won", "lost", "failed", "even"]
+DRAW = 1.25  # width of an interval, high over low, within which a draw is a finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,13 @@ class Trial:
         if self.gain.low > 1:
             return "won"
         return "lost" if self.gain.high < 1 else "even"
+
+    @property
+    def vague(self) -> bool:
+        """Say whether its interval is too wide to tell even a draw: that teaches nothing."""
+        return (
+            self.fate == "even" and self.gain is not None and self.gain.high > DRAW * self.gain.low
+        )
 
 
 def trials(graph: Graph, confirmed: Mapping[int, Outcome], eager_seconds: float) -> Iterator[Trial]:

@@ -88,7 +88,8 @@ def lessons(graph: Graph, confirmed: Mapping[int, Outcome], setting: Setting) ->
     groups: dict[tuple[object, ...], list[Trial]] = {}
     for trial in trials(graph, confirmed, setting.eager_seconds):
         groups.setdefault(_topic(trial), []).append(trial)
-    steps = [(_telling(group), group) for group in groups.values()]
+    told = ((_telling(group), group) for group in groups.values())
+    steps = [(trial, group) for trial, group in told if not trial.vague]
     steps.sort(key=lambda pair: (-_clearness(pair[0]), pair[0].attempt.number))
     return [*found, *(_step(trial, group, setting) for trial, group in steps[:MOST])]
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kb.knowledge import Knowledge
     from search.authors import Attempt, Diagnosis, Idea
     from search.lessons_book import Book, Change, Fate
+    from search.lessons_proof import Runs
     from search.memory import Memory
     from search.operators import OperatorGraph, Work
     from search.outcome import Outcome
@@ -102,9 +103,11 @@ def input_shapes(graph: OperatorGraph) -> tuple[tuple[int, ...], ...]:
 def learn(run: Finished) -> list[Change]:
     """Write what a run taught, say so in one line, and return it in detail."""
     from kb.knowledge import sync_lessons
+    from search.lessons_proof import Runs
     from search.remember import lessons, verdicts
 
-    book = open_book(run.home, run.storage)
+    proof = Runs(run.storage.engine).measured_again(run.record.run, run.confirmed)
+    book = open_book(run.home, run.storage, proof)
     found = lessons(run.record.graph, run.confirmed, run.setting)
     if run.model is not None and found:
         from search.lessons_written import write_lessons
@@ -120,15 +123,20 @@ def learn(run: Finished) -> list[Change]:
     return changes
 
 
-def open_book(home: Home, storage: Storage) -> Book:
-    """Open the lessons of a home."""
+def open_book(home: Home, storage: Storage, proof: Runs | None = None) -> Book:
+    """Open the lessons of a home.
+
+    Args:
+        proof: what evidence is held against, None for the record of runs as it is.
+    """
     from kb.embedders import DEFAULT_EMBEDDER, create_embedder
     from search.lessons_alike import Alike
     from search.lessons_book import Book
     from search.lessons_proof import Runs
 
     embedder = create_embedder(os.environ.get("KB_EMBEDDER") or DEFAULT_EMBEDDER, home.cache)
-    return Book(home.make().root, Runs(storage.engine).fault, Alike(embedder))
+    proof = proof or Runs(storage.engine)
+    return Book(home.make().root, proof.fault, Alike(embedder))
 
 
 def believed_memory(knowledge: Knowledge, storage: Storage, *, retrieval: bool = True) -> Memory:

@@ -118,6 +118,13 @@ def test_what_lost_what_failed_and_what_came_close_are_kept_as_such(graph):
     assert "no clear difference" in close.title
 
 
+def test_what_was_measured_too_vaguely_to_tell_a_draw_teaches_nothing():
+    graph = Graph()
+    graph.add(node(0, None, "beside a build", passed(1.2, width=0.6)))
+    graph.add(node(1, None, "draw", passed(1.01, width=0.05)))
+    assert [one.record.idea for one in lessons(graph, {}, SETTING)] == ["r-draw"]
+
+
 def test_turned_knobs_are_one_lesson_that_names_those_that_gained():
     graph = Graph()
     graph.add(node(0, None, "rows", passed(1.2), made=plan("cpu-rows", unroll=1, block=32)))
