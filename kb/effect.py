@@ -179,7 +179,9 @@ def _cells(trials: Iterable[Trial], where: Where) -> tuple[list[Trial], list[Tri
     family: list[Trial] = []
     other: list[Trial] = []
     for trial in trials:
-        if where.families and not where.families & trial.families:
+        unknown = not where.families and not where.bottleneck
+        if unknown or (where.families and not where.families & trial.families):
+            # What a question does not tell, nothing measured can be said to share with it.
             other.append(trial)
         elif (where.architecture and where.architecture != trial.architecture) or (
             where.bottleneck and where.bottleneck != trial.bottleneck
