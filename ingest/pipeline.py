@@ -133,13 +133,15 @@ def look(
             progress("reading documents", number, len(found))
             key = one.identity if label is None else one.shown
             looked = _look(one, key, known.get(key), terms.rules, reader)
-            if looked.reason is None or not looked.known or one.path.exists():
+            if looked.reason is None or not looked.known or one.key or one.path.exists():
                 kept.add(key)
                 yield looked
-            # Else it was asked for by its own path, is known, and is gone.
+            # Else it was asked for by its own path, is known, and is gone; an address that does
+            # not answer may do so again.
         progress("reading documents", len(found), len(found))
     # What lies below a folder or an archive that cannot be read stays.
     closed = tuple(f"{one.identity}{mark}" for one in found if one.reason for mark in ("/", "!/"))
+    closed += () if label else _away(sources)
     for key, row in known.items():
         if key not in kept and not key.startswith(closed):
             yield Gone(key=key, shown=row.shown)
@@ -216,6 +218,12 @@ def _known(store: Store, sources: Sequence[Source], label: str | None) -> dict[s
         listed = _listed(store, of.prefix)
         known.update((key, row) for key, row in listed.items() if of.holds(key))
     return known
+
+
+def _away(sources: Sequence[Source]) -> tuple[str, ...]:
+    """Return the folders of globs that are not there, as an unmounted disk is not."""
+    folders = (reach(source).prefix for source in sources)
+    return tuple(one for one in folders if one.endswith("/") and not Path(one).is_dir())
 
 
 def _listed(store: Store, prefix: str) -> dict[str, _Known]:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from ingest import prepare, stamps
+from ingest.confine import Confined
 from ingest.pipeline import Report, Terms, ingest
-from kb.store import Store
+from kb.store import Entry, Store
 
 IDEA = """---
 kind: idea
@@ -217,3 +218,57 @@ def test_the_same_file_named_twice_is_read_once(docs: Path, store: Store, terms:
     (docs / "a.md").write_text("# a\n\nText.\n")
     report = ingest([docs, docs / "a.md"], store, terms=terms)
     assert (report.added, report.skipped) == (["docs/a.md"], [])
+
+
+def test_an_address_that_does_not_answer_and_a_disk_that_is_away_remove_nothing(
+    docs: Path, store: Store, desk: Confined
+) -> None:
+    url = "http://127.0.0.1:9/notes.md"  # the discard port: nobody listens
+    (docs / "a.md").write_text("# a\n\nText.\n")
+    pattern = str(docs / "*.md")
+    terms = Terms(desk=desk, local=True)
+    assert ingest([pattern], store, terms=terms).added == ["a.md"]
+    known = Entry(
+        key=url, shown=url, digest="1", kind="document", name="notes", title="Notes", body=""
+    )
+    store.put(known)
+    docs.rename(docs.parent / "elsewhere")
+    report = ingest([url, pattern], store, terms=terms)
+    assert report.removed == []
+    assert [name for name, _ in report.refused] == [url, pattern]
+    assert store.stats()["documents"] == 2
+
+
+def test_what_a_glob_matched_and_is_gone_is_removed(docs: Path, store: Store, terms: Terms) -> None:
+    for name in ("a", "b"):
+        (docs / f"{name}.md").write_text(f"# {name}\n\nText.\n")
+    pattern = str(docs / "*.md")
+    ingest([pattern], store, terms=terms)
+    (docs / "b.md").unlink()
+    assert ingest([pattern], store, terms=terms).removed == ["b.md"]
+
+
+def test_what_has_not_changed_is_not_opened(
+    docs: Path, store: Store, terms: Terms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (docs / "a.md").write_text("# a\n\nText.\n")
+    monkeypatch.setattr(stamps, "SETTLED", 0)
+    ingest([docs], store, terms=terms)
+
+    def opened(path: Path) -> bytes:
+        raise AssertionError(f"{path} was opened")
+
+    monkeypatch.setattr(prepare, "read_bytes", opened)
+    assert ingest([docs], store, terms=terms).skipped == ["docs/a.md"]
+
+
+def test_a_file_too_young_for_its_times_is_read_again(
+    docs: Path, store: Store, terms: Terms
+) -> None:
+    path = docs / "a.md"
+    path.write_text("# a\n\nText.\n")
+    ingest([docs], store, terms=terms)
+    about = path.stat()
+    path.write_text("# a\n\nTexT.\n")  # as long as before
+    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert ingest([docs], store, terms=terms).changed == ["docs/a.md"]
