@@ -100,12 +100,13 @@ def fill(count: int) -> dict[str, Any]:
         names = [f"{start + row:032x}" for row in range(size)]
         first, last = start // DOCUMENT, (start + size - 1) // DOCUMENT
         with writing(engine) as session:
-            session.execute(insert(DocumentRow), [document(n) for n in range(first, last + 1)])
-            session.execute(
+            write = session.connection().execute
+            write(insert(DocumentRow), [document(n) for n in range(first, last + 1)])
+            write(
                 insert(PassageRow),
                 [passage(start + row, names[row], texts[row]) for row in range(size)],
             )
-            session.execute(
+            write(
                 insert(VectorRow),
                 [
                     {"content": names[row], "embedder": embedder.name, "vector": vector.tobytes()}

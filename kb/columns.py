@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,6 +22,8 @@ from kb.rows import DocumentRow, PassageRow, StateRow, VectorRow, embedded_text,
 from kb.types import Kind
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from kb.embedders import Vectors
 
 AT_ONCE = 500  # identities in one statement; every database takes that many
@@ -105,8 +108,8 @@ class Columns:
             value = session.scalar(select(StateRow.value).where(StateRow.name == "generation"))
             total = session.scalar(select(func.count()).select_from(PassageRow))
             documents = _documents(session)
-            rows = session.execute(query.execution_options(yield_per=IN_MEMORY))
-            return _outline(value or "empty", total or 0, documents, rows)
+            rows = session.connection().execute(query.execution_options(yield_per=IN_MEMORY))
+            return _outline(value or "empty", total or 0, documents, rows.partitions())
 
     def read(self, ids: Sequence[str]) -> Iterator[Text]:
         """Return what is indexed of these passages, in their order.
@@ -128,7 +131,7 @@ class Columns:
         )
         with reading(self._engine) as session:
             for part in _parts(ids):
-                rows = session.execute(query.where(PassageRow.id.in_(part)))
+                rows = session.connection().execute(query.where(PassageRow.id.in_(part)))
                 found = {row.id: row for row in rows}
                 if len(found) < len(part):
                     raise Moved
@@ -175,33 +178,35 @@ def _documents(session: Session) -> dict[int, _About]:
     )
     return {
         number: _About(shown, cast("Kind", kind), scope, symptoms)
-        for number, shown, kind, scope, symptoms in session.execute(query)
+        for number, shown, kind, scope, symptoms in session.connection().execute(query)
     }
 
 
 def _outline(
-    generation: str, total: int, documents: Mapping[int, _About], rows: Iterable[Any]
+    generation: str,
+    total: int,
+    documents: Mapping[int, _About],
+    partitions: Iterable[Sequence[Any]],
 ) -> Outline:
-    ids: list[str] = []
-    tokens: list[int] = []
-    source_of: list[int] = []
-    marks: list[int] = []
+    ids: list[NDArray[np.bytes_]] = [np.zeros(0, "S1")]
+    columns: list[NDArray[np.int64]] = [np.zeros((3, 0), np.int64)]
     numbers: dict[tuple[int, str | None], int] = {}
     marked = {number: _mark(about.symptoms) for number, about in documents.items()}
-    for identity, document, size, scope in rows:
-        ids.append(identity)
-        tokens.append(size)
-        marks.append(marked[document])
-        source_of.append(numbers.setdefault((document, scope), len(numbers)))
-    sources = tuple(_source(documents[document], scope) for document, scope in numbers)
+    for part in partitions:
+        names, of, sizes, scopes = zip(*part, strict=True)
+        ids.append(np.array(names, np.bytes_))
+        sources = [numbers.setdefault(pair, len(numbers)) for pair in zip(of, scopes, strict=True)]
+        columns.append(np.array([sizes, sources, [marked[one] for one in of]], np.int64))
+    tokens, source_of, marks = np.concatenate(columns, axis=1)
+    every = np.concatenate(ids)
     return Outline(
         generation=generation,
-        ids=np.array(ids, np.bytes_),
-        marks=np.array(marks, np.int64),
-        sources=sources,
-        source_of=np.array(source_of, np.int32),
-        tokens=np.array(tokens, np.int32),
-        complete=len(ids) == total,
+        ids=every,
+        marks=marks,
+        sources=tuple(_source(documents[document], scope) for document, scope in numbers),
+        source_of=source_of.astype(np.int32),
+        tokens=tokens.astype(np.int32),
+        complete=len(every) == total,
     )
 
 
@@ -209,16 +214,25 @@ def _source(about: _About, scope: str | None) -> Source:
     return Source(
         shown=about.shown,
         kind=about.kind,
-        scope=scope_value(scope or about.scope),
-        symptoms=tuple(json.loads(about.symptoms)),
+        scope=_scope(scope or about.scope),
+        symptoms=_symptoms(about.symptoms),
     )
+
+
+# Many documents have the same few.
+_scope = lru_cache(maxsize=4096)(scope_value)
+
+
+@lru_cache(maxsize=4096)
+def _symptoms(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
 
 
 def _text(row: Any) -> Text:
     return Text(
         section=row.section,
         text=row.text,
-        symptoms=tuple(json.loads(row.symptoms)),
+        symptoms=_symptoms(row.symptoms),
         vector=np.frombuffer(row.vector, "<f4"),
     )
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 BATCH = 256  # passages between two commits: what a killed run embeds again, some seconds' work
 KEPT = 2  # generations on disk: a reader may be about to open the one before
-COPIED = 100_000  # passages up to which the embedded Chroma has a copy: each costs 7 KB there
+COPIED = 20_000  # passages up to which the embedded Chroma has a copy: more take minutes, 7 KB each
 SERVED = 20_000  # passages beyond which a Chroma server is asked who is near
 SAME_MODEL = 0.98  # cosine of a text's vectors by one model in two precisions
 SWITCHED = 1_000  # passages: so many are embedded by whoever asks, more only by `refresh`

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 TABLE = "table.json"
 ROWS = "rows.npz"
 SEGMENTS = "segments"
-FORMAT = 2  # of what is written here; another one is written anew
+FORMAT = 3  # of what is written here; another one is written anew
 Read = Callable[[Sequence[str]], Iterable[Text]]
 
 
@@ -171,7 +171,7 @@ def write_index(
         "generation": outline.generation,
         "embedder": embedder,
         "segments": [name for name, _, _ in parts],
-        "sources": [asdict(source) for source in outline.sources],
+        **_plain(outline.sources),
     }
     every = [ids[living] for _, ids, living in parts]
     order = np.searchsorted(outline.ids, np.concatenate(every)) if every else np.zeros(0, np.intp)
@@ -213,7 +213,7 @@ def load_index(folder: Path) -> Index:
         generation=table["generation"],
         embedder=table["embedder"],
         ids=Names(ids),
-        sources=tuple(_source(value) for value in table["sources"]),
+        sources=_sources(table),
         source_of=source_of,
         tokens=tokens,
         vectors=Matrix([(segment.matrix, rows) for segment, rows in parts]),
@@ -246,8 +246,28 @@ def _stored(parts: Sequence[tuple[Segment, NDArray[np.intp]]]) -> NDArray[np.int
     return stored
 
 
-def _source(value: dict[str, Any]) -> Source:
-    scope = Scope(**{name: tuple(found) for name, found in value["scope"].items()})
-    return Source(
-        shown=value["shown"], kind=value["kind"], scope=scope, symptoms=tuple(value["symptoms"])
+def _plain(sources: Sequence[Source]) -> dict[str, Any]:
+    """Return sources as JSON: their few scopes and symptoms once, and each by their numbers."""
+    scopes: dict[Scope, int] = {}
+    symptoms: dict[tuple[str, ...], int] = {}
+    rows = [
+        (
+            one.shown,
+            one.kind,
+            scopes.setdefault(one.scope, len(scopes)),
+            symptoms.setdefault(one.symptoms, len(symptoms)),
+        )
+        for one in sources
+    ]
+    return {"scopes": [asdict(one) for one in scopes], "symptoms": list(symptoms), "sources": rows}
+
+
+def _sources(table: dict[str, Any]) -> tuple[Source, ...]:
+    scopes = [
+        Scope(**{name: tuple(found) for name, found in value.items()}) for value in table["scopes"]
+    ]
+    symptoms = [tuple(value) for value in table["symptoms"]]
+    return tuple(
+        Source(shown=shown, kind=kind, scope=scopes[scope], symptoms=symptoms[answered])
+        for shown, kind, scope, answered in table["sources"]
     )

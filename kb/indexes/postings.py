@@ -7,21 +7,22 @@ counts are kept, not scores: what a word is worth depends on all passages, and h
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kb.indexes.arrays import new_array
-from kb.indexes.words import split_words
+from kb.indexes.words import forms, split_tokens
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHUNK = 8192  # passages whose words are sorted at a time
+TOKENS = 500_000  # tokens whose words are remembered
 _PARTS = ("words", "starts", "rows", "counts", "lengths")
 
 
@@ -78,16 +79,16 @@ class Postings:
 
 def write_postings(folder: Path, texts: Iterable[str]) -> None:
     """Write the words of `texts` into `folder`; only some thousand texts are held at a time."""
-    numbers: dict[str, int] = {}
+    vocabulary = _Vocabulary()
     lengths: list[int] = []
     with tempfile.TemporaryDirectory(dir=folder) as spilled:
         chunks = []
         for number, chunk in enumerate(_chunks(texts)):
             path = Path(spilled) / f"{number}.npy"
             first = len(lengths)
-            np.save(path, _sorted_chunk(chunk, first, numbers, lengths))
+            np.save(path, _sorted_chunk(chunk, first, vocabulary, lengths))
             chunks.append(path)
-        _merge(folder, numbers, chunks)
+        _merge(folder, vocabulary.numbers, chunks)
     np.save(folder / "bm25-lengths.npy", np.array(lengths, np.int32))
 
 
@@ -107,23 +108,42 @@ def _chunks(texts: Iterable[str]) -> Iterable[list[str]]:
         yield chunk
 
 
+class _Vocabulary:
+    """Numbers of words in the order in which they came, and of tokens the words they count as."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self._tokens: dict[str, tuple[int, ...]] = {}
+
+    def of(self, text: str) -> Iterator[int]:
+        """Return the numbers of the words of `text`."""
+        if len(self._tokens) > TOKENS:
+            self._tokens.clear()
+        tokens, known = split_tokens(text), self._tokens
+        for token in tokens:
+            if token not in known:
+                known[token] = tuple(map(self._number, forms(token)))
+        return chain.from_iterable(map(known.__getitem__, tokens))
+
+    def _number(self, word: str) -> int:
+        return self.numbers.setdefault(word, len(self.numbers))
+
+
 def _sorted_chunk(
-    texts: Sequence[str], first: int, numbers: dict[str, int], lengths: list[int]
+    texts: Sequence[str], first: int, vocabulary: _Vocabulary, lengths: list[int]
 ) -> NDArray[np.int32]:
     """Return (word, row, count) of some texts as three rows, by word and then by row."""
     words: list[int] = []
-    counts: list[int] = []
-    sizes: list[int] = []
+    ends = [0]
     for text in texts:
-        found = Counter(split_words(text))
-        words.extend(numbers.setdefault(word, len(numbers)) for word in found)
-        counts.extend(found.values())
-        sizes.append(len(found))
-        lengths.append(found.total())
-    word = np.array(words, np.int32)
-    order = np.argsort(word, kind="stable")
-    row = np.repeat(np.arange(first, first + len(texts), dtype=np.int32), sizes)
-    return np.stack([word[order], row[order], np.array(counts, np.int32)[order]])
+        words.extend(vocabulary.of(text))
+        ends.append(len(words))
+    sizes = np.diff(np.array(ends))
+    lengths.extend(sizes.tolist())
+    word = np.array(words, np.int64)
+    row = np.repeat(np.arange(first, first + len(texts)), sizes)
+    pairs, counts = np.unique((word << 32) | row, return_counts=True)
+    return np.stack([pairs >> 32, pairs & 0xFFFFFFFF, counts]).astype(np.int32)
 
 
 def _merge(folder: Path, numbers: dict[str, int], chunks: Sequence[Path]) -> None:

@@ -27,14 +27,17 @@ def split_words(text: str) -> list[str]:
     An identifier counts as itself and as its parts: ``loadTile4`` gives ``loadtile4``, ``load``,
     ``tile`` and ``4``. A question that spells it out finds it, and so does one that copies it.
     """
-    words: list[str] = []
-    for token in _TOKEN.findall(text):
-        words.extend(_forms(token))
-    return words
+    return [word for token in split_tokens(text) for word in forms(token)]
+
+
+def split_tokens(text: str) -> list[str]:
+    """Return the tokens of `text`, each of which counts as the words that `forms` gives."""
+    return _TOKEN.findall(text)
 
 
 @lru_cache(maxsize=65536)
-def _forms(token: str) -> tuple[str, ...]:
+def forms(token: str) -> tuple[str, ...]:
+    """Return the words that a token counts as."""
     whole = token.strip("_").lower()
     parts = [part.lower() for part in _PART.findall(token)]
     if not whole or whole in STOPWORDS:
