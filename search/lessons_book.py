@@ -22,7 +22,7 @@ from kb.errors import ConfigError, RecordError, StoreError
 from kb.records import Evidence, LessonRecord, Retirement, parse_record
 from kb.standing import effect_of, stance, standing
 from search.lessons_proof import Proof
-from search.lessons_text import EVIDENCE, evidence_section
+from search.lessons_text import with_evidence, without_evidence
 from search.remember import Lesson, Verdict
 
 KEPT = 20  # measurements that are listed; older ones are counted
@@ -167,7 +167,7 @@ class Book:
         Raises:
             ConfigError: the text says nothing.
         """
-        words = text.split(f"\n{EVIDENCE}", maxsplit=1)[0].strip()
+        words = without_evidence(text).strip()
         if len(words) < 10:
             raise ConfigError(
                 f"expected the lesson in words, found {len(words)} characters: to take it out of "
@@ -272,8 +272,7 @@ class Book:
             {"kind": "lesson", **values}, sort_keys=False, allow_unicode=True, width=96
         )
         more = record.earlier.confirmed + record.earlier.contradicted
-        listed = evidence_section(record.evidence, more)
-        text = f"---\n{front}---\n\n{entry.words.strip()}\n\n{listed}"
+        text = f"---\n{front}---\n\n{with_evidence(entry.words, record.evidence, more)}"
         here, there = (self.shelf, self.active) if entry.retired else (self.active, self.shelf)
         try:
             here.mkdir(parents=True, exist_ok=True)
@@ -298,7 +297,7 @@ class Book:
             if not isinstance(document.record, LessonRecord):
                 self.problems.append(f"{path.name} is a {document.record.kind}, no lesson")
                 continue
-            words = document.body.split(f"\n{EVIDENCE}")[0].strip() + "\n"
+            words = without_evidence(document.body)
             yield Entry(name=document.name, record=document.record, words=words)
 
     @contextmanager

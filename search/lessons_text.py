@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from kb.records import Claim, Evidence
 from search.authors import Idea
@@ -12,9 +12,13 @@ from search.lessons_trials import Trial
 from search.outcome import Checked, Passed
 
 if TYPE_CHECKING:
+    from search.graph import Node
     from search.remember import Setting
 
-EVIDENCE = "## Evidence"
+EVIDENCE = "Evidence:"
+SOURCE = "\n## Source\n"
+_BLOCK = re.compile(rf"\n{EVIDENCE}\n(?:[ \t]*\n|- .*(?:\n|$))*")
+_LONGEST_SOURCE = 8000  # characters: a longer one is told where to find
 _PREFIX = re.compile(r"^(?:Tune further: |Start from what won on [^:]*: )+")
 _LONGEST_TEXT = 1200
 
@@ -68,17 +72,69 @@ def where(setting: Setting) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def evidence_section(evidence: Sequence[Evidence], more: int) -> str:
-    """Return the measurements as a list, the newest last.
+def winner_body(headline: str, path: Sequence[Node], best: Passed, setting: Setting) -> str:
+    """Return what the lesson of a winner says: speed-ups, choices, the ideas that led to it.
+
+    A source that recipes made is made again from its choices; a model's is kept.
+    """
+    against = "; ".join(
+        f"{ratio.ratio:.2f}x over {name} ({ratio.low:.2f} to {ratio.high:.2f})"
+        for name, ratio in best.speedup.items()
+    )
+    node = path[-1]
+    steps = " -> ".join(f"{idea_title(one.idea)} ({_speed(one)})" for one in path)
+    lines = [
+        f"# {headline}",
+        "",
+        f"On {setting.task}: {against}, {best.seconds * 1e3:.3g} ms a call.",
+        "",
+        *(f"- Choice: {line}." for line in _plan_lines(node.draft.plan)),
+        f"- Ideas that led to it: {steps}.",
+        f"- Where: {where(setting)}.",
+        f"- Source: kb node {setting.run} {node.number}.",
+    ]
+    source = node.draft.source.rstrip()
+    if not node.draft.plan and len(source) <= _LONGEST_SOURCE:
+        lines += ["", SOURCE.strip(), "", "```python", source, "```"]
+    return "\n".join(lines) + "\n"
+
+
+def with_evidence(words: str, evidence: Sequence[Evidence], more: int) -> str:
+    """Return the words of a lesson with its measurements, the newest last, before any source.
+
+    They stand in the section of the words, so that no passage quotes one without the other.
 
     Args:
-        more: how many older ones are only counted.
+        more: how many older measurements are only counted.
     """
     lines = [EVIDENCE, ""]
     if more:
         lines.append(f"- {more} older measurements are only counted.")
     lines += [f"- {evidence_line(one)}" for one in evidence]
-    return "\n".join(lines) + "\n"
+    head, mark, source = words.strip().partition(SOURCE)
+    listed = "\n".join(lines)
+    return f"{head.rstrip()}\n\n{listed}\n{mark}{source}".rstrip() + "\n"
+
+
+def without_evidence(text: str) -> str:
+    """Return the words of a lesson's file or of a person, without a list of measurements."""
+    return _BLOCK.sub("\n", text).strip() + "\n"
+
+
+def _plan_lines(plan: Mapping[str, Any]) -> list[str]:
+    """Return a recipe author's choices, a line a part."""
+    lines = []
+    for name, chosen in plan.get("segments", {}).items():
+        knobs = ", ".join(f"{knob}={value}" for knob, value in sorted(chosen["knobs"].items()))
+        lines.append(f"{name.partition(':')[0]} by the recipe {chosen['recipe']}, {knobs}")
+    return lines
+
+
+def _speed(node: Node) -> str:
+    outcome = node.outcome
+    if isinstance(outcome, Passed):
+        return f"{outcome.speedup['eager'].ratio:.2f}x over eager"
+    return outcome.kind.replace("_", " ") if outcome is not None else "not judged"
 
 
 def evidence_line(one: Evidence) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from kb.errors import ModelError
 from search.lessons_check import fault
-from search.lessons_text import evidence_line
+from search.lessons_text import SOURCE, evidence_line
 from search.remember import Lesson
 from synth.extract import fences, without_thoughts
 from synth.models import Message, Model, Request
@@ -135,7 +135,7 @@ def _request(name: str, chosen: dict[int, Lesson], faults: dict[int, str], turn:
 
 def facts(lesson: Lesson) -> str:
     """Return what a model is told of a lesson: its template's words and its evidence, no source."""
-    words = lesson.body.split("\n## Source")[0].strip()[:_FACTS]
+    words = lesson.body.split(SOURCE)[0].strip()[:_FACTS]
     listed = "\n".join(f"- {evidence_line(one)}" for one in lesson.record.evidence)
     return f"{words}\n\nEvidence:\n{listed}"
 

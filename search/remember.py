@@ -14,7 +14,7 @@ from kb.records import Claim, Effect, Evidence, LessonRecord, TargetRecord
 from search.authors import Attempt, Diagnosis, Idea
 from search.graph import Graph
 from search.lessons_changes import Change
-from search.lessons_text import body, idea_title, reason, title, where
+from search.lessons_text import body, idea_title, reason, title, winner_body
 from search.lessons_trials import Trial, trials
 from search.outcome import Outcome, Passed
 from search.report import best_of
@@ -268,21 +268,6 @@ def _evidence(trial: Trial, setting: Setting, outcome: str, note: str) -> Eviden
 
 def _winner(graph: Graph, attempt: Attempt, outcome: Passed, setting: Setting) -> Lesson:
     eager = outcome.speedup["eager"]
-    steps = "\n".join(
-        f"{place}. {idea_title(node.idea)}: {_speed(node.attempt())}"
-        for place, node in enumerate(graph.path(attempt.number), start=1)
-    )
-    against = "; ".join(
-        f"{ratio.ratio:.2f}x over {name} ({ratio.low:.2f} to {ratio.high:.2f})"
-        for name, ratio in outcome.speedup.items()
-    )
-    text = (
-        f"# What won on {setting.task}\n\n"
-        f"{against}, {outcome.seconds * 1e3:.3g} ms a call.\n\n"
-        f"- Where: {where(setting)}.\n\n"
-        f"## Ideas that led to it\n\n{steps}\n\n"
-        f"## Source\n\n```python\n{attempt.draft.source.rstrip()}\n```\n"
-    )
     best = Trial(
         attempt=attempt,
         parent=None,
@@ -310,7 +295,7 @@ def _winner(graph: Graph, attempt: Attempt, outcome: Passed, setting: Setting) -
     return Lesson(
         name=name,
         record=_record(headline, claim, best, setting, note),
-        body=text,
+        body=winner_body(headline, graph.path(attempt.number), outcome, setting),
     )
 
 
@@ -343,9 +328,3 @@ def _symptoms(attempt: Attempt | None, setting: Setting) -> tuple[str, ...]:
     if attempt is None:
         return setting.symptoms
     return () if setting.diagnose is None else setting.diagnose(attempt).symptoms
-
-
-def _speed(attempt: Attempt) -> str:
-    if isinstance(attempt.outcome, Passed):
-        return f"{attempt.speedup:.2f}x over eager"
-    return attempt.outcome.kind.replace("_", " ")

@@ -202,7 +202,7 @@ def test_a_file_by_hand_without_a_run_proves_nothing_until_a_run_confirms_it(boo
 
 def test_words_of_a_person_are_kept_and_the_evidence_is_not_theirs_to_write(book):
     book.learn([lesson()], [], DAY)
-    listed = "## Evidence\n\n- r-9 node 0: won, 99x"
+    listed = "Evidence:\n\n- r-9 node 0: won, 99x"
     book.edit("1", f"# Unroll by four, no more\n\nEight spills on this core.\n\n{listed}\n")
     book.learn([lesson(run="r-2", gain=3.0)], [], DAY)
     found = one(book)
@@ -212,6 +212,17 @@ def test_words_of_a_person_are_kept_and_the_evidence_is_not_theirs_to_write(book
     assert found.record.plan == {"made": "r-2"}
     with pytest.raises(ConfigError, match="retire it"):
         book.edit("1", " ")
+
+
+def test_evidence_stands_with_the_words_and_before_the_source(book):
+    body = "# Won\n\nIt won by far.\n\n## Source\n\n```python\nx = 1\n\n- y\n```\n"
+    book.learn([replace(lesson("wins", topic="w"), body=body)], [], DAY)
+    text = (book.active / "w-wins.md").read_text()
+    assert text.index("It won by far") < text.index("r-1 node 0") < text.index("## Source")
+    assert one(book, "w-wins").words == body
+    book.learn([], [Verdict(lesson="w-wins", evidence=evidence("r-2", "won"))], DAY)
+    assert one(book, "w-wins").words == body
+    assert (book.active / "w-wins.md").read_text().count("Evidence:") == 1
 
 
 def test_old_evidence_is_counted_when_it_is_no_longer_listed(book):

@@ -88,9 +88,19 @@ def test_the_winner_is_kept_with_its_source_path_and_evidence(graph):
     assert evidence.before == pytest.approx(2e-3)
     assert evidence.after == pytest.approx(2e-3 / 1.4)
     assert (evidence.run, evidence.node, evidence.at) == ("softmax-1", 3, date(2026, 11, 1))
-    assert "1. three passes: 1.20x over eager" in won.body
-    assert "# online maximum 3" in won.body
+    assert "three passes (1.20x over eager) -> online maximum (1.50x over eager)" in won.body
+    assert "kb node softmax-1 3" in won.body
+    assert "# online maximum 3" in won.body  # a model's source is kept
     assert won.name.endswith("-won")
+
+
+def test_a_source_that_recipes_made_is_told_by_its_choices():
+    graph = Graph()
+    graph.add(node(0, None, "rows", passed(1.2), made=plan("cpu-rows", unroll=1, block=32)))
+    won = by_idea(lessons(graph, {}, SETTING))["r-rows", "wins"]
+    assert "- Choice: rows by the recipe cpu-rows, block=32, unroll=1." in won.body
+    assert "```" not in won.body
+    assert won.record.plan == plan("cpu-rows", unroll=1, block=32)
 
 
 def test_a_step_says_what_it_gained_over_its_parent_with_an_interval(graph):

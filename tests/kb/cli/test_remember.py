@@ -37,6 +37,11 @@ def test_a_run_of_a_neighbouring_shape_starts_from_what_won(make_shell):
     assert "what won on large" in start["idea"]
     assert start["choices"] == won["choices"]
     assert any("lessons" in place for place in start["passages"])
+    # What the second run found of the lesson is kept with it.
+    assert f"run: {second['run']}" in lesson.read_text()
+    listed = json.loads(shell("lessons", "--json").stdout)
+    assert {row["status"] for row in listed} == {"active"}
+    assert lesson.stem in {row["name"] for row in listed}
     rows = json.loads(shell("ideas", "--json").stdout)
     tried = [row for row in rows if row["tried"]]
     assert sum(row["tried"] for row in tried) == first["candidates"] + second["candidates"]
