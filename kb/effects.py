@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from sqlalchemy import Engine, delete, func, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Mapped, mapped_column
 
 from kb.database import Base, reading, writing
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _DAY = 86400.0
 _IN_CLAUSE = 400
+_TRIES = 3
 
 
 class UseRow(Base):
@@ -193,6 +195,15 @@ def record(engine: Engine, run: str, uses: Sequence[Use]) -> int:
 
     A measurement that is known from another run is not counted again.
     """
+    for _ in range(_TRIES):
+        try:
+            return _record(engine, run, uses)
+        except IntegrityError:
+            continue  # another run took the same measurement over between two statements
+    return _record(engine, run, uses)
+
+
+def _record(engine: Engine, run: str, uses: Sequence[Use]) -> int:
     with writing(engine) as session:
         before = {
             (row.evidence, row.subject): row.at

@@ -244,6 +244,8 @@ def _moved(
         for one in found
     }
     known = effects.of(subjects.values(), where_of(query))
+    if not known:
+        return list(found)
     moved = []
     for one in found:
         effect = known.get(subjects[one.row])

@@ -177,7 +177,7 @@ def _read(
     limit: int,
 ) -> Iterator[tuple[Candidate, Passage]]:
     """Yield candidates with their passages, reading no more of them than are asked for."""
-    step = max(2 * limit, 16)
+    step = limit + limit // 2 + 4
     for start in range(0, len(found), step):
         part = found[start : start + step]
         passages = read(part)

@@ -96,23 +96,19 @@ def rank(view: View, query: Query, vector: Vector | None, among: Mask) -> Rankin
 
 def fuse(rankings: Rankings, ids: Sequence[str]) -> list[Candidate]:
     """Return what the rankings hold, best first, ties by identity."""
-    rows = {row for places in rankings.places.values() for row in places}
-    found = []
-    for row in rows:
-        ranks = {name: places[row] for name, places in rankings.places.items() if row in places}
-        fused = sum(WEIGHTS[name] / (RRF_K + place) for name, place in ranks.items())
-        found.append(
-            Candidate(
-                row=row,
-                ranks=ranks,
-                fused=fused,
-                score=fused,
-                cosine=rankings.cosines.get(row),
-                bm25=rankings.bm25.get(row),
-                trail=rankings.trails.get(row, ()),
-            )
+    total = _totals(rankings)
+    return [
+        Candidate(
+            row=row,
+            ranks={name: places[row] for name, places in rankings.places.items() if row in places},
+            fused=total[row],
+            score=total[row],
+            cosine=rankings.cosines.get(row),
+            bm25=rankings.bm25.get(row),
+            trail=rankings.trails.get(row, ()),
         )
-    return sorted(found, key=lambda one: (-one.score, ids[one.row]))
+        for row in sorted(total, key=lambda row: (-total[row], ids[row]))
+    ]
 
 
 def together(view: View, rankings: Rankings) -> Rankings:
@@ -120,16 +116,27 @@ def together(view: View, rankings: Rankings) -> Rankings:
 
     Sections are cut small: several that answer a little say more about a document than one does.
     """
-    sums: dict[str, list[float]] = {}
-    found = fuse(rankings, view.index.ids)
-    for one in found:
-        best = sums.setdefault(view.document(one.row), [])
-        if len(best) < PARTS:
-            best.append(one.fused)
-    totals = {document: sum(best) for document, best in sums.items()}
-    order = placed(sorted(totals.values(), reverse=True))  # equal sums share a place
-    places = {one.row: order[totals[view.document(one.row)]] for one in found}
+    total = _totals(rankings)
+    documents = {row: view.document(row) for row in total}
+    best: dict[str, list[float]] = {}
+    for row in sorted(total, key=lambda row: -total[row]):
+        parts = best.setdefault(documents[row], [])
+        if len(parts) < PARTS:
+            parts.append(total[row])
+    sums = {document: sum(parts) for document, parts in best.items()}
+    order = placed(sorted(sums.values(), reverse=True))  # equal sums share a place
+    places = {row: order[sums[document]] for row, document in documents.items()}
     return replace(rankings, places={**rankings.places, "document": places})
+
+
+def _totals(rankings: Rankings) -> dict[int, float]:
+    """Return the reciprocal ranks of each row, weighted and summed."""
+    total: dict[int, float] = {}
+    for name, places in rankings.places.items():
+        weight = WEIGHTS[name]
+        for row, place in places.items():
+            total[row] = total.get(row, 0.0) + weight / (RRF_K + place)
+    return total
 
 
 def is_fused(mode: Mode) -> bool:
