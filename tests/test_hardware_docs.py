@@ -20,7 +20,15 @@ from kb.records import (
 )
 from kb.types import Kind
 
-REQUIRED_TARGETS = {"h100", "h200", "l40s", "a100", "mi300x", "zen3", "zen4", "x86-avx2"}
+REQUIRED_TARGETS = {
+    "v100", "t4", "a100", "l4", "l40s", "h100", "h200", "b200", "rtx3090", "rtx4090", "rtx5090",
+    "mi250x", "mi300x", "mi325x", "mi355x", "rx7900xtx", "max1550", "arc-b580", "mtia-2i",
+    "m1-max", "m4-max", "tpu-v5e", "tpu-v5p", "tpu-v6e", "zen3", "zen4", "zen5", "sapphire-rapids",
+    "granite-rapids", "neoverse-v1", "neoverse-v2", "x86-avx2", "x86-avx512", "arm-neon",
+}  # fmt: skip
+REQUIRED_LANGUAGES = {
+    "triton", "gluon", "cuda", "cute", "hip", "tilelang", "helion", "opencl", "sycl", "cpp",
+}  # fmt: skip
 GPU_LIMITS = {"threads_per_block", "shared_memory_per_block"}
 # Where a record must not send a reader, and what would tie it to one machine.
 FOREIGN = re.compile(r"/(?:work|tmp|opt|home|root)/|pypi|huggingface\.co|\bTODO\b|\bFIXME\b")
@@ -46,19 +54,40 @@ def test_the_library_agrees_with_itself_and_with_its_index() -> None:
     assert check_library(shipped_docs()) == []
 
 
-def test_there_are_at_least_forty_ideas(ideas: tuple[Document, ...]) -> None:
-    assert len(ideas) >= 40
+def test_there_are_at_least_120_ideas_and_fifteen_that_usually_lose(
+    ideas: tuple[Document, ...],
+) -> None:
+    anti = [idea for idea in ideas if getattr(idea.record, "anti", False)]
+    assert len(ideas) >= 120
+    assert len(anti) >= 15
 
 
-def test_each_of_the_six_categories_has_at_least_five_ideas(ideas: tuple[Document, ...]) -> None:
+def test_what_usually_loses_says_what_to_do_instead_and_tells_a_figure(
+    ideas: tuple[Document, ...],
+) -> None:
+    for idea in ideas:
+        if getattr(idea.record, "anti", False):
+            assert re.search(r"instead", idea.body), idea.path
+            assert re.search(r"\d", idea.body), idea.path
+
+
+def test_every_language_is_described_with_its_pitfalls(documents: tuple[Document, ...]) -> None:
+    languages = {d.name: d.body for d in documents if d.record.kind == "language"}
+    assert set(languages) >= REQUIRED_LANGUAGES
+    for name, body in languages.items():
+        assert re.search(r"^## (What (goes wrong|stops)|.*pitfalls)", body, re.MULTILINE), name
+        assert "```" in body, name
+
+
+def test_each_of_the_six_categories_has_at_least_ten_ideas(ideas: tuple[Document, ...]) -> None:
     assert len(CATEGORIES) == 6
     for category in CATEGORIES:
-        assert sum(idea.record.category == category for idea in ideas) >= 5, category
+        assert sum(idea.record.category == category for idea in ideas) >= 10, category
 
 
-def test_each_operator_family_has_ideas(ideas: tuple[Document, ...]) -> None:
-    named = {family for idea in ideas for family in idea.record.scope.operator}
-    assert named == set(OPERATOR_FAMILIES)
+def test_each_operator_family_has_at_least_eight_ideas(ideas: tuple[Document, ...]) -> None:
+    for family in OPERATOR_FAMILIES:
+        assert sum(family in idea.record.scope.operator for idea in ideas) >= 8, family
 
 
 def test_each_symptom_that_a_diagnosis_may_name_is_answered(ideas: tuple[Document, ...]) -> None:
@@ -153,8 +182,8 @@ def test_constraints_and_at_least_eight_guides_are_there(
 ) -> None:
     kinds = [document.record.kind for document in documents]
     assert set(kinds) <= set(get_args(Kind))
-    assert kinds.count("constraint") >= 3
-    assert kinds.count("guide") >= 8
+    assert kinds.count("constraint") >= 9
+    assert kinds.count("guide") >= 20
 
 
 def test_each_record_has_headings_and_enough_to_say(documents: tuple[Document, ...]) -> None:
