@@ -19,11 +19,13 @@ from kb.types import Scope
 
 FROM_TEXT = ("vendor", "architecture")  # fields for which the running text is heard
 MENTIONS = {"vendor": 5, "architecture": 10}  # the least of one value in a text
+DENSE = 100  # words to one mention, at most: a word in passing is no subject
 SHARE = {"vendor": 0.8, "architecture": 0.9}  # of all mentions of the field
 HEARD = 1_000_000  # characters of a text: a manual has told by then whom it is for
 # A heading about another device or operator leaves the document's own; one about another maker or
 # language compares.
 _REPLACED = frozenset({"architecture", "operator"})
+_OF_CODE = ("architecture", "operator")  # what the name of a function says of it
 ARROW = " > "
 
 
@@ -52,14 +54,16 @@ def find_scope(reading: Reading, shown: str) -> Found:
     for field in FIELDS:
         take(field, _said(field, shown), "its path has {}")
         take(field, _said(field, reading.title), "its title has {}")
-    if path.suffix.lower() in _SOURCES:
-        take("language", _imported(reading.body), "its source has {}")
+    if is_source(shown):
+        if not values["language"]:
+            take("language", _imported(reading.body), "its source has {}")
         if not values["language"]:
             said = [Said("cpp", path.suffix)] if path.suffix.lower() in _CPP else []
             take("language", said, "the suffix {}")
-    for field in FROM_TEXT:
-        if not values[field]:
-            take(field, _prevailing(field, reading.body), "{}")
+    else:
+        for field in FROM_TEXT:
+            if not values[field]:
+                take(field, _prevailing(field, reading.body), "{}")
     for field in ("architecture", "language"):
         makers = {maker(value) for value in values[field]}
         if not values["vendor"] and len(makers) == 1 and None not in makers:
@@ -84,7 +88,8 @@ def refine(reading: Reading, document: Found, section: str, text: str = "") -> F
     steps = section.split(ARROW)[1:]
     headings: list[tuple[str, ...]] = [(step,) for step in steps[:-1]]
     headings += [_parts(steps[-1], text)] if steps else []
-    for field in FIELDS:
+    # A function called is_hip asks which maker it is; a document's heading tells.
+    for field in _OF_CODE if is_source(section.split(ARROW, maxsplit=1)[0]) else FIELDS:
         said = next(filter(None, (_all_say(field, one) for one in reversed(headings))), ())
         new = [one for one in said if one.value not in values[field]]
         if said and field in _REPLACED:
@@ -99,6 +104,11 @@ def refine(reading: Reading, document: Found, section: str, text: str = "") -> F
 
 
 _BOLD = re.compile(r"^\*\*(.+?)\*\*(?=:|$)", re.MULTILINE)
+
+
+def is_source(name: str) -> bool:
+    """Say whether a file of this name is a program."""
+    return PurePosixPath(name).suffix.lower() in _SOURCES | words().suffixes.keys()
 
 
 def _parts(heading: str, text: str) -> tuple[str, ...]:
@@ -116,7 +126,7 @@ def _all_say(field: str, headings: Sequence[str]) -> tuple[Said, ...]:
 
 
 _CPP = frozenset({".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".inl"})
-_SOURCES = _CPP | {".py", ".pyi", ".ipynb"}
+_SOURCES = _CPP | {".py", ".pyi"}
 
 
 @lru_cache(maxsize=4096)
@@ -134,12 +144,13 @@ def _imported(source: str) -> list[Said]:
 
 
 def _prevailing(field: str, text: str) -> list[Said]:
-    counts = words().fields[field].count(text[:HEARD])
+    heard = text[:HEARD]
+    counts = words().fields[field].count(heard)
     total = counts.total()
     if not total:
         return []
     value, most = counts.most_common(1)[0]
-    if most < MENTIONS[field] or most < SHARE[field] * total:
+    if most < max(MENTIONS[field], SHARE[field] * total, len(heard.split()) / DENSE):
         return []
     return [Said(value, f"{most} of {total} mentions of a {field} in its text")]
 

@@ -42,6 +42,7 @@ def test_the_text_is_heard_only_where_it_speaks_of_one_maker() -> None:
         ("k/a.hip", "__global__ void f();", ("amd",), ("hip",)),
         ("k/a.cpp", "#include <hip/hip_runtime.h>", ("amd",), ("hip",)),
         ("k/a.cpp", "#include <vector>", (), ("cpp",)),
+        ("k/a.h", "__device__ float f();", ("nvidia",), ("cuda",)),
         ("k/a.py", "import triton\nimport triton.language as tl", (), ("triton",)),
         ("k/a.py", "import cutlass\n", ("nvidia",), ("cute",)),
         ("k/a.py", "import torch\n", (), ()),
@@ -52,6 +53,17 @@ def test_a_source_tells_its_language(
 ) -> None:
     scope = found(name, "a", body).scope
     assert (scope.vendor, scope.language) == (vendor, language)
+
+
+def test_a_maker_named_in_passing_is_no_subject() -> None:
+    passing = "A word of something else stands here. " * 100 + "NVIDIA. " * 6
+    assert found("a.md", body=passing).scope.vendor == ()
+    assert found("a.py", body="x.cuda()\n" * 20).scope.vendor == ()
+
+
+def test_a_function_that_asks_for_a_maker_is_not_about_it() -> None:
+    assert refined(Scope(), "a.py > is_hip") is None
+    assert refined(Scope(), "a.md > HIP") is not None
 
 
 def test_words_inside_words_say_nothing() -> None:
