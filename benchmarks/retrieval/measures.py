@@ -13,11 +13,12 @@ from kb.types import Passage
 
 DEPTH = 10  # passages of a ranking that are looked at
 RESAMPLES = 10_000
-MEASURES = ("ndcg", "recall", "mrr", "good_recall")
+MEASURES = ("ndcg", "recall", "mrr", "found", "good_recall")
 HEADINGS = {
     "ndcg": "nDCG@10",
     "recall": "recall@5",
     "mrr": "MRR",
+    "found": "found@5",
     "good_recall": "recall@5, good too",
 }
 
@@ -30,12 +31,14 @@ class Marks:
         ndcg: discounted gain 2^grade - 1 of the first ten, over that of the ideal ranking.
         recall: share of the exact answers (at most five) among the first five.
         mrr: one over the place of the first exact or good answer, 0 beyond the tenth.
+        found: 1 where an exact answer is among the first five, else 0.
         good_recall: as `recall`, over exact and good answers.
     """
 
     ndcg: float
     recall: float
     mrr: float
+    found: float
     good_recall: float
 
 
@@ -71,6 +74,7 @@ def mark(question: Question, ranking: Sequence[Passage]) -> Marks:
         ndcg=_gain(found) / _gain(wanted[:DEPTH]),
         recall=_recall(found, wanted, EXACT),
         mrr=0.0 if first is None else 1.0 / first,
+        found=float(EXACT in found[:5]),
         good_recall=_recall(found, wanted, GOOD),
     )
 

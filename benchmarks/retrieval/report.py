@@ -11,7 +11,7 @@ from benchmarks.retrieval.methods import EFFECT
 from benchmarks.retrieval.questions import EXACT, KINDS
 from benchmarks.retrieval.runner import Result
 
-SHOWN = ("ndcg", "recall", "mrr", "good_recall")
+SHOWN = ("ndcg", "recall", "mrr", "found", "good_recall")
 
 
 def tables(result: Result) -> str:
@@ -33,12 +33,11 @@ def tables(result: Result) -> str:
         lines.append(_row(f"hybrid minus {method}", [_signed(gain[name]) for name in SHOWN]))
     gain = differences(result.marks[EFFECT], hybrid)
     lines.append(_row("effect: what it adds", [_signed(gain[name]) for name in SHOWN]))
-    lines += ["", "| kind | questions | " + " | ".join(_kind_headings(result)) + " |"]
+    lines += ["", "| questions | number | " + " | ".join(_kind_headings(result)) + " |"]
     lines.append("|---|---|" + "---|" * len(_kind_headings(result)))
-    for kind in KINDS:
-        rows = [n for n, question in enumerate(result.questions) if question.kind == kind]
+    for name, rows in _groups(result):
         if rows:
-            lines.append(_row(kind, [str(len(rows)), *_kind_cells(result, rows)]))
+            lines.append(_row(name, [str(len(rows)), *_kind_cells(result, rows)]))
     return "\n".join(lines) + "\n"
 
 
@@ -90,8 +89,19 @@ def as_plain(result: Result) -> dict[str, Any]:
     }
 
 
+def _groups(result: Result) -> list[tuple[str, list[int]]]:
+    """Return the rows of each kind, and of the questions that were tuned on and held out."""
+    numbered = list(enumerate(result.questions))
+    groups: list[tuple[str, list[int]]] = [
+        (kind, [n for n, question in numbered if question.kind == kind]) for kind in KINDS
+    ]
+    for name, held_out in (("tuned on", False), ("held out", True)):
+        groups.append((name, [n for n, one in numbered if one.held_out == held_out]))
+    return groups
+
+
 def _kind_headings(result: Result) -> list[str]:
-    return [f"{method}: nDCG, recall@5" for method in result.marks]
+    return [f"{method}: nDCG, recall, MRR" for method in result.marks]
 
 
 def _kind_cells(result: Result, rows: Sequence[int]) -> list[str]:
@@ -99,7 +109,8 @@ def _kind_cells(result: Result, rows: Sequence[int]) -> list[str]:
     for marks in result.marks.values():
         some: list[Marks] = [marks[row] for row in rows]
         found = intervals(some)
-        cells.append(f"{found['ndcg'].mean:.3f}, {found['recall'].mean:.3f}")
+        means = (found[name].mean for name in ("ndcg", "recall", "mrr"))
+        cells.append(", ".join(f"{mean:.3f}" for mean in means))
     return cells
 
 

@@ -31,7 +31,7 @@ ELSE = passage("kb:ideas/a.md", "Title > Tail")
 
 def test_the_ideal_ranking_has_full_marks() -> None:
     assert mark(QUESTION, [EXACT, GOOD, RELATED]) == Marks(
-        ndcg=1.0, recall=1.0, mrr=1.0, good_recall=1.0
+        ndcg=1.0, recall=1.0, mrr=1.0, found=1.0, good_recall=1.0
     )
 
 
@@ -52,7 +52,7 @@ def test_what_comes_after_the_fifth_place_is_not_recalled() -> None:
 
 
 def test_nothing_found_is_nothing() -> None:
-    assert mark(QUESTION, []) == Marks(ndcg=0.0, recall=0.0, mrr=0.0, good_recall=0.0)
+    assert mark(QUESTION, []) == Marks(ndcg=0.0, recall=0.0, mrr=0.0, found=0.0, good_recall=0.0)
 
 
 def test_an_interval_holds_its_mean_and_a_difference_to_itself_is_nothing() -> None:
