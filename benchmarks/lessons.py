@@ -3,6 +3,7 @@
     python benchmarks/lessons.py                  # two pairs of neighbouring tasks, two seeds
     python benchmarks/lessons.py --seeds 5        # more
     python benchmarks/lessons.py --wrong          # a wrong lesson is planted, contradicted, sinks
+    python benchmarks/lessons.py --made-up        # a made-up machine instead of a compiler: a minute
     python benchmarks/lessons.py --alike          # which rewordings of an idea are taken for one
 
 For each pair and seed the first task is searched in an empty home; then the second one is searched
@@ -63,10 +64,14 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=6, help="a run's budget (default 6)")
     parser.add_argument("--pairs", nargs="*", default=list(PAIRS), help=", ".join(PAIRS))
     parser.add_argument("--wrong", action="store_true", help="plant a wrong lesson")
+    parser.add_argument("--made-up", action="store_true", help="on a machine that is made up")
     parser.add_argument("--alike", action="store_true", help="compare rewordings")
     options = parser.parse_args()
     if options.alike:
         alike()
+        return
+    if options.made_up:
+        made_up(max(options.seeds, 16))
         return
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder))
@@ -232,6 +237,37 @@ def disturb(home: Path, run: str, node: int, speed: float) -> None:
         told["best"] |= {"node": node, "speedup": outcome["speedup"]}
         told["best"]["seconds"] = told["baselines"]["eager"] / speed
         database.execute("UPDATE runs SET report = ? WHERE run = ?", (json.dumps(told), run))
+
+
+def made_up(seeds: int) -> None:
+    """Search two neighbouring tasks on machines whose speeds follow from recipes and knobs."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "search"))
+    from landscape import TARGET, Landscape, Play
+
+    play = Play(TARGET)
+    counts = (1, 2, 4, 8)
+    gains: dict[int, list[float]] = {count: [] for count in counts}
+    reached: list[tuple[int, int]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(seeds):
+            taught, empty = Path(folder, f"taught{seed}"), Path(folder, f"empty{seed}")
+            play.run(taught, "large", Landscape(seed, "large"), candidates=10)
+            small = [Landscape(seed, "small") for _ in range(2)]
+            have = play.run(taught, "small", small[0], candidates=8)
+            lack = play.run(empty, "small", small[1], candidates=8)
+            for count in counts:
+                if lack.best(count):
+                    gains[count].append(math.log(have.best(count) / lack.best(count)))
+            goal = NEAR * lack.best(8)
+            reached.append((have.needed(goal), lack.needed(goal)))
+    print("| candidates judged | best so far, with lessons over without | seeds |")
+    print("|---|---|---|")
+    for count, values in gains.items():
+        print(f"| {count} | {told(values, math.exp)}x | {len(values)} |")
+    have_mean, lack_mean = (statistics.mean(side) for side in zip(*reached, strict=True))
+    saved = [float(lack - have) for have, lack in reached]
+    print(f"\ncandidates to {NEAR:.0%} of the best without lessons: {have_mean:.1f} with, "
+          f"{lack_mean:.1f} without; saved {told(saved, float)}")  # fmt: skip
 
 
 SAME = (

@@ -40,6 +40,21 @@ WORK = "y = torch.sigmoid(a) * a\nreturn torch.softmax(y * 0.5 + a, -1)"
 SHAPES = {"large": "torch.randn(512, 1024)", "small": "torch.randn(300, 777)"}
 _NOTE = re.compile(r"([a-z][a-z0-9-]+)\(((?:\w+=\w+(?:, )?)+)\)")
 
+TARGET = TargetRecord(
+    kind="target",
+    title="Two cores",
+    name="two-cores",
+    vendor="amd",
+    architecture="zen4",
+    device="cpu",
+    languages=("cpp",),
+    units=2,
+    clock=3e9,
+    simd_width=512,
+    peak={"float32": 3e11},
+    bandwidth=2e10,
+)
+
 
 class Landscape:
     """A machine that is made up.

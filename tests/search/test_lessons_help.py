@@ -6,27 +6,11 @@ import math
 import statistics
 
 import pytest
-from landscape import DAY, Landscape, Play
+from landscape import DAY, TARGET, Landscape, Play
 
-from kb.records import TargetRecord
 from kb.standing import standing
 from search.lessons_book import Book
 from search.lessons_proof import Runs
-
-TARGET = TargetRecord(
-    kind="target",
-    title="Two cores",
-    name="two-cores",
-    vendor="amd",
-    architecture="zen4",
-    device="cpu",
-    languages=("cpp",),
-    units=2,
-    clock=3e9,
-    simd_width=512,
-    peak={"float32": 3e11},
-    bandwidth=2e10,
-)
 
 
 def _low(values: list[float]) -> float:
