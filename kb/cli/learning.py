@@ -18,6 +18,7 @@ from kb.types import Passage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kb.cli.session import Session
     from kb.knowledge import Knowledge
     from search.authors import Attempt, Diagnosis, Idea
     from search.lessons_book import Book, Change, Fate
@@ -121,6 +122,42 @@ def learn(run: Finished) -> list[Change]:
     say_changes(changes)
     sync_lessons(run.home)
     return changes
+
+
+def learn_from(
+    session: Session,
+    record: Record,
+    baselines: Mapping[str, float],
+    confirmed: Mapping[int, Outcome],
+) -> None:
+    """Write what the run of a session taught back into the knowledge base."""
+    from kb.cli.choose import recorded_model
+    from kb.cli.diagnosis import diagnoser
+    from kb.cli.session import shapes_line
+
+    setting = setting_of(
+        record,
+        session.storage,
+        session.task,
+        session.target,
+        session.work,
+        language=session.language,
+        shapes=shapes_line(session.graph),
+        input_shapes=input_shapes(session.graph),
+        eager_seconds=baselines["eager"],
+        diagnose=diagnoser(session, baselines),
+    )
+    written = session.author_name == "llm"
+    learn(
+        Finished(
+            home=session.home,
+            storage=session.storage,
+            record=record,
+            setting=setting,
+            confirmed=confirmed,
+            model=recorded_model(session.task, session.storage) if written else None,
+        )
+    )
 
 
 def open_book(home: Home, storage: Storage, proof: Runs | None = None) -> Book:

@@ -17,11 +17,10 @@ from kb.cli.choose import (
     choose_language,
     make_author,
     model_is_configured,
-    recorded_model,
 )
 from kb.cli.credit import credit
 from kb.cli.diagnosis import diagnoser, looker
-from kb.cli.learning import believed_memory
+from kb.cli.learning import believed_memory, learn_from
 from kb.cli.output import print_json, say, steps
 from kb.cli.place import Place, choose_place, judged_by, make_judge
 from kb.config import Home
@@ -250,7 +249,7 @@ def _conclude(session: Session, record: Record, found: Found, *, as_json: bool) 
         say(f"interrupted: `kb resume {record.run}` goes on from here")
     else:
         if session.place.how != "dry":  # what was not timed teaches nothing
-            learn(session, record, found)
+            learn_from(session, record, found.baselines, found.confirmed)
         record.finish(report)
     code = publish(session.home, record.run, report, as_json=as_json)
     return INTERRUPTED if found.interrupted else code
@@ -272,35 +271,6 @@ def publish(home: Home, run: str, report: dict[str, Any], *, as_json: bool) -> i
     else:
         typer.echo(report_text(report, open_run(home, run).path_to_best()))
     return 0 if report["best"] is not None else NO_CANDIDATE
-
-
-def learn(session: Session, record: Record, found: Found) -> None:
-    """Write what the run taught back into the knowledge base."""
-    from kb.cli import learning
-
-    setting = learning.setting_of(
-        record,
-        session.storage,
-        session.task,
-        session.target,
-        session.work,
-        language=session.language,
-        shapes=shapes_line(session.graph),
-        input_shapes=learning.input_shapes(session.graph),
-        eager_seconds=found.baselines["eager"],
-        diagnose=diagnoser(session, found.baselines),
-    )
-    model = recorded_model(session.task, session.storage) if session.author_name == "llm" else None
-    learning.learn(
-        learning.Finished(
-            home=session.home,
-            storage=session.storage,
-            record=record,
-            setting=setting,
-            confirmed=found.confirmed,
-            model=model,
-        )
-    )
 
 
 def shapes_line(graph: OperatorGraph) -> str:
