@@ -169,6 +169,30 @@ def test_scripts_of_a_page_are_not_read(folder: Path, store: Store, desk: Confin
     assert "steal" not in text
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "take.rst",
+            ".. include:: {0}\n\n.. raw:: html\n   :file: {0}\n\n.. literalinclude:: {0}\n",
+        ),
+        ("table.rst", ".. csv-table::\n   :file: {0}\n\nafter\n"),
+        ("take.adoc", "= Title\n\ninclude::{0}[]\n\nafter\n"),
+        ("take.html", "<p>after<iframe src='file://{0}'></iframe><object data='{0}'></object>"),
+        ("take.md", '--8<-- "{0}"\n\n!include {0}\n\n![x](file://{0})\n'),
+        ("take.py", '#include "{0}"\nafter = open("{0}").read()\n'),
+    ],
+)
+def test_no_document_takes_another_file_along(
+    folder: Path, store: Store, desk: Confined, name: str, text: str
+) -> None:
+    secret = folder.parent / "secret.txt"
+    secret.write_text("the-word-that-nobody-may-quote\n")
+    (folder / name).write_text(text.format(secret))
+    take(folder, store, desk)
+    assert not any("the-word-that-nobody" in one.text for one in passages(store))
+
+
 def test_an_order_to_a_model_is_kept_as_text_and_flagged(
     folder: Path, store: Store, desk: Confined
 ) -> None:
