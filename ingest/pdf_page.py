@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import pypdfium2 as pdfium
 from pypdfium2 import raw
@@ -57,13 +57,13 @@ class Word:
     bold: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Line:
     """Words on one base line, from left to right."""
 
     words: tuple[Word, ...]
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The words with single spaces."""
         return " ".join(word.text for word in self.words)
@@ -73,7 +73,7 @@ class Line:
         """Left edge."""
         return self.words[0].x0
 
-    @property
+    @cached_property
     def x1(self) -> float:
         """Right edge."""
         return max(word.x1 for word in self.words)
@@ -83,17 +83,17 @@ class Line:
         """Base line."""
         return self.words[0].y
 
-    @property
+    @cached_property
     def size(self) -> float:
         """Size of most of the letters, in points."""
         return self._most(lambda word: round(word.size * 2) / 2)
 
-    @property
+    @cached_property
     def mono(self) -> bool:
         """Whether all letters are of a fixed width."""
         return all(word.mono for word in self.words)
 
-    @property
+    @cached_property
     def bold(self) -> bool:
         """Whether all letters are bold."""
         return all(word.bold for word in self.words)

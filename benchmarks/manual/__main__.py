@@ -35,11 +35,15 @@ TITLE = "Programming Parallel Devices"
 # What the manual is made of; the trees get the other pages of the same packages.
 CHAPTERS = {
     "llvm": ("AMDGPUUsage.html", "NVPTXUsage.html", "CompileCudaWithLLVM.html", "Vectorizers.html"),
-    "numba": ("cuda/*.html", "user/*.html", "reference/*.html"),
+    "numba": (
+        "cuda/*.html",
+        "user/*.html",
+        *(f"reference/{name}.html" for name in ("envvars", "jit-compilation", "pysupported")),
+    ),
 }
 TREES = {
     "llvm": ("Loop*.html", "Atomics.html", "Memory*.html", "OpaquePointers.html", "XRay.html"),
-    "numba": ("cuda-reference/*.html", "extending/*.html", "developer/*.html"),
+    "numba": ("cuda-reference/[hkmt]*.html", "extending/*.html"),
     "pyopencl": ("*.html",),
 }
 LIMIT = 5  # hits that are looked at
@@ -74,7 +78,7 @@ def main() -> int:
 
 def _run(found: dict[str, Corpus], place: Path) -> int:
     manual = place / "manual.pdf"
-    placed, pages = typeset(list(_chapters(found)), manual, TITLE)
+    placed, pages = typeset(list(chapters(found)), manual, TITLE)
     size = manual.stat().st_size / 2**20
     print(f"manual.pdf: {pages} pages, {len(placed)} headings, {size:.1f} MiB")
     trees = [_tree(found[name], patterns, place) for name, patterns in TREES.items()]
@@ -106,7 +110,7 @@ def _run(found: dict[str, Corpus], place: Path) -> int:
     return 0 if right == len(rows) else 1
 
 
-def _chapters(found: dict[str, Corpus]) -> Iterator[Reading]:
+def chapters(found: dict[str, Corpus]) -> Iterator[Reading]:
     for name, patterns in CHAPTERS.items():
         root = _root(found[name])
         for path in sorted(path for pattern in patterns for path in root.glob(pattern)):
