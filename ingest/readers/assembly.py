@@ -11,6 +11,7 @@ from kb.tokens import count_tokens
 from kb.types import Scope
 
 PART = 330  # tokens
+_HEAD = 100_000  # characters in which a listing says what it is for
 _NAMES = 6  # parts of a mangled name that are worth reading
 _LABEL = re.compile(r"^(?:\$\w+|\.?L[\w.$]*|LBB\w+):")
 _NESTED = re.compile(r"_Z(?:N[rVK]*)?(?:St|S_)?L?([0-9]{1,3})")
@@ -24,7 +25,8 @@ class _Assembly:
     """Cuts at the lines that begin a function; the subclasses know them."""
 
     starts: re.Pattern[str]  # group "name": the function's
-    scope = Scope(vendor=("nvidia",))
+    target: re.Pattern[str]  # group 1: the architecture that it is for
+    vendor = "nvidia"
 
     def read(self, text: str, path: str) -> Reading:
         """Read a listing: a section for each function, and one for what comes before them."""
@@ -40,11 +42,24 @@ class _Assembly:
         for (start, name, head), end in zip(begins, starts[1:], strict=True):
             sections.append(_section((title, readable(name)), lines[start:end], lines[head]))
         kept = tuple(one for one in sections if one.blocks)
-        return Reading(kind="document", title=title, body=text, sections=kept, scope=self.scope)
+        return Reading(
+            kind="document", title=title, body=text, sections=kept, scope=self._scope(text)
+        )
+
+    def _scope(self, text: str) -> Scope:
+        """Return where a listing applies: it is for one architecture, and says so at its head."""
+        found = self.target.search(text, 0, _HEAD)
+        named = () if found is None else (self._architecture(found.group(1)),)
+        return Scope(vendor=(self.vendor,), architecture=named)
+
+    def _architecture(self, name: str) -> str:
+        return f"sm_{name}"
 
 
 class Ptx(_Assembly):
     """PTX (PTX ISA, section 10.1: .entry is a kernel, .func a function)."""
+
+    target = re.compile(r"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
 
     starts = re.compile(
         r"^\s*(?:\.(?:visible|weak|extern|common)\s+)*\.(?:entry|func)\s+(?:\([^)]*\)\s*)?(?P<name>[\w$.]+)"
@@ -54,6 +69,8 @@ class Ptx(_Assembly):
 class Sass(_Assembly):
     """What cuobjdump and nvdisasm print of a program for NVIDIA's GPUs."""
 
+    target = re.compile(r"(?:code for sm_|EF_CUDA_SM|\.target\s+sm_)(\d+)")
+
     starts = re.compile(r"^\s*(?:Function\s*:\s*|\.section\s+\.text\.)(?P<name>[\w$.]+)")
 
 
@@ -61,7 +78,11 @@ class Amdgcn(_Assembly):
     """What LLVM prints for AMD's GPUs."""
 
     starts = re.compile(r"^\s*\.globl\s+(?P<name>[\w$.]+)")
-    scope = Scope(vendor=("amd",))
+    target = re.compile(r"\.amdgcn_target\s+\"[\w-]*--(gfx\w+)")
+    vendor = "amd"
+
+    def _architecture(self, name: str) -> str:
+        return name
 
 
 def readable(name: str) -> str:

@@ -75,11 +75,13 @@ def test_ptx_is_cut_along_its_entries_and_functions() -> None:
     assert "ld.global.v4.f32" in entry
     assert ".loc" not in entry
     assert ".b8 105" not in entry
-    assert reading.scope == Scope(vendor=("nvidia",))
+    assert reading.scope == Scope(vendor=("nvidia",), architecture=("sm_90",))
 
 
 def test_a_listing_of_sass_is_cut_along_its_functions() -> None:
-    found = sections(read("k.sass", SASS))
+    reading = read("k.sass", SASS)
+    assert reading.scope == Scope(vendor=("nvidia",), architecture=("sm_90",))
+    found = sections(reading)
     assert "LDG.E.128" in found["k.sass > add (_Z3addPKfPfi)"]
     assert "EXIT" in found["k.sass > other"]
 
@@ -87,7 +89,7 @@ def test_a_listing_of_sass_is_cut_along_its_functions() -> None:
 def test_a_listing_for_amd_is_cut_along_its_functions() -> None:
     reading = read("k.amdgcn", AMDGCN)
     assert "global_load_dwordx4" in sections(reading)["k.amdgcn > add"]
-    assert reading.scope == Scope(vendor=("amd",))
+    assert reading.scope == Scope(vendor=("amd",), architecture=("gfx942",))
 
 
 def test_a_long_function_is_cut_at_labels_under_its_head() -> None:
