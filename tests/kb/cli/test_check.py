@@ -146,6 +146,26 @@ def test_a_gpu_recipe_whose_kernel_triton_refuses_is_reported(root: Path) -> Non
     assert "power of 2" in done.stdout
 
 
+def test_a_gpu_recipe_that_answers_wrong_is_reported(root: Path) -> None:
+    pytest.importorskip("triton", reason="a dry run needs triton")
+    plant(
+        root,
+        "@triton.jit\n"
+        "def {{ fn }}_kernel(y, n, B: tl.constexpr):\n"
+        "    i = tl.program_id(0) * B + tl.arange(0, B)\n"
+        "    tl.store(y + i, tl.zeros((B,), tl.float32), mask=i < n)\n\n\n"
+        "def {{ fn }}({{ p.tensors }}):\n"
+        "    y0 = torch.empty_like(t0)\n"
+        "    {{ fn }}_kernel[(triton.cdiv(y0.numel(), 256),)](y0, y0.numel(), 256)\n"
+        "    return (y0,)",
+        language="triton",
+    )
+    done = run(root, "--build")
+    assert done.exit_code == 1
+    assert done.stdout.startswith("loop.md: does not work in triton for a chain of elements: ")
+    assert "differs from the reference" in done.stdout
+
+
 def test_a_folder_that_is_no_library_is_one_line(tmp_path: Path) -> None:
     from kb.errors import RecordError
 

@@ -56,6 +56,13 @@ def test_a_smaller_card_holds_fewer_warps() -> None:
     assert occupancy(limits("a100"), 32, 0, 256).warps == 64
 
 
+def test_on_rdna_a_wave_has_32_lanes_and_registers_come_in_larger_steps() -> None:
+    radeon = limits("rx7900xtx")
+    assert occupancy(radeon, 96, 0, 256).fraction == 1  # 16 waves of 96 registers fill a SIMD
+    assert occupancy(radeon, 97, 0, 256).blocks == 3  # steps of 24: 12 waves, of 8 a block
+    assert occupancy(radeon, 24, 40 << 10, 256).limited_by == ("shared memory",)
+
+
 def test_on_amd_registers_of_a_lane_and_lds_limit_the_waves() -> None:
     mi300x = limits("mi300x")
     assert occupancy(mi300x, 64, 0, 256).fraction == 1
