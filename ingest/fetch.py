@@ -165,9 +165,9 @@ def _refuse_private(host: str, addresses: list[str]) -> None:
         parsed = ipaddress.ip_address(address.partition("%")[0])
         inner = getattr(parsed, "ipv4_mapped", None) or parsed
         if not inner.is_global or inner.is_multicast:
+            found = host if host == address else f"{host} at {address}"
             raise RecordError(
-                f"expected a public address, found that {host} is {address}: "
-                "give --allow-local if you mean it"
+                f"expected a public address, found {found}: give --allow-local if you mean it"
             )
 
 

@@ -231,8 +231,11 @@ def unreadable(name: str) -> str:
     if name.lower().endswith(UNPACKABLE):
         return "an archive that cannot be opened here: unpack it, or pack it as .zip or .tar.xz"
     suffix = Path(name).suffix
-    known = " ".join([*SUFFIXES, *ARCHIVES])
-    return f"no reader for {printable(suffix) or 'a file without a suffix'}: known are {known}"
+    # One suffix a reader: all of them would fill the screen where many files have none.
+    readers = list(SUFFIXES.values())
+    first = [one for place, one in enumerate(SUFFIXES) if readers.index(readers[place]) == place]
+    known = " ".join([*first, ".zip", ".tar.gz"])
+    return f"no reader for {printable(suffix) or 'a file without a suffix'}: known are {known} …"
 
 
 def _is_wanted(folder: Path, ignored: Ignored) -> bool:
