@@ -54,8 +54,9 @@ class Answered:
     """Where the right passage stood in the answer: 0 for nowhere."""
 
     rank: int
-    found: str
-    pages: tuple[int, int]
+    section: str
+    place: tuple[int, int]  # pages of that section
+    pages: tuple[int, int]  # of the passage
 
 
 def main() -> int:
@@ -63,7 +64,12 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--packages", type=Path, default=None)
-    parser.add_argument("--keep", type=Path, default=None, help="where to leave manual and trees")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        default=None,
+        help="leave all here; what is here is read no second time",
+    )
     arguments = parser.parse_args()
     found = {one.source.name: one for one in locate(arguments.packages or default_packages())[0]}
     missing = [name for name in TREES if name not in found]
@@ -85,7 +91,6 @@ def _run(found: dict[str, Corpus], place: Path) -> int:
     for tree in trees:
         print(f"{tree.name}: {_formats(tree)}")
     home = place / "home"
-    shutil.rmtree(home, ignore_errors=True)
     environment = os.environ | {"KB_HOME": str(home), "HF_HUB_OFFLINE": "1"}
     _kb(environment, "init", "--json")
     started = time.monotonic()
@@ -97,10 +102,9 @@ def _run(found: dict[str, Corpus], place: Path) -> int:
     rows = [(one, _ask(environment, one, placed, pages)) for one in QUESTIONS]
     print("\n| question | section | page | rank | passage on |\n| --- | --- | --- | --- | --- |")
     for one, answer in rows:
-        start, end = _place(one, placed, pages)
+        found = _span(*answer.pages) if answer.rank else "-"
         print(
-            f"| {one.text} | {one.section} | {_span(start, end)} | {answer.rank or '-'} "
-            f"| {_span(*answer.pages) if answer.rank else '-'} |"
+            f"| {one.text} | {answer.section} | {_span(*answer.place)} | {answer.rank or '-'} | {found} |"
         )
     right = sum(answer.rank > 0 for _, answer in rows)
     print(
@@ -156,23 +160,22 @@ def _ask(
     environment: dict[str, str], question: Question, placed: Sequence[Placed], pages: int
 ) -> Answered:
     hits = _kb(environment, "search", question.text, "--limit", str(LIMIT), "--json")
-    start, end = _place(question, placed, pages)
     for rank, hit in enumerate(hits["hits"] if isinstance(hits, dict) else hits, start=1):
         if not hit["document"].endswith("manual.pdf") or not hit.get("pages"):
             continue
         first, last = hit["pages"]
-        if (
-            {question.chapter, question.section} <= set(hit["section"].split(" > "))
-            and start <= first
-            and last <= end
-        ):
-            return Answered(rank, hit["section"], (first, last))
-    return Answered(0, "", (0, 0))
+        steps = set(hit["section"].split(" > "))
+        for section in filter(None, (question.section, question.other)):
+            start, end = _place(question.chapter, section, placed, pages)
+            if {question.chapter, section} <= steps and start <= first and last <= end:
+                return Answered(rank, section, (start, end), (first, last))
+    place = _place(question.chapter, question.section, placed, pages)
+    return Answered(0, question.section, place, (0, 0))
 
 
-def _place(question: Question, placed: Sequence[Placed], pages: int) -> tuple[int, int]:
-    """Return the first and last page of the section that answers."""
-    wanted = (question.chapter, question.section)
+def _place(chapter: str, section: str, placed: Sequence[Placed], pages: int) -> tuple[int, int]:
+    """Return the first and last page of a section."""
+    wanted = (chapter, section)
     at = next(n for n, one in enumerate(placed) if (one.trail[0], one.trail[-1]) == wanted)
     depth = len(placed[at].trail)
     after = (one.page for one in placed[at + 1 :] if len(one.trail) <= depth)

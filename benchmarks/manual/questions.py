@@ -7,11 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with the heading of the section that answers it, and the chapter it is in."""
+    """A question with the heading of the section that answers it, and the chapter it is in.
+
+    Attributes:
+        other: another section of the chapter that answers it as well.
+    """
 
     text: str
     chapter: str
     section: str
+    other: str = ""
 
 
 AMD = "User Guide for AMDGPU Backend"
@@ -63,5 +68,6 @@ QUESTIONS = (
         "How does one kernel synchronise all blocks of the grid from Python?",
         "Cooperative Groups",
         "Using Grid Groups",
+        other="Applications and Example",
     ),
 )

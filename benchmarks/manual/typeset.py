@@ -66,7 +66,9 @@ class _Heading(Paragraph):  # type: ignore[misc]
 
 class _Manual(BaseDocTemplate):  # type: ignore[misc]
     def __init__(self, path: Path, title: str) -> None:
-        super().__init__(str(path), pagesize=A4, title=title, author="made for a benchmark")
+        super().__init__(
+            str(path), pagesize=A4, title=title, author="made for a benchmark", invariant=1
+        )
         width, height = A4
         frame = Frame(22 * mm, 22 * mm, width - 44 * mm, height - 44 * mm)
         self.addPageTemplates(PageTemplate(frames=[frame], onPageEnd=self._margins))
