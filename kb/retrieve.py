@@ -142,7 +142,7 @@ class Retriever:
         self, view: View, query: Query, vector: Vector | None, among: Mask
     ) -> list[Candidate]:
         """Rank rows of `among`: fused, read again, moved by measured effect."""
-        from kb.retrieve_fuse import fuse, is_fused, rank, together
+        from kb.retrieve_fuse import fuse, is_fused, rank, together, with_reach
 
         if not among.any():
             return []
@@ -155,9 +155,9 @@ class Retriever:
         if self._reranker is not None and is_fused(query.mode):
             rankings = self._reread(self._reranker, view, query, rankings, found[:POOL])
             found = fuse(rankings, view.index.ids)
-        if query.mode != "hybrid+effect" or self._effects is None:
-            return found
-        return _moved(view, query, found, self._effects)
+        if query.mode == "hybrid+effect" and self._effects is not None:
+            found = _moved(view, query, found, self._effects)
+        return with_reach(found, query.limit) if query.hops else found
 
     def _deepened(self, view: View, query: Query, rankings: Rankings, among: Mask) -> Rankings:
         from kb.retrieve_fuse import placed

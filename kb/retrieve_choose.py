@@ -19,7 +19,7 @@ SAME_COSINE = 0.97  # two passages this close say the same
 SAME_SHINGLES = 0.9  # of the smaller one's, from which on two passages say the same
 SHINGLE = 4  # words
 FEWEST = 8  # shingles below which words alone say nothing
-PER_SECTION = 2  # passages of one section of a document before others had their turn
+PER_SECTION = 0.3  # of the places: for one document, or chapter of a long one, before others' turn
 SECTION_DEPTH = 2  # headings of a breadcrumb that make a section, the document's title included
 LONG = 40  # passages from which on a document is taken as its sections
 _WORD = re.compile(r"\w+")
@@ -66,7 +66,7 @@ def choose(
 ) -> tuple[list[Kept], list[LeftOut]]:
     """Choose from the best down, leaving out what repeats and what does not fit.
 
-    A section gives `PER_SECTION` passages first; more follow only where places are left.
+    A document fills a part of the places first; more of it follows only where places are left.
 
     Args:
         parts: candidates, best first; all of a part come before any of the next one.
@@ -86,12 +86,13 @@ def _in_turns(
     read: Callable[[Sequence[Candidate]], Mapping[int, Passage]],
 ) -> None:
     waiting: list[tuple[Candidate, Passage]] = []
+    most = max(2, math.ceil(PER_SECTION * chosen.room.limit))
     taken: dict[str, int] = {}
     for candidate, passage in _read(found, read, chosen.room.limit):
         if chosen.full:
             break
         unit = chosen.unit(candidate, passage)
-        if taken.get(unit, 0) >= PER_SECTION:
+        if taken.get(unit, 0) >= most:
             waiting.append((candidate, passage))
             continue
         place = taken.get(unit, 0) + 1
@@ -99,7 +100,7 @@ def _in_turns(
             taken[unit] = place
     for candidate, passage in waiting:
         if chosen.full:
-            chosen.drop(candidate, passage, f"{PER_SECTION} of its section came before it")
+            chosen.drop(candidate, passage, f"{most} of its section came before it")
         else:
             chosen.offer(candidate, passage, "a place was left after every other section's turn")
 

@@ -8,6 +8,7 @@ import pytest
 from kb.config import Home, shipped_docs
 from kb.knowledge import Knowledge, open_knowledge
 from kb.retrieve_deep import read_contents
+from kb.retrieve_fuse import Candidate, with_reach
 from kb.types import Hit, Query, Scope
 
 INDEX = """# What is known
@@ -115,3 +116,16 @@ def test_deep_search_stays_in_scope(deep: Knowledge) -> None:
 def test_deep_search_leaves_nothing_to_chance(deep: Knowledge) -> None:
     query = Query(text="memory", symptoms=("memory-bound", "bank-conflicts"), hops=2)
     assert deep.retriever.search(query) == deep.retriever.search(query)
+
+
+def test_deep_search_gets_the_last_part_of_the_places_and_no_more() -> None:
+    def candidate(row: int, place: int | None = None) -> Candidate:
+        ranks = {"bm25": row + 1} | ({"deep": place} if place else {})
+        return Candidate(row=row, ranks=ranks, fused=1 / (row + 1), score=1 / (row + 1))
+
+    deep = {0: 1, 20: 2, 30: 3, 25: 4}
+    found = [candidate(row, deep.get(row)) for row in range(40)]
+    order = [one.row for one in with_reach(found, 8)]
+    assert order[:8] == [0, 1, 2, 3, 4, 5, 20, 30]
+    assert order[8:] == [row for row in range(6, 40) if row not in (20, 30)]
+    assert with_reach(found[:20], 8) == found[:20]
