@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,7 +141,11 @@ def _kinds(documents: Sequence[Document]) -> Iterator[Module]:
 
 def _categories(documents: Sequence[Document]) -> Iterator[Module]:
     for category in CATEGORIES:
-        members = _ideas(documents, lambda idea, c=category: idea.category == c)  # type: ignore[misc]
+        members = tuple(
+            document
+            for document in documents
+            if isinstance(document.record, IdeaRecord) and document.record.category == category
+        )
         families = sorted({f for d in members for f in d.record.scope.operator})
         yield Module(
             name=f"ideas-{_slug(category)}",
@@ -190,12 +194,6 @@ def _symptoms(documents: Sequence[Document]) -> Module:
         members=tuple(members[path] for path in sorted(members)),
         sections=sections,
     )
-
-
-def _ideas(
-    documents: Sequence[Document], wanted: Callable[[IdeaRecord], bool]
-) -> tuple[Document, ...]:
-    return tuple(d for d in documents if isinstance(d.record, IdeaRecord) and wanted(d.record))
 
 
 def _by_worth(ideas: Sequence[Document]) -> tuple[tuple[str, tuple[Document, ...]], ...]:

@@ -82,8 +82,14 @@ _CLAIMS = (
 )
 
 
-def figure_faults(documents: Sequence[Document]) -> Iterator[Fault]:
-    """Yield the numbers that contradict each other."""
+def figure_faults(
+    documents: Sequence[Document], beside: Sequence[Document] = ()
+) -> Iterator[Fault]:
+    """Yield the numbers that contradict each other.
+
+    Args:
+        beside: records of another library, whose targets the texts may speak of.
+    """
     targets = [d for d in documents if isinstance(d.record, TargetRecord)]
     for document in targets:
         assert isinstance(document.record, TargetRecord)
@@ -94,7 +100,8 @@ def figure_faults(documents: Sequence[Document]) -> Iterator[Fault]:
         ):
             yield _contradiction(document, message)
     yield from _siblings(targets)
-    records = {d.record.name: d.record for d in targets if isinstance(d.record, TargetRecord)}
+    described = [d.record for d in (*beside, *documents) if isinstance(d.record, TargetRecord)]
+    records = {record.name: record for record in described}
     for document in documents:
         for message in (*_evidence(document), *_text(document, records)):
             yield _contradiction(document, message)

@@ -26,10 +26,14 @@ def load_library(root: Path) -> tuple[Document, ...]:
     return documents
 
 
-def examine_library(root: Path) -> tuple[list[Fault], tuple[Document, ...]]:
+def examine_library(
+    root: Path, beside: Sequence[Document] = (), *, pages: bool = True
+) -> tuple[list[Fault], tuple[Document, ...]]:
     """Return what is wrong with the records below `root`, and those that could be read.
 
-    Generated pages are compared only where the records are sound.
+    Args:
+        beside: records of another library that these may refer to.
+        pages: compare the generated pages too, where the records are sound.
     """
     documents: list[Document] = []
     faults: list[Fault] = []
@@ -40,9 +44,9 @@ def examine_library(root: Path) -> tuple[list[Fault], tuple[Document, ...]]:
             name = path.relative_to(root).as_posix()
             message = str(error).removeprefix(f"{name}: ")
             faults.append(Fault(kind="schema", path=name, message=message))
-    faults += record_faults(documents)
-    faults += figure_faults(documents)
-    if documents and not faults:
+    faults += record_faults(documents, beside)
+    faults += figure_faults(documents, beside)
+    if pages and documents and not faults:
         for page, state in stale_pages(root, documents):
             message = f"{page} {state}: run kb check --write {root}"
             faults.append(Fault(kind="index", path="", message=message))

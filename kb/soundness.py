@@ -42,12 +42,19 @@ class Fault:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-def record_faults(documents: Sequence[Document]) -> Iterator[Fault]:
-    """Yield what is wrong with the records, their names, references, templates and examples."""
+def record_faults(
+    documents: Sequence[Document], beside: Sequence[Document] = ()
+) -> Iterator[Fault]:
+    """Yield what is wrong with the records, their names, references, templates and examples.
+
+    Args:
+        beside: records of another library that these may refer to.
+    """
+    known = (*documents, *beside)
     yield from _duplicates(documents)
-    yield from _dead_names(documents)
+    yield from _dead_names(documents, known)
     yield from _dead_links(documents)
-    yield from _dead_scopes(documents)
+    yield from _dead_scopes(documents, known)
     yield from _broken_templates(documents)
     yield from _broken_examples(documents)
     for document in documents:
@@ -78,16 +85,16 @@ def _duplicates(documents: Sequence[Document]) -> Iterator[Fault]:
                 yield Fault(kind="duplicate", path=document.path, message=taken)
 
 
-def _dead_names(documents: Sequence[Document]) -> Iterator[Fault]:
+def _dead_names(documents: Sequence[Document], known: Sequence[Document]) -> Iterator[Fault]:
     """Names of records that are not there: in front matter, in evidence, and in the text."""
-    ideas = {d.name for d in documents if isinstance(d.record, IdeaRecord)}
+    ideas = {d.name for d in known if isinstance(d.record, IdeaRecord)}
     targets = {
         name
-        for d in documents
+        for d in known
         if isinstance(d.record, TargetRecord)
         for name in (d.record.name, *d.record.aliases)
     }
-    every = {d.name for d in documents} | targets
+    every = {d.name for d in known} | targets
     for document in documents:
         record = document.record
         name: str | None = None
@@ -133,9 +140,9 @@ def _joined(folder: PurePosixPath, link: str) -> str:
     return "/".join(parts)
 
 
-def _dead_scopes(documents: Sequence[Document]) -> Iterator[Fault]:
+def _dead_scopes(documents: Sequence[Document], beside: Sequence[Document]) -> Iterator[Fault]:
     # A misspelt vendor or language would hide a record from every query, silently.
-    targets = [d.record for d in documents if isinstance(d.record, TargetRecord)]
+    targets = [d.record for d in beside if isinstance(d.record, TargetRecord)]
     known = {
         "vendor": {target.vendor for target in targets},
         "architecture": {target.architecture for target in targets},

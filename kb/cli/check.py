@@ -41,15 +41,19 @@ def check(
     json: bool = JSON,
 ) -> None:
     """Check the library: schema, dead references, numbers that contradict each other, recipes."""
+    from kb.contents import INDEX
     from kb.errors import RecordError
-    from kb.library import examine_library, write_index
+    from kb.library import examine_library, load_library, write_index
 
     root = folder or shipped_docs()
     if not root.is_dir():
         raise RecordError(f"expected a folder of records, found none at {root}: check the path")
     if write:
         write_index(root)
-    faults, documents = examine_library(root)
+    shipped = root.resolve() == shipped_docs().resolve()
+    # Records of one's own speak of shipped targets and ideas, and need no index.
+    beside = () if shipped else load_library(shipped_docs())
+    faults, documents = examine_library(root, beside, pages=shipped or (root / INDEX).is_file())
     if not documents and not faults:
         raise RecordError(f"expected Markdown records below {root}, found none: check the path")
     with steps() as progress:

@@ -92,10 +92,31 @@ def test_findings_are_told_to_programs_by_kind(root: Path) -> None:
     assert [(f["kind"], f["path"]) for f in told["faults"]] == [("schema", "bad.md")]
 
 
-def test_pages_that_are_missing_are_written_when_asked_for(root: Path) -> None:
-    assert "index.md is missing" in run(root).stdout
-    assert run(root, "--write").exit_code == 0
-    assert (root / "index.md").is_file()
+def test_pages_that_are_stale_are_written_when_asked_for(root: Path) -> None:
+    assert run(root, "--no-recipes").exit_code == 0  # a folder of one's own needs no index
+    (root / "index.md").write_text("old")
+    assert "index.md is out of date" in run(root, "--no-recipes").stdout
+    assert run(root, "--no-recipes", "--write").exit_code == 0
+    assert "small" in (root / "index.md").read_text()
+
+
+def test_records_of_ones_own_may_speak_of_shipped_ones(root: Path) -> None:
+    lesson = """---
+kind: lesson
+title: Short rows in one warp
+idea: one-warp-a-row
+scope: {vendor: [nvidia], architecture: [sm_90], language: [triton]}
+evidence: [{task: softmax, target: h200, before: 2.0e-3, after: 1.0e-3}]
+---
+## What was seen
+
+The H200 has %s SMs.
+"""
+    (root / "small.md").unlink()
+    (root / "rows.md").write_text(lesson % 132)
+    assert run(root).exit_code == 0
+    (root / "rows.md").write_text(lesson % 114)
+    assert "rows.md: says of h200 114 units, its record has 132" in run(root).stdout
 
 
 def test_a_recipe_that_does_not_render_is_reported(root: Path) -> None:
