@@ -30,7 +30,7 @@ def effects(
     name: str | None = typer.Argument(None, help="An idea, or a document: where it gained what."),
     json: bool = JSON,
 ) -> None:
-    """List what the use of each idea and passage gained in runs, best first."""
+    """List what the use of each idea and passage gained in runs, best first: anywhere, or by place."""
     from kb.effects import Effects
     from kb.knowledge import open_tables
 

@@ -12,6 +12,8 @@ from kb.rerank import VARIABLE, CrossEncoder, reranker
 from kb.retrieve import Retriever
 from kb.types import Query
 
+pytestmark = pytest.mark.slow  # torch and transformers are imported
+
 WORDS = [
     "[PAD]",
     "[UNK]",

@@ -43,7 +43,8 @@ def test_every_subject_has_its_counts_and_its_gain_the_best_first(known: Effects
     assert (first["name"], second["name"]) == (PAD, TILE)
     assert (second["won"], second["failed"], second["retrieved"]) == (4, 4, 0)
     assert second["low"] < second["gain"] < second["high"]
-    assert first["gain"] == pytest.approx(math.exp(0.9 / 5), abs=1e-3)
+    # Anywhere: one measurement tells a third of what it tells where it was made, and less.
+    assert 1.0 < first["gain"] < math.exp(0.9 / 5)
 
 
 def test_a_subject_is_told_place_by_place(known: Effects) -> None:
