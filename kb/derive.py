@@ -100,8 +100,11 @@ class Derived:
         """
         generation = self._store.generation()
         if self._index is None or self._seen != generation or self._asked is not self._embedder:
-            found = self._load(self._embedder.name, generation, progress)
-            self._index = found or self._build(progress, wait=True)
+            self._index = (
+                self._load(self._embedder.name, generation, progress)
+                or self._build(progress, wait=False)
+                or self._build(progress, wait=True)
+            )
             self._asked = self._embedder
             assert self._index is not None
             self._seen = self._index.generation

@@ -21,6 +21,7 @@ def init(json: bool = JSON) -> None:
     home = Home.find().make()
     with steps() as progress:
         knowledge = open_knowledge(home, progress)
+        knowledge.derived.refresh(progress)
     stats = knowledge.store.stats()
     if json:
         print_json({"home": str(home.root), **stats})
