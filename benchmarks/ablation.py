@@ -128,6 +128,8 @@ def _search(
     for number in range(report["candidates"]):
         result = _call(environment, "node", report["run"], number, "--json")["result"]
         seconds.append(result["seconds"] if result["kind"] == "passed" else math.inf)
+    if not seconds:
+        print("a run ended before its first candidate: give it more minutes", file=sys.stderr)
     best = report["best"]
     speedup = best["speedup"]["eager"]["ratio"] if best else 1.0
     return Run(seed=seed, seconds=tuple(seconds), speedup=speedup)
