@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from kb.errors import TaskError
 
@@ -64,14 +64,25 @@ class StopSettings(_Strict):
     speedup: Annotated[float, Field(gt=0, strict=False)] | None = None
     stalled_rounds: int | None = Field(default=3, ge=1)
     roofline: Annotated[float, Field(gt=0, le=1, strict=False)] | None = 0.95
+    tokens: int | None = Field(
+        default=None, ge=1, description="of language models, prompts and replies together"
+    )
+    money: Annotated[float, Field(gt=0, strict=False)] | None = Field(
+        default=None, description="for language models, in the currency of the prices"
+    )
+    requests: int | None = Field(default=None, ge=1, description="to language models")
 
 
 class ModelSettings(_Strict):
-    """The language model; its key comes from the environment (KB_API_KEY, or OPENAI_API_KEY)."""
+    """A language model; its key comes from the environment or the keyring, never from here."""
 
     name: str
     base_url: str | None = None
     provider: str = "openai"
+    key: str | None = Field(
+        default=None,
+        description="the NAME of the environment variable (or keyring entry) that holds the key",
+    )
     temperature: Annotated[float, Field(ge=0, le=2, strict=False)] = 0.7
     context_tokens: int = Field(default=32_000, ge=1_000, description="prompt and reply together")
     reply_tokens: int = Field(default=8_000, ge=64)
@@ -81,6 +92,55 @@ class ModelSettings(_Strict):
     )
     timeout_seconds: Annotated[float, Field(gt=0, strict=False)] = 300.0
     retries: int = Field(default=3, ge=0, le=20)
+    concurrency: int = Field(default=4, ge=1, le=256, description="requests at once")
+    weight: Annotated[float, Field(gt=0, strict=False)] = Field(
+        default=1.0, description="in an ensemble: how often it is asked"
+    )
+
+    @field_validator("key")
+    @classmethod
+    def _named(cls, value: str | None) -> str | None:
+        # The value is not repeated where a key itself was pasted.
+        if value is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]{0,63}", value):
+            raise ValueError("expected the name of an environment variable, not the key itself")
+        return value
+
+    @field_validator("base_url")
+    @classmethod
+    def _bare(cls, value: str | None) -> str | None:
+        if value is not None and re.search(r"//[^/]*@|[?&](api_?)?(key|token)=", value, re.I):
+            raise ValueError("expected an address without credentials: set the key elsewhere")
+        return value
+
+
+def _several(value: object) -> object:
+    return (
+        tuple(value) if isinstance(value, list) else (value,) if isinstance(value, dict) else value
+    )
+
+
+Models = Annotated[tuple[ModelSettings, ...], BeforeValidator(_several), Field(min_length=1)]
+
+
+class ModelsSettings(_Strict):
+    """Models by what they write; each is one model or a list (an ensemble)."""
+
+    ideas: Models | None = None
+    code: Models | None = None
+    repair: Models | None = None
+    diagnosis: Models | None = None
+    choose: Literal["weights", "bandit"] = Field(
+        default="weights",
+        description="within an ensemble: bandit learns which model gains most per unit of cost",
+    )
+
+    @field_validator("ideas", "code", "repair", "diagnosis")
+    @classmethod
+    def _distinct(cls, value: tuple[ModelSettings, ...] | None) -> object:
+        names = [one.name for one in value or ()]
+        if len(set(names)) < len(names):
+            raise ValueError("expected models with different names")
+        return value
 
 
 class SpoolSettings(_Strict):
@@ -106,6 +166,7 @@ class TaskFile(_Strict):
     stop: StopSettings = StopSettings()
     author: str = "auto"
     model: ModelSettings | None = None
+    models: ModelsSettings | None = None
     evaluator: Literal["local"] | SpoolSettings = "local"
     retrieval: bool = Field(
         default=True, description="off: authors are given no passages, to see what those are worth"
@@ -275,6 +336,8 @@ def _explain(error: ValidationError) -> str:
     first = errors[1] if len(errors) > 1 and isinstance(errors[0]["input"], dict) else errors[0]
     loc = [str(part) for part in first["loc"] if not re.match(_UNION, str(part))]
     key = ".".join(loc)
+    if key.endswith((".key", ".base_url")):  # what was found may be a secret
+        return f"key '{key}': {first['msg'].removeprefix('Value error, ')}"
     if first["type"] == "extra_forbidden":
         return f"unknown key '{key}': known here are {', '.join(_known_keys(loc[:-1]))}"
     if first["type"] == "missing":
@@ -285,11 +348,14 @@ def _explain(error: ValidationError) -> str:
 
 
 def _known_keys(parents: list[str]) -> Iterable[str]:
+    if not parents:
+        return TaskFile.model_fields
     sections: dict[str, type[BaseModel]] = {
         "search": SearchSettings,
         "stop": StopSettings,
         "model": ModelSettings,
+        "models": ModelsSettings if len(parents) == 1 else ModelSettings,
         "precision": Tolerances,
         "evaluator": SpoolSettings,
     }
-    return sections[parents[0]].model_fields if parents else TaskFile.model_fields
+    return sections[parents[0]].model_fields

@@ -13,14 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Protocol, TypeVar
 
-from tiktoken.model import encoding_name_for_model
-
-from kb.errors import ConfigError
 from kb.records import CATEGORIES, Document, TargetRecord
-from kb.tokens import DEFAULT_ENCODING, PACKAGED, count_tokens
 from kb.types import Hit, Scope
 from search.account import cost, detail, trials_of_branches, trials_of_ideas, verdict
 from search.authors import Attempt, Draft, Idea, Moment
+from search.authors.cast import Cast, Voice
 from search.memory import Records, Retriever
 from search.operators import Work
 from search.task import ModelSettings, Task
@@ -33,11 +30,9 @@ from synth.question import Need, Subject, build_query
 from synth.quote import fence, one_line
 from synth.sketches import EXAMPLE, Sketch, read_sketches, schema
 
-_AGAIN_TOKENS = 250  # what a second request adds to a prompt
 _EXCERPT = 500  # characters of a useless reply that are shown to its author
-# A tokenizer that tiktoken does not know may count more tokens: SmolLM2's counts an eighth more for
-# a whole prompt.
-_UNKNOWN_MARGIN = 0.85
+# Asking the same again would be filtered, and paid for, again.
+_WITHHELD = "content_filter"
 
 
 T = TypeVar("T")
@@ -61,6 +56,7 @@ class Knowledge(Protocol):
 class _Asked:
     """A question to the model, and how it may vary."""
 
+    voice: Voice
     prompt: Prompt
     seed: int
     temperature: float
@@ -72,7 +68,8 @@ class LanguageModel:
 
     Args:
         work: what the task costs, None where it could not be counted.
-        model: asked; wrap it in `synth.models.recorded.Recorded` to keep the exchanges.
+        model: asked for everything, or the cast of those who are; wrap models in
+            `synth.models.recorded.Recorded` to keep the exchanges.
         say: told in one line when the model's replies could not be used.
     """
 
@@ -82,7 +79,7 @@ class LanguageModel:
         target: TargetRecord,
         work: Work | None,
         knowledge: Knowledge,
-        model: Model,
+        model: Model | Cast,
         say: Callable[[str], None] | None = None,
     ) -> None:
         settings = task.settings
@@ -90,22 +87,14 @@ class LanguageModel:
         self._target = target
         self._work = work
         self._knowledge = knowledge
-        self._model = model
+        self._cast = (
+            model
+            if isinstance(model, Cast)
+            else Cast.of(model, settings.model or ModelSettings(name=model.name))
+        )
         self._say = say
-        self._settings = settings.model or ModelSettings(name=model.name)
         language = settings.language
         self._language = target.languages[0] if language == "auto" else language
-        encoding, margin = _encoding(model.name, self._settings.tokenizer)
-        self._encoding = encoding
-        self._count = lambda text: count_tokens(text, encoding)
-        room = self._settings.context_tokens - self._settings.reply_tokens
-        self._budget = int(room * margin) - _AGAIN_TOKENS
-        if self._budget <= 0:
-            raise ConfigError(
-                f"model.context_tokens: expected room for a prompt beside the reply, found "
-                f"{self._settings.context_tokens} with model.reply_tokens "
-                f"{self._settings.reply_tokens}: raise the first or lower the second"
-            )
 
     def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:
         """Return at most `count` new ideas; none where two replies held none.
@@ -114,8 +103,10 @@ class LanguageModel:
             ModelError: the model cannot be reached or refuses the request.
             ConfigError: the task does not fit the model's context.
         """
-        hits = self._retrieve(moment, "ideas")
+        voice = self._cast.voice("ideas", moment)
+        hits = self._retrieve(voice, moment, "ideas")
         prompt = self._compose(
+            voice,
             "ideas",
             moment,
             hits,
@@ -124,9 +115,10 @@ class LanguageModel:
             answer={"count": count, "categories": CATEGORIES, "example": EXAMPLE},
         )
         asked = _Asked(
+            voice=voice,
             prompt=prompt,
             seed=moment.seed,
-            temperature=self._settings.temperature,
+            temperature=voice.settings.temperature,
             schema=schema(count),
         )
         tried = [(attempt.idea.title, attempt.idea.text) for attempt in moment.history]
@@ -150,10 +142,12 @@ class LanguageModel:
             ConfigError: the task does not fit the model's context.
         """
         settings = self._task.settings.search
+        voice = self._cast.voice("code", moment, branch)
         prompt = self._compose(
+            voice,
             "draft",
             moment,
-            self._retrieve(moment, "draft", f"{idea.title}. {idea.text}"),
+            self._retrieve(voice, moment, "draft", f"{idea.title}. {idea.text}"),
             history=trials_of_branches(siblings),
             current=_current(moment.parent),
             answer={
@@ -168,9 +162,10 @@ class LanguageModel:
         if moment.parent is not None:
             known.add(moment.parent.draft.source)
         asked = _Asked(
+            voice=voice,
             prompt=prompt,
             seed=(moment.seed + 7919 * branch) % 2**31,
-            temperature=_warmer(self._settings.temperature, branch),
+            temperature=_warmer(voice.settings.temperature, branch),
         )
         return self._source(asked, known, f"implementation {branch + 1} of {idea.title!r}")
 
@@ -189,16 +184,23 @@ class LanguageModel:
             and (attempt.idea.title, attempt.idea.text) == (idea.title, idea.text)
         ]
         reason = verdict(failed.outcome)[0]
+        voice = self._cast.voice("repair", moment)
         prompt = self._compose(
+            voice,
             "repair",
             moment,
-            self._retrieve(moment, "repair", f"{reason} {idea.title}"),
+            self._retrieve(voice, moment, "repair", f"{reason} {idea.title}"),
             history=trials_of_branches(earlier),
             current=_current(failed),
             answer={"title": idea.title, "text": idea.text},
         )
         known = {attempt.draft.source for attempt in (*earlier, failed)}
-        asked = _Asked(prompt=prompt, seed=moment.seed, temperature=self._settings.temperature)
+        asked = _Asked(
+            voice=voice,
+            prompt=prompt,
+            seed=moment.seed,
+            temperature=voice.settings.temperature,
+        )
         return self._source(asked, known, f"repair of candidate {failed.number}")
 
     def _source(self, asked: _Asked, known: set[str], what: str) -> Draft | None:
@@ -224,26 +226,31 @@ class LanguageModel:
         Returns:
             What was read, None where neither reply could be used, and the keys of the requests.
         """
+        model, settings = asked.voice.model, asked.voice.settings
         messages = asked.prompt.messages
         exchanges: list[str] = []
         problem = ""
         for turn in range(2):
             request = Request(
                 messages=messages,
-                max_tokens=self._settings.reply_tokens,
+                max_tokens=settings.reply_tokens,
                 temperature=asked.temperature,
                 seed=(asked.seed + turn) % 2**31,
                 schema=asked.schema,
-                model=self._model.name,
+                model=model.name,
             )
-            reply = self._model.reply(request)
+            reply = model.reply(request)
             exchanges.append(request.key())
             value, problem = read(reply)
             if value:
                 return value, tuple(exchanges)
+            if reply.finish == _WITHHELD:
+                problem = "the endpoint's content filter withheld the reply"
+                break
             messages = _again(asked.prompt.messages, reply.text, problem)
         if self._say is not None:
-            self._say(f"model {self._model.name}: no usable {what} in two replies: {problem}")
+            replies = "two replies" if len(exchanges) > 1 else "one reply"
+            self._say(f"model {model.name}: no usable {what} in {replies}: {problem}")
         return None, tuple(exchanges)
 
     def _subject(self) -> Subject:
@@ -256,18 +263,21 @@ class LanguageModel:
             precision=precision if isinstance(precision, str) else "strict",
         )
 
-    def _retrieve(self, moment: Moment, purpose: Purpose, text: str = "") -> list[Hit]:
+    def _retrieve(
+        self, voice: Voice, moment: Moment, purpose: Purpose, text: str = ""
+    ) -> list[Hit]:
         need = Need(
             purpose=purpose,
             symptoms=moment.diagnosis.symptoms,
-            tokens=max(self._budget // 2, 500),
-            encoding=self._encoding,
+            tokens=max(voice.budget // 2, 500),
+            encoding=voice.encoding,
             text=text,
         )
         return self._knowledge.retriever.search(build_query(self._subject(), need))
 
     def _compose(
         self,
+        voice: Voice,
         purpose: Purpose,
         moment: Moment,
         hits: Iterable[Hit],
@@ -291,7 +301,7 @@ class LanguageModel:
             passages=tuple(hits),
             **parts,
         )
-        return compose(context, self._budget, self._count)
+        return compose(context, voice.budget, voice.count)
 
     def _language_name(self) -> str:
         notes = self._knowledge.store.document("language", self._language)
@@ -354,16 +364,3 @@ def _again(messages: tuple[Message, ...], said: str, problem: str) -> tuple[Mess
 def _warmer(temperature: float, branch: int) -> float:
     """Raise the temperature from branch to branch, so that branches differ; 1 is warm enough."""
     return round(max(temperature, min(1.0, temperature + 0.1 * branch)), 3)
-
-
-def _encoding(model: str, tokenizer: str | None) -> tuple[str, float]:
-    """Return the encoding to count with, and the part of the context to use by its count."""
-    if tokenizer is not None:
-        return tokenizer, 1.0
-    try:
-        found = encoding_name_for_model(model)
-    except KeyError:
-        return DEFAULT_ENCODING, _UNKNOWN_MARGIN
-    # o200k_harmony is o200k_base with other control tokens, which no prompt holds.
-    name = "o200k_base" if found.startswith("o200k") else found
-    return (name, 1.0) if name in PACKAGED else (DEFAULT_ENCODING, _UNKNOWN_MARGIN)
