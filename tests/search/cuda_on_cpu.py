@@ -64,7 +64,8 @@ class HostModule:
     def __getattr__(self, name: str) -> Callable[..., None]:
         function = getattr(self._library, f"call_{name}")
 
-        def launch(grid: int, block: int, *tensors: torch.Tensor) -> None:
+        def launch(grid: int, block: int, *tensors: torch.Tensor, overlap: bool = False) -> None:
+            del overlap  # one thread after the other
             assert all(tensor.is_contiguous() for tensor in tensors)
             pointers = (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
             function(ctypes.c_uint(grid), ctypes.c_uint(block), pointers)
