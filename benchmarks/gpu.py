@@ -62,7 +62,11 @@ def row(name: str, report: dict) -> str:
     shown = [f"{r['ratio']:.2f}x ({r['low']:.2f} to {r['high']:.2f})" if r else "" for r in ratios]
     drift = " (clock drifted)" if best["profile"].get("drifted") else ""
     shares = [f"{best['profile'].get('roofline', 0):.0%}", f"{best['own_share'] or 0:.0%}"]
-    return "| " + " | ".join([*cells, ms(best["seconds"]) + drift, *shown, *shares, best["idea"]]) + " |"
+    return (
+        "| "
+        + " | ".join([*cells, ms(best["seconds"]) + drift, *shown, *shares, best["idea"]])
+        + " |"
+    )
 
 
 def ms(seconds: float | None) -> str:
