@@ -44,11 +44,11 @@ class View:
 
     def document(self, row: int) -> str:
         """Return the name of a row's document."""
-        return self.index.sources[self.source_of[row]].shown
+        return self.index.sources[int(self.source_of[row])].shown
 
     def kind(self, row: int) -> Kind:
         """Return the kind of a row's document."""
-        return self._sorts[self._sort_of[row]][0]
+        return self._sorts[int(self._sort_of[row])][0]
 
     def size(self, row: int) -> int:
         """Return how many passages a row's document has."""
@@ -56,7 +56,7 @@ class View:
 
     def misses(self, row: int, scope: Scope) -> tuple[str, ...]:
         """Return the fields of `scope` that a row was not written for."""
-        return self._sorts[self._sort_of[row]][1].misses(scope)
+        return self._sorts[int(self._sort_of[row])][1].misses(scope)
 
     @cached_property
     def _sizes(self) -> NDArray[np.intp]:
@@ -70,18 +70,18 @@ class View:
 
     def _of_kinds(self, kinds: tuple[Kind, ...]) -> Mask:
         """Return which rows are of these kinds; none stands for all."""
-        return self._rows([not kinds or kind in kinds for kind, _, _ in self._sorts], bool)
+        return self._rows([not kinds or kind in kinds for kind, _, _ in self._sorts]) > 0
 
     def _outside(self, scope: Scope) -> NDArray[np.int8]:
         """Return how far each row is from the scope asked for; 0 is inside."""
         far = [sum(DISTANCE[name] for name in own.misses(scope)) for _, own, _ in self._sorts]
-        return self._rows(far, np.int8)
+        return self._rows(far)
 
     def _answering(self, symptoms: tuple[str, ...]) -> NDArray[np.int8]:
         """Return how many of the symptoms each row answers."""
         asked = set(symptoms)
-        return self._rows([len(asked.intersection(own)) for _, _, own in self._sorts], np.int8)
+        return self._rows([len(asked.intersection(own)) for _, _, own in self._sorts])
 
-    def _rows(self, values: Sequence[int], dtype: type) -> NDArray[np.int8]:
-        found: NDArray[np.int8] = np.asarray(values, dtype)[self._sort_of]
+    def _rows(self, values: Sequence[int]) -> NDArray[np.int8]:
+        found: NDArray[np.int8] = np.asarray(values, np.int8)[self._sort_of]
         return found
