@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from search.authors import Attempt
 from search.operators import Work
 from search.outcome import STANDING, Checked, Outcome, Passed
-from synth.context import Trial
+from search.recall import Recalled
+from synth.context import Place, Trial
 from synth.facts import duration, quantity
 
 _FATES = {
@@ -39,20 +40,65 @@ def detail(outcome: Outcome) -> str:
     return "" if isinstance(outcome, Passed | Checked) else outcome.detail
 
 
-def trials_of_ideas(attempts: Iterable[Attempt]) -> tuple[Trial, ...]:
-    """Return one trial an idea, in the order in which the ideas were first tried."""
+def trials_of_ideas(attempts: Iterable[Attempt], near: Recalled | None = None) -> tuple[Trial, ...]:
+    """Return one trial an idea, in the order in which the ideas were first tried.
+
+    Args:
+        near: what stands near the program to improve, so that it is told first.
+    """
+    every = tuple(attempts)
+    known = {attempt.number: attempt for attempt in every}
     groups: dict[tuple[str, str], list[Attempt]] = {}
-    for attempt in attempts:
+    for attempt in every:
         groups.setdefault((attempt.idea.title, attempt.idea.text), []).append(attempt)
     return tuple(
         Trial(
             title=title,
             text=f"({group[0].idea.category}) {text}",
-            results=_summary(group),
+            results=(*_summary(group), *_beside_its_parent(group, known)),
             gain=max(attempt.speedup for attempt in group),
+            place=_place(group, near),
+            fate=_fate(group, known),
         )
         for (title, text), group in groups.items()
     )
+
+
+def _place(group: list[Attempt], near: Recalled | None) -> Place:
+    numbers = {attempt.number for attempt in group}
+    if near is None:
+        return "elsewhere"
+    if numbers & near.trajectory:
+        return "trajectory"
+    return "siblings" if numbers & near.siblings else "elsewhere"
+
+
+def _against_parent(group: list[Attempt], known: Mapping[int, Attempt]) -> float | None:
+    """Return how many times as fast as its parent the best of an idea is, None where nobody knows."""
+    best = max(group, key=lambda attempt: attempt.speedup)
+    above = known.get(best.parent) if best.parent is not None else None
+    while above is not None and above.idea == best.idea:  # it mended that one
+        above = known.get(above.parent) if above.parent is not None else None
+    if not best.speedup or above is None or not above.speedup:
+        return None
+    return above.seconds / best.seconds
+
+
+def _beside_its_parent(group: list[Attempt], known: Mapping[int, Attempt]) -> tuple[str, ...]:
+    ratio = _against_parent(group, known)
+    if ratio is None:
+        return ()
+    return (f"{ratio:.2f} times the speed of the program that it was made from",)
+
+
+def _fate(group: list[Attempt], known: Mapping[int, Attempt]) -> str:
+    standing = [attempt for attempt in group if attempt.outcome.kind in STANDING]
+    if not standing:
+        return "failed"
+    if any(attempt.outcome.kind == "checked" for attempt in standing):
+        return ""  # nothing was timed
+    ratio = _against_parent(group, known) or max(attempt.speedup for attempt in standing)
+    return "won" if ratio > 1.01 else "lost" if ratio < 0.99 else "even"
 
 
 def trials_of_branches(attempts: Iterable[Attempt]) -> tuple[Trial, ...]:

@@ -11,7 +11,8 @@ from search.authors import Attempt, Diagnosis
 from search.bottlenecks import findings
 from search.operators import Work
 from search.outcome import Checked, Passed
-from search.scene import COUNTED, INFERRED, SEEN, TOLD, Finding, Look, Scene, duration
+from search.scene import COUNTED, INFERRED, SEEN, TOLD, Evidence, Finding, Look, Scene, duration
+from synth.context import Bottleneck, Confidence
 
 _TRANSCENDENTAL = {"softmax", "elementwise"}
 _ROW_FAMILIES = {"softmax", "normalization", "reduction"}
@@ -52,6 +53,12 @@ class Ground:
 
 
 _NOTHING = Look()
+_CONFIDENCE: Mapping[Evidence, Confidence] = {
+    COUNTED: "high",
+    TOLD: "high",
+    SEEN: "medium",
+    INFERRED: "low",
+}
 
 
 def diagnose(ground: Ground, attempt: Attempt | None) -> Diagnosis:
@@ -86,10 +93,48 @@ def _diagnosis(found: Sequence[Finding], notes: Sequence[str]) -> Diagnosis:
     if later:
         lines.append(f"Leave for later, each is worth little now: {', '.join(later)}.")
     chosen = worth or list(best.values())[:1]
+    first = [f for f in found if f.headline]
+    order = [*first, *(f for f in worth if not f.headline)]
     return Diagnosis(
         symptoms=tuple(f.symptom for f in chosen if f.symptom in SYMPTOMS),
         lines=(*lines, *notes),
+        points=(
+            *(_point(f) for f in order),
+            *(_point(f, later=True) for f in best.values() if f.symptom in later),
+        ),
+        notes=tuple(notes),
     )
+
+
+def _point(finding: Finding, *, later: bool = False) -> Bottleneck:
+    return Bottleneck(
+        symptom=finding.symptom,
+        text=finding.text,
+        evidence=finding.evidence,
+        confidence=_CONFIDENCE[finding.evidence],
+        gain=None if finding.headline else min(1.0, finding.gain),
+        later=later,
+    )
+
+
+def _cpu_points(found: Mapping[str, str], guesses: Sequence[str]) -> tuple[Bottleneck, ...]:
+    """Return the lines of a program on a processor as points; guesses wait where more is known."""
+    known = [symptom for symptom in found if symptom not in guesses]
+    evident = len(known) > 1  # beside the bound that every program has
+    points = []
+    for symptom, text in found.items():
+        told = next((one for one in _CONFIDENCE if text.endswith(f"({one})")), None)
+        evidence = told or (INFERRED if symptom in guesses else SEEN)
+        points.append(
+            Bottleneck(
+                symptom=symptom,
+                text=text.removesuffix(f" ({told})"),
+                evidence=evidence,
+                confidence=_CONFIDENCE[evidence],
+                later=evident and symptom in guesses,
+            )
+        )
+    return tuple(points)
 
 
 def _on_gpu(ground: Ground, attempt: Attempt | None, look: Look) -> tuple[Finding, ...]:
@@ -210,7 +255,7 @@ def _on_cpu(ground: Ground, attempt: Attempt | None, look: Look) -> Diagnosis:
     compute_seconds = work.flops / peak
     intensity = work.flops / max(work.bytes, 1.0)
     if attempt is None:
-        seconds = ground.baselines["eager"]
+        seconds = ground.baselines.get("eager", inf)
         _reference_symptoms(found, work, ground.operators)
     else:
         seconds = attempt.seconds
@@ -218,6 +263,7 @@ def _on_cpu(ground: Ground, attempt: Attempt | None, look: Look) -> Diagnosis:
             _program_symptoms(found, attempt.outcome)
     bound = "compute-bound" if compute_seconds > memory_seconds else "memory-bound"
     floor = max(memory_seconds, compute_seconds)
+    guesses: Sequence[str] = ()
     if seconds != float("inf"):
         found[bound] = (
             f"{bound.capitalize()}: at least {duration(floor)} by "
@@ -231,9 +277,22 @@ def _on_cpu(ground: Ground, attempt: Attempt | None, look: Look) -> Diagnosis:
             _counted_symptoms(found, work, attempt.outcome.profile, seconds)
         for finding in look.findings:
             found.setdefault(finding.symptom, f"{finding.text} ({finding.evidence})")
+        before = set(found)
         _distance_symptoms(found, work, bound, floor / seconds)
+        guesses = [symptom for symptom in found if symptom not in before]
+    elif attempt is None:
+        cause = "arithmetic" if bound == "compute-bound" else "traffic"
+        found[bound] = (
+            f"{bound.capitalize()}: at least {duration(floor)} by {cause} ({intensity:.1f} FLOP a "
+            f"byte); how long it takes was not measured ({INFERRED})"
+        )
     symptoms = tuple(symptom for symptom in found if symptom in SYMPTOMS)
-    return Diagnosis(symptoms=symptoms, lines=(*found.values(), *look.notes))
+    return Diagnosis(
+        symptoms=symptoms,
+        lines=(*found.values(), *look.notes),
+        points=_cpu_points(found, guesses),
+        notes=tuple(look.notes),
+    )
 
 
 def _traffic(work: Work) -> str:

@@ -48,6 +48,12 @@ class SearchSettings(_Strict):
     ideas: int = Field(default=4, ge=1, le=64, description="a round, over all parents")
     branches: int = Field(default=3, ge=1, le=64, description="implementations of an idea")
     seed: int = Field(default=0, ge=0, lt=2**31)
+    memory: Literal["rule", "trajectory", "siblings", "both", "clean"] = Field(
+        default="rule", description="how much of the search a model is told, see docs/prompts.md"
+    )
+    knob_trials: int = Field(
+        default=6, ge=0, le=200, description="values of declared KNOBS tried for an idea"
+    )
 
 
 class StopSettings(_Strict):
@@ -165,11 +171,17 @@ class TaskFile(_Strict):
     special_values: bool = Field(default=False, description="also judge on infinities and NaN")
     stop: StopSettings = StopSettings()
     author: str = "auto"
+    mailbox: str | None = Field(
+        default=None, min_length=1, description="folder of author mailbox, seen from the task file"
+    )
     model: ModelSettings | None = None
     models: ModelsSettings | None = None
     evaluator: Literal["local"] | SpoolSettings = "local"
     retrieval: bool = Field(
         default=True, description="off: authors are given no passages, to see what those are worth"
+    )
+    prompts: str | None = Field(
+        default=None, description="folder of templates of one's own, seen from the task file"
     )
     profile: Literal["timeline", "ncu"] = Field(
         default="timeline",
@@ -214,12 +226,32 @@ class Task:
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
     @property
+    def prompts(self) -> Path | None:
+        """The folder of the task's own templates, None where it has none."""
+        named = self.settings.prompts
+        return None if named is None else (self.path.parent / Path(named).expanduser()).absolute()
+
+    @property
     def spool(self) -> Path | None:
         """The folder through which candidates are judged elsewhere, None where they are not."""
         chosen = self.settings.evaluator
         if isinstance(chosen, str):
             return None
         return (self.path.parent / Path(chosen.spool).expanduser()).absolute()
+
+    @property
+    def mailbox(self) -> Path | None:
+        """The folder that the task names for author mailbox, None where it names none."""
+        chosen = self.settings.mailbox
+        return None if chosen is None else (self.path.parent / Path(chosen).expanduser()).absolute()
+
+
+def write_to(task: Task, folder: Path | None) -> Task:
+    """Return the task whose author is asked by letters in `folder`, or as it is where none is named."""
+    if folder is None:
+        return task
+    chosen = {"author": "mailbox", "mailbox": str(folder.expanduser().absolute())}
+    return replace(task, settings=task.settings.model_copy(update=chosen))
 
 
 def load_task(path: Path) -> Task:

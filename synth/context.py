@@ -7,10 +7,14 @@ from dataclasses import dataclass, field, replace
 from math import exp
 from typing import Any, Literal
 
-from kb.types import Effect, Hit
+from kb.types import Effect, Hit, Passage
+from synth.edit import EXAMPLE
 from synth.quote import instructions, one_line
 
 Purpose = Literal["ideas", "draft", "repair"]
+Confidence = Literal["high", "medium", "low"]
+Place = Literal["trajectory", "siblings", "elsewhere"]
+SUSPICIOUS = "suspicious"  # the flag of a passage that reading found to speak to a model
 
 # In the order in which they get room; the numbers are the tokens that a section gets before the
 # ones after it get more than theirs. Together they fit a prompt of 4,000 tokens with its task.
@@ -24,6 +28,7 @@ _MINIMUM = {
 }
 # More trials than these are not looked at, so that a prompt costs the same however long a run is.
 _TRIALS = 120
+FORM = "its kernels as source strings"
 ORDER = (
     "task",
     "target",
@@ -89,18 +94,42 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bottleneck:
+    """One thing that holds a program back, as a context step states it.
+
+    Attributes:
+        symptom: from `kb.records.SYMPTOMS` where one fits.
+        text: what was seen, with its figures.
+        evidence: where that is known from.
+        gain: fraction of the call's time that mending it could save at most, None where unknown.
+        later: worth little now, or a guess beside evidence: not what to work on next.
+    """
+
+    symptom: str
+    text: str
+    evidence: str
+    confidence: Confidence
+    gain: float | None = None
+    later: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """An idea that was tried, with what became of it.
 
     Attributes:
         results: one line an implementation or group of them, with figures.
         gain: best speed-up over eager, 0 where none passed.
+        place: on the way to the program at hand, upon the same program, or elsewhere in the search.
+        fate: ``won``, ``lost`` or ``failed``, "" where that is not told.
     """
 
     title: str
     text: str
     results: tuple[str, ...]
     gain: float = 0.0
+    place: Place = "elsewhere"
+    fate: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,11 +156,15 @@ class Context:
         facts: what the task costs and asks, one sentence each.
         target: figures of the device, one each, the most useful first.
         constraints: the most important first.
+        pack: the target's document, for what figures do not tell.
+        points: of the diagnosis, the first to work on first; without them its lines are told.
+        memory: how much of the search is told, "" where that was not chosen.
         history: the oldest first.
         passages: the best first.
         answer: what the answer format shows: `count`, `categories` and `example` for ideas;
             `title`, `category`, `text`, `branch` and `branches` for a draft; `title` and `text`
-            for a repair.
+            for a repair; `refused` (ideas that are not to be given again) for ideas.
+        form: what the kernels are in a file, as the language's pack says.
     """
 
     purpose: Purpose
@@ -142,22 +175,26 @@ class Context:
     facts: tuple[str, ...] = ()
     device: str = ""
     target: tuple[str, ...] = ()
+    pack: Note | None = None
     constraints: tuple[Note, ...] = ()
     diagnosis: tuple[str, ...] = ()
+    points: tuple[Bottleneck, ...] = ()
+    memory: str = ""
     history: tuple[Trial, ...] = ()
     passages: tuple[Hit, ...] = ()
     current: Current | None = None
     answer: Mapping[str, Any] = field(default_factory=dict)
+    form: str = FORM
 
     def sections(self) -> tuple[Section, ...]:
         """Return the sections that have something to say, in the order of the prompt."""
         found = {
             "task": self._task(),
-            "target": self._section("target", _lines(self.target, "figure"), device=self.device),
+            "target": self._target(),
             "constraints": self._section(
                 "constraints", tuple(map(_note, *_ranked(self.constraints)))
             ),
-            "diagnosis": self._section("diagnosis", _lines(self.diagnosis, "line")),
+            "diagnosis": self._section("diagnosis", _points(self.points, self.diagnosis)),
             "history": self._history(),
             "passages": self._section("passages", tuple(map(_passage, *_ranked(self.passages)))),
             "current": self._section("current", _current(self.current)),
@@ -176,11 +213,18 @@ class Context:
             values={"purpose": self.purpose, **values},
         )
 
+    def _target(self) -> Section:
+        items = _lines(self.target, "figure")
+        if self.pack is not None:
+            items = (*items, _note(self.pack, len(items)))
+        return self._section("target", items, device=self.device)
+
     def _history(self) -> Section:
         items = _trials(self.history)
         shown = tuple(item for item in items if item.rank < _TRIALS)
         more = len(items) - len(shown)
-        return replace(self._section("history", shown, more=more), omitted=more)
+        section = self._section("history", shown, more=more, memory=self.memory)
+        return replace(section, omitted=more)
 
     def _task(self) -> Section:
         values = {
@@ -196,6 +240,12 @@ class Context:
         values = {
             "has_current": self.current is not None,
             "has_passages": bool(self.passages),
+            "form": self.form,
+            "refused": (),
+            "knobs": False,
+            "edit_example": EXAMPLE,
+            "branch": 1,
+            "branches": 1,
             **self.answer,
         }
         return Section(
@@ -219,6 +269,27 @@ def _lines(lines: tuple[str, ...], what: str) -> tuple[Item, ...]:
     )
 
 
+def _points(points: tuple[Bottleneck, ...], lines: tuple[str, ...]) -> tuple[Item, ...]:
+    """Return what to work on, then what to leave for later; plain lines follow the points."""
+    order = sorted(points, key=lambda point: point.later)
+    told = tuple(
+        Item(
+            text=one_line(point.text, 400),
+            rank=rank,
+            name=point.symptom,
+            fields={
+                "symptom": one_line(point.symptom),
+                "evidence": one_line(point.evidence),
+                "confidence": point.confidence,
+                "gain": point.gain,
+                "later": point.later,
+            },
+        )
+        for rank, point in enumerate(order)
+    )
+    return (*told, *(replace(one, rank=one.rank + len(told)) for one in _lines(lines, "line")))
+
+
 def _note(note: Note, rank: int) -> Item:
     return Item(
         text=note.text,
@@ -237,20 +308,28 @@ def _trials(history: tuple[Trial, ...]) -> tuple[Item, ...]:
     """Rank what won by its gain and what failed by its age, turn by turn.
 
     A prompt that is short of room then still shows both: what to build upon, and what not to
-    repeat.
+    repeat. The way to the program at hand comes before what was tried upon it, and that before all
+    else.
     """
-    won = sorted((n for n, t in enumerate(history) if t.gain > 1), key=lambda n: -history[n].gain)
-    rest = [number for number in reversed(range(len(history))) if number not in set(won)]
-    order = []
-    for place in range(max(len(won), len(rest))):
-        order += [*won[place : place + 1], *rest[place : place + 1]]
+    order: list[int] = []
+    for where in ("trajectory", "siblings", "elsewhere"):
+        near = [number for number, trial in enumerate(history) if trial.place == where]
+        won = sorted((n for n in near if history[n].gain > 1), key=lambda n: -history[n].gain)
+        winners = set(won)
+        rest = [number for number in reversed(near) if number not in winners]
+        for place in range(max(len(won), len(rest))):
+            order += [*won[place : place + 1], *rest[place : place + 1]]
     rank = {number: place for place, number in enumerate(order)}
     return tuple(
         Item(
             text=one_line(trial.text, 300),
             rank=rank[number],
             name=one_line(trial.title, 90),
-            fields={"results": tuple(one_line(line, 240) for line in trial.results)},
+            fields={
+                "results": tuple(one_line(line, 240) for line in trial.results),
+                "place": trial.place,
+                "fate": trial.fate,
+            },
         )
         for number, trial in enumerate(history)
     )
@@ -268,12 +347,20 @@ def _passage(hit: Hit, rank: int) -> Item:
             "kind": passage.kind,
             "widened": hit.widened,
             "measured": measured(hit.why.effect) if hit.why.effect else "",
-            "flagged": instructions(passage.text),
+            "flagged": flagged(passage),
         },
         passage=passage.id,
         # A passage is what retrieval cut to size: half of one may say the opposite of the whole.
         divisible=False,
     )
+
+
+def flagged(passage: Passage) -> tuple[str, ...]:
+    """Return why a passage is quoted with a warning: what was found as it was read, and is seen now."""
+    found = instructions(passage.text)
+    if SUSPICIOUS in passage.flags and not found:
+        return ("found when the document was read",)
+    return found
 
 
 def measured(effect: Effect) -> str:

@@ -8,6 +8,8 @@ import textwrap
 import warnings
 from dataclasses import dataclass
 
+from synth.edit import apply_edits, has_edits, without_edits
+
 ANSWER = "ModelNew"
 _THOUGHTS = ("think", "thinking", "thought", "reasoning")
 _OPEN = re.compile(r"^[ \t]*(?P<bar>`{3,}|~{3,})(?P<label>[^`\n]*)$")
@@ -44,8 +46,8 @@ class _Block:
     closed: bool
 
 
-def extract_source(text: str, finish: str = "stop") -> Extracted:
-    """Find the whole Python file that defines `ModelNew`.
+def extract_source(text: str, finish: str = "stop", program: str | None = None) -> Extracted:
+    """Find the whole Python file that defines `ModelNew`, or the edits that make it of `program`.
 
     Thinking blocks are dropped; labels of fences are not believed, the parser is; of several
     complete files the last one counts, because models correct themselves downwards; a file that
@@ -54,14 +56,19 @@ def extract_source(text: str, finish: str = "stop") -> Extracted:
     Args:
         text: the reply.
         finish: why the model stopped: "length" means that the reply was cut off.
+        program: what edits are applied to, None where an edit is no answer.
     """
     said = without_thoughts(text.replace("\r\n", "\n").replace("\ufeff", ""))
-    if said is None:
-        return _failed("the reply ended inside its thinking block: think less, and give the file")
-    if not said.strip():
+    if said is None or not said.strip():
+        ended = said is None
         return _failed(
-            "the reply is empty: a whole Python file in a fence labelled python is needed"
+            "the reply ended inside its thinking block: think less, and give the file"
+            if ended
+            else "the reply is empty: a whole Python file in a fence labelled python is needed"
         )
+    if program is not None and has_edits(said):
+        whole = extract_source(without_edits(said), finish)
+        return whole if whole.source is not None else _edited(said, program)
     blocks = _blocks(said)
     for block in reversed(blocks):
         if (block.closed or finish != "length") and _answers(block.text):
@@ -74,6 +81,18 @@ def extract_source(text: str, finish: str = "stop") -> Extracted:
             "the reply holds no fenced code: put the whole Python file in one fence labelled python"
         )
     return _failed(_trouble(blocks, finish))
+
+
+def _edited(said: str, program: str) -> Extracted:
+    edited = apply_edits(said, program)
+    if edited.source is None:
+        return _failed(edited.problem)
+    tree = _parse(edited.source)
+    if isinstance(tree, str):
+        return _failed(f"the edited file is not Python ({tree}): mend the edits")
+    if ANSWER not in _names(tree):
+        return _failed(f"the edited file defines no class {ANSWER}: keep it")
+    return _checked(edited.source)
 
 
 def without_thoughts(text: str) -> str | None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kb.errors import ConfigError
 from synth.context import Context, Item, Section, priorities
+from synth.folder import Templates, shipped
 from synth.models import Message
-from synth.quote import fence, one_line, shorten
+from synth.quote import shorten
 
 Count = Callable[[str], int]
 
@@ -38,12 +35,20 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A section as it stands in a prompt, with the ids of the passages that it quotes."""
+    """A section as it stands in a prompt.
+
+    Attributes:
+        passages: ids of those that it quotes.
+        template: what it is rendered from: ``shipped``, or the user's file.
+        items: names of what it shows: documents, trials, figures.
+    """
 
     name: str
     text: str
     tokens: int
     passages: tuple[str, ...] = ()
+    template: str = "shipped"
+    items: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +75,31 @@ class _Fitted:
     cut: tuple[Cut, ...]
 
 
-def compose(context: Context, budget: int, count: Count) -> Prompt:
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Renders sections and counts what they are."""
+
+    templates: Templates
+    count: Count
+
+    def text(self, section: Section, items: tuple[Item, ...]) -> str:
+        return self.templates.render(section.template, {**section.values, "items": items})
+
+    def part(self, section: Section, items: tuple[Item, ...]) -> Part:
+        text = self.text(section, items)
+        return Part(
+            name=section.name,
+            text=text,
+            tokens=self.count(text),
+            passages=tuple(item.passage for item in items if item.passage is not None),
+            template=self.templates.origin(section.template),
+            items=tuple(item.name for item in items),
+        )
+
+
+def compose(
+    context: Context, budget: int, count: Count, templates: Templates | None = None
+) -> Prompt:
     """Build a prompt of at most `budget` tokens.
 
     The task and the answer format are never cut. Every other section first gets its minimum in
@@ -80,14 +109,17 @@ def compose(context: Context, budget: int, count: Count) -> Prompt:
         context: all that may be said.
         budget: tokens of the whole prompt.
         count: counts tokens as the model does, or nearly.
+        templates: None for the shipped ones.
 
     Raises:
-        ConfigError: the task and the answer format alone are larger than the budget.
+        ConfigError: the task and the answer format alone are larger than the budget, or a template
+            of the user's cannot be used.
     """
-    system = _render("system", {})
+    write = _Writer(templates or shipped(), count)
+    system = write.templates.render("system", {})
     sections = context.sections()
     fixed = {
-        section.name: _part(section, (), count) for section in sections if section.minimum is None
+        section.name: write.part(section, ()) for section in sections if section.minimum is None
     }
     frame = count(system) + 2 * MESSAGE_TOKENS + 2 * len(sections)
     room = budget - frame - sum(part.tokens for part in fixed.values())
@@ -97,7 +129,7 @@ def compose(context: Context, budget: int, count: Count) -> Prompt:
             f"and the answer format alone, and the model's context leaves {budget}: raise "
             "model.context_tokens, lower model.reply_tokens, or shorten the reference"
         )
-    fitted = _share(sections, room, count)
+    fitted = _share(sections, room, write)
     parts = tuple(
         fixed[section.name] if section.name in fixed else fitted[section.name].part
         for section in sections
@@ -107,7 +139,8 @@ def compose(context: Context, budget: int, count: Count) -> Prompt:
     return Prompt(
         messages=(Message(role="system", content=system), Message(role="user", content=user)),
         sections=parts,
-        tokens=count(system) + count(user) + 2 * MESSAGE_TOKENS,
+        # Parts that are joined count at most what they count apart, with their separators.
+        tokens=frame + sum(part.tokens for part in parts),
         passages=tuple(one for part in parts for one in part.passages),
         cut=tuple(
             cut
@@ -124,18 +157,16 @@ def _omitted(section: Section) -> tuple[Cut, ...]:
     return (Cut(section=section.name, item=f"{section.omitted} items", kept=0, of=0),)
 
 
-def _share(sections: tuple[Section, ...], room: int, count: Count) -> dict[str, _Fitted]:
+def _share(sections: tuple[Section, ...], room: int, write: _Writer) -> dict[str, _Fitted]:
     """Give every section its minimum, then the rest, by priority."""
     by_name = {section.name: section for section in sections if section.minimum is not None}
-    wanted = {
-        name: _part(section, section.items, count).tokens for name, section in by_name.items()
-    }
+    wanted = {name: write.part(section, section.items) for name, section in by_name.items()}
     order = [name for name in priorities() if name in by_name]
     grants = dict.fromkeys(order, 0)
     left = room
     for limit in ("minimum", "all"):
         for name in order:
-            most = wanted[name]
+            most = wanted[name].tokens
             if limit == "minimum":
                 most = min(most, by_name[name].minimum or 0)
             more = min(most - grants[name], left)
@@ -144,18 +175,22 @@ def _share(sections: tuple[Section, ...], room: int, count: Count) -> dict[str, 
     fitted = {}
     for name in order:
         # What a section cannot use, because its items are kept whole, goes to the next one.
-        fitted[name] = _fit(by_name[name], grants[name] + left, wanted[name], count)
+        fitted[name] = _fit(by_name[name], grants[name] + left, wanted[name], write)
         left += grants[name] - fitted[name].part.tokens
     return fitted
 
 
-def _fit(section: Section, room: int, wanted: int, count: Count) -> _Fitted:
+def _fit(section: Section, room: int, whole: Part, write: _Writer) -> _Fitted:
     """Keep the items that fit into `room` tokens, the lowest ranks first."""
-    if wanted <= room:
-        return _Fitted(part=_part(section, section.items, count), cut=())
-    frame = count(_text(section, ()))
+    if whole.tokens <= room:
+        return _Fitted(part=whole, cut=())
+    frame = write.count(write.text(section, ()))
     left = room - frame
-    sizes = {item.rank: count(_text(section, (item,))) - frame for item in section.items}
+
+    def size_of(item: Item) -> int:
+        return write.count(write.text(section, (item,))) - frame
+
+    sizes = {item.rank: size_of(item) for item in section.items}
     kept: dict[int, Item] = {}
     queue = sorted(section.items, key=lambda item: item.rank)
     waiting = sum(sizes.values())
@@ -166,21 +201,21 @@ def _fit(section: Section, room: int, wanted: int, count: Count) -> _Fitted:
         # one whole.
         most = max(left // 2, left - waiting)
         if item.divisible and size > most and left >= _SMALLEST:
-            item = _divided(item, size, most, count)  # noqa: PLW2901 - the shorter stands for it
-            size = count(_text(section, (item,))) - frame
+            item = _divided(item, size, most, write.count)  # noqa: PLW2901 - the shorter one stands for it
+            size = size_of(item)
         if item.text and size <= left:
             kept[item.rank] = item
             left -= size
-    return _settle(section, kept, room, sizes, count)
+    return _settle(section, kept, room, sizes, write)
 
 
 def _settle(
-    section: Section, kept: dict[int, Item], room: int, sizes: Mapping[int, int], count: Count
+    section: Section, kept: dict[int, Item], room: int, sizes: Mapping[int, int], write: _Writer
 ) -> _Fitted:
     """Render what was kept; sums of parts are estimates, so the whole is counted again."""
     while True:
         items = tuple(kept[item.rank] for item in section.items if item.rank in kept)
-        part = _part(section, items, count)
+        part = write.part(section, items)
         if not items or part.tokens <= room:
             break
         del kept[max(item.rank for item in items)]
@@ -189,7 +224,7 @@ def _settle(
         Cut(
             section=section.name,
             item=item.name,
-            kept=count(kept[item.rank].text) if item.rank in kept else 0,
+            kept=write.count(kept[item.rank].text) if item.rank in kept else 0,
             of=sizes[item.rank],
         )
         for item in section.items
@@ -203,38 +238,3 @@ def _settle(
 def _divided(item: Item, size: int, left: int, count: Count) -> Item:
     around = max(0, size - count(item.text))
     return replace(item, text=shorten(item.text, left - around - 4, count))
-
-
-def _part(section: Section, items: tuple[Item, ...], count: Count) -> Part:
-    text = _text(section, items)
-    passages = tuple(item.passage for item in items if item.passage is not None)
-    return Part(name=section.name, text=text, tokens=count(text), passages=passages)
-
-
-def _text(section: Section, items: tuple[Item, ...]) -> str:
-    return _render(section.template, {**section.values, "items": items})
-
-
-def _render(template: str, values: Mapping[str, Any]) -> str:
-    return _environment().get_template(f"{template}.md.j2").render(values).strip()
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("synth", "templates"),
-        undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701 - Markdown, where HTML's escapes would garble sources
-        trim_blocks=True,
-        lstrip_blocks=True,
-        # Braces belong to C++, angle brackets to templates and CUDA launches.
-        block_start_string="<%",
-        block_end_string="%>",
-        variable_start_string="<$",
-        variable_end_string="$>",
-        comment_start_string="<#",
-        comment_end_string="#>",
-    )
-    environment.filters["fence"] = fence
-    environment.filters["one_line"] = one_line
-    return environment

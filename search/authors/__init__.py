@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from kb.registry import Registry
 from search.outcome import Checked, Outcome, Passed
+from synth.context import Bottleneck
+
+Memory = Literal["trajectory", "siblings", "both", "clean"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +84,15 @@ class Diagnosis:
     Attributes:
         symptoms: from `kb.records.SYMPTOMS`, the worst first.
         lines: one sentence each, with its figures.
+        points: the same, structured: what holds the program back, why that is believed, and what to
+            leave for later; empty where only lines are known.
+        notes: lines beside the points.
     """
 
     symptoms: tuple[str, ...]
     lines: tuple[str, ...]
+    points: tuple[Bottleneck, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +103,8 @@ class Moment:
         seed: derived from the run's seed and the step, so that a resumed run asks the same.
         parent: the attempt to improve, None to start from the reference.
         history: every attempt of the run so far, in order.
+        memory: what of it to tell, see `search.recall`; with a clean slate neither the parent nor what
+            was tried is looked at.
     """
 
     round: int
@@ -102,6 +112,7 @@ class Moment:
     parent: Attempt | None
     history: tuple[Attempt, ...]
     diagnosis: Diagnosis
+    memory: Memory = "both"
 
 
 class Author(Protocol):
@@ -134,5 +145,6 @@ AUTHORS: Registry[Author] = Registry(
     {
         "llm": "search.authors.llm:LanguageModel",
         "recipes": "search.authors.recipes:Recipes",
+        "mailbox": "search.authors.llm:LanguageModel",
     },
 )

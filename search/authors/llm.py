@@ -8,27 +8,23 @@ says is put together from the run's own state and retrieved knowledge, as in Ker
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
-from kb.records import CATEGORIES, Document, TargetRecord
-from kb.types import Hit, Scope
-from search.account import cost, detail, trials_of_branches, trials_of_ideas, verdict
+from kb.records import TargetRecord
+from kb.types import Hit
 from search.authors import Attempt, Draft, Idea, Moment
+from search.authors.briefing import Briefing, Knowledge, earlier_of
 from search.authors.cast import Cast, Voice
-from search.memory import Records, Retriever
 from search.operators import Work
 from search.task import ModelSettings, Task
-from synth.context import Context, Current, Note, Purpose
 from synth.extract import extract_source
-from synth.facts import target_lines
 from synth.models import Message, Model, Reply, Request
-from synth.prompt import Prompt, compose
-from synth.question import Need, Subject, build_query
+from synth.prompt import Prompt
 from synth.quote import fence, one_line
-from synth.sketches import EXAMPLE, Sketch, read_sketches, schema
+from synth.sketches import Sketch, read_sketches, schema
 
 _EXCERPT = 500  # characters of a useless reply that are shown to its author
 # Asking the same again would be filtered, and paid for, again.
@@ -36,20 +32,6 @@ _WITHHELD = "content_filter"
 
 
 T = TypeVar("T")
-
-
-class Knowledge(Protocol):
-    """What an author may ask of the knowledge base."""
-
-    @property
-    def retriever(self) -> Retriever:
-        """Finds passages."""
-        ...
-
-    @property
-    def store(self) -> Records:
-        """Holds whole records."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +43,7 @@ class _Asked:
     seed: int
     temperature: float
     schema: str | None = None
+    program: str | None = None  # what an edit is applied to
 
 
 class LanguageModel:
@@ -83,18 +66,13 @@ class LanguageModel:
         say: Callable[[str], None] | None = None,
     ) -> None:
         settings = task.settings
-        self._task = task
-        self._target = target
-        self._work = work
-        self._knowledge = knowledge
         self._cast = (
             model
             if isinstance(model, Cast)
             else Cast.of(model, settings.model or ModelSettings(name=model.name))
         )
         self._say = say
-        language = settings.language
-        self._language = target.languages[0] if language == "auto" else language
+        self._briefing = Briefing(task, target, work, knowledge)
 
     def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:
         """Return at most `count` new ideas; none where two replies held none.
@@ -104,19 +82,10 @@ class LanguageModel:
             ConfigError: the task does not fit the model's context.
         """
         voice = self._cast.voice("ideas", moment)
-        hits = self._retrieve(voice, moment, "ideas")
-        prompt = self._compose(
-            voice,
-            "ideas",
-            moment,
-            hits,
-            history=trials_of_ideas(moment.history),
-            current=_current(moment.parent),
-            answer={"count": count, "categories": CATEGORIES, "example": EXAMPLE},
-        )
+        brief = self._briefing.ideas(voice, moment, count)
         asked = _Asked(
             voice=voice,
-            prompt=prompt,
+            prompt=brief.prompt,
             seed=moment.seed,
             temperature=voice.settings.temperature,
             schema=schema(count),
@@ -128,9 +97,7 @@ class LanguageModel:
             return found.sketches[:count], found.problem
 
         sketches, exchanges = self._ask(asked, read, "ideas")
-        quoted = {hit.passage.id: hit for hit in hits}
-        passages = [quoted[one] for one in prompt.passages]
-        return tuple(_idea(sketch, passages, exchanges) for sketch in sketches or ())
+        return tuple(_idea(sketch, brief.quoted(), exchanges) for sketch in sketches or ())
 
     def draft(
         self, moment: Moment, idea: Idea, branch: int, siblings: tuple[Attempt, ...]
@@ -141,31 +108,18 @@ class LanguageModel:
             ModelError: the model cannot be reached or refuses the request.
             ConfigError: the task does not fit the model's context.
         """
-        settings = self._task.settings.search
         voice = self._cast.voice("code", moment, branch)
-        prompt = self._compose(
-            voice,
-            "draft",
-            moment,
-            self._retrieve(voice, moment, "draft", f"{idea.title}. {idea.text}"),
-            history=trials_of_branches(siblings),
-            current=_current(moment.parent),
-            answer={
-                "title": idea.title,
-                "category": idea.category,
-                "text": idea.text,
-                "branch": branch + 1,
-                "branches": max(settings.branches, branch + 1),
-            },
-        )
+        brief = self._briefing.draft(voice, moment, idea, branch, siblings)
+        parent = None if moment.memory == "clean" else moment.parent
         known = {attempt.draft.source for attempt in siblings}
         if moment.parent is not None:
             known.add(moment.parent.draft.source)
         asked = _Asked(
             voice=voice,
-            prompt=prompt,
+            prompt=brief.prompt,
             seed=(moment.seed + 7919 * branch) % 2**31,
             temperature=_warmer(voice.settings.temperature, branch),
+            program=None if parent is None else parent.draft.source,
         )
         return self._source(asked, known, f"implementation {branch + 1} of {idea.title!r}")
 
@@ -176,36 +130,21 @@ class LanguageModel:
             ModelError: the model cannot be reached or refuses the request.
             ConfigError: the task does not fit the model's context.
         """
-        idea = failed.idea
-        earlier = [
-            attempt
-            for attempt in moment.history
-            if attempt.number != failed.number
-            and (attempt.idea.title, attempt.idea.text) == (idea.title, idea.text)
-        ]
-        reason = verdict(failed.outcome)[0]
         voice = self._cast.voice("repair", moment)
-        prompt = self._compose(
-            voice,
-            "repair",
-            moment,
-            self._retrieve(voice, moment, "repair", f"{reason} {idea.title}"),
-            history=trials_of_branches(earlier),
-            current=_current(failed),
-            answer={"title": idea.title, "text": idea.text},
-        )
-        known = {attempt.draft.source for attempt in (*earlier, failed)}
+        brief = self._briefing.repair(voice, moment, failed)
+        known = {attempt.draft.source for attempt in (*earlier_of(moment, failed), failed)}
         asked = _Asked(
             voice=voice,
-            prompt=prompt,
+            prompt=brief.prompt,
             seed=moment.seed,
             temperature=voice.settings.temperature,
+            program=failed.draft.source,
         )
         return self._source(asked, known, f"repair of candidate {failed.number}")
 
     def _source(self, asked: _Asked, known: set[str], what: str) -> Draft | None:
         def read(reply: Reply) -> tuple[str | None, str]:
-            found = extract_source(reply.text, reply.finish)
+            found = extract_source(reply.text, reply.finish, asked.program)
             if found.source in known:
                 return None, "the file is one that was judged before: change it"
             return found.source, found.problem
@@ -252,86 +191,6 @@ class LanguageModel:
             replies = "two replies" if len(exchanges) > 1 else "one reply"
             self._say(f"model {model.name}: no usable {what} in {replies}: {problem}")
         return None, tuple(exchanges)
-
-    def _subject(self) -> Subject:
-        precision = self._task.settings.precision
-        return Subject(
-            source=self._task.source,
-            target=self._target,
-            language=self._language,
-            families=self._work.families if self._work else (),
-            precision=precision if isinstance(precision, str) else "strict",
-        )
-
-    def _retrieve(
-        self, voice: Voice, moment: Moment, purpose: Purpose, text: str = ""
-    ) -> list[Hit]:
-        need = Need(
-            purpose=purpose,
-            symptoms=moment.diagnosis.symptoms,
-            tokens=max(voice.budget // 2, 500),
-            encoding=voice.encoding,
-            text=text,
-        )
-        return self._knowledge.retriever.search(build_query(self._subject(), need))
-
-    def _compose(
-        self,
-        voice: Voice,
-        purpose: Purpose,
-        moment: Moment,
-        hits: Iterable[Hit],
-        **parts: Any,
-    ) -> Prompt:
-        settings = self._task.settings
-        precision = settings.precision
-        named = precision if isinstance(precision, str) else precision.model_dump_json()
-        facts = [f"Precision: {named}", *(cost(self._work) if self._work else ())]
-        context = Context(
-            purpose=purpose,
-            task=self._task.name,
-            reference=self._task.source,
-            language=self._language_name(),
-            library=settings.library == "allowed",
-            facts=tuple(facts),
-            device=self._target.title,
-            target=target_lines(self._target),
-            constraints=self._constraints(purpose),
-            diagnosis=moment.diagnosis.lines,
-            passages=tuple(hits),
-            **parts,
-        )
-        return compose(context, voice.budget, voice.count)
-
-    def _language_name(self) -> str:
-        notes = self._knowledge.store.document("language", self._language)
-        return f"{notes.record.title} ({self._language})" if notes else self._language
-
-    def _constraints(self, purpose: Purpose) -> tuple[Note, ...]:
-        """Return what binds an answer: who writes code needs the language's notes first."""
-        scope = self._subject().scope
-        store = self._knowledge.store
-        rules = [one for one in store.documents("constraint") if _admits(one, scope)]
-        notes = [one for one in store.documents("language") if one.name == self._language]
-        order = [*rules, *notes] if purpose == "ideas" else [*notes, *rules]
-        return tuple(
-            Note(name=one.name, title=one.record.title, document=one.path, text=one.body)
-            for one in order
-        )
-
-
-def _admits(document: Document, scope: Scope) -> bool:
-    return document.record.scope.value().admits(scope)
-
-
-def _current(attempt: Attempt | None) -> Current | None:
-    if attempt is None:
-        return None
-    return Current(
-        source=attempt.draft.source,
-        verdict=verdict(attempt.outcome),
-        detail=detail(attempt.outcome),
-    )
 
 
 def _idea(sketch: Sketch, quoted: list[Hit], exchanges: tuple[str, ...]) -> Idea:

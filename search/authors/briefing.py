@@ -1,0 +1,326 @@
+"""What an author is told: every prompt of a run, put together from its state and from retrieval.
+
+One operator for ideas, drafts and repairs, whose behaviour comes from its context alone, as in
+KernelEvolve (arXiv 2512.23236, section 3.2). Nothing here asks a model, so that a prompt can be
+printed without one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Protocol
+
+from kb.config import Home
+from kb.errors import ConfigError
+from kb.records import CATEGORIES, Document, TargetRecord
+from kb.tokens import count_tokens
+from kb.types import Hit, Query, Scope
+from search.account import cost, detail, trials_of_branches, trials_of_ideas, verdict
+from search.authors import Attempt, Idea, Moment
+from search.memory import Records, Retriever
+from search.operators import Work
+from search.recall import recall
+from search.task import Task
+from synth.context import FORM, Context, Current, Note, Purpose
+from synth.facts import target_lines
+from synth.folder import Templates
+from synth.prompt import Prompt, compose
+from synth.question import Need, Subject, build_query
+from synth.sketches import EXAMPLE
+
+_COUNTED = 4096  # texts whose tokens are remembered: rules, figures and the reference never change
+
+
+class Reader(Protocol):
+    """Who reads a prompt, as `search.authors.cast.Voice`."""
+
+    @property
+    def encoding(self) -> str:
+        """What counts its tokens."""
+        ...
+
+    @property
+    def budget(self) -> int:
+        """Tokens that a prompt may have."""
+        ...
+
+
+class Knowledge(Protocol):
+    """What an author may ask of the knowledge base."""
+
+    @property
+    def retriever(self) -> Retriever:
+        """Finds passages."""
+        ...
+
+    @property
+    def store(self) -> Records:
+        """Holds whole records."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """A prompt with what it was made from.
+
+    Attributes:
+        query: what was asked of the knowledge base.
+        hits: what it answered; the prompt quotes those that it had room for.
+    """
+
+    prompt: Prompt
+    query: Query
+    hits: tuple[Hit, ...]
+
+    def quoted(self) -> list[Hit]:
+        """Return the hits that the prompt quotes, in the order of their labels."""
+        by_id = {hit.passage.id: hit for hit in self.hits}
+        return [by_id[one] for one in self.prompt.passages]
+
+
+class Briefing:
+    """Writes the prompts of a run.
+
+    Args:
+        work: what the task costs, None where it could not be counted.
+        templates: None for the user's and the shipped ones.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        target: TargetRecord,
+        work: Work | None,
+        knowledge: Knowledge,
+        templates: Templates | None = None,
+    ) -> None:
+        self._task = task
+        self._target = target
+        self._work = work
+        self._knowledge = knowledge
+        language = task.settings.language
+        self._language = target.languages[0] if language == "auto" else language
+        self._templates = templates or user_templates(task)
+        self._count = lru_cache(_COUNTED)(count_tokens)
+
+    def ideas(
+        self, reader: Reader, moment: Moment, count: int, refused: tuple[str, ...] = ()
+    ) -> Brief:
+        """Return the prompt for at most `count` ideas.
+
+        Args:
+            refused: titles of ideas that are not to be given again, though the history that is told
+                does not show them.
+
+        Raises:
+            ConfigError: the task does not fit the model's context.
+        """
+        clean = moment.memory == "clean"
+        parent = None if clean else moment.parent
+        near = recall(parent, moment.history)
+        history = () if clean else moment.history
+        return self._brief(
+            reader,
+            "ideas",
+            moment,
+            history=trials_of_ideas(history, near),
+            current=_current(parent),
+            answer={
+                "count": count,
+                "categories": CATEGORIES,
+                "example": EXAMPLE,
+                "refused": refused,
+            },
+        )
+
+    def draft(
+        self,
+        reader: Reader,
+        moment: Moment,
+        idea: Idea,
+        branch: int,
+        siblings: tuple[Attempt, ...],
+    ) -> Brief:
+        """Return the prompt for implementation number `branch` of `idea`.
+
+        Raises:
+            ConfigError: the task does not fit the model's context.
+        """
+        settings = self._task.settings.search
+        return self._brief(
+            reader,
+            "draft",
+            moment,
+            f"{idea.title}. {idea.text}",
+            history=trials_of_branches(siblings),
+            current=_current(None if moment.memory == "clean" else moment.parent),
+            answer={
+                "title": idea.title,
+                "category": idea.category,
+                "text": idea.text,
+                "branch": branch + 1,
+                "branches": max(settings.branches, branch + 1),
+                "knobs": settings.knob_trials > 0,
+            },
+        )
+
+    def repair(self, reader: Reader, moment: Moment, failed: Attempt) -> Brief:
+        """Return the prompt for a mended source.
+
+        Raises:
+            ConfigError: the task does not fit the model's context.
+        """
+        idea = failed.idea
+        reason = verdict(failed.outcome)[0]
+        return self._brief(
+            reader,
+            "repair",
+            moment,
+            f"{reason} {idea.title}",
+            history=trials_of_branches(earlier_of(moment, failed)),
+            current=_current(failed),
+            answer={"title": idea.title, "text": idea.text},
+        )
+
+    def _brief(
+        self, reader: Reader, purpose: Purpose, moment: Moment, text: str = "", **parts: Any
+    ) -> Brief:
+        diagnosis = moment.diagnosis
+        need = Need(
+            purpose=purpose,
+            symptoms=diagnosis.symptoms,
+            tokens=max(reader.budget // 2, 500),
+            encoding=reader.encoding,
+            text=text,
+        )
+        query = build_query(self._subject, need)
+        hits = tuple(self._knowledge.retriever.search(query))
+        structured = bool(diagnosis.points)
+        context = Context(
+            purpose=purpose,
+            task=self._task.name,
+            reference=self._task.source,
+            language=self._language_name,
+            library=self._task.settings.library == "allowed",
+            facts=self._facts,
+            device=self._target.title,
+            target=target_lines(self._target),
+            pack=self._pack,
+            constraints=self._constraints(purpose),
+            points=diagnosis.points,
+            diagnosis=diagnosis.notes if structured else diagnosis.lines,
+            memory=moment.memory,
+            passages=hits,
+            form=self._form,
+            **parts,
+        )
+
+        def count(text: str) -> int:
+            return self._count(text, reader.encoding)
+
+        prompt = compose(context, reader.budget, count, self._templates)
+        return Brief(prompt=prompt, query=query, hits=hits)
+
+    @cached_property
+    def _subject(self) -> Subject:
+        precision = self._task.settings.precision
+        return Subject(
+            source=self._task.source,
+            target=self._target,
+            language=self._language,
+            families=self._work.families if self._work else (),
+            precision=precision if isinstance(precision, str) else "strict",
+        )
+
+    @cached_property
+    def _facts(self) -> tuple[str, ...]:
+        precision = self._task.settings.precision
+        named = precision if isinstance(precision, str) else precision.model_dump_json()
+        return (f"Precision: {named}", *(cost(self._work) if self._work else ()))
+
+    @cached_property
+    def _notes(self) -> Document | None:
+        return self._knowledge.store.document("language", self._language)
+
+    @cached_property
+    def _language_name(self) -> str:
+        notes = self._notes
+        return f"{notes.record.title} ({self._language})" if notes else self._language
+
+    @cached_property
+    def _form(self) -> str:
+        """What the kernels are in a file of this language."""
+        return (getattr(self._notes.record, "form", "") if self._notes else "") or FORM
+
+    @cached_property
+    def _pack(self) -> Note | None:
+        """The target's document, where it says more than its figures."""
+        found = self._knowledge.store.document("target", self._target.name)
+        if found is None or not found.body.strip():
+            return None
+        return _note(found)
+
+    @cached_property
+    def _rules(self) -> tuple[Note, ...]:
+        scope = self._subject.scope
+        rules = self._knowledge.store.documents("constraint")
+        return tuple(_note(one) for one in rules if _admits(one, scope))
+
+    def _constraints(self, purpose: Purpose) -> tuple[Note, ...]:
+        """Return what binds an answer: who writes code needs the language's notes first."""
+        notes = (_note(self._notes),) if self._notes else ()
+        return (*self._rules, *notes) if purpose == "ideas" else (*notes, *self._rules)
+
+
+def user_templates(task: Task) -> Templates:
+    """Return the templates of a task: its own folder's, the user's, then the shipped ones.
+
+    Raises:
+        ConfigError: one of them cannot be used.
+    """
+    folders = [Home.find().root / "prompts"]
+    if task.prompts is not None:
+        if not task.prompts.is_dir():
+            raise ConfigError(
+                f"prompts: expected a folder with templates, found none at {task.prompts}: "
+                "`kb prompt --templates` names the sections"
+            )
+        folders.insert(0, task.prompts)
+    templates = Templates([folder for folder in folders if folder.is_dir()])
+    templates.check()
+    return templates
+
+
+def earlier_of(moment: Moment, failed: Attempt) -> list[Attempt]:
+    """Return the other attempts at the idea of one that failed."""
+    idea = failed.idea
+    return [
+        attempt
+        for attempt in moment.history
+        if attempt.number != failed.number
+        and (attempt.idea.title, attempt.idea.text) == (idea.title, idea.text)
+    ]
+
+
+def _note(document: Document) -> Note:
+    return Note(
+        name=document.name,
+        title=document.record.title,
+        document=document.path,
+        text=document.body,
+    )
+
+
+def _admits(document: Document, scope: Scope) -> bool:
+    return document.record.scope.value().admits(scope)
+
+
+def _current(attempt: Attempt | None) -> Current | None:
+    if attempt is None:
+        return None
+    return Current(
+        source=attempt.draft.source,
+        verdict=verdict(attempt.outcome),
+        detail=detail(attempt.outcome),
+    )

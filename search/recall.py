@@ -1,0 +1,104 @@
+"""What of the search an author is told: chosen for every node, by rule or by the task.
+
+KernelEvolve (arXiv 2512.23236, section 3.2) gives its one operator the parent's trajectory, the
+siblings' attempts, both or neither. Neither leaves a local optimum: who sees the best program and all
+that was tried on it writes one more variant of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from search.authors import Attempt, Memory
+from search.outcome import STANDING
+
+Choice = Literal["rule", "trajectory", "siblings", "both", "clean"]
+PLATEAU = 2  # rounds without a gain, after which one parent of a round gets a clean slate
+_GAIN = 1.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """A search as seen from one parent.
+
+    Attributes:
+        trajectory: numbers of the attempts from the first ancestor down to the parent.
+        siblings: numbers of what was made upon the parent; what was made of the reference where
+            there is no parent.
+    """
+
+    trajectory: frozenset[int]
+    siblings: frozenset[int]
+
+
+def choose_memory(
+    choice: Choice, parent: Attempt | None, attempts: Sequence[Attempt], round: int, *, last: bool
+) -> Memory:
+    """Return how much of the search the ideas upon `parent` are told of.
+
+    Args:
+        attempts: of earlier rounds.
+        last: it is the last parent of its round: the one that a clean slate costs least.
+    """
+    if choice != "rule":
+        return choice
+    if last and parent is not None and plateau(attempts, round):
+        return "clean"
+    if parent is None:
+        return "siblings"
+    if not any(attempt.parent == parent.number for attempt in attempts):
+        return "trajectory"
+    return "siblings" if parent.parent is None else "both"
+
+
+def plateau(attempts: Sequence[Attempt], round: int) -> bool:
+    """Say whether the last rounds gained nothing, at every second round of a plateau.
+
+    Between two clean slates a round goes on from the best, so that what a clean slate found can be
+    built upon.
+    """
+    merits = _best_before(attempts, round)
+    since = 0
+    while since < round and merits[round] <= merits[round - since - 1] * _GAIN:
+        since += 1
+    return bool(merits[round]) and since >= PLATEAU and (since - PLATEAU) % 2 == 0
+
+
+def recall(parent: Attempt | None, attempts: Iterable[Attempt]) -> Recalled:
+    """Return which attempts are near `parent`."""
+    known = {attempt.number: attempt for attempt in attempts}
+    path: list[int] = []
+    at = parent
+    while at is not None:
+        path.append(at.number)
+        at = known.get(at.parent) if at.parent is not None else None
+    of = _number(parent)
+    upon = {n for n, attempt in known.items() if _made_upon(attempt, known) == of}
+    return Recalled(trajectory=frozenset(path), siblings=frozenset(upon - set(path)))
+
+
+def _best_before(attempts: Sequence[Attempt], round: int) -> list[float]:
+    """Return the best merit before each round up to `round`."""
+    best = [0.0] * (round + 1)
+    for attempt in attempts:
+        if attempt.outcome.kind in STANDING and attempt.round < round:
+            best[attempt.round + 1] = max(best[attempt.round + 1], attempt.merit)
+    for number in range(1, round + 1):
+        best[number] = max(best[number], best[number - 1])
+    return best
+
+
+def _number(parent: Attempt | None) -> int | None:
+    return None if parent is None else parent.number
+
+
+def _made_upon(attempt: Attempt, known: Mapping[int, Attempt]) -> int | None:
+    """Return the program that an attempt's idea is about: repairs hang below what they mend."""
+    at = attempt
+    while at.parent is not None and (above := known.get(at.parent)) is not None:
+        if (above.idea, above.round, above.branch) != (at.idea, at.round, at.branch):
+            return above.number
+        at = above
+    return at.parent
