@@ -53,14 +53,24 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a model answered."""
+    """What a model answered.
+
+    Attributes:
+        finish: stop, length, content_filter, empty, or what else the endpoint said.
+        cached: the part of `tokens_in` that the provider had in its cache.
+        cost: in the currency of the prices, None where nobody knows.
+        lost: tokens that were paid for in answers that broke off before this one.
+    """
 
     text: str
     model: str
     tokens_in: int
     tokens_out: int
     seconds: float
-    finish: str  # stop | length | ...
+    finish: str
+    cached: int = 0
+    cost: float | None = None
+    lost: int = 0
 
 
 class Model(Protocol):
@@ -83,7 +93,16 @@ class Model(Protocol):
 MODELS: Registry[Model] = Registry(
     "model",
     {
+        "anthropic": "synth.models.anthropic:Anthropic",
+        "google": "synth.models.endpoints:google",
+        "llamacpp": "synth.models.endpoints:llamacpp",
+        "ollama": "synth.models.endpoints:ollama",
         "openai": "synth.models.openai:OpenAI",
+        "openrouter": "synth.models.endpoints:openrouter",
+        "responses": "synth.models.responses:Responses",
+        "sglang": "synth.models.endpoints:sglang",
+        "vllm": "synth.models.endpoints:vllm",
+        "mailbox": "synth.models.mailbox:open_mailbox",
         "scripted": "synth.models.scripted:Scripted",
         "recorded": "synth.models.recorded:Recorded",
     },

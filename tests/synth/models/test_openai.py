@@ -107,6 +107,8 @@ def test_a_reply_carries_text_usage_and_seconds(endpoint: Endpoint) -> None:
         "max_tokens": 50,
         "temperature": 0.3,
         "seed": 11,
+        "stream": True,
+        "stream_options": {"include_usage": True},
     }
 
 
@@ -236,12 +238,17 @@ def test_a_refused_connection_is_one_line(endpoint: Endpoint) -> None:
     assert "model.base_url right?" in text
 
 
-@pytest.mark.parametrize(
-    "answer", ["<html>welcome</html>", {"hello": "world"}, {**ANSWER, "choices": []}, "not json"]
-)
+@pytest.mark.parametrize("answer", ["<html>welcome</html>", {"hello": "world"}, "not json"])
 def test_what_is_no_chat_endpoint_is_told_from_one(endpoint: Endpoint, answer: Any) -> None:
     endpoint.respond = lambda body: (200, answer)
     assert "usually ends in /v1" in failure(OpenAI("tiny", base_url=endpoint.url, retries=0))
+
+
+def test_an_answer_without_choices_is_empty_and_no_error(endpoint: Endpoint) -> None:
+    endpoint.respond = lambda body: (200, {**ANSWER, "choices": []})
+    reply = OpenAI("tiny", base_url=endpoint.url, retries=0).reply(request())
+    assert (reply.text, reply.finish, reply.tokens_in) == ("", "empty", 7)
+    assert len(endpoint.bodies) == 1
 
 
 def test_a_reply_without_text_or_usage_is_still_a_reply(endpoint: Endpoint) -> None:

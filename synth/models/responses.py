@@ -1,0 +1,110 @@
+"""OpenAI's responses, through the official client: the protocol of its newer models."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from synth.models import Reply, Request
+from synth.models.openai import OpenAI, in_words
+from synth.models.wire import Answer, Broken
+
+
+class Responses(OpenAI):
+    """A model behind an endpoint for responses; arguments are those of `OpenAI`.
+
+    The protocol knows no seed. Nothing is stored at the endpoint (``store: false``).
+    """
+
+    def reply(self, request: Request) -> Reply:
+        """Return the endpoint's answer.
+
+        Raises:
+            ModelError: no key where one is needed, the endpoint cannot be reached or refuses the
+                request, or what answers is not such an endpoint.
+        """
+        client = self._client()
+
+        def call(answer: Answer) -> None:
+            started = time.perf_counter()
+            raw = client.responses.with_raw_response.create(**self._arguments(request))
+            if "event-stream" not in raw.headers.get("content-type", ""):
+                _read_whole(json.loads(raw.http_response.read()), answer)
+                return
+            with raw.parse() as stream:
+                for event in stream:
+                    if _read_event(event.to_dict(), answer):
+                        self._wire.listen(answer, started)
+            if answer.valid and not answer.finish:
+                raise Broken("no end")
+
+        return self._wire.ask(request.schema is not None, call)
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        refused = self._wire.refused
+        turns = [{"role": turn.role, "content": turn.content} for turn in request.messages]
+        values: dict[str, Any] = {
+            "model": self.name,
+            "input": turns,
+            "max_output_tokens": request.max_tokens,
+            "store": False,
+            "stream": True,
+        }
+        if "temperature" not in refused:
+            values["temperature"] = request.temperature
+        if request.schema is None:
+            return values
+        if "response_format" in refused:
+            turns[-1] = {**turns[-1], "content": in_words(request)}
+        else:
+            form = {"type": "json_schema", "name": "answer", "strict": True,
+                    "schema": json.loads(request.schema)}  # fmt: skip
+            values["text"] = {"format": form}
+        return values
+
+
+def _read_event(event: Mapping[str, Any], answer: Answer) -> bool:
+    """Take one event in; say whether it brought a piece of the reply or of its thinking."""
+    kind = str(event.get("type"))
+    if not kind.startswith("response."):
+        return False
+    answer.valid = True
+    if kind in ("response.completed", "response.incomplete", "response.failed"):
+        _end(event.get("response") or {}, answer)
+        return False
+    if kind in ("response.output_text.delta", "response.refusal.delta"):
+        answer.parts.append(str(event.get("delta") or ""))
+        return True
+    return kind.endswith(".delta")
+
+
+def _read_whole(body: Any, answer: Answer) -> None:
+    """Take in an answer that came in one piece."""
+    if not isinstance(body, dict) or not isinstance(body.get("output"), list):
+        return
+    answer.valid = True
+    for item in body["output"]:
+        for part in item.get("content") or ():
+            if part.get("type") in ("output_text", "refusal"):
+                answer.parts.append(part.get("text") or part.get("refusal") or "")
+    _end(body, answer)
+
+
+def _end(body: Mapping[str, Any], answer: Answer) -> None:
+    """Take in how an answer ended and what it counted.
+
+    Raises:
+        Broken: the endpoint gave up on it.
+    """
+    if body.get("status") == "failed":
+        answer.problem = str((body.get("error") or {}).get("message") or "no reason given")
+        raise Broken("failed")
+    answer.model = body.get("model") or answer.model
+    reason = str((body.get("incomplete_details") or {}).get("reason") or "stop")
+    answer.finish = {"max_output_tokens": "length"}.get(reason, reason)
+    usage = body.get("usage") or {}
+    answer.tokens_in = usage.get("input_tokens") or 0
+    answer.tokens_out = usage.get("output_tokens") or 0
+    answer.cached = (usage.get("input_tokens_details") or {}).get("cached_tokens") or 0
