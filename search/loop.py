@@ -184,6 +184,10 @@ class Search:
                 raise TypeError(f"{type(result).__name__} is no result of {type(work).__name__}")
         self._asked.discard(_place(work))
 
+    def put_back(self, work: Work) -> None:
+        """Take back a piece of work that was not begun: `ask` hands it out again, as things are then."""
+        self._asked.discard(_place(work))
+
     def _add_node(self, step: Step, parent: int | None, idea: Idea, draft: Draft) -> None:
         number = len(self.graph.nodes)
         self._record.add_node(Node(number=number, step=step, parent=parent, idea=idea, draft=draft))

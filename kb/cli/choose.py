@@ -26,7 +26,7 @@ def check_settings(settings: TaskFile, place: str) -> None:
     from search.policies import POLICIES
 
     POLICIES.check(settings.search.policy)
-    if choose_author(settings) == "llm":
+    if choose_author(settings) != "recipes":
         make_model(model_settings(settings))
     if settings.evaluator == "local" and place == "cpu" and shutil.which("g++") is None:
         raise ToolchainError(
@@ -93,7 +93,7 @@ def make_author(
     """Build the author."""
     from search.authors import AUTHORS
 
-    if name != "llm":
+    if name == "recipes":
         return AUTHORS.create(name, task, target, graph, memory)
     settings = model_settings(task.settings)
     model = recorded_model(task, storage)
@@ -123,6 +123,10 @@ def make_model(settings: ModelSettings) -> Model:
         from synth.models.scripted import Scripted
 
         return Scripted.load(Path(settings.name))
+    if settings.provider == "mailbox":
+        from kb.cli.mail import make_mailbox
+
+        return make_mailbox(settings)
     return MODELS.create(
         settings.provider,
         settings.name,

@@ -8,6 +8,7 @@ from kb.cli.output import say
 
 if TYPE_CHECKING:
     from kb.cli.session import Session
+    from kb.progress import Progress
     from search.driver import Driver, Watcher
     from search.evaluators.spool import Spool
     from search.judging.judge import Judge
@@ -31,14 +32,26 @@ def open_spool(session: Session) -> Spool | None:
     return spool
 
 
-def make_driver(session: Session, search: Search, judge: Judge | Spool, watcher: Watcher) -> Driver:
+def make_driver(
+    session: Session,
+    search: Search,
+    judge: Judge | Spool,
+    watcher: Watcher,
+    context: str,
+    progress: Progress,
+) -> Driver:
     """Return who drives the search: in batches where an answer takes a trip, else one by one."""
+    from kb.cli.mail import make_waves
     from search.batch import Batches
     from search.driver import Driver
     from search.evaluators.local import Local
     from search.evaluators.spool import Spool
 
     others = (session.storage, session.witness, watcher)
+    evaluator = judge if isinstance(judge, Spool) else Local(judge)
+    waves = make_waves((search, session.author, evaluator, *others), context, progress)
+    if waves is not None:
+        return waves
     if isinstance(judge, Spool):
         return Batches(search, session.author, judge, *others)
-    return Driver(search, session.author, Local(judge), *others)
+    return Driver(search, session.author, evaluator, *others)

@@ -27,13 +27,16 @@ def register(app: typer.Typer) -> None:
 
 def evolve(
     task: Path = typer.Argument(..., help="A task file (YAML), or a reference program (.py)."),
-    author: str | None = typer.Option(None, help="recipes, llm or auto; over the task's."),
+    author: str | None = typer.Option(None, help="recipes, llm, mailbox or auto; over the task's."),
     rounds: int | None = typer.Option(None, min=1, help="Rounds at most; over the task's."),
     candidates: int | None = typer.Option(None, min=1, help="Candidates at most; over the task's."),
     minutes: float | None = typer.Option(None, min=0.01, help="Minutes at most; over the task's."),
     seed: int | None = typer.Option(None, min=0, help="Seed of the search; over the task's."),
     spool: Path | None = typer.Option(
         None, help="Judge elsewhere: a folder that `kb judge FOLDER` serves; over the task's."
+    ),
+    mailbox: Path | None = typer.Option(
+        None, help="Ask by letters in this folder, and wait for answers; over the task's author."
     ),
     profile: str | None = typer.Option(
         None, help="timeline, or ncu for hardware counters of parents; over the task's."
@@ -42,7 +45,7 @@ def evolve(
 ) -> None:
     """Search for a faster kernel: ideas, implementations, and a judge on this machine."""
     from kb.cli.session import evolve as run
-    from search.task import judge_elsewhere, load_task, look_with, override
+    from search.task import judge_elsewhere, load_task, look_with, override, write_to
 
     loaded = override(
         load_task(task),
@@ -52,7 +55,7 @@ def evolve(
         minutes=minutes,
         seed=seed,
     )
-    loaded = look_with(judge_elsewhere(loaded, spool), profile)
+    loaded = write_to(look_with(judge_elsewhere(loaded, spool), profile), mailbox)
     raise typer.Exit(run(Home.find().make(), loaded, as_json=json))
 
 

@@ -21,6 +21,7 @@ from kb.cli.choose import (
 from kb.cli.credit import credit
 from kb.cli.diagnosis import diagnoser, looker
 from kb.cli.learning import believed_memory, learn_from
+from kb.cli.mail import open_mail, seconds_waited, with_mailbox
 from kb.cli.output import print_json, say, steps
 from kb.cli.place import Place, choose_place, judged_by, make_judge
 from kb.config import Home
@@ -123,6 +124,7 @@ def prepare(home: Home, task: Task, progress: Progress, *, as_of: float | None =
     from search.profilers.operators import count_work, operator_graph
     from search.storage import Storage
 
+    task = with_mailbox(home, task)
     place = choose_place(task.settings.target, elsewhere=task.spool is not None)
     target = place.target
     language = choose_language(task.settings.language, target)
@@ -175,8 +177,9 @@ def _search(session: Session, record: Record, began: float, progress: Progress) 
     from search.policies import POLICIES
 
     def elapsed() -> float:
-        return time.monotonic() - began
+        return time.monotonic() - began - seconds_waited()
 
+    open_mail(record.run)
     with open_judge(session) as judge:
         with _interruptible(record):
             prepared = judge.prepare(progress)
@@ -191,7 +194,7 @@ def _search(session: Session, record: Record, began: float, progress: Progress) 
             context=context,
         )
         screen = Screen(record, session.task.settings, progress)
-        driver = make_driver(session, search, judge, screen)
+        driver = make_driver(session, search, judge, screen, context, progress)
         confirmed: dict[int, Outcome] = {}
         interrupted = False
         try:

@@ -146,5 +146,6 @@ AUTHORS: Registry[Author] = Registry(
         "llm": "search.authors.llm:LanguageModel",
         "recipes": "search.authors.recipes:Recipes",
         "mailbox": "search.authors.llm:LanguageModel",
+        "mailbox": "search.authors.llm:LanguageModel",
     },
 )
