@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from search.dryrun.architecture import Architecture
 from search.dryrun.assembler import Assembler, Assembly
+from search.dryrun.cubins import cute_kernels
 from search.dryrun.native import native_kernels
 from search.judging.checks import told
 from search.judging.worker import Fault, forged, raised
@@ -27,6 +28,10 @@ class Built:
 class Compilation:
     """What a candidate's launches became, architecture by architecture, while assemblers run.
 
+    Args:
+        native: compiles its CUDA C++ for an architecture.
+        names: of the kernels that it writes in CuTe DSL.
+
     Attributes:
         crash: what it does out of bounds at the task's own shapes, on every device alike.
     """
@@ -36,9 +41,11 @@ class Compilation:
         assembler: Assembler,
         scratch: Path,
         native: Callable[[Architecture], tuple[Resources, ...]],
+        names: Collection[str] = (),
     ) -> None:
         self._assembler = assembler
         self._native = native
+        self._names = names
         self._others: dict[str, tuple[Kernel, ...]] = {}
         self._scratch = scratch
         self._running: dict[str, list[Assembly]] = {}
@@ -88,7 +95,9 @@ class Compilation:
             raise forged("no list of kernels")
         try:
             found = self._native(architecture)
-            others, more = native_kernels(found, answer.get("natives"), architecture)
+            launches = answer.get("natives")
+            others, more = native_kernels(found, launches, architecture)
+            others += cute_kernels(launches, self._scratch, self._names, architecture)
         except Fault as fault:
             self._faults[architecture.name] = fault
             return

@@ -25,6 +25,7 @@ from search.judging.terms import Limits
 from search.judging.trials import Bank, make_bank
 from search.judging.worker import Fault, Worker, Zygote, forged, raised
 from search.judging.zygote import DRY
+from search.languages.cute import MISSING, imports_cute, is_installed, kernel_names
 from search.outcome import BuildFailed
 
 _FILE = 64 << 20  # bytes of assembly or intermediate code that one file may have
@@ -160,10 +161,15 @@ class Desk:
         architectures: Sequence[Architecture],
         thorough: bool,
     ) -> Finding:
+        if imports_cute(source) and not is_installed():
+            raise Fault(BuildFailed(reason=MISSING))
         self._open(workers, scratch, source, architectures[0])
         parts = self._native if self._native.needed(source) else None
         compilation = Compilation(
-            self._assembler, scratch, lambda a: parts.build(source, a) if parts else ()
+            self._assembler,
+            scratch,
+            lambda a: parts.build(source, a) if parts else (),
+            kernel_names(source) if imports_cute(source) else (),
         )
         cut = len(architectures) // len(workers)
         shares = (architectures[:cut], architectures[cut:])

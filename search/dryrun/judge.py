@@ -18,7 +18,7 @@ from search.outcome import Checked, Outcome
 from search.profilers.operators import count_work, operator_graph
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-DRY_VERSION = "dry-2"
+DRY_VERSION = "dry-3"
 
 
 class DryJudge:

@@ -64,29 +64,35 @@ def native_kernels(
 
     Returns:
         The kernels that were launched, each with its block; all of them, with a note, where no
-        launch was seen.
+        launch was seen. What came with machine code of its own is told by `search.dryrun.cubins`.
 
     Raises:
         Fault: what was told cannot be.
     """
     if not isinstance(launches, list):
         raise forged("no list of launches")
+    launches = [told for told in launches if not (isinstance(told, Mapping) and told.get("file"))]
     if not launches:
-        kernels = tuple(_kernel(one, architecture, _USUAL, 0, 1) for one in found)
+        kernels = tuple(figures(one, architecture, _USUAL, 0, 1) for one in found)
         note = f"launches were not seen: occupancy is that of blocks of {_USUAL} threads"
         return kernels, ((note,) if kernels else ())
     made = []
     for told in launches[:64]:
-        threads, shared, count = _told(told)
+        threads, shared, count = launch_figures(told)
         one = next((one for one in found if _is(one.name, str(told["name"]))), None)
         if one is None:
             reason = f"its sources have no kernel {str(told['name'])[:80]!r}"
             raise Fault(BuildFailed(reason=reason))
-        made.append(_kernel(one, architecture, threads, shared, count))
+        made.append(figures(one, architecture, threads, shared, count))
     return tuple(made), ()
 
 
-def _told(told: Any) -> tuple[int, int, int]:
+def launch_figures(told: Any) -> tuple[int, int, int]:
+    """Return the threads, the bytes of dynamic shared memory and the count of a launch.
+
+    Raises:
+        Fault: what was told cannot be.
+    """
     if not isinstance(told, Mapping) or not isinstance(told.get("name"), str):
         raise forged(f"a launch without its figures: {str(told)[:200]}")
     figures = [told.get(key) for key in ("threads", "shared", "launches")]
@@ -96,9 +102,10 @@ def _told(told: Any) -> tuple[int, int, int]:
     return max(threads, 1), shared, max(count, 1)
 
 
-def _kernel(
+def figures(
     found: Resources, architecture: Architecture, threads: int, dynamic: int, launches: int
 ) -> Kernel:
+    """Return what a kernel needs of a device; `dynamic`: bytes of shared memory by its launch."""
     shared = found.shared + dynamic
     held = occupancy(architecture.limits, found.registers, shared, threads)
     return Kernel(

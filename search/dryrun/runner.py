@@ -13,12 +13,14 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from search.dryrun.absent import stand_in
+from search.dryrun.absent_cute import AbsentCute
 from search.dryrun.memory import KernelFault
 from search.dryrun.session import Session
 from search.dryrun.standin import Pretence, pretend, show_device
 from search.judging.arena import Arena, keep_freed_memory
 from search.judging.construct import construct
 from search.judging.runner import NAME, Runner, decode, describe
+from search.languages.cute import imports_cute, is_installed
 
 _DTYPES = {str(value): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 
@@ -29,6 +31,8 @@ class DryRunner(Runner):
     def __init__(self, control: int, arena_fd: int) -> None:
         super().__init__(control, arena_fd)
         self._session: Session
+        self._cute: Any = None
+        self._source = ""
         self._build: Any = None
         self._seconds = 10.0
 
@@ -43,13 +47,26 @@ class DryRunner(Runner):
         Pretence(self._session.address).__enter__()  # type: ignore[no-untyped-call]  # of torch
         show_device()
         stand_in(self._session)
-        module = types.ModuleType("candidate")
+        self._source = source
+        if imports_cute(source) and is_installed():
+            self._cute = AbsentCute(self._session, Path(folder))
+            self._cute.aim(device)
+        return {} if self._execute() else {"missing": "ModelNew"}
+
+    def _execute(self) -> bool:
+        """Run the candidate's file; say whether it defines what is judged."""
+        source, module = self._source, types.ModuleType("candidate")
         module.__file__ = NAME
         sys.modules["candidate"] = module
         linecache.cache[NAME] = (len(source), None, source.splitlines(keepends=True), NAME)
         exec(compile(source, NAME, "exec"), module.__dict__)  # noqa: S102 - that is what this process is for
         self._build = getattr(module, "ModelNew", None)
-        return {} if self._build is not None else {"missing": "ModelNew"}
+        return self._build is not None
+
+    def _aim(self, device: dict[str, Any]) -> None:
+        self._session.aim(device)
+        if self._cute is not None:
+            self._cute.aim(device)
 
     def do_compile(
         self,
@@ -62,7 +79,10 @@ class DryRunner(Runner):
         answers = []
         for device in devices:
             pretend(device)
-            self._session.aim(device)
+            self._aim(device)
+            if self._cute is not None:
+                # What it compiled for another architecture may be kept in its globals.
+                self._execute()
             answers.append(self._compiled(init, inputs, sample_seconds))
             sample_seconds = 0.0  # bounds are the same for all
         return {"answers": answers}
@@ -86,7 +106,7 @@ class DryRunner(Runner):
     def do_adapt(self, device: dict[str, Any]) -> dict[str, Any]:
         """Call the loaded model on the small inputs, and compile what it launches."""
         session = self._session
-        session.aim(device)
+        self._aim(device)
         answer: dict[str, Any] = {}
         with session.compiling(sample_seconds=0.0):
             try:
@@ -131,7 +151,7 @@ class DryRunner(Runner):
 
     def do_limit(self, seconds: float, device: dict[str, Any]) -> dict[str, Any]:
         """Bound the seconds of one call in the interpreter, which computes as `device` does."""
-        self._session.aim(device)
+        self._aim(device)
         self._seconds = seconds
         return {}
 

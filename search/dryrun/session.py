@@ -161,13 +161,13 @@ class Session:
                 compiled = self._compiled(stock, kernel, args, kwargs)
             except _UNFIT as error:
                 told = f"kernel {kernel.__name__} does not fit: {_first(error)}"
-                raise self._fault(KernelFault("resources", told)) from error
+                raise self.report(KernelFault("resources", told)) from error
         bound = _bound(kernel, args, kwargs)
         sizes = _grid(grid, bound)
         if compiled is not None:
             self._note(kernel, compiled, sizes)
         if self._interpreting and min(sizes) < 1:
-            raise self._fault(
+            raise self.report(
                 KernelFault(
                     "empty", f"kernel {kernel.__name__} is launched with an empty grid {sizes}"
                 )
@@ -187,15 +187,16 @@ class Session:
             except CompileTimeAssertionFailure:
                 raise
             except CompilationError as error:
-                raise self._fault(KernelFault("compile", _explained(kernel, error))) from error
+                raise self.report(KernelFault("compile", _explained(kernel, error))) from error
         if compiled is None:
-            raise self._fault(KernelFault("compile", f"kernel {kernel.__name__} was not compiled"))
+            raise self.report(KernelFault("compile", f"kernel {kernel.__name__} was not compiled"))
         limit = self._architecture["limits"]["shared_memory_per_block"]
         if compiled.metadata.shared > limit:
             raise OutOfResources(compiled.metadata.shared, limit, "shared memory")
         return compiled
 
-    def _fault(self, fault: KernelFault) -> KernelFault:
+    def report(self, fault: KernelFault) -> KernelFault:
+        """Take note of a fault, even where the candidate catches it, and return it."""
         self.faults.append(fault)
         return fault
 
@@ -247,17 +248,27 @@ class Session:
             except KernelFault as fault:
                 # Without memory loads give zeros: only what follows from addresses counts.
                 if self._interpreting or fault.kind == "bounds":
-                    raise self._fault(fault) from fault.__cause__
+                    raise self.report(fault) from fault.__cause__
 
-    def note_native(self, name: str, grid: Any, threads: int, shared: int) -> None:
-        """Note a launch of a kernel in CUDA C++, which is compiled elsewhere and not interpreted."""
+    def require_compiling(self, what: str) -> None:
+        """Raise `what` where kernels are interpreted: the one at hand cannot be.
+
+        Raises:
+            KernelFault: they are.
+        """
         if self._interpreting:
-            raise self._fault(
-                KernelFault("native", f"kernel {name} is CUDA C++, which runs on a device only")
-            )
+            raise self.report(KernelFault("native", what))
+
+    def note_native(self, name: str, grid: Any, threads: int, shared: int, file: str = "") -> None:
+        """Note a launch of a kernel that is not interpreted.
+
+        Args:
+            file: that holds its machine code, "" where the judge compiles it (CUDA C++).
+        """
+        self.require_compiling(f"kernel {name} is CUDA C++, which runs on a device only")
         sizes = _grid(grid, {})
-        key = f"{name} {sizes} {threads} {shared}"
-        entry = {"name": name, "threads": threads, "shared": shared, "launches": 0}
+        key = f"{name} {sizes} {threads} {shared} {file}"
+        entry = {"name": name, "threads": threads, "shared": shared, "launches": 0, "file": file}
         self.natives.setdefault(key, entry)["launches"] += 1
 
     # Autotuning ----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from importlib import import_module
 from typing import Any
 
 import triton
@@ -12,6 +13,8 @@ from triton.backends.amd.compiler import HIPBackend
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import CUDABackend, get_ptxas_version
 from triton.compiler import ASTSource
+
+from search.languages.cute import is_installed
 
 # What Triton keeps by architecture (versions of assemblers) must be there before the walls are.
 _NUMBERS = (75, 80, 86, 87, 89, 90, 100, 101, 103, 110, 120, 121)
@@ -34,6 +37,10 @@ def warm() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     import search.dryrun.runner  # noqa: F401
+
+    if is_installed():
+        for name in ("cutlass.cute", "cutlass.torch", "cutlass.utils"):
+            import_module(name)  # it takes longer than compiling with it
 
     _leave_assembling()
     for number in _NUMBERS:

@@ -19,7 +19,7 @@ from typing import Any
 from kb.errors import ToolchainError
 from search.judging.arena import Arena
 from search.judging.sandbox import Cell, Part, missing
-from search.languages.triton import COMPILER_ERRORS, explained
+from search.languages.compilers import compiler_fault
 from search.outcome import BuildFailed, Crashed, Outcome, Refused, TimedOut, Wrong
 
 _START_SECONDS = 120.0  # importing torch from a cold disk
@@ -378,7 +378,7 @@ def raised(told: dict[str, Any], where: str) -> Outcome:
     first = (message.strip().splitlines() or [""])[0][:300]
     reason = f"{where} raised {kind}: {first}"
     detail = f"{message}\n{told.get('trace') or ''}".strip()[:3000]
-    if kind in COMPILER_ERRORS and (causes := explained(message)):
+    if causes := compiler_fault(kind, message):
         return BuildFailed(
             reason=f"a kernel of it does not compile: {causes.splitlines()[0]}",
             detail=f"{causes}\n{detail}"[:3000],

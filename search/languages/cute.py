@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Collection
 from importlib.util import find_spec
 
 from search.languages import Unbuildable, Unit
 from search.languages.native_parts import NativeParts
 
+# What its package raises while it compiles; what a launch raises on a device is another.
+COMPILER_ERRORS = frozenset({
+    "DSLUserCodeError", "DSLUserCodeRuntimeError", "DSLUserCodeTypeError", "DSLRuntimeError", "DSLNotImplemented",
+    "DSLOperationBuildError", "DSLAstPreprocessorError", "CompilerDiagnosticError",
+})  # fmt: skip
+MISSING = (
+    "it imports cutlass, which is not installed here: pip install 'kernel-kb[cute]' "
+    "(nvidia-cutlass-dsl), or write it in cuda or triton"
+)
 _IMPORTS = re.compile(r"^\s*(?:import|from)\s+cutlass\b", re.MULTILINE)
-_ERROR = re.compile(r"^(?:error: (?P<told>.*)|(?P<raised>[\w.]*(?:Error|Exception)\b.*))$")
+_ERROR = re.compile(
+    r"^(?:error(?:\[\w+\])?: (?P<told>.*)|(?P<raised>[\w.]*(?:Error|Exception)\b.*))$"
+)
 _PLACE = re.compile(r"^--> .*:(\d+)$")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_SYMBOL = "kernel_cutlass_"  # what the package puts before the function's name, arguments after it
 _FIRST_ERRORS = 4
 _LONGEST_LINE = 400
 
@@ -25,22 +39,57 @@ class Cute(NativeParts):
         Raises:
             Unbuildable: it needs NVIDIA's package, which is not installed.
         """
-        if _IMPORTS.search(source) and find_spec("cutlass") is None:
-            raise Unbuildable(
-                "it imports cutlass, which is not installed here: pip install 'kernel-kb[cute]' "
-                "(nvidia-cutlass-dsl), or write it in cuda or triton"
-            )
+        if imports_cute(source) and not is_installed():
+            raise Unbuildable(MISSING)
         return super().units(source)
 
     def explain(self, message: str) -> str:
         """Return the first errors with their lines, without colours and the package's own frames."""
-        lines = [line.strip() for line in _COLOURS.sub("", message).splitlines()]
-        found: dict[str, None] = {}
-        for line, following in zip(lines, [*lines[1:], ""], strict=True):
-            error, place = _ERROR.match(line), _PLACE.match(following)
-            if error:
-                where = f"line {place[1]}: " if place else ""
-                found.setdefault(where + (error["told"] or error["raised"]))
-        if not found:
-            return super().explain("\n".join(lines))
-        return "\n".join(line[:_LONGEST_LINE] for line in list(found)[:_FIRST_ERRORS])
+        return explained(message) or super().explain(_COLOURS.sub("", message))
+
+
+def imports_cute(source: str) -> bool:
+    """Say whether a candidate imports NVIDIA's package."""
+    return bool(_IMPORTS.search(source))
+
+
+def is_installed() -> bool:
+    """Say whether NVIDIA's package can be imported here; it is not imported."""
+    return find_spec("cutlass") is not None
+
+
+def kernel_names(source: str) -> frozenset[str]:
+    """Return the functions that a candidate's own text declares as kernels (``@cute.kernel``)."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return frozenset()
+    return frozenset(
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and any(map(_is_kernel, node.decorator_list))
+    )
+
+
+def own_kernel(symbol: str, names: Collection[str]) -> str | None:
+    """Return which of the candidate's kernels a symbol of machine code is, None where it is none."""
+    found = [name for name in names if f"{symbol}_".startswith(f"{_SYMBOL}{name}_")]
+    return max(found, key=len, default=None)
+
+
+def explained(message: str) -> str:
+    """Return what is wrong with a kernel, with its line; "" where the message is not the package's."""
+    lines = [line.strip() for line in _COLOURS.sub("", message).splitlines()]
+    found: dict[str, None] = {}
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        error, place = _ERROR.match(line), _PLACE.match(following)
+        if error:
+            where = f"line {place[1]}: " if place else ""
+            found.setdefault(where + (error["told"] or error["raised"]))
+    return "\n".join(line[:_LONGEST_LINE] for line in list(found)[:_FIRST_ERRORS])
+
+
+def _is_kernel(decorator: ast.expr) -> bool:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    return name == "kernel"
