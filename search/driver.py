@@ -7,7 +7,18 @@ from typing import Protocol
 from search.authors import Attempt, Author
 from search.evaluators import Evaluator
 from search.graph import Graph
-from search.loop import Ideas, JudgeNode, MendDraft, Result, Search, Work, WriteDraft, WriteIdeas
+from search.knobs import next_setting
+from search.loop import (
+    Ideas,
+    JudgeNode,
+    MendDraft,
+    Result,
+    Search,
+    TuneKnobs,
+    Work,
+    WriteDraft,
+    WriteIdeas,
+)
 from search.memory import Witness
 from search.outcome import Outcome
 from search.storage import Storage, outcome_key
@@ -74,6 +85,8 @@ class Driver:
                 )
             case WriteDraft():
                 return self._author.draft(work.moment, work.idea, work.step.branch, work.siblings)
+            case TuneKnobs():
+                return next_setting(work.tunable, work.nodes, work.seed)
             case MendDraft():
                 return self._author.repair(work.moment, work.failed)
             case JudgeNode():

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 
-from search.authors import Attempt, Diagnosis, Draft, Idea, Moment
+from search.authors import Attempt, Diagnosis, Draft, Idea, Memory, Moment
 from search.graph import Graph, Node, Proposal, Slot, Step, seed_of
+from search.knobs import Tunable, promising
 from search.outcome import STANDING, Outcome
 from search.policies import Policy
+from search.recall import Choice, choose_memory
 from search.stop import stalled, stop_reason
 from search.storage import Record, outcome_key
 from search.task import TaskFile
@@ -51,6 +53,22 @@ class MendDraft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TuneKnobs:
+    """Ask for another setting of the constants that an implementation declares.
+
+    Attributes:
+        base: the implementation.
+        nodes: the judged implementations of its idea, among them the settings that were tried.
+    """
+
+    step: Step
+    base: Attempt
+    tunable: Tunable
+    nodes: tuple[Attempt, ...]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeNode:
     """Ask an evaluator for the outcome of a node.
 
@@ -76,7 +94,7 @@ class Ideas:
     subjects: tuple[str, ...] = ()
 
 
-Work = WriteIdeas | WriteDraft | MendDraft | JudgeNode
+Work = WriteIdeas | WriteDraft | MendDraft | TuneKnobs | JudgeNode
 Result = Ideas | Draft | Outcome | None
 
 
@@ -90,9 +108,11 @@ class Search:
         diagnose: the bottleneck of a parent (None: of the reference).
         elapsed: seconds that the run has taken so far, those before a resume included.
         context: what an outcome depends on besides the source: task, target, judge.
+        memory: how much of the search the author is told; None where it asks for nothing, and no
+            parent is exchanged for a clean slate.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - five parts, and two of its terms
         self,
         record: Record,
         policy: Policy,
@@ -101,7 +121,9 @@ class Search:
         elapsed: Callable[[], float],
         *,
         context: str,
+        memory: Choice | None = None,
     ) -> None:
+        self._memory = memory
         self._record = record
         self._policy = policy
         self._settings = settings.search
@@ -111,7 +133,7 @@ class Search:
         self._context = context
         self._asked: set[object] = set()
         self._round = 0
-        self._parents: tuple[Attempt | None, ...] | None = None
+        self._starts: tuple[tuple[Attempt | None, Memory], ...] | None = None
 
     @property
     def graph(self) -> Graph:
@@ -152,7 +174,7 @@ class Search:
                 return None
             reason = stalled(self._stop, graph.attempts(before_round=round + 1), round)
             self._round += 1
-            self._parents = None
+            self._starts = None
         self._record.finish_search(reason)
         return None
 
@@ -170,13 +192,15 @@ class Search:
                         subjects=result.subjects,
                     )
                 )
-            case ((WriteDraft() | MendDraft()), None):
+            case ((WriteDraft() | MendDraft() | TuneKnobs()), None):
                 self._record.add_dead_end(work.step)
             case WriteDraft(), Draft():
                 parent = work.moment.parent
                 self._add_node(work.step, parent.number if parent else None, work.idea, result)
             case MendDraft(), Draft():
                 self._add_node(work.step, work.failed.number, work.failed.idea, result)
+            case TuneKnobs(), Draft():
+                self._add_node(work.step, work.base.number, work.base.idea, result)
             case JudgeNode(), _ if result is not None and not isinstance(result, Ideas | Draft):
                 elapsed = self._elapsed()
                 self._record.add_outcome(work.node, result, key=work.key, elapsed=elapsed)
@@ -194,25 +218,37 @@ class Search:
 
     def _round_work(self, round: int) -> Iterator[Work]:
         """Yield every piece of work of a round that can be done now, in a fixed order."""
-        if self._parents is None:
-            earlier = self.graph.attempts(before_round=round)
-            rng = Random(self._seed("select", round))
-            self._parents = self._policy.select(earlier, round, rng) or (None,)
-        shares = _shares(self._settings.ideas, len(self._parents))
-        for rank, (parent, share) in enumerate(zip(self._parents, shares, strict=True)):
+        if self._starts is None:
+            self._starts = self._begin(round)
+        shares = _shares(self._settings.ideas, len(self._starts))
+        for rank, (start, share) in enumerate(zip(self._starts, shares, strict=True)):
             slot = Slot(round, rank)
             proposal = self.graph.proposals.get(slot)
             if proposal is None:
-                yield WriteIdeas(slot=slot, moment=self._moment(parent, "ideas", slot), count=share)
+                yield WriteIdeas(slot=slot, moment=self._moment(start, "ideas", slot), count=share)
                 # Later slots must know these ideas, or they would propose them again.
                 return
             for number, idea in enumerate(proposal.ideas):
-                work = self._next_of_idea(slot, number, idea, parent)
+                work = self._next_of_idea(slot, number, idea, start)
                 if work is not None:
                     yield work
 
+    def _begin(self, round: int) -> tuple[tuple[Attempt | None, Memory], ...]:
+        """Return the parents of a round, each with what is told of the search; a clean slate has none."""
+        earlier = self.graph.attempts(before_round=round)
+        rng = Random(self._seed("select", round))
+        parents = self._policy.select(earlier, round, rng) or (None,)
+        starts: list[tuple[Attempt | None, Memory]] = []
+        for rank, parent in enumerate(parents):
+            memory: Memory = "both"
+            if self._memory is not None:
+                last = rank == len(parents) - 1
+                memory = choose_memory(self._memory, parent, earlier, round, last=last)
+            starts.append((None if memory == "clean" else parent, memory))
+        return tuple(starts)
+
     def _next_of_idea(
-        self, slot: Slot, number: int, idea: Idea, parent: Attempt | None
+        self, slot: Slot, number: int, idea: Idea, start: tuple[Attempt | None, Memory]
     ) -> Work | None:
         """Return what one idea waits for: a verdict, a repair, or its next branch."""
         nodes = self.graph.branches(slot, number)
@@ -222,11 +258,11 @@ class Search:
         for branch in range(self._settings.branches):
             step = Step(slot, number, branch)
             if step in self.graph.dead_ends:
-                return None
+                break
             chain = [node for node in nodes if node.step.branch == branch]
             if not chain:
                 siblings = tuple(node.attempt() for node in nodes)
-                moment = self._moment(parent, "draft", step)
+                moment = self._moment(start, "draft", step)
                 return WriteDraft(step=step, moment=moment, idea=idea, siblings=siblings)
             mend = Step(slot, number, branch, repair=len(chain))
             if (
@@ -234,11 +270,28 @@ class Search:
                 and mend.repair <= MAX_REPAIRS
                 and mend not in self.graph.dead_ends
             ):
-                moment = self._moment(parent, "repair", mend)
+                moment = self._moment(start, "repair", mend)
                 return MendDraft(step=mend, moment=moment, failed=chain[-1].attempt())
-        return None
+        return self._tuning(slot, number, nodes)
 
-    def _moment(self, parent: Attempt | None, what: str, place: Slot | Step) -> Moment:
+    def _tuning(self, slot: Slot, number: int, nodes: list[Node]) -> TuneKnobs | None:
+        """Return the next setting to try of an idea that is written, None where there is none."""
+        tried = sum(node.step.branch >= self._settings.branches for node in nodes)
+        step = Step(slot, number, self._settings.branches + tried)
+        if tried >= self._settings.knob_trials or step in self.graph.dead_ends:
+            return None
+        attempts = tuple(node.attempt() for node in nodes)
+        found = promising(attempts, self.graph.best_merit)
+        if found is None:
+            return None
+        base, tunable = found
+        seed = self._seed("knobs", step)
+        return TuneKnobs(step=step, base=base, tunable=tunable, nodes=attempts, seed=seed)
+
+    def _moment(
+        self, start: tuple[Attempt | None, Memory], what: str, place: Slot | Step
+    ) -> Moment:
+        parent, memory = start
         slot = place if isinstance(place, Slot) else place.slot
         return Moment(
             round=slot.round,
@@ -246,6 +299,7 @@ class Search:
             parent=parent,
             history=self.graph.attempts(),
             diagnosis=self._diagnose(parent),
+            memory=memory,
         )
 
     def _seed(self, *place: object) -> int:

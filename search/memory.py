@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kb.effects import subject
 from kb.records import Document
 from kb.types import Hit, Query
+
+if TYPE_CHECKING:
+    from search.known import Known
 
 
 class Retriever(Protocol):
@@ -100,8 +103,13 @@ class Witness:
 
 
 class Memory:
-    """The knowledge that authors see: passages through a witness, records as they are."""
+    """The knowledge that authors see: passages through a witness, records as they are.
 
-    def __init__(self, retriever: Witness, store: Records) -> None:
+    Args:
+        known: what was tried before; None where nothing is to be refused but equal words.
+    """
+
+    def __init__(self, retriever: Witness, store: Records, known: Known | None = None) -> None:
         self.retriever = retriever
         self.store = store
+        self.known = known

@@ -95,10 +95,10 @@ def _number(parent: Attempt | None) -> int | None:
 
 
 def _made_upon(attempt: Attempt, known: Mapping[int, Attempt]) -> int | None:
-    """Return the program that an attempt's idea is about: repairs hang below what they mend."""
+    """Return the program that an attempt's idea is about: repairs and tuned settings hang below what they change."""
     at = attempt
     while at.parent is not None and (above := known.get(at.parent)) is not None:
-        if (above.idea, above.round, above.branch) != (at.idea, at.round, at.branch):
+        if (above.idea, above.round) != (at.idea, at.round):
             return above.number
         at = above
     return at.parent

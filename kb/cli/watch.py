@@ -7,7 +7,7 @@ import sys
 from kb.cli.output import say, time_text
 from kb.cli.text import beside, checked_text
 from kb.progress import Progress
-from search.loop import JudgeNode, MendDraft, Result, Work, WriteDraft, WriteIdeas
+from search.loop import JudgeNode, MendDraft, Result, TuneKnobs, Work, WriteDraft, WriteIdeas
 from search.outcome import Checked, Outcome, Passed
 from search.storage import Record
 from search.task import TaskFile
@@ -34,6 +34,8 @@ class Screen:
                 doing = f"writing: {work.idea.title}"
             case MendDraft():
                 doing = f"mending node {work.failed.number}"
+            case TuneKnobs():
+                doing = f"tuning the constants of node {work.base.number}"
             case JudgeNode():
                 doing = f"judging {work.node.number}: {work.node.idea.title}"
         best = f", best {graph.best_speedup:.2f}x" if graph.best_speedup else ""

@@ -17,10 +17,11 @@ from kb.records import CATEGORIES, Document, TargetRecord
 from kb.tokens import count_tokens
 from kb.types import Hit, Query, Scope
 from search.account import cost, detail, trials_of_branches, trials_of_ideas, verdict
-from search.authors import Attempt, Idea, Moment
+from search.authors import Attempt, Idea, Memory, Moment
+from search.known import Known
 from search.memory import Records, Retriever
 from search.operators import Work
-from search.recall import recall
+from search.recall import Recalled, recall
 from search.task import Task
 from synth.context import FORM, Context, Current, Note, Purpose
 from synth.facts import target_lines
@@ -30,6 +31,9 @@ from synth.question import Need, Subject, build_query
 from synth.sketches import EXAMPLE
 
 _COUNTED = 4096  # texts whose tokens are remembered: rules, figures and the reference never change
+
+
+_REFUSED = 40  # titles that are listed: the answer's form is never cut
 
 
 class Reader(Protocol):
@@ -57,6 +61,11 @@ class Knowledge(Protocol):
     @property
     def store(self) -> Records:
         """Holds whole records."""
+        ...
+
+    @property
+    def known(self) -> Known | None:
+        """What was tried before, None where nothing is refused but equal words."""
         ...
 
 
@@ -119,18 +128,21 @@ class Briefing:
         clean = moment.memory == "clean"
         parent = None if clean else moment.parent
         near = recall(parent, moment.history)
-        history = () if clean else moment.history
+        told = tuple(one for one in moment.history if _is_told(one, near, moment.memory))
+        names = {attempt.idea.title for attempt in told}
+        hidden = dict.fromkeys(one.idea.title for one in moment.history)
+        more = [title for title in (*hidden, *refused) if title not in names]
         return self._brief(
             reader,
             "ideas",
             moment,
-            history=trials_of_ideas(history, near),
+            history=trials_of_ideas(told, near),
             current=_current(parent),
             answer={
                 "count": count,
                 "categories": CATEGORIES,
                 "example": EXAMPLE,
-                "refused": refused,
+                "refused": tuple(more[-_REFUSED:]),
             },
         )
 
@@ -290,6 +302,15 @@ def user_templates(task: Task) -> Templates:
     templates = Templates([folder for folder in folders if folder.is_dir()])
     templates.check()
     return templates
+
+
+def _is_told(attempt: Attempt, near: Recalled, memory: Memory) -> bool:
+    """Say whether ideas are told of an attempt: of its siblings, of what led there, of both and all."""
+    if memory == "trajectory":
+        return attempt.number in near.trajectory
+    if memory == "siblings":
+        return attempt.number in near.siblings or attempt.number in near.trajectory
+    return memory == "both"
 
 
 def earlier_of(moment: Moment, failed: Attempt) -> list[Attempt]:

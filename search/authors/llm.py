@@ -18,6 +18,7 @@ from kb.types import Hit
 from search.authors import Attempt, Draft, Idea, Moment
 from search.authors.briefing import Briefing, Knowledge, earlier_of
 from search.authors.cast import Cast, Voice
+from search.known import Tried, tried_in
 from search.operators import Work
 from search.task import ModelSettings, Task
 from synth.extract import extract_source
@@ -73,6 +74,7 @@ class LanguageModel:
         )
         self._say = say
         self._briefing = Briefing(task, target, work, knowledge)
+        self._known = knowledge.known
 
     def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:
         """Return at most `count` new ideas; none where two replies held none.
@@ -82,7 +84,9 @@ class LanguageModel:
             ConfigError: the task does not fit the model's context.
         """
         voice = self._cast.voice("ideas", moment)
-        brief = self._briefing.ideas(voice, moment, count)
+        earlier = self._known.earlier if self._known is not None else ()
+        refused = tuple(f"{one.title}: {one.told}" for one in earlier)
+        brief = self._briefing.ideas(voice, moment, count, refused)
         asked = _Asked(
             voice=voice,
             prompt=brief.prompt,
@@ -90,14 +94,38 @@ class LanguageModel:
             temperature=voice.settings.temperature,
             schema=schema(count),
         )
-        tried = [(attempt.idea.title, attempt.idea.text) for attempt in moment.history]
+        tried = tried_in(moment.history)
 
         def read(reply: Reply) -> tuple[tuple[Sketch, ...], str]:
-            found = read_sketches(reply.text, tried)
-            return found.sketches[:count], found.problem
+            found = read_sketches(reply.text, [(one.title, one.text) for one in tried])
+            fresh, repeats = self._new(found.sketches, tried)
+            if found.sketches and not fresh:
+                return (), f"all ideas were tried before, if in other words: {'; '.join(repeats)}"
+            return fresh[:count], found.problem
 
         sketches, exchanges = self._ask(asked, read, "ideas")
         return tuple(_idea(sketch, brief.quoted(), exchanges) for sketch in sketches or ())
+
+    def _new(
+        self, sketches: tuple[Sketch, ...], tried: tuple[Tried, ...]
+    ) -> tuple[tuple[Sketch, ...], tuple[str, ...]]:
+        """Return the ideas that say nothing again, and what the others repeat."""
+        if self._known is None:
+            return sketches, ()
+        fresh: list[Sketch] = []
+        repeats: list[str] = []
+        for sketch in sketches:
+            beside = (
+                Tried(title=one.title, text=one.text, told="given beside it") for one in fresh
+            )
+            found = self._known.find(sketch.title, sketch.text, (*tried, *beside))
+            if found is None:
+                fresh.append(sketch)
+            else:
+                repeats.append(f"{sketch.title!r} is {found.title!r}, which {found.told}")
+        if repeats and self._say is not None:
+            self._say(f"refused before any code was written: {'; '.join(repeats)}")
+        return tuple(fresh), tuple(repeats)
 
     def draft(
         self, moment: Moment, idea: Idea, branch: int, siblings: tuple[Attempt, ...]

@@ -1,5 +1,5 @@
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from kb.tokens import count_tokens
 from kb.types import Hit, Passage, Query
 from search.authors import AUTHORS, Attempt, Diagnosis, Draft, Idea, Moment
 from search.authors.llm import LanguageModel
+from search.known import Known, Tried
 from search.operators import Work
 from search.outcome import BuildFailed, Crashed, Outcome, Passed, Ratio, Refused, Wrong
 from search.task import ModelSettings, Task, TaskFile, load_task
@@ -88,7 +89,8 @@ def _hit(rank: int, document: Document) -> Hit:
 class Shelf:
     """Knowledge as the search hands it to authors."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Known | None = None) -> None:
+        self.known = known
         self.retriever = ByWords()
         self.store = Store()
 
@@ -264,6 +266,59 @@ def test_ideas_that_were_all_tried_before_are_asked_for_again() -> None:
     (idea,) = author(model).ideas(moment(attempt(0, passed(1.2))), 2)
     assert idea.title == TILE["title"]
     assert "were tried before" in model.prompts[1]
+
+
+def test_an_idea_in_other_words_is_refused_before_any_code_and_the_model_is_told() -> None:
+    said: list[str] = []
+    reworded = {
+        **FUSE,
+        "title": "Merge max pooling",
+        "text": "Pool each window in registers, at once.",
+    }
+
+    def alike(text: str, others: Sequence[str]) -> int | None:
+        merged = (n for n, one in enumerate(others) if "Merge" in text and "Fuse" in one)
+        return next(merged, None)
+
+    failed = attempt(0, Wrong(reason="3 of 96 differ"))
+    model = Heard(Scripted([ideas(reworded), ideas(reworded, TILE)]))
+    writer = LanguageModel(TASK, cpu(), WORK, Shelf(Known(alike)), model, said.append)
+    (idea,) = writer.ideas(moment(failed), 3)
+    assert idea.title == TILE["title"]
+    assert "'Merge max pooling' is 'Fuse the pooling', which wrong: 3 of 96" in model.prompts[1]
+    assert said[0].startswith("refused before any code was written: 'Merge max pooling'")
+
+
+def test_what_gained_nothing_in_an_earlier_run_is_told_and_refused() -> None:
+    earlier = Tried(
+        title=FUSE["title"], text=FUSE["text"], told="reached 0.80x over eager (in a-1)"
+    )
+    model = Heard(Scripted([ideas(FUSE, TILE)]))
+    known = Known(lambda text, others: others.index(text) if text in others else None, [earlier])
+    writer = LanguageModel(TASK, cpu(), WORK, Shelf(known), model)
+    assert [idea.title for idea in writer.ideas(moment(), 3)] == [TILE["title"]]
+    assert "- Fuse the pooling: reached 0.80x over eager (in a-1)" in model.prompts[0]
+
+
+def test_a_clean_slate_tells_titles_and_nothing_of_what_led_to_the_best() -> None:
+    best = attempt(0, passed(1.5))
+    model = Heard(Scripted([ideas(TILE)]))
+    author(model).ideas(replace(moment(best, parent=best), memory="clean"), 3)
+    (prompt,) = model.prompts
+    assert SOURCE.format(0) not in prompt
+    assert "Tried so far" not in prompt
+    assert "- Fuse the pooling" in prompt
+
+
+def test_a_draft_may_be_an_edit_of_its_parent() -> None:
+    parent = attempt(0, passed(1.5))
+    edit = "<<<<<<< SEARCH\n    scale = 0\n=======\n    scale = 5\n>>>>>>> REPLACE"
+    model = Heard(Scripted([edit.replace("scale = 0", "scale = 9"), edit]))
+    idea = attempt(9, passed(1.0), idea=TILE).idea
+    draft = author(model).draft(moment(parent, parent=parent), idea, 0, ())
+    assert draft is not None
+    assert draft.source == SOURCE.format(5)
+    assert "edit 1 of 1 fits no place of the program" in model.prompts[1]
 
 
 def test_no_more_ideas_than_asked_for() -> None:

@@ -49,6 +49,7 @@ class Nothing:
 class Knowledge:
     retriever = Nothing()
     store = Records()
+    known = None
 
 
 class Listener:

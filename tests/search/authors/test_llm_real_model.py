@@ -114,6 +114,7 @@ class OnePassage:
 class Knowledge:
     retriever = OnePassage()
     store = Store()
+    known = None
 
 
 class Exchanges(dict[str, tuple[Request, Reply]]):
