@@ -29,7 +29,13 @@ class StoreError(KbError):
 
 
 class ModelError(KbError):
-    """A language model cannot be reached, or its reply cannot be used."""
+    """A language model cannot be reached, or its reply cannot be used.
+
+    Attributes:
+        lost: tokens of answers that broke off, which were paid for all the same.
+    """
+
+    lost = 0
 
 
 class ToolchainError(KbError):

@@ -7,10 +7,11 @@ from typing import Protocol
 from search.authors import Author
 from search.driver import Driver, Watcher, finalists
 from search.evaluators import Evaluator
-from search.loop import JudgeNode, Search
+from search.loop import JudgeNode, Search, Work
 from search.memory import Witness
 from search.outcome import Outcome
 from search.storage import Storage, outcome_key
+from synth.models.paid import Exhausted
 
 
 class Ahead(Evaluator, Protocol):
@@ -53,13 +54,22 @@ class Batches(Driver):
                     self._ahead.expect(work.node.draft.source)
                 batch.append(work)
             elif work is not None:
-                self._settle(work)
+                self._write(work, batch)
             elif not batch or self._search.ended:
                 return
             else:
                 for node in batch:
                     self._settle(node)
                 batch.clear()
+
+    def _write(self, work: Work, batch: list[JudgeNode]) -> None:
+        try:
+            self._settle(work)
+        except Exhausted:
+            # What was written is paid for: it is judged before the run ends.
+            for node in batch:
+                self._settle(node)
+            raise
 
     def confirm(self, context: str) -> dict[int, Outcome]:
         """Measure the best few again, long enough to report them; by node number."""

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kb.cli.models import check_models, model_is_configured
 from kb.cli.output import say
+from kb.config import Home
 from kb.errors import ConfigError, TaskError, ToolchainError
 from kb.records import TargetRecord
 from search.task import ModelSettings, Task, TaskFile
 
 if TYPE_CHECKING:
     from search.authors import Author
+    from search.authors.cast import Cast
     from search.memory import Memory
     from search.operators import OperatorGraph, Work
-    from search.storage import Storage
     from synth.models import Model
 
 
@@ -27,7 +28,7 @@ def check_settings(settings: TaskFile, place: str) -> None:
 
     POLICIES.check(settings.search.policy)
     if choose_author(settings) != "recipes":
-        make_model(model_settings(settings))
+        check_models(Home.find(), settings)
     if settings.evaluator == "local" and place == "cpu" and shutil.which("g++") is None:
         raise ToolchainError(
             "no C++ compiler: expected g++ on PATH, found none: install your system's g++ "
@@ -61,11 +62,6 @@ def choose_language(name: str, target: TargetRecord) -> str:
     )
 
 
-def model_is_configured(settings: TaskFile) -> bool:
-    """Say whether the task or the environment names a language model."""
-    return settings.model is not None or bool(os.environ.get("KB_MODEL"))
-
-
 def choose_author(settings: TaskFile) -> str:
     """Return the author's name: a language model where one is configured, else recipes."""
     from search.authors import AUTHORS
@@ -88,35 +84,22 @@ def make_author(
     graph: OperatorGraph,
     work: Work,
     memory: Memory,
-    storage: Storage,
+    cast: Cast,
 ) -> Author:
     """Build the author."""
     from search.authors import AUTHORS
 
     if name == "recipes":
         return AUTHORS.create(name, task, target, graph, memory)
-    settings = model_settings(task.settings)
-    model = recorded_model(task, storage)
-    task = replace(task, settings=task.settings.model_copy(update={"model": settings}))
-    return AUTHORS.create(name, task, target, work, memory, model, say)
+    return AUTHORS.create(name, task, target, work, memory, cast, say)
 
 
-def recorded_model(task: Task, storage: Storage) -> Model:
-    """Build the task's model, with every exchange kept."""
-    from synth.models.recorded import Recorded
+def make_model(settings: ModelSettings, heard: Callable[[str, int], None] | None = None) -> Model:
+    """Build the chat back end: a script is read from the file that ``name`` gives.
 
-    return Recorded(make_model(model_settings(task.settings)), storage)
-
-
-def model_settings(settings: TaskFile) -> ModelSettings:
-    """Return the task's model, else the one that the environment names."""
-    return settings.model or ModelSettings(
-        name=os.environ["KB_MODEL"], base_url=os.environ.get("KB_BASE_URL")
-    )
-
-
-def make_model(settings: ModelSettings) -> Model:
-    """Build the chat back end: a script is read from the file that ``name`` gives."""
+    Args:
+        heard: told the model and how many tokens of an answer have come so far.
+    """
     from synth.models import MODELS
 
     if settings.provider == "scripted":
@@ -134,4 +117,6 @@ def make_model(settings: ModelSettings) -> Model:
         timeout_seconds=settings.timeout_seconds,
         retries=settings.retries,
         say=say,
+        heard=heard,
+        **({"keys": (settings.key,)} if settings.key is not None else {}),
     )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kb.cli.session import Session
     from kb.knowledge import Knowledge
     from search.authors import Attempt, Diagnosis, Idea
+    from search.known import Known
     from search.lessons_book import Book, Change, Fate
     from search.lessons_proof import Runs
     from search.memory import Memory
@@ -131,7 +132,6 @@ def learn_from(
     confirmed: Mapping[int, Outcome],
 ) -> None:
     """Write what the run of a session taught back into the knowledge base."""
-    from kb.cli.choose import recorded_model
     from kb.cli.diagnosis import diagnoser
     from kb.cli.session import shapes_line
 
@@ -155,7 +155,7 @@ def learn_from(
             record=record,
             setting=setting,
             confirmed=confirmed,
-            model=recorded_model(session.task, session.storage) if written else None,
+            model=session.cast.members("ideas")[0].model if written else None,
         )
     )
 
@@ -176,14 +176,29 @@ def open_book(home: Home, storage: Storage, proof: Runs | None = None) -> Book:
     return Book(home.make().root, proof.fault, Alike(embedder))
 
 
-def believed_memory(knowledge: Knowledge, storage: Storage, *, retrieval: bool = True) -> Memory:
+def believed_memory(
+    knowledge: Knowledge,
+    storage: Storage,
+    *,
+    retrieval: bool = True,
+    known: Known | None = None,
+) -> Memory:
     """Return the knowledge as authors see it: without lessons whose evidence is not in the record."""
     from search.lessons_proof import Runs
     from search.memory import Believed, Memory, Silent, Witness
 
     records = Believed(knowledge.store, Runs(storage.engine).believes)
     retriever = knowledge.retriever if retrieval else Silent()
-    return Memory(Witness(retriever, records.doubted()), records)
+    return Memory(Witness(retriever, records.doubted()), records, known)
+
+
+def known_ideas(knowledge: Knowledge, storage: Storage, task: Task, before: float) -> Known:
+    """Return what was tried on a task in runs that began before a moment, with how it is compared."""
+    from search.known import Known, earlier_ideas
+    from search.lessons_alike import Alike
+
+    alike = Alike(knowledge.derived.embedder)
+    return Known(alike, earlier_ideas(storage, task, before))
 
 
 def today() -> date:

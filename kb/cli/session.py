@@ -16,12 +16,12 @@ from kb.cli.choose import (
     choose_author,
     choose_language,
     make_author,
-    model_is_configured,
 )
 from kb.cli.credit import credit
 from kb.cli.diagnosis import diagnoser, looker
-from kb.cli.learning import believed_memory, learn_from
+from kb.cli.learning import believed_memory, known_ideas, learn_from
 from kb.cli.mail import open_mail, seconds_waited, with_mailbox
+from kb.cli.models import make_cast, model_is_configured
 from kb.cli.output import print_json, say, steps
 from kb.cli.place import Place, choose_place, judged_by, make_judge
 from kb.config import Home
@@ -32,6 +32,7 @@ from search.task import Task, TaskFile
 
 if TYPE_CHECKING:
     from search.authors import Author
+    from search.authors.cast import Cast
     from search.evaluators.spool import Spool
     from search.judging.judge import Judge
     from search.judging.problem import Problem
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from search.memory import Memory, Witness
     from search.operators import OperatorGraph, Work
     from search.outcome import Outcome
+    from search.spending import Ledger
     from search.storage import Record, Storage
 
 NO_CANDIDATE = 4
@@ -59,6 +61,8 @@ class Session:
     graph: OperatorGraph
     work: Work
     author: Author
+    cast: Cast
+    ledger: Ledger
     witness: Witness
     storage: Storage
     memory: Memory
@@ -122,6 +126,7 @@ def prepare(home: Home, task: Task, progress: Progress, *, as_of: float | None =
     from kb.knowledge import open_knowledge
     from search.judging.problem import load_problem
     from search.profilers.operators import count_work, operator_graph
+    from search.spending import Ledger
     from search.storage import Storage
 
     task = with_mailbox(home, task)
@@ -136,8 +141,14 @@ def prepare(home: Home, task: Task, progress: Progress, *, as_of: float | None =
     graph = operator_graph(problem)
     work = count_work(graph)
     knowledge = open_knowledge(home, progress, as_of=as_of)
-    memory = believed_memory(knowledge, storage, retrieval=task.settings.retrieval)
-    author = make_author(name, task, target, graph, work, memory, storage)
+    known = None
+    if name != "recipes":  # those list what they try, and cannot say it in other words
+        before = time.time() if as_of is None else as_of
+        known = known_ideas(knowledge, storage, task, before)
+    memory = believed_memory(knowledge, storage, retrieval=task.settings.retrieval, known=known)
+    ledger = Ledger(storage.engine, task.settings.stop)
+    cast = make_cast(home, task.settings, storage, ledger, progress)
+    author = make_author(name, task, target, graph, work, memory, cast)
     return Session(
         home=home,
         task=task,
@@ -149,6 +160,8 @@ def prepare(home: Home, task: Task, progress: Progress, *, as_of: float | None =
         graph=graph,
         work=work,
         author=author,
+        cast=cast,
+        ledger=ledger,
         witness=memory.retriever,
         storage=storage,
         memory=memory,
@@ -175,16 +188,19 @@ def _search(session: Session, record: Record, began: float, progress: Progress) 
     from kb.cli.watch import Screen
     from search.loop import Search
     from search.policies import POLICIES
+    from synth.models.paid import Exhausted
 
     def elapsed() -> float:
         return time.monotonic() - began - seconds_waited()
 
     open_mail(record.run)
+    session.ledger.open(record.run)
     with open_judge(session) as judge:
         with _interruptible(record):
             prepared = judge.prepare(progress)
         tell(prepared)
         context = outcome_context(session, judge)
+        recipes = session.author_name == "recipes"
         search = Search(
             record,
             POLICIES.create(session.task.settings.search.policy),
@@ -192,13 +208,17 @@ def _search(session: Session, record: Record, began: float, progress: Progress) 
             diagnoser(session, prepared.baselines, looker(session, judge)),
             elapsed,
             context=context,
+            memory=None if recipes else session.task.settings.search.memory,
         )
         screen = Screen(record, session.task.settings, progress)
         driver = make_driver(session, search, judge, screen, context, progress)
         confirmed: dict[int, Outcome] = {}
         interrupted = False
         try:
-            driver.run()
+            try:
+                driver.run()
+            except Exhausted as spent:
+                record.finish_search(str(spent))
             progress("measuring the best again")
             confirmed = driver.confirm(context)
         except KeyboardInterrupt:

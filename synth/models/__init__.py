@@ -103,7 +103,6 @@ MODELS: Registry[Model] = Registry(
         "sglang": "synth.models.endpoints:sglang",
         "vllm": "synth.models.endpoints:vllm",
         "mailbox": "synth.models.mailbox:open_mailbox",
-        "mailbox": "synth.models.mailbox:open_mailbox",
         "scripted": "synth.models.scripted:Scripted",
         "recorded": "synth.models.recorded:Recorded",
     },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from kb.errors import ModelError
@@ -27,13 +28,20 @@ class Recorded:
         model: asked for what the record does not hold; None replays only.
         exchanges: the record.
         name: of the model that the record was made with, where `model` is None.
+        noted: told every exchange, and whether the model was asked for it now.
     """
 
     def __init__(
-        self, model: Model | None, exchanges: Exchanges, *, name: str = "recorded"
+        self,
+        model: Model | None,
+        exchanges: Exchanges,
+        *,
+        name: str = "recorded",
+        noted: Callable[[Request, Reply, bool], None] | None = None,
     ) -> None:
         self._model = model
         self._exchanges = exchanges
+        self._noted = noted
         self._name = model.name if model is not None else name
 
     @property
@@ -51,6 +59,7 @@ class Recorded:
         key = request.key()
         known = self._exchanges.get(key)
         if known is not None:
+            self._note(request, known, fresh=False)
             return known
         if self._model is None:
             raise ModelError(
@@ -59,7 +68,12 @@ class Recorded:
             )
         reply = self._model.reply(request)
         self._exchanges.put(key, request, reply)
+        self._note(request, reply, fresh=True)
         return reply
+
+    def _note(self, request: Request, reply: Reply, *, fresh: bool) -> None:
+        if self._noted is not None:
+            self._noted(request, reply, fresh)
 
 
 def _beginning(request: Request, width: int = 60) -> str:

@@ -165,7 +165,9 @@ class Wire:
                 if isinstance(error, ValueError) and not answer.valid:
                     raise self._no_chat() from error
                 if tries >= self.line.retries or self._slow(error):
-                    raise self._explain(error, answer) from error
+                    explained = self._explain(error, answer)
+                    explained.lost = lost + answer.tokens
+                    raise explained from error
                 lost += answer.tokens
                 wait = _backoff(tries)
                 why = f"the answer broke off after {answer.pieces} tokens" if answer.pieces else (

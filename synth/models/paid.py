@@ -1,0 +1,109 @@
+"""What a request may cost is asked before it is sent; what it did cost is booked after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from threading import BoundedSemaphore
+from typing import Protocol
+
+from kb.errors import ModelError
+from synth.models import Model, Reply, Request
+from synth.models.prices import Usage
+
+Price = Callable[[Usage], float | None]
+
+
+class Exhausted(ModelError):
+    """A cap of the run has no room for the next request: the run ends in good order.
+
+    The message is the reason, as the report gives it.
+    """
+
+
+class Till(Protocol):
+    """Guards the caps of a run."""
+
+    def reserve(self, tokens: int, cost: float) -> None:
+        """Put aside what a request may take at most.
+
+        Raises:
+            Exhausted: there is no room for it.
+        """
+        ...
+
+    def release(self, tokens: int, cost: float) -> None:
+        """Give back what was put aside: what was really spent is booked instead."""
+        ...
+
+    def lose(self, model: str, usage: Usage, cost: float | None) -> None:
+        """Book tokens of answers that never came to an end."""
+        ...
+
+
+class Paid:
+    """A model whose requests keep to the caps of a run, and to a number at once.
+
+    Args:
+        price: what an exchange costs, None where nobody knows.
+        concurrency: requests at once; None does not limit them.
+    """
+
+    def __init__(
+        self, model: Model, till: Till, price: Price, *, concurrency: int | None = None
+    ) -> None:
+        self._model = model
+        self._till = till
+        self._price = price
+        self._gate = nullcontext() if concurrency is None else BoundedSemaphore(concurrency)
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._model.name
+
+    def reply(self, request: Request) -> Reply:
+        """Return the model's answer, with what it cost.
+
+        Raises:
+            Exhausted: the request might cost more than is left.
+            ModelError: the model cannot answer.
+        """
+        most = Usage(tokens_in=_at_most(request), tokens_out=request.max_tokens)
+        tokens, cost = most.tokens_in + most.tokens_out, self._price(most) or 0.0
+        with self._gate:
+            self._till.reserve(tokens, cost)
+            try:
+                reply = self._counted(request, self._model.reply(request))
+            except ModelError as error:
+                self._lost(request, error.lost)
+                raise
+            finally:
+                self._till.release(tokens, cost)
+        self._lost(request, reply.lost)
+        return reply
+
+    def _counted(self, request: Request, reply: Reply) -> Reply:
+        """Return the reply with counts and cost, estimated where the endpoint gave none."""
+        usage = Usage(
+            tokens_in=reply.tokens_in or _characters(request) // 4,
+            tokens_out=reply.tokens_out or -(-len(reply.text) // 4),
+            cached=reply.cached,
+        )
+        cost = self._price(usage) if reply.cost is None else reply.cost
+        return replace(reply, tokens_in=usage.tokens_in, tokens_out=usage.tokens_out, cost=cost)
+
+    def _lost(self, request: Request, tokens: int) -> None:
+        if tokens:
+            usage = Usage(tokens_in=_characters(request) // 4, tokens_out=tokens)
+            self._till.lose(self.name, usage, self._price(usage))
+
+
+def _characters(request: Request) -> int:
+    return sum(len(message.content) for message in request.messages) + len(request.schema or "")
+
+
+def _at_most(request: Request) -> int:
+    """Return the tokens of a prompt at most: code has three characters a token, or more."""
+    return -(-_characters(request) // 3)
