@@ -17,6 +17,7 @@ from kb.cli import (
     ingest,
     knowledge,
     lessons,
+    prompt,
     remote,
     runs,
     search,
@@ -41,6 +42,7 @@ facts.register(app)
 search.register(app)
 effects.register(app)
 runs.register(app)
+prompt.register(app)
 lessons.register(app)
 check.register(app)
 dry.register(app)

@@ -113,14 +113,10 @@ class Briefing:
         self._templates = templates or user_templates(task)
         self._count = lru_cache(_COUNTED)(count_tokens)
 
-    def ideas(
-        self, reader: Reader, moment: Moment, count: int, refused: tuple[str, ...] = ()
-    ) -> Brief:
+    def ideas(self, reader: Reader, moment: Moment, count: int) -> Brief:
         """Return the prompt for at most `count` ideas.
 
-        Args:
-            refused: titles of ideas that are not to be given again, though the history that is told
-                does not show them.
+        What is not told of the history is named by its title, so that it is not given again.
 
         Raises:
             ConfigError: the task does not fit the model's context.
@@ -131,7 +127,10 @@ class Briefing:
         told = tuple(one for one in moment.history if _is_told(one, near, moment.memory))
         names = {attempt.idea.title for attempt in told}
         hidden = dict.fromkeys(one.idea.title for one in moment.history)
-        more = [title for title in (*hidden, *refused) if title not in names]
+        known = self._knowledge.known
+        earlier = known.earlier if known is not None else ()
+        more = [f"{one.title}: {one.told}" for one in earlier]
+        more += [title for title in hidden if title not in names]
         return self._brief(
             reader,
             "ideas",

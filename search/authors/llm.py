@@ -84,9 +84,7 @@ class LanguageModel:
             ConfigError: the task does not fit the model's context.
         """
         voice = self._cast.voice("ideas", moment)
-        earlier = self._known.earlier if self._known is not None else ()
-        refused = tuple(f"{one.title}: {one.told}" for one in earlier)
-        brief = self._briefing.ideas(voice, moment, count, refused)
+        brief = self._briefing.ideas(voice, moment, count)
         asked = _Asked(
             voice=voice,
             prompt=brief.prompt,
