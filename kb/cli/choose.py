@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,11 @@ def check_settings(settings: TaskFile, place: str) -> None:
     POLICIES.check(settings.search.policy)
     if choose_author(settings) != "recipes":
         check_models(Home.find(), settings)
+    if settings.language == "cute" and place in {"cuda", "dry"} and not find_spec("cutlass"):
+        raise ToolchainError(
+            "language cute needs NVIDIA's package, which is not installed: pip install 'kernel-kb[cute]' "
+            "(nvidia-cutlass-dsl), or use triton or cuda"
+        )
     if settings.evaluator == "local" and place == "cpu" and shutil.which("g++") is None:
         raise ToolchainError(
             "no C++ compiler: expected g++ on PATH, found none: install your system's g++ "
@@ -45,11 +51,6 @@ def choose_language(name: str, target: TargetRecord) -> str:
         if name not in target.languages:
             raise TaskError(
                 f"language {name!r} does not run on {target.name}: it takes {', '.join(target.languages)}"
-            )
-        if name == "cute":
-            raise TaskError(
-                "language cute is not judged yet: its kernels are compiled where kb cannot tell them from the library's: "
-                "use triton or cuda"
             )
         return name
     known = set(LANGUAGES)

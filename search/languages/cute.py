@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib.util import find_spec
 
 from search.languages import Unbuildable, Unit
@@ -75,6 +75,24 @@ def own_kernel(symbol: str, names: Collection[str]) -> str | None:
     """Return which of the candidate's kernels a symbol of machine code is, None where it is none."""
     found = [name for name in names if f"{symbol}_".startswith(f"{_SYMBOL}{name}_")]
     return max(found, key=len, default=None)
+
+
+def own_symbols(told: object, names: Collection[str]) -> frozenset[str]:
+    """Return those of a profile's names that are the candidate's kernels in CuTe DSL.
+
+    No judge compiles these kernels, so that they are known by what ran: a symbol begins with the
+    function that the candidate's own text declares, which no library's kernel does.
+    """
+    given = told.get("names") if isinstance(told, Mapping) else None
+    symbols = (name for name in given if isinstance(name, str)) if isinstance(given, list) else ()
+    return frozenset(symbol for symbol in symbols if own_kernel(symbol, names))
+
+
+def package_folders() -> tuple[str, ...]:
+    """Return the folders that NVIDIA's package and what it imports are in, wherever that is."""
+    specs = (find_spec(name) for name in ("cutlass", "nvidia_cutlass_dsl", "cuda"))
+    places = (spec.submodule_search_locations for spec in specs if spec is not None)
+    return tuple(str(path) for found in places for path in found or ())
 
 
 def explained(message: str) -> str:

@@ -19,9 +19,10 @@ import kb.native_nvcc
 import kb.native_signature
 import kb.native_tma
 from search.judging.arena import DONE, FAILED, GO, PREPARE, READY, STOP, Arena
-from search.judging.cuda import triton_hooks
+from search.judging.cuda import cute_hooks, triton_hooks
 from search.judging.cuda.memory import CudaArena, Region
 from search.judging.runner import Runner
+from search.languages.cute import imports_cute
 from search.profilers.capture import capture, warm_up
 
 # Control words beside those of the arena; the times of a batch's calls follow as doubles.
@@ -78,6 +79,10 @@ class CudaRunner(Runner):
         answer: dict[str, Any] = json.loads(line)
         return answer
 
+    def _tell(self, request: dict[str, Any]) -> None:
+        """Tell the judge what it does not answer."""
+        self._write(json.dumps({"compile": request}).encode() + b"\n")
+
     def do_load(
         self,
         source: str,
@@ -88,6 +93,8 @@ class CudaRunner(Runner):
         packing: bool,
     ) -> dict[str, Any]:
         """Execute the candidate and construct its model on the device."""
+        if layout["sealed"] and imports_cute(source):
+            cute_hooks.install(self._tell)
         answer = super().do_load(source, prebuilt, seed, init, layout, packing)
         _synchronize()
         return answer

@@ -16,7 +16,7 @@ from search.judging.cuda.windows import read_windows
 from search.judging.problem import Problem
 from search.judging.timing import Timing
 from search.judging.worker import Fault, Zygote, forged
-from search.languages.cuda import Cuda
+from search.languages.cute import Cute, imports_cute, kernel_names, own_symbols
 from search.operators import OperatorGraph, Work
 from search.outcome import Passed, Refused
 from search.profilers.operators import count_work, operator_graph
@@ -56,11 +56,13 @@ class Verdict:
         self._problem = problem
         self._target = target
         major, minor = torch.cuda.get_device_capability()
-        self._builder = Builder(zygote, Cuda(f"sm_{major}{minor}"), folder / "native-cuda", seconds)
+        # CuTe DSL's says what is missing, and compiles the CUDA C++ beside it as any.
+        self._builder = Builder(zygote, Cute(f"sm_{major}{minor}"), folder / "native-cuda", seconds)
         self.folders = (folder / "native-cuda",)
         for path in self.folders:
             path.mkdir(parents=True, exist_ok=True)
         self._units: tuple[Resources, ...] = ()
+        self._cute: frozenset[str] = frozenset()  # kernels that the source declares in CuTe DSL
         self._work: Work | None = None
         self.reference_peak = 0
 
@@ -80,6 +82,7 @@ class Verdict:
             Fault: they do not compile.
         """
         built = self._builder.build(source)
+        self._cute = kernel_names(source) if imports_cute(source) else frozenset()
         units: list[Resources] = []
         for path, log in zip(built.values(), self._builder.remarks(source).values(), strict=True):
             if path.endswith(".cubin"):
@@ -92,9 +95,10 @@ class Verdict:
         """Refuse a candidate that has brought none.
 
         Raises:
-            Fault: neither its Triton nor its CUDA C++ was compiled here.
+            Fault: neither its Triton nor its CUDA C++ was compiled here, and it declares no kernel in
+                CuTe DSL; whether those run, the profile shows.
         """
-        if not compiled and not self._units:
+        if not compiled and not self._units and not self._cute:
             raise Fault(
                 Refused(
                     reason="it has no kernel of its own: it calls the library alone, which the baselines do as well",
@@ -162,7 +166,7 @@ class Verdict:
         for _ in range(_CAPTURES):
             told, took = capture()
             try:
-                found = read_capture(told, took, own)
+                found = read_capture(told, took, own | own_symbols(told, self._cute))
             except ValueError as error:
                 raise forged(f"a profile that cannot be: {error}") from error
             suspicion = doubt(found, seconds)

@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from search.judging.arena import Arena, plan
+from search.judging.cuda import cute_hooks
 from search.judging.cuda.compiling import Compiler
 from search.judging.sandbox import Cell, Part, gpu_devices
 from search.judging.worker import Worker, Zygote
+from search.languages.cute import package_folders
 
 _MEMORY = 16 << 30
 _MOST_COMPILING = (
     120.0  # seconds that one answer may spend on it, an autotuner's many kernels included
 )
+_CUTE_COMPILING = 60.0  # seconds that one function in CuTe DSL may take, in the runner itself
 # What a Python program under CUDA may need of its environment; the rest is not there to be read.
 _CALM = {
     "CUDA_CACHE_DISABLE": "1",
     "CUDA_MODULE_LOADING": "LAZY",
+    **cute_hooks.ENVIRONMENT,
 }
 
 
@@ -56,13 +60,14 @@ class CudaWorker(Worker):
             "TRITON_CACHE_DIR": f"{scratch}/triton",
             "TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor",
             "HOME": scratch,
+            **dict.fromkeys(cute_hooks.SCRATCH, scratch),
             **environment,
         }
         cell = None
         if compiler is not None:
             cell = Cell(
                 single=True,
-                readable=tuple(str(path) for path in builds),
+                readable=(*(str(path) for path in builds), *package_folders()),
                 writable=(scratch,),
                 memory=_MEMORY,
                 cpu_seconds=3600,
@@ -97,6 +102,9 @@ class CudaWorker(Worker):
             answer = super()._receive(end, seconds)
             if "compile" not in answer or self._compiler is None:
                 return answer
+            if answer["compile"] == {"what": cute_hooks.WHAT}:
+                end = min(time.monotonic() + max(seconds, _CUTE_COMPILING), latest)
+                continue
             began = time.monotonic()
             told, names, report = self._compiler.answer(answer["compile"])
             self.kernels |= names
