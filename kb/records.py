@@ -150,10 +150,19 @@ class Recipe(_Strict):
     flags: tuple[str, ...] = Field(default=(), description="extra compiler flags")
 
 
+Phrase = Annotated[str, Field(min_length=3, max_length=120)]
+Phrases = Annotated[tuple[Phrase, ...], Field(min_length=1, max_length=12)]
+
+
 class _Record(_Strict):
     title: str = Field(min_length=3)
     scope: ScopeModel = ScopeModel()
     sources: tuple[str, ...] = ()
+    asked: Phrases | Mapping[str, Phrases] = Field(
+        default={},
+        description="how an engineer would ask for it, by heading where headings answer different "
+        "questions: looked for, never quoted",
+    )
 
 
 class IdeaRecord(_Record):
@@ -226,6 +235,9 @@ class GuideRecord(_Record):
     kind: Literal["language", "constraint", "guide", "kernel"]
     symptoms: tuple[Symptom, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    form: str = Field(
+        default="", description="of a language: what its kernels are in an answer's file, for prompts"
+    )
 
 
 class Match(_Strict):
@@ -305,6 +317,7 @@ class Document:
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*\s*$", re.MULTILINE)
 _TEMPLATE = re.compile(r"^```jinja\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -323,6 +336,26 @@ def split_front_matter(text: str) -> tuple[str | None, str]:
         if line.rstrip() == "---":
             return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :])
     return None, text
+
+
+def asked_groups(
+    asked: tuple[str, ...] | Mapping[str, tuple[str, ...]],
+) -> dict[str, tuple[str, ...]]:
+    """Return the ways to ask for a record by heading; under none those for all of it."""
+    if isinstance(asked, Mapping):
+        return dict(asked)
+    return {"": asked} if asked else {}
+
+
+def without_key(front: str, key: str) -> str:
+    """Return front matter without one of its keys, its other lines as they were written."""
+    kept: list[str] = []
+    inside = False
+    for line in front.split("\n"):
+        inside = line.startswith(f"{key}:") or (inside and line[:1] in (" ", "-", ""))
+        if not inside:
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def parse_record(text: str, path: str) -> Document:
@@ -349,4 +382,11 @@ def parse_record(text: str, path: str) -> Document:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "front matter"
         raise RecordError(f"{path}: {place}: {first['msg']} (found {first['input']!r})") from error
+    headings = {"", *_HEADING.findall(body)}
+    for heading in asked_groups(record.asked):
+        if heading not in headings:
+            raise RecordError(
+                f"{path}: asked: expected a heading of the text, found {heading!r}: "
+                "name one, or give a list for the whole record"
+            )
     return Document(name=Path(path).stem, path=path, record=record, body=body.strip() + "\n")

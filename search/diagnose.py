@@ -117,20 +117,28 @@ def _point(finding: Finding, *, later: bool = False) -> Bottleneck:
     )
 
 
-def _cpu_points(found: Mapping[str, str], guesses: Sequence[str]) -> tuple[Bottleneck, ...]:
-    """Return the lines of a program on a processor as points; guesses wait where more is known."""
-    known = [symptom for symptom in found if symptom not in guesses]
-    evident = len(known) > 1  # beside the bound that every program has
+def _cpu_points(
+    found: Mapping[str, str], bound: str, guesses: Sequence[str], *, by_operators: bool
+) -> tuple[Bottleneck, ...]:
+    """Return the lines of a program on a processor as points, its bound first.
+
+    Args:
+        guesses: symptoms that follow from the families; they wait where more is known.
+        by_operators: what is no guess was counted from the reference's operators.
+    """
+    evident = len(found) - len(guesses) > 1  # beside the bound that every program has
     points = []
-    for symptom, text in found.items():
+    for symptom in sorted(found, key=lambda symptom: symptom != bound):
+        text = found[symptom]
         told = next((one for one in _CONFIDENCE if text.endswith(f"({one})")), None)
-        evidence = told or (INFERRED if symptom in guesses else SEEN)
+        evidence: Evidence = told or (INFERRED if symptom in guesses else SEEN)
+        counted = by_operators and told is None and symptom not in (*guesses, bound)
         points.append(
             Bottleneck(
                 symptom=symptom,
                 text=text.removesuffix(f" ({told})"),
-                evidence=evidence,
-                confidence=_CONFIDENCE[evidence],
+                evidence="counted from the reference's operators" if counted else evidence,
+                confidence="high" if counted else _CONFIDENCE[evidence],
                 later=evident and symptom in guesses,
             )
         )
@@ -290,7 +298,7 @@ def _on_cpu(ground: Ground, attempt: Attempt | None, look: Look) -> Diagnosis:
     return Diagnosis(
         symptoms=symptoms,
         lines=(*found.values(), *look.notes),
-        points=_cpu_points(found, guesses),
+        points=_cpu_points(found, bound, guesses, by_operators=attempt is None),
         notes=tuple(look.notes),
     )
 

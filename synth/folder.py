@@ -111,6 +111,7 @@ class Templates:
         )
         environment.filters["fence"] = fence
         environment.filters["one_line"] = one_line
+        environment.filters["sentence"] = lambda text: text if text.endswith((".", "…")) else f"{text}."
         return environment
 
 

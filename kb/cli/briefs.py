@@ -329,7 +329,7 @@ def _find(
     home: Home, storage: Storage, named: Path, run: str | None, *, with_run: bool
 ) -> tuple[Task, RunRow | None]:
     """Return the task that the user named, with its run where one is wanted."""
-    from kb.cli.session import stored_task
+    from kb.cli.stored import stored_task
     from search.task import load_task
 
     if run is None and not named.exists() and named.parent == Path() and not named.suffix:
