@@ -265,7 +265,8 @@ class Session:
         Args:
             file: that holds its machine code, "" where the judge compiles it (CUDA C++).
         """
-        self.require_compiling(f"kernel {name} is CUDA C++, which runs on a device only")
+        what = "its kernels are CuTe DSL" if file else f"kernel {name} is CUDA C++"
+        self.require_compiling(f"{what}, which runs on a device only")
         sizes = _grid(grid, {})
         key = f"{name} {sizes} {threads} {shared} {file}"
         entry = {"name": name, "threads": threads, "shared": shared, "launches": 0, "file": file}

@@ -93,7 +93,6 @@ BAD_SETTINGS = {
     "unknown target": ("target: h900", "h900.*h100"),
     "a processor elsewhere": ("target: arm-neon", "arm-neon.*not this machine"),
     "unknown language": ("language: fortran", "fortran.*cpp"),
-    "a language that is not judged": ("target: h200\nlanguage: cute", "cute is not judged yet"),
     "unknown policy": ("search: {policy: best}", "policy 'best'.*beam"),
     "unknown author": ("author: shakespeare", "shakespeare.*recipes"),
     "a model author with no model": ("author: llm", "KB_MODEL"),
@@ -117,6 +116,16 @@ def test_a_setting_that_cannot_be_used_names_what_would_do(
     import re
 
     assert re.search(found, line), line
+
+
+def test_a_language_whose_package_is_missing_names_it(home, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("kb.cli.choose.find_spec", lambda _: None)
+    reference(tmp_path, GOOD)
+    path = tmp_path / "task.yaml"
+    path.write_text("reference: ref.py\ntarget: h200\nlanguage: cute\n")
+    code, line = kb(monkeypatch, capsys, "evolve", path)
+    assert code == 2
+    assert "pip install 'kernel-kb[cute]'" in line
 
 
 def test_a_task_that_is_not_there(home, tmp_path, monkeypatch, capsys):
