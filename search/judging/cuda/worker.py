@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,31 @@ _CALM = {
     "CUDA_MODULE_LOADING": "LAZY",
     **cute_hooks.ENVIRONMENT,
 }
+
+
+def runner_environment(scratch: Path, more: Mapping[str, str]) -> dict[str, str]:
+    """Return the whole environment of a runner that may write to `scratch` alone."""
+    own = {
+        "TMPDIR": "",
+        "TRITON_CACHE_DIR": "triton",
+        "TORCHINDUCTOR_CACHE_DIR": "inductor",
+        "HOME": "",
+        **dict.fromkeys(cute_hooks.SCRATCH, ""),
+    }
+    return {**_CALM, **{name: str(scratch / part) for name, part in own.items()}, **more}
+
+
+def runner_cell(scratch: Path, builds: Iterable[Path]) -> Cell:
+    """Return the walls around a candidate on a GPU; `builds`: folders that it may read."""
+    return Cell(
+        single=True,
+        readable=(*(str(path) for path in builds), *package_folders()),
+        writable=(str(scratch),),
+        memory=_MEMORY,
+        cpu_seconds=3600,
+        file_bytes=256 << 20,
+        devices=gpu_devices(),
+    )
 
 
 class CudaWorker(Worker):
@@ -53,27 +78,8 @@ class CudaWorker(Worker):
         self.reports: tuple[str, ...] = ()
         self.compile_seconds = 0.0
         self._ready = False
-        scratch = str(self._scratch)
-        values = {
-            **_CALM,
-            "TMPDIR": scratch,
-            "TRITON_CACHE_DIR": f"{scratch}/triton",
-            "TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor",
-            "HOME": scratch,
-            **dict.fromkeys(cute_hooks.SCRATCH, scratch),
-            **environment,
-        }
-        cell = None
-        if compiler is not None:
-            cell = Cell(
-                single=True,
-                readable=(*(str(path) for path in builds), *package_folders()),
-                writable=(scratch,),
-                memory=_MEMORY,
-                cpu_seconds=3600,
-                file_bytes=256 << 20,
-                devices=gpu_devices(),
-            )
+        values = runner_environment(self._scratch, environment)
+        cell = None if compiler is None else runner_cell(self._scratch, builds)
         try:
             extra = {"device": "cuda", "environment": values}
             super().__init__(zygote, self.words, cell, None, extra)

@@ -14,10 +14,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from search.judging.arena import Arena, plan
 from search.judging.cuda.cute_hooks import ENVIRONMENT, WHAT
-from search.judging.cuda.worker import CudaWorker
-from search.judging.worker import Fault
+from search.judging.cuda.worker import CudaWorker, runner_cell, runner_environment
+from search.judging.worker import Fault, Worker, Zygote
 
+needs_package = pytest.mark.skipif(
+    find_spec("cutlass") is None,
+    reason="nvidia-cutlass-dsl is not installed: pip install 'kernel-kb[cute]' (some 300 MB)",
+)
 PROGRAM = """
 import cutlass, cutlass.cute as cute
 import numpy
@@ -50,7 +55,7 @@ print(len(told))
 """
 
 
-@pytest.mark.skipif(find_spec("cutlass") is None, reason="nvidia-cutlass-dsl is not installed")
+@needs_package
 def test_the_judge_is_told_of_each_compilation_and_not_of_calls(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     environment = {
@@ -67,6 +72,58 @@ def test_the_judge_is_told_of_each_compilation_and_not_of_calls(tmp_path: Path) 
     assert done.stdout.split()[-1] == "3", (
         "one for cute.compile, one for each shape called directly"
     )
+
+
+BEHIND = """
+import os
+import cutlass
+import cutlass.cute as cute
+import cutlass.utils
+import cuda.bindings.driver
+from cutlass.cute.runtime import make_fake_compact_tensor
+
+@cute.kernel
+def twice_kernel(x: cute.Tensor):
+    i, _, _ = cute.arch.thread_idx()
+    x[i] = x[i] * 2.0
+
+@cute.jit
+def twice(x: cute.Tensor):
+    twice_kernel(x).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+x = make_fake_compact_tensor(cutlass.Float32, (64,), stride_order=(0,), assumed_align=16)
+symbols = list(cute.compile(twice, x).kernel_info)
+assert len(symbols) == 1 and symbols[0].startswith("kernel_cutlass_twice_kernel_"), symbols
+
+class ModelNew:
+    def __init__(self): ...
+"""
+
+
+@needs_package
+def test_the_package_imports_and_compiles_behind_the_walls_of_a_runner(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    values = runner_environment(scratch, {"CUTE_DSL_ARCH": "sm_90a"})
+    layout = plan((), {}, ())
+    zygote, arena = Zygote(), Arena.create(layout)
+    # As a runner on a GPU, but for the device: no context is made, nothing is launched.
+    worker = Worker(zygote, arena, runner_cell(scratch, ()), None, {"environment": values})
+    try:
+        message = {
+            "op": "load",
+            "source": BEHIND,
+            "prebuilt": {},
+            "seed": 0,
+            "init": [],
+            "layout": layout,
+        }
+        answer = worker.ask({**message, "packing": False}, 60.0)
+        assert answer == {"state": {}}, answer
+    finally:
+        worker.close()
+        zygote.close()
+        arena.close()
 
 
 @pytest.fixture
