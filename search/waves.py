@@ -11,12 +11,11 @@ from typing import Protocol
 from search.authors import Author, Draft
 from search.driver import Driver, Watcher
 from search.evaluators import Evaluator
-from search.loop import JudgeNode, MendDraft, Result, Search, Work, WriteDraft
+from search.loop import JudgeNode, Result, Search, Work, WriteIdeas
 from search.memory import Witness
 from search.storage import Storage, outcome_key
 
 _TICK = 0.2  # seconds between two looks at the keyboard
-Writing = WriteDraft | MendDraft
 
 
 class Post(Protocol):
@@ -55,7 +54,7 @@ class Turn:
 
 
 class Waves(Driver):
-    """Works in waves: what can be judged, then every draft that can be written, then ideas.
+    """Works in waves: what can be judged, then every source that can be written, then ideas.
 
     The letters of a wave are out at the same time, and their answers may come in any order. Results
     are told in the order in which they were asked for and once the wave is complete, so that the
@@ -111,7 +110,7 @@ class Waves(Driver):
         if self._search.ended:
             return []
         judging = [work for work in found if isinstance(work, JudgeNode)]
-        writing = [work for work in found if isinstance(work, Writing)]
+        writing = [work for work in found if not isinstance(work, WriteIdeas)]
         chosen: list[Work] = [*judging] or [*writing] or found[:1]
         for work in found:
             if not any(work is one for one in chosen):

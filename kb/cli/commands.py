@@ -17,15 +17,18 @@ from kb.cli import (
     ingest,
     knowledge,
     lessons,
+    mcp,
     prompt,
     remote,
+    replay,
     runs,
     search,
 )
 
 EXIT_CODES = """
 Exit codes: 0 done; 1 a bug in kb; 2 something you can mend, said in one line; 3 the offline author has
-no recipe for the task; 4 no candidate passed; 130 interrupted.
+no recipe for the task; 4 no candidate passed; 5 a replay differs from its
+record; 130 interrupted.
 """
 
 app = typer.Typer(
@@ -42,11 +45,13 @@ facts.register(app)
 search.register(app)
 effects.register(app)
 runs.register(app)
+replay.register(app)
 prompt.register(app)
 lessons.register(app)
 check.register(app)
 dry.register(app)
 remote.register(app)
+mcp.register(app)
 doctor.register(app)
 
 
