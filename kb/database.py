@@ -10,6 +10,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Column, Connection, Engine, Table, create_engine, event, inspect
@@ -69,6 +70,11 @@ def open_engine(home: Home) -> Engine:
             f"KB_DATABASE: expected a database URL with an installed driver, found one that fails "
             f"({type(error).__name__}): unset it, or write postgresql+psycopg://USER@HOST/NAME"
         ) from error
+
+
+def open_file(path: Path) -> Engine:
+    """Open a database in a file of its own, wherever ``KB_DATABASE`` points."""
+    return _sqlite(f"sqlite:///{path}")
 
 
 def create_tables(engine: Engine) -> None:

@@ -88,6 +88,10 @@ class Witness:
         self._subjects.update(dict.fromkeys(subject(hit.passage) for hit in hits))
         return hits
 
+    def ask_through(self, wrap: Callable[[Retriever], Retriever]) -> None:
+        """Ask another retriever from now on: what `wrap` makes of the present one."""
+        self._retriever = wrap(self._retriever)
+
     def clear(self) -> None:
         """Forget what was returned so far."""
         self._documents.clear()

@@ -82,6 +82,11 @@ class Ledger:
             self._add(row)
         return self
 
+    def closed(self) -> Ledger:
+        """Keep nothing from now on: for a replay, which chooses as the record says."""
+        self._run = ""
+        return self
+
     def noted(self, role: str) -> Callable[[Request, Reply, bool], None]:
         """Return what books the exchanges of a role, for `synth.models.recorded.Recorded`."""
 

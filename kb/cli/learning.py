@@ -255,7 +255,8 @@ def learn_again(home: Home, run: str) -> list[Change]:
     from kb.cli.diagnosis import diagnoser_of
     from kb.cli.history import open_run
     from kb.cli.questions import find_target
-    from kb.cli.session import shapes_line, stored_task
+    from kb.cli.session import shapes_line
+    from kb.cli.stored import stored_task
     from search.judging.problem import load_problem
     from search.profilers.operators import count_work, operator_graph
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -24,16 +23,18 @@ from kb.cli.mail import open_mail, seconds_waited, with_mailbox
 from kb.cli.models import make_cast, model_is_configured
 from kb.cli.output import print_json, say, steps
 from kb.cli.place import Place, choose_place, judged_by, make_judge
+from kb.cli.stored import check_same_place, keep_reference, open_accounts, stored_task
 from kb.config import Home
 from kb.errors import ConfigError, KbError
 from kb.progress import Progress
 from kb.records import TargetRecord
-from search.task import Task, TaskFile
+from search.task import Task
 
 if TYPE_CHECKING:
     from search.authors import Author
     from search.authors.cast import Cast
     from search.evaluators.spool import Spool
+    from search.given import Given
     from search.judging.judge import Judge
     from search.judging.problem import Problem
     from search.judging.terms import Prepared
@@ -63,6 +64,7 @@ class Session:
     author: Author
     cast: Cast
     ledger: Ledger
+    given: Given
     witness: Witness
     storage: Storage
     memory: Memory
@@ -74,7 +76,7 @@ def evolve(home: Home, task: Task, *, as_json: bool) -> int:
     announce(task, as_json=as_json)
     with steps() as progress:
         session = prepare(home, task, progress)
-        record = session.storage.begin(task_slug(task), _about(session))
+        record = session.storage.begin(task_slug(task), about_of(session))
         keep_reference(home, record.run, task)
         found = _search(session, record, began, progress)
     return _conclude(session, record, found, as_json=as_json)
@@ -91,11 +93,13 @@ def resume(home: Home, run: str, *, as_json: bool) -> int:
     if row.status == "finished" and row.report is not None:
         say(f"{run} is finished already")
         return publish(home, run, dict(row.report), as_json=as_json)
+    if row.about["author"] == "mcp":
+        raise ConfigError(f"{run} is worked on from outside: open_task of `kb mcp` goes on with it")
     task = stored_task(home, run, row.about)
     announce(task, as_json=as_json)
     with steps() as progress:
         session = prepare(home, task, progress, as_of=row.started)
-        _check_same_place(row.about, session)
+        check_same_place(row.about, session)
         record = storage.record(run)
         record.mark("running")
         found = _search(session, record, began - record.elapsed, progress)
@@ -120,17 +124,25 @@ def announce(task: Task, *, as_json: bool) -> None:
     )
 
 
-def prepare(home: Home, task: Task, progress: Progress, *, as_of: float | None = None) -> Session:
+def prepare(
+    home: Home,
+    task: Task,
+    progress: Progress,
+    *,
+    as_of: float | None = None,
+    place: Place | None = None,
+) -> Session:
     """Load and check everything; a run that is resumed ranks by what was known `as_of` its start."""
     from kb.database import open_engine
     from kb.knowledge import open_knowledge
+    from search.given import Given
     from search.judging.problem import load_problem
     from search.profilers.operators import count_work, operator_graph
     from search.spending import Ledger
     from search.storage import Storage
 
     task = with_mailbox(home, task)
-    place = choose_place(task.settings.target, elsewhere=task.spool is not None)
+    place = place or choose_place(task.settings.target, elsewhere=task.spool is not None)
     target = place.target
     language = choose_language(task.settings.language, target)
     check_settings(task.settings, place.how)
@@ -162,6 +174,7 @@ def prepare(home: Home, task: Task, progress: Progress, *, as_of: float | None =
         author=author,
         cast=cast,
         ledger=ledger,
+        given=Given(storage.engine),
         witness=memory.retriever,
         storage=storage,
         memory=memory,
@@ -194,7 +207,7 @@ def _search(session: Session, record: Record, began: float, progress: Progress) 
         return time.monotonic() - began - seconds_waited()
 
     open_mail(record.run)
-    session.ledger.open(record.run)
+    open_accounts(session, record.run)
     with open_judge(session) as judge:
         with _interruptible(record):
             prepared = judge.prepare(progress)
@@ -205,7 +218,7 @@ def _search(session: Session, record: Record, began: float, progress: Progress) 
             record,
             POLICIES.create(session.task.settings.search.policy),
             session.task.settings,
-            diagnoser(session, prepared.baselines, looker(session, judge)),
+            session.given.diagnose(diagnoser(session, prepared.baselines, looker(session, judge))),
             elapsed,
             context=context,
             memory=None if recipes else session.task.settings.search.memory,
@@ -260,7 +273,7 @@ def tell(prepared: Prepared) -> None:
 def _conclude(session: Session, record: Record, found: Found, *, as_json: bool) -> int:
     from search.report import build_report
 
-    about = {**_names(session, record.run), "baselines": dict(found.baselines)}
+    about = {**names_of(session, record.run), "baselines": dict(found.baselines)}
     if session.place.how != "dry":
         credit(session, record, found.baselines, found.confirmed)
     reason = "interrupted" if found.interrupted else record.stop_reason
@@ -339,7 +352,8 @@ def task_slug(task: Task) -> str:
     return slug(task.name)
 
 
-def _names(session: Session, run: str) -> dict[str, Any]:
+def names_of(session: Session, run: str) -> dict[str, Any]:
+    """Return what names a run in reports."""
     return {
         "run": run,
         "task": session.task.name,
@@ -349,49 +363,14 @@ def _names(session: Session, run: str) -> dict[str, Any]:
     }
 
 
-def _about(session: Session) -> dict[str, Any]:
+def about_of(session: Session) -> dict[str, Any]:
+    """Return what the record of a run keeps of everything that was known when it began."""
     task = session.task
     return {
-        **_names(session, ""),
+        **names_of(session, ""),
         "path": str(task.path),
         "reference": str(task.reference),
         "source": task.source,
         "settings": task.settings.model_dump(mode="json"),
         "work": asdict(session.work),
     }
-
-
-def keep_reference(home: Home, run: str, task: Task) -> Path:
-    """Keep the reference as it was when the run began: a resumed run must see the same one."""
-    path = home.root / "runs" / run / "reference.py"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(task.source, encoding="utf-8")
-    return path
-
-
-def stored_task(home: Home, run: str, about: Mapping[str, Any]) -> Task:
-    """Return the task of a run, from its record."""
-    settings = TaskFile.model_validate(about["settings"])
-    task = Task(
-        name=about["task"],
-        path=Path(about["path"]),
-        reference=Path(about["reference"]),
-        source=about["source"],
-        settings=settings,
-    )
-    return Task(
-        name=task.name,
-        path=task.path,
-        reference=keep_reference(home, run, task),
-        source=task.source,
-        settings=settings,
-    )
-
-
-def _check_same_place(about: Mapping[str, Any], session: Session) -> None:
-    for key, found in (("target", session.target.name), ("author", session.author_name)):
-        if about[key] != found:
-            raise ConfigError(
-                f"the run began with {key} {about[key]!r}, here it is {found!r}: "
-                "resume it where it began, or start a new run"
-            )

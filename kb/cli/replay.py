@@ -1,0 +1,263 @@
+"""The command that plays a run again from its record."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from kb.cli.output import JSON, print_json, say, steps
+from kb.config import Home
+
+if TYPE_CHECKING:
+    from kb.cli.place import Place
+    from kb.cli.session import Session
+    from search.driver import Driver
+    from search.loop import Search
+    from search.replay import Findings, Tape
+    from search.storage import Record, Storage
+
+DIVERGED = 5
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(epilog="Examples: kb replay conv2d-1 | kb replay conv2d-1 --judge --json")(replay)
+
+
+def replay(
+    run: str = typer.Argument(..., help="A run's name, as `kb runs` lists it."),
+    judge: bool = typer.Option(
+        False, "--judge", help="Judge every candidate again, and say which outcomes differ."
+    ),
+    json: bool = JSON,
+) -> None:
+    """Play a run again from its record, with no model; exit code 5 where it diverges."""
+    found = play(Home.find(), run, judge=judge)
+    if json:
+        print_json(found)
+    else:
+        typer.echo(_told(found))
+    raise typer.Exit(0 if found["identical"] else DIVERGED)
+
+
+def play(home: Home, run: str, *, judge: bool) -> dict[str, Any]:
+    """Replay a run in a record of its own, which is thrown away; return what differs."""
+    from kb.cli.history import open_run
+    from search.replay import Findings, missing
+
+    recorded = open_run(home, run)
+    findings = Findings()
+    with steps() as progress, _scratch() as storage:
+        session = _session(home, recorded.row, findings, progress, judge=judge)
+        record = storage.begin(recorded.row.about["task"], dict(recorded.row.about))
+        progress(f"replaying {run}")
+        reason = _run(session, record, storage, recorded, findings, judge=judge)
+        left = missing(recorded.graph, record.graph)
+        if left and not findings.divergences:
+            findings.differs(f"node {left[0]}", f"the replay ends before it ({reason})")
+        nodes = len(record.graph.nodes)
+    return {
+        "run": run,
+        "identical": not findings.divergences,
+        "nodes": nodes,
+        "recorded_nodes": len(recorded.graph.nodes),
+        "requests": findings.requests,
+        "ended": reason,
+        "divergences": [asdict(one) for one in findings.divergences],
+        "judged": findings.judged,
+    }
+
+
+def _session(home: Home, row: Any, findings: Findings, progress: Any, *, judge: bool) -> Session:
+    """Prepare the run as it was, with a tape in place of its models."""
+    from kb.cli.choose import make_author
+    from kb.cli.session import prepare
+    from kb.cli.stored import stored_task
+    from search.given import Given
+    from search.replay import Tape
+    from search.spending import Ledger
+
+    task = stored_task(home, row.run, row.about)
+    place = _place(task.settings.target, row.about["target"], here=judge)
+    session = prepare(home, task, progress, as_of=row.started, place=place)
+    ledger = Ledger(session.storage.engine, task.settings.stop).open(row.run).closed()
+    given = Given(session.storage.engine, writes=False).open(row.run)
+    session.memory.retriever.ask_through(given.retriever)
+    if session.memory.known is not None:
+        session.memory.known.earlier = given.earlier(session.memory.known.earlier)
+    tape = Tape(session.storage, row.run, findings)
+    cast = _cast(session, tape, ledger)
+    name = session.author_name
+    author = make_author(
+        name, session.task, session.target, session.graph, session.work, session.memory, cast
+    )
+    return replace(session, author=author, cast=cast, given=given)
+
+
+def _cast(session: Session, tape: Tape, ledger: Any) -> Any:
+    from kb.cli.models import role_settings
+    from search.authors.cast import Cast, Voice
+    from search.replay import Player
+
+    settings = session.task.settings
+    voices = {
+        role: [Voice(model=Player(tape, _name(one), role), settings=one) for one in models]
+        for role, models in role_settings(settings).items()
+    }
+    choose = settings.models.choose if settings.models is not None else "weights"
+    return Cast(voices, choose=choose, accounts=ledger)
+
+
+def _name(settings: Any) -> str:
+    """Return what the record calls a model: a script and a mailbox have names of their own."""
+    from kb.cli.choose import make_model
+
+    if settings.provider in ("scripted", "mailbox"):
+        return make_model(settings).name
+    return str(settings.name)
+
+
+def _place(asked: str, recorded: str, *, here: bool) -> Place | None:
+    """Return where the run was judged: this machine where it is the same, else somewhere else."""
+    from kb.cli.place import Place, choose_place
+    from kb.cli.questions import find_target
+    from kb.errors import KbError
+
+    try:
+        place = choose_place(asked)
+        if place.target.name == recorded:
+            return place
+    except KbError:
+        if here:
+            raise
+    if here:
+        say(f"this machine is no {recorded}: outcomes are compared all the same")
+        return None
+    return Place(target=find_target(recorded), how="elsewhere")
+
+
+def _run(
+    session: Session,
+    record: Record,
+    storage: Storage,
+    recorded: Any,
+    findings: Findings,
+    *,
+    judge: bool,
+) -> str:
+    """Play the search to its end; return why it ended."""
+    from kb.cli.diagnosis import diagnoser
+    from kb.cli.session import open_judge
+    from search.evaluators.local import Local
+    from search.evaluators.spool import Spool
+    from search.loop import Search
+    from search.policies import POLICIES
+    from search.replay import End, Verdicts
+    from synth.models.paid import Exhausted
+
+    baselines = (recorded.row.report or {}).get("baselines") or {}
+    settings = session.task.settings
+    with ExitStack() as stack:
+        evaluator = None
+        if judge:
+            judging = stack.enter_context(open_judge(session))
+            judging.prepare()
+            evaluator = judging if isinstance(judging, Spool) else Local(judging)
+        search = Search(
+            record,
+            POLICIES.create(settings.search.policy),
+            settings,
+            session.given.diagnose(diagnoser(session, baselines)),
+            lambda: 0.0,
+            context="replay",
+            memory=None if session.author_name == "recipes" else settings.search.memory,
+        )
+        driver = _driver(
+            session,
+            search,
+            storage,
+            Verdicts(recorded.graph, findings, evaluator),
+            recorded,
+            findings,
+        )
+        try:
+            driver.run()
+        except (End, Exhausted) as end:
+            return str(end)
+    return record.stop_reason or "done"
+
+
+def _driver(
+    session: Session,
+    search: Search,
+    storage: Storage,
+    verdicts: Any,
+    recorded: Any,
+    findings: Findings,
+) -> Driver:
+    """Return the driver of the kind that the run had: its order of work decides what prompts know."""
+    from search.batch import Batches
+    from search.driver import Driver
+    from search.replay import Listener
+    from search.waves import Turn, Waves
+
+    parts = (search, session.author, verdicts, storage, session.witness,
+             Listener(recorded.graph, findings))  # fmt: skip
+    if session.author_name == "mailbox":
+        return Waves(*parts, turn=Turn(), post=_NoPost(), context="replay")
+    return Batches(*parts) if session.task.spool is not None else Driver(*parts)
+
+
+class _NoPost:
+    """Letters that all have their answers."""
+
+    waiting: tuple[str, ...] = ()
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@contextmanager
+def _scratch() -> Iterator[Storage]:
+    """Open a record that is thrown away."""
+    from kb.database import open_file
+    from search.storage import Storage
+
+    with tempfile.TemporaryDirectory(prefix="kb-replay-") as folder:
+        engine = open_file(Path(folder) / "replay.sqlite")
+        try:
+            yield Storage(engine)
+        finally:
+            engine.dispose()
+
+
+def _told(found: dict[str, Any]) -> str:
+    head = (
+        f"{found['run']}: {found['nodes']} of {found['recorded_nodes']} nodes and "
+        f"{found['requests']} requests replayed"
+    )
+    if found["identical"]:
+        lines = [f"{head}, byte for byte as recorded ({found['ended']})"]
+    else:
+        count = len(found["divergences"])
+        lines = [f"{head}; {count} {'place differs' if count == 1 else 'places differ'}:"]
+        for one in found["divergences"]:
+            lines += [
+                f"{one['where']}: {one['what']}",
+                *(f"    {line}" for line in one["difference"]),
+            ]
+    for one in found["judged"]:
+        now = one.get("speedup_now")
+        gain = (
+            f", {one['recorded_speedup']['ratio']:.2f}x then, {now['ratio']:.2f}x now"
+            if now
+            else ""
+        )
+        lines.append(f"node {one['node']}: {one['recorded']} then, {one['now']} now{gain}")
+    return "\n".join(lines)

@@ -1,0 +1,118 @@
+"""What a run was given from outside itself: kept once, so that it is given the same again.
+
+Passages that were found, bottlenecks that were measured, and ideas of other runs go into prompts. They
+change with the documents and with the machine; a run that is resumed or replayed must not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+from sqlalchemy import Column, Engine, LargeBinary, String, Table, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from kb.database import Base, create_tables, reading, writing
+from kb.types import Hit, Query
+from search.authors import Attempt, Diagnosis
+from search.known import Tried
+from search.memory import Retriever
+
+GIVEN = Table(
+    "given",
+    Base.metadata,
+    Column("run", String(120), primary_key=True),
+    Column("kind", String(20), primary_key=True),
+    Column("key", String(64), primary_key=True),
+    Column("value", LargeBinary, nullable=False),  # JSON, compressed
+)
+T = TypeVar("T")
+_HITS: TypeAdapter[tuple[Hit, ...]] = TypeAdapter(tuple[Hit, ...])
+_DIAGNOSIS = TypeAdapter(Diagnosis)
+_TRIED = TypeAdapter(tuple[Tried, ...])
+
+
+class Given:
+    """What one run was given.
+
+    Args:
+        writes: False leaves the record as it is.
+    """
+
+    def __init__(self, engine: Engine, *, writes: bool = True) -> None:
+        self._engine = engine
+        self._writes = writes
+        self._run = ""
+        create_tables(engine)
+
+    def open(self, run: str) -> Given:
+        """Take up the record of `run`; before this nothing is kept."""
+        self._run = run
+        return self
+
+    def once(self, kind: str, key: str, kept: TypeAdapter[T], make: Callable[[], T]) -> T:
+        """Return what is on record, else what `make` returns, which is then on record."""
+        if not self._run:
+            return make()
+        place = (GIVEN.c.run == self._run) & (GIVEN.c.kind == kind) & (GIVEN.c.key == key)
+        with reading(self._engine) as session:
+            found = session.scalar(select(GIVEN.c.value).where(place))
+        if found is not None:
+            return kept.validate_json(zlib.decompress(found))
+        made = make()
+        if self._writes:
+            row = {"kind": kind, "key": key, "value": zlib.compress(kept.dump_json(made))}
+            try:
+                with writing(self._engine) as session:
+                    session.execute(insert(GIVEN).values(run=self._run, **row))
+            except IntegrityError:
+                return made  # another thread kept the same
+        return made
+
+    def diagnose(
+        self, diagnose: Callable[[Attempt | None], Diagnosis]
+    ) -> Callable[[Attempt | None], Diagnosis]:
+        """Return `diagnose`, which looks at each node once in the life of a run."""
+        seen: dict[str, Diagnosis] = {}
+
+        def once(attempt: Attempt | None) -> Diagnosis:
+            key = "reference" if attempt is None else str(attempt.number)
+            if key not in seen:
+                seen[key] = self.once("diagnosis", key, _DIAGNOSIS, lambda: diagnose(attempt))
+            return seen[key]
+
+        return once
+
+    def earlier(self, tried: tuple[Tried, ...]) -> tuple[Tried, ...]:
+        """Return the ideas of other runs that this run knew of when it began."""
+        return self.once("earlier", "", _TRIED, lambda: tried)
+
+    def retriever(self, inner: Retriever) -> Retriever:
+        """Return `inner`, which answers each query once in the life of a run."""
+        return _Kept(inner, self)
+
+
+class _Kept:
+    def __init__(self, inner: Retriever, given: Given) -> None:
+        self._inner = inner
+        self._given = given
+
+    def search(self, query: Query) -> list[Hit]:
+        """Return what was found for `query` when the run first asked."""
+        text = json.dumps(asdict(query), sort_keys=True, default=_plain)
+        key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+        def ask() -> tuple[Hit, ...]:
+            return tuple(self._inner.search(query))
+
+        found = self._given.once("hits", key, _HITS, ask)
+        return list(found)
+
+
+def _plain(value: Any) -> Any:
+    return sorted(value) if isinstance(value, set | frozenset) else dict(value)
