@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Protocol
@@ -99,10 +100,31 @@ def _scoped(entry: Entry, made: Made, rules: Rules) -> Entry:
         own = refine(made.reading, found, piece.section, piece.text)
         scope = rules.apply(entry.key, entry.shown, piece.section, (own or found).scope)
         pieces.append(replace(piece, found=own, scope=None if scope == whole else scope))
-    return replace(entry, found=found, scope=whole, pieces=_without_copies(pieces))
+    pieces = _with_asked(_without_copies(pieces), made.reading.asked)
+    return replace(entry, found=found, scope=whole, pieces=tuple(pieces))
 
 
-def _without_copies(pieces: list[Piece]) -> tuple[Piece, ...]:
+def _without_copies(pieces: list[Piece]) -> list[Piece]:
     """Leave out what has the same words under the same heading, as repeated notices have."""
     kept = {(piece.section, piece.text): piece for piece in reversed(pieces)}
-    return tuple(reversed(kept.values()))
+    return list(reversed(kept.values()))
+
+
+def _with_asked(pieces: list[Piece], asked: Mapping[str, tuple[str, ...]]) -> list[Piece]:
+    """Give other words to the passage where a reader who asks by them should begin."""
+    if not pieces:
+        return pieces
+    for heading, phrases in asked.items():
+        place = _first(pieces, heading)
+        text = "\n".join(phrases)
+        pieces[place] = replace(pieces[place], asked=(*pieces[place].asked, text))
+    return pieces
+
+
+def _first(pieces: Sequence[Piece], heading: str) -> int:
+    """Return the first passage under a heading; tiny sections carry theirs in the text."""
+    for place, piece in enumerate(pieces):
+        under = heading in piece.section.split(" > ")[1:] or f"**{heading}**" in piece.text
+        if heading and under:
+            return place
+    return 0

@@ -71,23 +71,27 @@ class Rankings:
 def rank(view: View, query: Query, vector: Vector | None, among: Mask) -> Rankings:
     """Rank rows of `among` by every half that the mode of `query` asks for.
 
+    A passage stands where the best of its own words and of those by which it is asked for stands.
+
     Args:
         vector: of the question; None where the mode does without.
     """
-    index = view.index
+    index, asked = view.index, view.asked
+    wide, depth = asked.widened(among), asked.depth(DEPTH)
     places: dict[str, Mapping[int, int]] = {}
     near: list[Ranked] = []
     words: list[Ranked] = []
     if vector is not None:
-        near = [one for one in index.dense.rank(vector, among, DEPTH) if one.score >= MIN_COSINE]
+        found = asked.folded(index.dense.rank(vector, wide, depth), DEPTH)
+        near = [one for one in found if one.score >= MIN_COSINE]
         places["dense"] = placed(one.row for one in near)
     if query.mode != "dense":
-        words = index.lexical.rank(query.text, among, DEPTH)
+        words = asked.folded(index.lexical.rank(query.text, wide, depth), DEPTH)
         places["bm25"] = placed(one.row for one in words)
     if query.symptoms and is_fused(query.mode) and vector is not None:
         places["symptoms"] = placed(_answering(view, query.symptoms, vector, among))
     if is_fused(query.mode) and (names := other_names(query.text)):
-        also = index.lexical.rank(" ".join(names), among, DEPTH)
+        also = asked.folded(index.lexical.rank(" ".join(names), wide, depth), DEPTH)
         places["other names"] = placed(one.row for one in also)
     return Rankings(
         places=places,

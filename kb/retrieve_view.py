@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kb.retrieve_asked import find_asked
 from kb.types import Kind, Scope
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class View:
         ]
         self._sorts = tuple(sorts)
         self.source_of = np.asarray(index.source_of, np.intp)
+        self.asked = find_asked(index)
         self._sort_of = np.asarray(of_source, np.intp)[self.source_of]
         self.of_kinds = lru_cache(maxsize=32)(self._of_kinds)
         self.outside = lru_cache(maxsize=32)(self._outside)
@@ -64,13 +66,15 @@ class View:
         names: dict[str, int] = {}
         number = [names.setdefault(one.shown, len(names)) for one in self.index.sources]
         of_source = np.asarray(number, np.intp)
-        counts = np.bincount(of_source[self.source_of], minlength=len(names))
+        passages = self.asked.apart(np.ones(len(self.source_of), bool))
+        counts = np.bincount(of_source[self.source_of[passages]], minlength=len(names))
         sizes: NDArray[np.intp] = counts[of_source]
         return sizes
 
     def _of_kinds(self, kinds: tuple[Kind, ...]) -> Mask:
-        """Return which rows are of these kinds; none stands for all."""
-        return self._rows([not kinds or kind in kinds for kind, _, _ in self._sorts]) > 0
+        """Return which rows are passages of these kinds; none stands for all."""
+        of_kinds = self._rows([not kinds or kind in kinds for kind, _, _ in self._sorts]) > 0
+        return self.asked.apart(of_kinds)
 
     def _outside(self, scope: Scope) -> NDArray[np.int8]:
         """Return how far each row is from the scope asked for; 0 is inside."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sqlalchemy import ForeignKey, LargeBinary, String
 from sqlalchemy.orm import Mapped, mapped_column
 
+from kb.asked import asked_identity
 from kb.database import Base
 from kb.types import Kind, Passage, Scope
 
@@ -96,6 +97,7 @@ class Piece:
             changes no identity.
         found: a scope of its own, where it is another than its document's.
         scope: that scope as the user corrected it.
+        asked: other words for it, a text for each row that speaks for it.
     """
 
     section: str
@@ -105,6 +107,7 @@ class Piece:
     flags: tuple[str, ...] = ()
     found: Found | None = None
     scope: Scope | None = None
+    asked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,30 +164,38 @@ def document_row(entry: Entry) -> DocumentRow:
 
 
 def passage_rows(entry: Entry, document: int) -> dict[str, PassageRow]:
-    """Return the rows of a document's passages by identity."""
+    """Return the rows of a document's passages, and of the other words for them, by identity."""
     rows: dict[str, PassageRow] = {}
     for position, piece in enumerate(entry.pieces):
         # The same words twice under one heading are one passage.
         identity = _hash(entry.key, entry.shown, entry.kind, piece.section, piece.text)
-        first, last = piece.pages or (None, None)
-        rows.setdefault(
-            identity,
-            PassageRow(
-                id=identity,
-                document_id=document,
-                position=position,
-                section=piece.section,
-                text=piece.text,
-                tokens=piece.tokens,
-                content=_hash(embedded_text(piece.section, piece.text)),
-                first_page=first,
-                last_page=last,
-                flags=" ".join(piece.flags),
-                scope=None if piece.scope is None else scope_text(piece.scope),
-                found=None if piece.found is None else found_text(piece.found),
-            ),
-        )
+        rows.setdefault(identity, _passage_row(identity, piece, document, position))
+        for text in piece.asked:
+            # Under the title alone: with the headings the vector says too little of the words.
+            words = Piece(
+                section=entry.title, text=text, tokens=0, found=piece.found, scope=piece.scope
+            )
+            one = asked_identity(identity, _hash(entry.title, text))
+            rows.setdefault(one, _passage_row(one, words, document, position))
     return rows
+
+
+def _passage_row(identity: str, piece: Piece, document: int, position: int) -> PassageRow:
+    first, last = piece.pages or (None, None)
+    return PassageRow(
+        id=identity,
+        document_id=document,
+        position=position,
+        section=piece.section,
+        text=piece.text,
+        tokens=piece.tokens,
+        content=_hash(embedded_text(piece.section, piece.text)),
+        first_page=first,
+        last_page=last,
+        flags=" ".join(piece.flags),
+        scope=None if piece.scope is None else scope_text(piece.scope),
+        found=None if piece.found is None else found_text(piece.found),
+    )
 
 
 def scope_text(scope: Scope) -> str:

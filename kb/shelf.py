@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from sqlalchemy import Engine, select
 
+from kb.asked import speaks_for
 from kb.database import reading
 from kb.rows import (
     DocumentRow,
@@ -32,6 +33,7 @@ class Shelved:
         found: where it applies as it was found out.
         scope: where it applies as the user corrected that.
         passages: in their order, each with what was found about it alone.
+        asked: other words for a passage, by its identity, one phrase a line.
     """
 
     key: str
@@ -42,6 +44,7 @@ class Shelved:
     found: Found
     scope: Scope
     passages: tuple[tuple[Passage, Found | None], ...]
+    asked: Mapping[str, str]
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -64,6 +67,7 @@ class Shelved:
                     "reasons": [] if own is None else list(own.reasons),
                     "flags": list(passage.flags),
                     "text": passage.text,
+                    "asked": self.asked.get(passage.id, "").splitlines(),
                 }
                 for passage, own in self.passages
             ],
@@ -112,6 +116,11 @@ def find_keys(engine: Engine, name: str) -> list[str]:
 
 
 def _shelved(document: DocumentRow, rows: Sequence[PassageRow]) -> Shelved:
+    asked: dict[str, str] = {}
+    for row in rows:
+        passage = speaks_for(row.id)
+        if passage is not None:
+            asked[passage] = f"{asked[passage]}\n{row.text}" if passage in asked else row.text
     return Shelved(
         key=document.key,
         shown=document.shown,
@@ -126,5 +135,7 @@ def _shelved(document: DocumentRow, rows: Sequence[PassageRow]) -> Shelved:
                 None if row.found is None else found_value(row.found),
             )
             for row in rows
+            if speaks_for(row.id) is None
         ),
+        asked=asked,
     )

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
-from kb.records import Document, IdeaRecord, LessonRecord, TargetRecord, split_template
+from kb.records import (
+    Document,
+    IdeaRecord,
+    LessonRecord,
+    TargetRecord,
+    asked_groups,
+    split_template,
+)
 
 FaultKind = Literal[
     "schema",
@@ -52,6 +59,7 @@ def record_faults(
     """
     known = (*documents, *beside)
     yield from _duplicates(documents)
+    yield from _asked_twice(documents)
     yield from _dead_names(documents, known)
     yield from _dead_links(documents)
     yield from _dead_scopes(documents, known)
@@ -83,6 +91,18 @@ def _duplicates(documents: Sequence[Document]) -> Iterator[Fault]:
             if known != document.path:
                 taken = f"{document.record.kind} {name!r} is already in {known}: rename one"
                 yield Fault(kind="duplicate", path=document.path, message=taken)
+
+
+def _asked_twice(documents: Sequence[Document]) -> Iterator[Fault]:
+    """Words by which two records are asked for: they tell neither from the other."""
+    first: dict[str, str] = {}
+    for document in documents:
+        groups = asked_groups(document.record.asked).values()
+        for phrase in (phrase for phrases in groups for phrase in phrases):
+            known = first.setdefault(" ".join(phrase.lower().split()), document.path)
+            if known != document.path:
+                said = f"asked {phrase!r} is asked of {known} too: say what tells them apart"
+                yield Fault(kind="duplicate", path=document.path, message=said)
 
 
 def _dead_names(documents: Sequence[Document], known: Sequence[Document]) -> Iterator[Fault]:

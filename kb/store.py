@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Engine, bindparam, delete, func, insert, select, update
 from sqlalchemy.orm import Session, defer
 
+from kb.asked import MARK
 from kb.changes import Change, Correct, advance, rescope, write_entry
 from kb.database import reading, writing
 from kb.rows import (
@@ -183,15 +184,16 @@ class Store:
         return self._documents(kind)
 
     def stats(self) -> dict[str, int]:
-        """Count documents, passages, their tokens, and the passages still without a vector."""
+        """Count documents, passages, their tokens, and the rows still without a vector."""
         done = select(VectorRow.content)
-        passage = select(func.count()).select_from(PassageRow)
+        row = select(func.count()).select_from(PassageRow)
+        passage = row.where(PassageRow.id.not_like(f"%{MARK}%"))
         with reading(self._engine) as session:
             counts = {
                 "documents": session.scalar(select(func.count()).select_from(DocumentRow)),
                 "passages": session.scalar(passage),
                 "tokens": session.scalar(select(func.sum(PassageRow.tokens))),
-                "pending": session.scalar(passage.where(PassageRow.content.not_in(done))),
+                "pending": session.scalar(row.where(PassageRow.content.not_in(done))),
             }
         return {name: count or 0 for name, count in counts.items()}
 

@@ -14,6 +14,7 @@ from benchmarks.retrieval.measures import Marks
 from benchmarks.retrieval.methods import EFFECT, METHODS, measure, rank
 from benchmarks.retrieval.questions import Corpus, Question, answerable, load_questions
 from benchmarks.retrieval.simulate import learn
+from kb.asked import speaks_for
 from kb.config import Home, shipped_docs
 from kb.errors import ConfigError
 from kb.knowledge import Knowledge, open_knowledge
@@ -111,9 +112,10 @@ def _with_effect(
 
 
 def all_passages(knowledge: Knowledge) -> list[Passage]:
-    """Return every passage of the knowledge base."""
+    """Return every passage of the knowledge base that may be quoted."""
     index = knowledge.derived.current()
-    return list(knowledge.store.passages(list(index.ids)).values())
+    ids = [one for one in index.ids if speaks_for(one) is None]
+    return list(knowledge.store.passages(ids).values())
 
 
 def find_scopes(questions: Sequence[Question]) -> dict[str, Scope]:

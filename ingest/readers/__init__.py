@@ -34,6 +34,7 @@ class Reading:
 
     Attributes:
         record: validated front matter as JSON values; None for a plain document.
+        asked: other words for what stands under a heading; under none for all of it.
     """
 
     kind: Kind
@@ -43,6 +44,7 @@ class Reading:
     record: Mapping[str, Any] | None = None
     scope: Scope = field(default_factory=Scope)
     symptoms: tuple[str, ...] = ()
+    asked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Reader(Protocol):

@@ -9,7 +9,14 @@ import yaml
 
 from ingest.markup import cut, first_heading
 from ingest.readers import Block, Reading, Section
-from kb.records import Document, TargetRecord, parse_record, split_front_matter
+from kb.records import (
+    Document,
+    TargetRecord,
+    asked_groups,
+    parse_record,
+    split_front_matter,
+    without_key,
+)
 from kb.types import Scope
 
 
@@ -39,7 +46,8 @@ class Markdown:
         scope = record.scope.value()
         if isinstance(record, TargetRecord):
             # What a device can do stands in its front matter, and questions ask for it.
-            figures = Block(text=f"```yaml\n{front.strip()}\n```", kind="fence")
+            told = without_key(front, "asked").strip()
+            figures = Block(text=f"```yaml\n{told}\n```", kind="fence")
             sections = (Section(trail=(record.title, "Figures"), blocks=(figures,)), *sections)
             if scope == Scope():
                 scope = Scope(vendor=(record.vendor,), architecture=(record.architecture,))
@@ -51,6 +59,7 @@ class Markdown:
             record=record.model_dump(mode="json", exclude_defaults=True) | {"kind": record.kind},
             scope=scope,
             symptoms=tuple(getattr(record, "symptoms", ())),
+            asked=asked_groups(record.asked),
         )
 
 

@@ -281,7 +281,11 @@ def _passage(number: int, passage: Passage, own: Found | None, one: Shelved) -> 
     if passage.scope not in (found, one.scope):
         lines.append("        corrected by scopes.yaml")
     start = " ".join(passage.text.split())
-    return [*lines, f"      {start[:_WIDE]}{'…' if len(start) > _WIDE else ''}"]
+    lines.append(f"      {start[:_WIDE]}{'…' if len(start) > _WIDE else ''}")
+    return [
+        *lines,
+        *(f"      asked: {said}" for said in one.asked.get(passage.id, "").splitlines()),
+    ]
 
 
 def _pages(pages: tuple[int, int]) -> str:

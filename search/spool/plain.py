@@ -119,7 +119,7 @@ def plain_task(task: Task) -> JudgedTask:
 def plain_target(target: TargetRecord) -> JudgedTarget:
     """Return the figures of `target`."""
     return read_target(
-        target.model_dump(mode="json", exclude={"kind", "title", "scope", "sources"})
+        target.model_dump(mode="json", exclude={"kind", "title", "scope", "sources", "asked"})
     )
 
 

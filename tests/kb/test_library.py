@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kb.config import shipped_docs
 from kb.errors import RecordError
 from kb.library import check_library, examine_library, load_library, main, write_index
 
@@ -132,6 +133,18 @@ def test_a_recipe_that_refines_a_known_idea_is_fine(root: Path) -> None:
 def test_a_scope_that_no_target_has_is_reported(root: Path) -> None:
     (root / "ideas" / "lost.md").write_text(idea("Lost", language="cp"))
     assert "scope.language 'cp' belongs to no target: known are cpp" in only_problem(root)
+
+
+def test_words_by_which_two_records_are_asked_for_are_reported(root: Path) -> None:
+    asked = "asked: [do it faster, {}]"
+    (root / "ideas" / "less.md").write_text(idea(more=asked.format("fewer bytes")))
+    (root / "ideas" / "more.md").write_text(idea("Do more", more=asked.format("more bytes")))
+    said = only_problem(root)
+    assert "ideas/more.md: asked 'do it faster' is asked of ideas/less.md too" in said
+
+
+def test_every_shipped_record_says_how_it_is_asked_for() -> None:
+    assert [one.path for one in load_library(shipped_docs()) if not one.record.asked] == []
 
 
 def test_a_target_without_sources_is_reported(root: Path) -> None:

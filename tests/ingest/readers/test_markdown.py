@@ -108,6 +108,34 @@ def test_the_figures_of_a_target_can_be_found() -> None:
     assert "bandwidth: 1.0e+11" in figures.blocks[0].text
 
 
+def test_other_words_go_beside_the_sections_and_not_into_them() -> None:
+    asked = "asked:\n  What it costs:\n    - toy price\n\n    - toy fees\nsources: [a manual]\n"
+    text = (
+        TARGET.replace("bandwidth:", f"{asked}bandwidth:").rstrip()
+        + "\n\n## What it costs\n\nMuch.\n"
+    )
+    reading = Markdown().read(text, "toy.md")
+    assert reading.asked == {"What it costs": ("toy price", "toy fees")}
+    figures = reading.sections[0].blocks[0].text
+    assert "asked" not in figures
+    assert "toy price" not in figures
+    assert "sources: [a manual]" in figures
+    assert "bandwidth: 1.0e+11" in figures
+
+
+def test_a_list_of_other_words_is_for_the_whole_record() -> None:
+    text = (
+        "---\nkind: guide\ntitle: Pad it\nasked: [conflicts, thirty-three columns]\n---\nAdd one.\n"
+    )
+    assert Markdown().read(text, "pad.md").asked == {"": ("conflicts", "thirty-three columns")}
+
+
+def test_other_words_for_a_heading_that_is_not_there_are_refused() -> None:
+    text = "---\nkind: guide\ntitle: Pad it\nasked: {When: [conflicts]}\n---\n## How\n\nAdd one.\n"
+    with pytest.raises(RecordError, match="expected a heading of the text, found 'When'"):
+        Markdown().read(text, "pad.md")
+
+
 @pytest.mark.parametrize(
     "front",
     ["kind: idea\ntitle: x", "kind: nonsense\ntitle: xyz", "kind: idea\ntitle: [", "a: b: c"],
