@@ -18,6 +18,7 @@ _FATES = {
     "timed_out": "ran out of time",
     "refused": "was refused as cheating",
 }
+_TOLD = 240  # ideas that are told at most; a prompt shows half as many
 _BASELINES = {"eager": "eager", "compile": "torch.compile"}
 
 
@@ -46,11 +47,11 @@ def trials_of_ideas(attempts: Iterable[Attempt], near: Recalled | None = None) -
     Args:
         near: what stands near the program to improve, so that it is told first.
     """
-    every = tuple(attempts)
-    known = {attempt.number: attempt for attempt in every}
+    known = {attempt.number: attempt for attempt in attempts}
     groups: dict[tuple[str, str], list[Attempt]] = {}
-    for attempt in every:
+    for attempt in known.values():
         groups.setdefault((attempt.idea.title, attempt.idea.text), []).append(attempt)
+    groups = _worth_telling(groups, near)
     return tuple(
         Trial(
             title=title,
@@ -62,6 +63,22 @@ def trials_of_ideas(attempts: Iterable[Attempt], near: Recalled | None = None) -
         )
         for (title, text), group in groups.items()
     )
+
+
+def _worth_telling(
+    groups: dict[tuple[str, str], list[Attempt]], near: Recalled | None
+) -> dict[tuple[str, str], list[Attempt]]:
+    """Return the ideas that a prompt may have room for: near ones, the best, the latest.
+
+    Telling costs the same however long a run is.
+    """
+    if len(groups) <= _TOLD:
+        return groups
+    gains = {key: max(one.speedup for one in group) for key, group in groups.items()}
+    best = sorted(groups, key=lambda key: -gains[key])[: _TOLD // 3]
+    close = [key for key, group in groups.items() if _place(group, near) != "elsewhere"]
+    kept = {*best, *close[-_TOLD // 3 :], *list(groups)[-_TOLD // 3 :]}
+    return {key: group for key, group in groups.items() if key in kept}
 
 
 def _place(group: list[Attempt], near: Recalled | None) -> Place:

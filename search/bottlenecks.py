@@ -41,11 +41,13 @@ def _bound(scene: Scene) -> Iterator[Finding]:
     busy = scene.busy
     # Where the counters find nothing busy, the ceiling that is nearer is not what holds it back.
     idle = busy is not None and busy < 0.5
+    # What is lost between launches is no fault of the memory's or of the arithmetic.
+    running = 1 - (scene.get("gap_share") or 0.0)
     yield Finding(
         symptom="compute-bound" if compute else "memory-bound",
         text=f"{'Compute' if compute else 'Memory'}-bound by its least work ({intensity:.1f} FLOP a byte): at least "
         f"{duration(floor)}, it takes {duration(scene.seconds)}, {share:.0%} of what the device allows ({told}).",
-        gain=max(0.0, 1 - share) * (0.3 if idle else 1.0),
+        gain=running * max(0.0, 1 - share) * (0.3 if idle else 1.0),
         evidence=SEEN,
         headline=True,
     )

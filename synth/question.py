@@ -19,6 +19,9 @@ DTYPES: Mapping[str, tuple[str, ...]] = {
     "half": ("float32", "float16", "bfloat16"),
 }
 PASSAGES = 12  # a query returns at most; the budget usually cuts first
+# Where there is room for more, they are shorter of use: one for so many tokens, and no library of them.
+ROOM = 1_500
+MOST = 80
 # Ideas are looked for through the index and one step along its references. Who writes or mends code
 # knows what it is about: the closest passages do.
 HOPS: Mapping[str, int] = {"ideas": 2, "draft": 0, "repair": 0}
@@ -88,7 +91,7 @@ def build_query(subject: Subject, need: Need) -> Query:
         scope=subject.scope,
         symptoms=tuple(need.symptoms),
         kinds=KINDS,
-        limit=PASSAGES,
+        limit=min(MOST, max(PASSAGES, need.tokens // ROOM)),
         token_budget=need.tokens,
         encoding=need.encoding,
         hops=HOPS[need.purpose],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 _BACKTICKS = re.compile(r"`+")
 _LABEL = re.compile(r"[^A-Za-z0-9_+#.-]")
@@ -64,6 +65,7 @@ def one_line(text: str, width: int = 200) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
+@lru_cache(maxsize=1024)
 def instructions(text: str) -> tuple[str, ...]:
     """Return the lines of a quoted text that talk to its reader as if they were the prompt."""
     found = []
