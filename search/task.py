@@ -174,9 +174,6 @@ class TaskFile(_Strict):
     mailbox: str | None = Field(
         default=None, min_length=1, description="folder of author mailbox, seen from the task file"
     )
-    mailbox: str | None = Field(
-        default=None, min_length=1, description="folder of author mailbox, seen from the task file"
-    )
     model: ModelSettings | None = None
     models: ModelsSettings | None = None
     evaluator: Literal["local"] | SpoolSettings = "local"
@@ -247,20 +244,6 @@ class Task:
         """The folder that the task names for author mailbox, None where it names none."""
         chosen = self.settings.mailbox
         return None if chosen is None else (self.path.parent / Path(chosen).expanduser()).absolute()
-
-    @property
-    def mailbox(self) -> Path | None:
-        """The folder that the task names for author mailbox, None where it names none."""
-        chosen = self.settings.mailbox
-        return None if chosen is None else (self.path.parent / Path(chosen).expanduser()).absolute()
-
-
-def write_to(task: Task, folder: Path | None) -> Task:
-    """Return the task whose author is asked by letters in `folder`, or as it is where none is named."""
-    if folder is None:
-        return task
-    chosen = {"author": "mailbox", "mailbox": str(folder.expanduser().absolute())}
-    return replace(task, settings=task.settings.model_copy(update=chosen))
 
 
 def write_to(task: Task, folder: Path | None) -> Task:

@@ -146,6 +146,5 @@ AUTHORS: Registry[Author] = Registry(
         "llm": "search.authors.llm:LanguageModel",
         "recipes": "search.authors.recipes:Recipes",
         "mailbox": "search.authors.llm:LanguageModel",
-        "mailbox": "search.authors.llm:LanguageModel",
     },
 )
