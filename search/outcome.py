@@ -224,8 +224,12 @@ OUTCOME_KINDS: tuple[str, ...] = tuple(_BY_KIND)
 
 
 def to_json(outcome: Outcome) -> str:
-    """Return `outcome` as JSON with sorted keys."""
-    return json.dumps(asdict(outcome), sort_keys=True)
+    """Return `outcome` as JSON that `from_json` makes the same outcome of.
+
+    The order of its mappings stays: prompts tell ratios in that order, and those of a resumed run must
+    be those of an unbroken one.
+    """
+    return json.dumps(asdict(outcome))
 
 
 def from_json(text: str) -> Outcome:

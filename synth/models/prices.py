@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -133,7 +134,12 @@ FREE = Prices({}, "USD")
 def is_local(url: str | None) -> bool:
     """Say whether an endpoint is on this machine, where a token costs nothing but time."""
     host = urlsplit(url or "").hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _spellings(model: str) -> Iterable[str]:

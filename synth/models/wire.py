@@ -83,7 +83,7 @@ class Answer:
     @property
     def tokens(self) -> int:
         """Tokens of the reply, by the endpoint's count or by the pieces that came."""
-        return self.tokens_out or self.pieces
+        return max(self.tokens_out, self.pieces)
 
 
 class Broken(Exception):
@@ -340,6 +340,7 @@ def _transport_errors() -> tuple[type[Exception], ...]:
 
 def _filtered(error: Any) -> bool:
     body = error.body if isinstance(error.body, dict) else {}
+    body = body["error"] if isinstance(body.get("error"), dict) else body
     marks = f"{body.get('code')} {body.get('type')}".lower()
     return error.status_code in (400, 403) and (
         "content_filter" in marks or "content_policy" in marks
