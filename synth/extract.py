@@ -7,6 +7,7 @@ import re
 import textwrap
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 
 from synth.edit import apply_edits, has_edits, without_edits
 
@@ -149,8 +150,12 @@ def _closing(body: list[str], bar: str) -> int | None:
     return ends[0]
 
 
+@lru_cache(maxsize=16)
 def _parse(source: str) -> ast.Module | str:
-    """Return the tree of `source`, or what is wrong with it."""
+    """Return the tree of `source`, or what is wrong with it.
+
+    A source is looked at several times while its fence is found, and nothing changes its tree.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes are the candidate's business
         try:
