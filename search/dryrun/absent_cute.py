@@ -8,6 +8,7 @@ memory are the ones that the candidate's own host code computes.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -61,7 +62,6 @@ class AbsentCute:
         self._architecture: Mapping[str, Any] = {}
         self._handles: dict[int, tuple[str, str]] = {}  # kernel's name and file by its handle
         self._loading = ""
-        self._files = 0
         self._pending: KernelFault | None = None
         self._kept: list[Any] = []  # callbacks live as long as the machine code that calls them
         self._take_over()
@@ -145,10 +145,12 @@ class AbsentCute:
         code = getattr(artifacts, "CUBIN", None)
         if not isinstance(code, bytes):
             return ""
-        self._files += 1
-        name = f"{self._architecture['name']}-{self._files}.cubin"
-        (self._folder / name).write_bytes(code)
-        return name
+        # Compiled once more, it is the same: its launches are counted together.
+        digest = hashlib.sha256(code).hexdigest()[:16]
+        path = self._folder / f"{self._architecture['name']}-{digest}.cubin"
+        if not path.exists():
+            path.write_bytes(code)
+        return path.name
 
     def _seen(self, given: Any) -> Any:
         return _Exported(given, self._host.address) if isinstance(given, torch.Tensor) else given

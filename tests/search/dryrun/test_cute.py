@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
+from kb.config import shipped_docs
 from search.dryrun import desk as desk_module
 from search.dryrun.desk import Built
 from search.judging.worker import Fault
@@ -183,3 +184,22 @@ def test_without_the_package_the_outcome_says_what_to_install(desk, architecture
     outcome = failure(desk, architectures, CUTE)
     assert isinstance(outcome, BuildFailed)
     assert "pip install 'kernel-kb[cute]'" in outcome.reason
+
+
+@package
+def test_the_answer_of_the_language_page_passes(make_desk, architectures):
+    page = (shipped_docs() / "languages" / "cute.md").read_text(encoding="utf-8")
+    source = page.split("```python\n")[1].split("```")[0]
+    reference = REFERENCE.replace("def __init__(self, n)", "def __init__(self, scale)")
+    reference = reference.replace("self.w = nn.Parameter(torch.ones(n))", "self.scale = scale")
+    reference = reference.replace("(x * self.w).sum(1)", "torch.relu(x * self.scale)")
+    finding = make_desk(reference).examine(source, (architectures["sm_100"],))
+    kernel = built_for(finding, "sm_100")
+    assert (kernel.name, kernel.warps, kernel.launches) == ("scale_relu_kernel", 8, 1)
+
+
+@package
+def test_a_function_that_is_called_without_compiling_it_first_is_seen_too(desk, architectures):
+    source = CUTE.replace("KEPT[x.dtype](*given, stream)", "RowSums()(*given, stream)")
+    kernel = built_for(desk.examine(source, (architectures["sm_90"],)), "sm_90")
+    assert (kernel.name, kernel.shared, kernel.launches) == ("row_sums", 1024, 2)
