@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from search.known import Known
 
 
+_ANSWERS = 64  # questions whose passages are kept
+
+
 class Retriever(Protocol):
     """Finds passages."""
 
@@ -70,6 +73,9 @@ class Believed:
 class Witness:
     """A retriever that remembers which documents it returned, so that the record can say so.
 
+    The branches of an idea ask the same question; what is known does not change within a run, so
+    that it is looked up once.
+
     Args:
         hidden: documents whose passages are never returned.
     """
@@ -77,12 +83,17 @@ class Witness:
     def __init__(self, retriever: Retriever, hidden: frozenset[str] = frozenset()) -> None:
         self._retriever = retriever
         self._hidden = hidden
+        self._answers: dict[Query, list[Hit]] = {}
         self._documents: dict[str, None] = {}
         self._subjects: dict[str, None] = {}
 
     def search(self, query: Query) -> list[Hit]:
         """Return what the retriever returns, without hidden documents."""
-        found = self._retriever.search(query)
+        found = self._answers.get(query)
+        if found is None:
+            found = self._answers[query] = self._retriever.search(query)
+            if len(self._answers) > _ANSWERS:
+                del self._answers[next(iter(self._answers))]
         hits = [hit for hit in found if hit.passage.document not in self._hidden]
         self._documents.update(dict.fromkeys(hit.passage.document for hit in hits))
         self._subjects.update(dict.fromkeys(subject(hit.passage) for hit in hits))
