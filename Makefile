@@ -14,9 +14,10 @@ install:
 evolve: install
 	@.venv/bin/kb evolve $(TASK)
 
-# The judge's own tests run alone: they time, and wait for processes, on every core.
+# Files in their order, whose long ones come early. The judge's own tests run alone: they time, and
+# wait for processes, on every core.
 test: check
-	@.venv/bin/python -m pytest -n 2 --dist loadfile --ignore=tests/search/judging
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15 --ignore=tests/search/judging
 	@.venv/bin/python -m pytest tests/search/judging
 
 check: install
