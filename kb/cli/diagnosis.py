@@ -57,6 +57,20 @@ def diagnoser(
     return partial(diagnose, ground)
 
 
+def context_step(
+    session: Session, diagnose: Callable[[Attempt | None], Diagnosis]
+) -> Callable[[Attempt | None], Diagnosis]:
+    """Return what diagnoses parents: a model where the task names one for it, else `diagnose`."""
+    voices = session.cast.members("diagnosis")
+    if not voices:
+        return diagnose
+    from search.authors.briefing import user_templates
+    from search.authors.diagnosing import ModelDiagnosis
+
+    templates = user_templates(session.task)
+    return ModelDiagnosis(diagnose, voices[0], session.target, session.language, say, templates)
+
+
 def diagnoser_of(
     task: Task,
     target: TargetRecord,

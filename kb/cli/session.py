@@ -17,7 +17,7 @@ from kb.cli.choose import (
     make_author,
 )
 from kb.cli.credit import credit
-from kb.cli.diagnosis import diagnoser, looker
+from kb.cli.diagnosis import context_step, diagnoser, looker
 from kb.cli.learning import believed_memory, known_ideas, learn_from
 from kb.cli.mail import open_mail, seconds_waited, with_mailbox
 from kb.cli.models import make_cast, model_is_configured
@@ -214,11 +214,12 @@ def _search(session: Session, record: Record, began: float, progress: Progress) 
         tell(prepared)
         context = outcome_context(session, judge)
         recipes = session.author_name == "recipes"
+        diagnose = diagnoser(session, prepared.baselines, looker(session, judge))
         search = Search(
             record,
             POLICIES.create(session.task.settings.search.policy),
             session.task.settings,
-            session.given.diagnose(diagnoser(session, prepared.baselines, looker(session, judge))),
+            session.given.diagnose(context_step(session, diagnose)),
             elapsed,
             context=context,
             memory=None if recipes else session.task.settings.search.memory,
