@@ -122,8 +122,9 @@ class Why:
     """Why a passage stands where it does.
 
     Attributes:
-        cosine: to the question, None where the dense half did not find it.
-        bm25: its score, None where the lexical half did not find it.
+        cosine: to the question, of the passage or of words by which it is asked for; None where the
+            dense half did not find it.
+        bm25: likewise its score, None where the lexical half did not find it.
         ranks: its place in every ranking that was fused, by name; 1 is best.
         fused: reciprocal ranks summed, before the measured effect.
         effect: None where none is known, or the mode asks for none.

@@ -70,7 +70,7 @@ def test_the_name_does_not_follow_from_where_the_reference_lies(job):
 
 
 def test_every_figure_of_a_target_record_crosses():
-    prose = {"kind", "title", "scope", "sources"}
+    prose = {"kind", "title", "scope", "sources", "asked"}
     assert {field.name for field in fields(JudgedTarget)} == set(TargetRecord.model_fields) - prose
 
 
