@@ -23,6 +23,7 @@ from kb.cli import (
     replay,
     runs,
     search,
+    spending,
 )
 
 EXIT_CODES = """
@@ -46,6 +47,7 @@ search.register(app)
 effects.register(app)
 runs.register(app)
 replay.register(app)
+spending.register(app)
 prompt.register(app)
 lessons.register(app)
 check.register(app)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from search.loop import Search
     from search.replay import Findings, Tape
     from search.storage import Record, Storage
+    from search.task import ModelSettings
 
 DIVERGED = 5
 
@@ -85,7 +86,7 @@ def _session(home: Home, row: Any, findings: Findings, progress: Any, *, judge: 
 
     task = stored_task(home, row.run, row.about)
     place = _place(task.settings.target, row.about["target"], here=judge)
-    session = prepare(home, task, progress, as_of=row.started, place=place)
+    session = prepare(home, task, progress, as_of=row.started, place=place, asks=False)
     ledger = Ledger(session.storage.engine, task.settings.stop).open(row.run).closed()
     given = Given(session.storage.engine, writes=False).open(row.run)
     session.memory.retriever.ask_through(given.retriever)
@@ -114,13 +115,11 @@ def _cast(session: Session, tape: Tape, ledger: Any) -> Any:
     return Cast(voices, choose=choose, accounts=ledger)
 
 
-def _name(settings: Any) -> str:
+def _name(settings: ModelSettings) -> str:
     """Return what the record calls a model: a script and a mailbox have names of their own."""
-    from kb.cli.choose import make_model
-
-    if settings.provider in ("scripted", "mailbox"):
-        return make_model(settings).name
-    return str(settings.name)
+    if settings.provider == "mailbox":
+        return settings.provider
+    return Path(settings.name).stem if settings.provider == "scripted" else settings.name
 
 
 def _place(asked: str, recorded: str, *, here: bool) -> Place | None:

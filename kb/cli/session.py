@@ -131,10 +131,17 @@ def prepare(
     *,
     as_of: float | None = None,
     place: Place | None = None,
+    asks: bool = True,
 ) -> Session:
-    """Load and check everything; a run that is resumed ranks by what was known `as_of` its start."""
+    """Load and check everything; a run that is resumed ranks by what was known `as_of` its start.
+
+    Args:
+        place: where candidates are judged, where the task is not to say.
+        asks: False where no model is ever asked, and none need be there.
+    """
     from kb.database import open_engine
     from kb.knowledge import open_knowledge
+    from search.authors.cast import Cast
     from search.given import Given
     from search.judging.problem import load_problem
     from search.profilers.operators import count_work, operator_graph
@@ -145,7 +152,8 @@ def prepare(
     place = place or choose_place(task.settings.target, elsewhere=task.spool is not None)
     target = place.target
     language = choose_language(task.settings.language, target)
-    check_settings(task.settings, place.how)
+    if asks:
+        check_settings(task.settings, place.how)
     storage = Storage(open_engine(home))
     progress("loading the reference")
     problem = load_problem(task, device=place.device)
@@ -159,7 +167,7 @@ def prepare(
         known = known_ideas(knowledge, storage, task, before)
     memory = believed_memory(knowledge, storage, retrieval=task.settings.retrieval, known=known)
     ledger = Ledger(storage.engine, task.settings.stop)
-    cast = make_cast(home, task.settings, storage, ledger, progress)
+    cast = make_cast(home, task.settings, storage, ledger, progress) if asks else Cast({})
     author = make_author(name, task, target, graph, work, memory, cast)
     return Session(
         home=home,
@@ -273,6 +281,7 @@ def tell(prepared: Prepared) -> None:
 
 def _conclude(session: Session, record: Record, found: Found, *, as_json: bool) -> int:
     from search.report import build_report
+    from search.spending import spending
 
     about = {**names_of(session, record.run), "baselines": dict(found.baselines)}
     if session.place.how != "dry":
@@ -287,6 +296,7 @@ def _conclude(session: Session, record: Record, found: Found, *, as_json: bool) 
     else:
         if session.place.how != "dry":  # what was not timed teaches nothing
             learn_from(session, record, found.baselines, found.confirmed)
+        report["models"] = spending(session.storage.engine, record.run)
         record.finish(report)
     code = publish(session.home, record.run, report, as_json=as_json)
     return INTERRUPTED if found.interrupted else code

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kb.cli.output import ratio_text, time_text
+from kb.cli.spending import spending_line
 from kb.cli.tables import kernel_lines
 from search.graph import Graph, Node
 from search.outcome import STANDING, Checked, Passed
@@ -26,6 +27,8 @@ def report_text(report: dict[str, Any], path: list[dict[str, Any]]) -> str:
     lines.append(f"  outcomes:       {counts or 'none'}")
     for name, seconds in report["baselines"].items():
         lines.append(f"  {name + ':':<15} {time_text(seconds) if seconds else 'did not run'}")
+    if paid := spending_line(report.get("models") or ()):
+        lines.append(f"  models:         {paid}")
     best = report["best"]
     if best is None:
         lines.append("  no candidate passed: `kb tree " + report["run"] + "` shows why")

@@ -117,7 +117,7 @@ def test_a_real_models_nonsense_is_no_draft_and_no_crash(url: str) -> None:
     said: list[str] = []
     kept = Exchanges()
     idea = Idea(title="Fuse", text="Fuse both steps into one loop.", category="memory access")
-    draft = written_by(url, said, kept, 1200).draft(MOMENT, idea, 0, ())
+    draft = written_by(url, said, kept, 1400).draft(MOMENT, idea, 0, ())
     if draft is None:
         assert len(kept) == 2
         assert "no usable implementation 1 of 'Fuse'" in said[-1]

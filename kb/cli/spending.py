@@ -1,0 +1,62 @@
+"""The command that shows what language models cost a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import typer
+
+from kb.cli.output import JSON, console, print_json
+from kb.config import Home
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(name="spending", epilog="Example: kb spending conv2d-1 --json")(show_spending)
+
+
+def show_spending(
+    run: str = typer.Argument(..., help="A run's name, as `kb runs` lists it."),
+    json: bool = JSON,
+) -> None:
+    """Show what each model cost a run: calls, tokens, money, seconds."""
+    from kb.cli.history import open_run
+    from search.spending import spending
+    from synth.models.prices import Prices
+
+    home = Home.find()
+    rows = spending(open_run(home, run).storage.engine, run)
+    if json:
+        print_json(rows)
+        return
+    from rich.table import Table
+
+    currency = Prices.load(home.root).currency
+    heads = ("model", "wrote", "calls", "tokens in", "cached", "tokens out", currency, "seconds")
+    table = Table(*heads, box=None)
+    for row in rows:
+        source = "" if row["paid"] else " (from the record)"
+        table.add_row(
+            row["model"],
+            row["role"] + source,
+            str(row["calls"]),
+            f"{row['tokens_in']:,}",
+            f"{row['cached'] or 0:,}",
+            f"{row['tokens_out']:,}",
+            "no price" if row["cost"] is None else f"{row['cost']:.4f}",
+            f"{row['seconds']:.1f}",
+        )
+    console().print(table)
+
+
+def spending_line(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return in one line what was paid for; "" where no model was asked."""
+    paid = [row for row in rows if row["paid"]]
+    if not paid:
+        return ""
+    tokens = sum(row["tokens_in"] + row["tokens_out"] for row in paid)
+    costs = [row["cost"] for row in paid]
+    money = "" if None in costs else f", {sum(costs):.4f} in money"
+    calls = sum(row["calls"] for row in paid)
+    return f"{calls} requests to {', '.join(sorted({row['model'] for row in paid}))}: {tokens:,} tokens{money}"
