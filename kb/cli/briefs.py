@@ -86,6 +86,7 @@ class Desk:
         from kb.database import open_engine
         from kb.knowledge import open_knowledge
         from search.authors.briefing import Briefing
+        from search.given import Given
         from search.storage import Storage
 
         storage = Storage(open_engine(home))
@@ -97,14 +98,20 @@ class Desk:
         knowledge = open_knowledge(home, progress, as_of=as_of)
         known = known_ideas(knowledge, storage, task, as_of or time.time())
         memory = believed_memory(knowledge, storage, retrieval=task.settings.retrieval, known=known)
-        baselines = (row.report or {}).get("baselines", {}) if row is not None else {}
+        diagnose = diagnoser_of(task, place.target, work, operators, _baselines(row))
+        if row is not None:
+            # What the run found and measured then, so that a prompt is the one that was asked.
+            given = Given(storage.engine, writes=False).open(row.run)
+            memory.retriever.ask_through(given.retriever)
+            known.earlier = given.earlier(known.earlier)
+            diagnose = given.diagnose(diagnose)
         return cls(
             task=task,
             row=row,
             graph=storage.record(row.run).graph if row is not None else None,
             storage=storage,
             briefing=Briefing(task, place.target, work, memory),
-            diagnose=diagnoser_of(task, place.target, work, operators, baselines),
+            diagnose=diagnose,
             tokens=tokens,
         )
 
@@ -346,6 +353,12 @@ def _find(
             f"no run of {named}, whose nodes could be named: kb evolve {named} makes one"
         )
     return stored_task(home, rows[-1].run, rows[-1].about), rows[-1]
+
+
+def _baselines(row: RunRow | None) -> dict[str, float]:
+    """Return what a finished run measured of the reference, nothing of another."""
+    report = row.report if row is not None else None
+    return dict(report["baselines"]) if report is not None else {}
 
 
 def _cost(task: Task, device: str) -> tuple[Work, int]:

@@ -107,6 +107,53 @@ def test_evolve_prints_one_object_with_baselines_and_intervals(evolved):
     assert report["author"] == "llm"
 
 
+def test_the_prompt_of_a_node_is_printed_as_it_was_asked_with_the_origin_of_its_parts(evolved):
+    shell, report = evolved
+    number = report["best"]["node"]
+    nodes = json.loads(shell("tree", report["run"], "--json").stdout)["nodes"]
+    other = next(node["node"] for node in nodes if node["branch"] != nodes[number]["branch"])
+    done = shell("prompt", report["run"], "--diff", number, other, "--purpose", "draft", "--json")
+    assert done.returncode == 0, done.stderr
+    compared = json.loads(done.stdout)
+    told, _ = compared["prompts"]
+    assert compared["diff"][0] == f"--- {report['run']} node {number} (draft)"
+    assert any(line.startswith("+This is implementation") for line in compared["diff"])
+    node = json.loads(shell("node", report["run"], number, "--json").stdout)
+    asked = [
+        one["request"]["messages"]
+        for one in node["prompts"]
+        if "Implement this idea" in one["request"]["messages"][-1]["content"]
+    ]
+    assert told["messages"] in asked
+    assert told["asked"] is True
+    assert told["tokens"] <= told["budget"]
+    sections = {one["name"]: one for one in told["sections"]}
+    assert all(one["template"] == "shipped" and one["tokens"] > 0 for one in told["sections"])
+    assert any(one["why"]["ranks"] for one in sections["passages"]["passages"])
+    assert "kb:languages/cpp.md" in sections["constraints"]["items"]
+
+
+def test_a_template_of_the_users_own_is_used_and_told(evolved):
+    shell, _ = evolved
+    folder = shell.home / "prompts"
+    folder.mkdir()
+    try:
+        (folder / "system.md.j2").write_text("You are terse.")
+        done = shell("prompt", shell.folder / "task.yaml", "--tokens", "4000")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("--- system ---\nYou are terse.")
+        assert "passages" in done.stderr
+        (folder / "pasages.md.j2").write_text("x")
+        done = shell("prompt", "--templates")
+        assert done.returncode == 2
+        assert "no section is called 'pasages'" in done.stderr
+        assert done.stderr.count("\n") == 1
+    finally:
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+
+
 def test_show_tree_node_and_runs_tell_the_same_story(evolved):
     shell, report = evolved
     run = report["run"]
@@ -219,3 +266,27 @@ def test_a_model_that_fails_midway_loses_nothing(make_shell):
     assert report["candidates"] > 1
     first = json.loads(shell("node", "ref-1", 0, "--json").stdout)
     assert "class ModelNew" in first["source"]
+
+
+def test_a_run_plays_again_from_its_record_with_no_model(evolved):
+    shell, report = evolved
+    script = shell.folder / "script.json"
+    whole = script.read_text()
+    script.unlink()
+    done = shell("replay", report["run"], "--json")
+    script.write_text(whole)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert found["identical"]
+    assert found["nodes"] == found["recorded_nodes"] == report["candidates"]
+    searching = [row for row in report["models"] if row["role"] != "lessons"]
+    assert found["requests"] == sum(row["calls"] for row in searching)
+    assert found["ended"] == report["stop_reason"]
+
+
+def test_what_models_cost_is_shown_by_role(evolved):
+    shell, report = evolved
+    rows = json.loads(shell("spending", report["run"], "--json").stdout)
+    assert {row["role"] for row in rows} >= {"ideas", "code"}
+    assert all(row["model"] == "script" and row["cost"] == 0 for row in rows)
+    assert "models: " in shell("show", report["run"]).stdout
