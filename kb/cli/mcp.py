@@ -25,7 +25,7 @@ def serve() -> None:
     try:
         from kb.cli.mcp_tools import make_server
     except ModuleNotFoundError as error:
-        if error.name not in ("mcp", "mcp_types"):
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
             raise
         raise ConfigError(
             "kb mcp needs the package mcp, which is not installed: pip install 'kernel-kb[mcp]'"
