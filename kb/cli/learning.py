@@ -133,6 +133,7 @@ def learn_from(
 ) -> None:
     """Write what the run of a session taught back into the knowledge base."""
     from kb.cli.diagnosis import diagnoser
+    from kb.cli.models import lesson_writer
     from kb.cli.session import shapes_line
 
     setting = setting_of(
@@ -155,7 +156,7 @@ def learn_from(
             record=record,
             setting=setting,
             confirmed=confirmed,
-            model=session.cast.members("ideas")[0].model if written else None,
+            model=lesson_writer(session) if written else None,
         )
     )
 

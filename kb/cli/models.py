@@ -13,6 +13,7 @@ from kb.errors import ConfigError
 from search.task import ModelSettings, TaskFile
 
 if TYPE_CHECKING:
+    from kb.cli.session import Session
     from kb.progress import Progress
     from search.authors.cast import Cast, Role
     from search.spending import Ledger
@@ -96,6 +97,15 @@ def make_cast(
             voices.setdefault(role, []).append(Voice(model=model, settings=one))
     choose = settings.models.choose if settings.models is not None else "weights"
     return Cast(voices, choose=choose, accounts=ledger)
+
+
+def lesson_writer(session: Session) -> Model:
+    """Return the model that has the ideas, booked as the one that writes lessons."""
+    from synth.models.recorded import Recorded
+
+    model = session.cast.members("ideas")[0].model
+    assert isinstance(model, Recorded)
+    return model.noting(session.ledger.noted("lessons"))
 
 
 def _paid(model: Model, settings: ModelSettings, ledger: Ledger, prices: Prices) -> Model:

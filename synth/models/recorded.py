@@ -44,6 +44,10 @@ class Recorded:
         self._noted = noted
         self._name = model.name if model is not None else name
 
+    def noting(self, noted: Callable[[Request, Reply, bool], None]) -> Recorded:
+        """Return the same model, whose exchanges are told to another."""
+        return Recorded(self._model, self._exchanges, name=self._name, noted=noted)
+
     @property
     def name(self) -> str:
         """The name of the model behind the record."""
