@@ -79,11 +79,13 @@ async def work(shell: Any, story: Any) -> None:
         command=command[0], args=command[1:], env=shell.env, cwd=shell.folder
     )
     with (shell.folder / "log").open("a") as log:
-        async with stdio_client(place, errlog=log) as (read, write):
-            async with ClientSession(read, write) as session:
-                hello = await session.initialize()
-                assert hello.instructions == INSTRUCTIONS
-                await story(Client(session))
+        async with (
+            stdio_client(place, errlog=log) as (read, write),
+            ClientSession(read, write) as session,
+        ):
+            hello = await session.initialize()
+            assert hello.instructions == INSTRUCTIONS
+            await story(Client(session))
 
 
 async def first(call: Client) -> None:
@@ -160,10 +162,7 @@ def test_candidates_sent_from_outside_are_judged_and_stand_in_the_same_record(ma
     anyio.run(work, shell, second)
     (row,) = json.loads(shell("runs", "--json").stdout)
     assert (row["author"], row["status"], row["candidates"]) == ("mcp", "finished", 3)
-    assert (
-        shell("best", "ref-1").stdout.strip() == CPP.strip()
-        or "relu" in shell("best", "ref-1").stdout
-    )
+    assert "y[i] = x[i] > 0" in shell("best", "ref-1").stdout
     log = (shell.folder / "log").read_text()
     assert "Traceback" not in log
 
@@ -172,7 +171,7 @@ def test_without_its_package_the_command_says_what_to_install(monkeypatch):
     from kb.cli.mcp import serve
     from kb.errors import ConfigError
 
-    monkeypatch.setitem(sys.modules, "mcp", None)
+    monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
     monkeypatch.delitem(sys.modules, "kb.cli.mcp_tools", raising=False)
     with pytest.raises(ConfigError, match=r"pip install 'kernel-kb\[mcp\]'"):
         serve()
