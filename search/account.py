@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from search.authors import Attempt
+from search.knobs import knob_trouble
 from search.operators import Work
 from search.outcome import STANDING, Checked, Outcome, Passed
 from search.recall import Recalled
@@ -124,7 +125,11 @@ def trials_of_branches(attempts: Iterable[Attempt]) -> tuple[Trial, ...]:
         Trial(
             title=f"Implementation {attempt.branch + 1} (candidate {attempt.number})",
             text=_headline(attempt.outcome),
-            results=verdict(attempt.outcome)[1:] + _first_of(detail(attempt.outcome)),
+            results=(
+                *verdict(attempt.outcome)[1:],
+                *knob_trouble(attempt.draft.source),
+                *_first_of(detail(attempt.outcome)),
+            ),
             gain=attempt.speedup,
         )
         for attempt in attempts

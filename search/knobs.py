@@ -105,6 +105,12 @@ def _tree(source: str) -> ast.Module | None:
             return None
 
 
+def knob_trouble(source: str) -> tuple[str, ...]:
+    """Return in a sentence why declared constants cannot be tuned, nothing where they can."""
+    found = read_knobs(source)
+    return (f"Its {_NAME} cannot be tuned: {found}",) if isinstance(found, str) else ()
+
+
 def promising(nodes: Sequence[Attempt], best_merit: float) -> tuple[Attempt, Tunable] | None:
     """Return the fastest of an idea's implementations, if it declares constants and is worth tuning."""
     passed = [attempt for attempt in nodes if attempt.outcome.kind == "passed"]

@@ -18,6 +18,7 @@ from kb.tokens import count_tokens
 from kb.types import Hit, Query, Scope
 from search.account import cost, detail, trials_of_branches, trials_of_ideas, verdict
 from search.authors import Attempt, Idea, Memory, Moment
+from search.knobs import knob_trouble
 from search.known import Known
 from search.memory import Records, Retriever
 from search.operators import Work
@@ -341,6 +342,6 @@ def _current(attempt: Attempt | None) -> Current | None:
         return None
     return Current(
         source=attempt.draft.source,
-        verdict=verdict(attempt.outcome),
+        verdict=(*verdict(attempt.outcome), *knob_trouble(attempt.draft.source)),
         detail=detail(attempt.outcome),
     )

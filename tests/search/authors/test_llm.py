@@ -321,6 +321,14 @@ def test_a_draft_may_be_an_edit_of_its_parent() -> None:
     assert "edit 1 of 1 fits no place of the program" in model.prompts[1]
 
 
+def test_constants_that_cannot_be_tuned_are_told_to_the_author() -> None:
+    parent = attempt(0, passed(1.5))
+    declared = replace(parent, draft=Draft(source=SOURCE.format(0) + "KNOBS = {'A': [1, 2]}\n"))
+    model = Heard(Scripted([ideas(TILE)]))
+    author(model).ideas(moment(declared, parent=declared), 1)
+    assert "KNOBS cannot be tuned: constant 'A' is set 0 times in the source" in model.prompts[0]
+
+
 def test_no_more_ideas_than_asked_for() -> None:
     assert len(author(Scripted([ideas(FUSE, TILE)])).ideas(moment(), 1)) == 1
 
