@@ -120,12 +120,14 @@ class ModelSettings(_Strict):
 
 
 def _several(value: object) -> object:
-    return (
-        tuple(value) if isinstance(value, list) else (value,) if isinstance(value, dict) else value
-    )
+    if isinstance(value, dict):
+        return (value,)
+    if isinstance(value, list | tuple) and value:
+        return tuple(value)
+    raise ValueError("expected a model as {name: …}, or a list of such")
 
 
-Models = Annotated[tuple[ModelSettings, ...], BeforeValidator(_several), Field(min_length=1)]
+Models = Annotated[tuple[ModelSettings, ...], BeforeValidator(_several)]
 
 
 class ModelsSettings(_Strict):

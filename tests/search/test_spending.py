@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from kb.database import open_engine
 from kb.errors import ModelError, TaskError
 from search.spending import Ledger, spending
 from search.storage import Storage
-from search.task import StopSettings, load_task
+from search.task import StopSettings, TaskFile, load_task, override
 from synth.models import Message, Reply, Request
 from synth.models.paid import Exhausted, Paid
 from synth.models.prices import Usage
@@ -156,11 +157,31 @@ def test_choices_outlive_the_process(storage: Storage) -> None:
 def test_a_key_in_a_task_file_is_refused_and_not_repeated(
     tmp_path: Path, model: dict[str, str], told: str
 ) -> None:
-    import json
-
     path = tmp_path / "task.yaml"
     path.write_text(json.dumps({"reference": "r.py", "model": model}))
     with pytest.raises(TaskError) as caught:
         load_task(path)
     assert told in str(caught.value)
     assert "planted" not in str(caught.value)
+
+
+def test_models_by_role_survive_the_record_and_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "r.py").write_text("")
+    path = tmp_path / "task.yaml"
+    path.write_text(
+        "reference: r.py\n"
+        "models: {ideas: {name: a}, code: [{name: b, weight: 2}, {name: c}], choose: bandit}\n"
+    )
+    settings = load_task(path).settings
+    assert settings.models is not None
+    assert [one.name for one in settings.models.code or ()] == ["b", "c"]
+    assert TaskFile.model_validate(settings.model_dump(mode="json")) == settings
+    assert override(load_task(path), rounds=settings.search.rounds).settings == settings
+
+
+@pytest.mark.parametrize("models", ["{code: x}", "{code: []}", "{ideas: [{name: a}, {name: a}]}"])
+def test_what_is_no_model_is_one_line(tmp_path: Path, models: str) -> None:
+    path = tmp_path / "task.yaml"
+    path.write_text(f"reference: r.py\nmodels: {models}\n")
+    with pytest.raises(TaskError, match=r"key 'models\.(code|ideas)': expected"):
+        load_task(path)
