@@ -111,7 +111,9 @@ class Templates:
         )
         environment.filters["fence"] = fence
         environment.filters["one_line"] = one_line
-        environment.filters["sentence"] = lambda text: text if text.endswith((".", "…")) else f"{text}."
+        environment.filters["sentence"] = lambda text: (
+            text if text.endswith((".", "…")) else f"{text}."
+        )
         return environment
 
 
