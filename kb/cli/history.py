@@ -92,12 +92,15 @@ class Run:
         return steps
 
     def places(self, passages: tuple[str, ...]) -> list[str]:
-        """Return "document: section" for each passage that the store still has."""
+        """Return "document: section" for each passage, and how many the store no longer has."""
         from kb.store import Store
 
         found = Store(self.storage.engine).passages(passages)
-        known = (found[passage] for passage in dict.fromkeys(passages) if passage in found)
-        return list(dict.fromkeys(f"{passage.document}: {passage.section}" for passage in known))
+        known = [found[passage] for passage in dict.fromkeys(passages) if passage in found]
+        places = dict.fromkeys(f"{passage.document}: {passage.section}" for passage in known)
+        gone = len(set(passages)) - len(known)
+        # Lessons are written anew when a run confirms or contradicts them.
+        return [*places, *([f"{gone} more, rewritten since"] if gone else [])]
 
     def tree(self) -> dict[str, Any]:
         """Return the graph as nested values."""

@@ -116,4 +116,4 @@ if __name__ == "__main__":
     opened = open_storage(folder)
     runs = opened.runs()
     mine = opened.record(runs[0].run) if runs else opened.begin("play", {})
-    play(opened, mine, settings_of(), log, seconds=0.005)
+    play(opened, mine, settings_of(), log, seconds=0.02)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from kb.errors import NoRecipe
@@ -160,10 +161,13 @@ class Recipes:
             text=text,
             scope=scope,
             symptoms=moment.diagnosis.symptoms,
-            kinds=("idea", "lesson"),
+            kinds=("idea",),
             limit=24,
         )
-        return self._knowledge.retriever.search(query)
+        # Lessons have places of their own: they are few, and a library of ideas is large.
+        lessons = replace(query, kinds=("lesson",), limit=8)
+        retriever = self._knowledge.retriever
+        return [*retriever.search(query), *retriever.search(lessons)]
 
     def _proposals(self, moment: Moment, retrieved: Sequence[str]) -> Iterator[Proposal]:
         lessons = [
