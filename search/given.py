@@ -18,10 +18,11 @@ from sqlalchemy import Column, Engine, LargeBinary, String, Table, insert, selec
 from sqlalchemy.exc import IntegrityError
 
 from kb.database import Base, create_tables, reading, writing
+from kb.records import Document
 from kb.types import Hit, Query
 from search.authors import Attempt, Diagnosis
 from search.known import Tried
-from search.memory import Retriever
+from search.memory import Records, Retriever
 
 GIVEN = Table(
     "given",
@@ -32,6 +33,10 @@ GIVEN = Table(
     Column("value", LargeBinary, nullable=False),  # JSON, compressed
 )
 T = TypeVar("T")
+# What goes into prompts whole, or decides where the offline author begins. Ideas are left out: they
+# are most of the library, and reach prompts as passages.
+_KEPT_KINDS = ("lesson", "constraint", "language")
+_DOCUMENTS: TypeAdapter[tuple[Document, ...]] = TypeAdapter(tuple[Document, ...])
 _HITS: TypeAdapter[tuple[Hit, ...]] = TypeAdapter(tuple[Hit, ...])
 _DIAGNOSIS = TypeAdapter(Diagnosis)
 _TRIED = TypeAdapter(tuple[Tried, ...])
@@ -92,9 +97,38 @@ class Given:
         """Return the ideas of other runs that this run knew of when it began."""
         return self.once("earlier", "", _TRIED, lambda: tried)
 
+    def records(self, inner: Records) -> Records:
+        """Return `inner` as it was when the run first asked."""
+        return _KeptRecords(inner, self)
+
     def retriever(self, inner: Retriever) -> Retriever:
         """Return `inner`, which answers each query once in the life of a run."""
         return _Kept(inner, self)
+
+
+class _KeptRecords:
+    def __init__(self, inner: Records, given: Given) -> None:
+        self._inner = inner
+        self._given = given
+        self._seen: dict[str, tuple[Document, ...]] = {}
+
+    def document(self, kind: str, name: str) -> Document | None:
+        """Return one record."""
+        if kind not in _KEPT_KINDS:
+            return self._inner.document(kind, name)
+        return next((one for one in self.documents(kind) if one.name == name), None)
+
+    def documents(self, kind: str) -> list[Document]:
+        """Return every record of a kind, by name."""
+        if kind not in _KEPT_KINDS:
+            return self._inner.documents(kind)
+        if kind not in self._seen:
+
+            def read() -> tuple[Document, ...]:
+                return tuple(self._inner.documents(kind))
+
+            self._seen[kind] = self._given.once("documents", kind, _DOCUMENTS, read)
+        return list(self._seen[kind])
 
 
 class _Kept:

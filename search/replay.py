@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,6 +13,7 @@ from sqlalchemy import select
 
 from kb.database import reading
 from kb.errors import KbError
+from search.authors import Idea
 from search.evaluators import Evaluator
 from search.graph import Graph, Node, Step
 from search.loop import Ideas, JudgeNode, Result, Work, WriteIdeas
@@ -21,6 +23,7 @@ from search.storage import Storage
 from synth.models import Reply, Request
 
 _LINES = 40  # of a difference that are shown
+_WIDTH = 240  # characters of each
 
 
 class End(KbError):
@@ -54,7 +57,7 @@ class Findings:
         lines = difflib.unified_diff(
             recorded.splitlines(), found.splitlines(), "record", "replay", lineterm="", n=1
         )
-        shown = tuple(lines)
+        shown = tuple(line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…" for line in lines)
         if len(shown) > _LINES:
             shown = (*shown[:_LINES], f"… and {len(shown) - _LINES} lines more")
         self.divergences.append(Divergence(where=where, what=what, difference=shown))
@@ -221,8 +224,7 @@ class Listener:
             recorded = self._recorded.proposals[work.slot].ideas
             if recorded != result.ideas:
                 where = f"ideas of round {work.slot.round + 1}"
-                old, new = ("\n".join(str(asdict(one)) for one in ideas)
-                            for ideas in (recorded, result.ideas))  # fmt: skip
+                old, new = ("\n".join(map(_idea, ideas)) for ideas in (recorded, result.ideas))
                 self._findings.differs(where, "other ideas", old, new)
         elif not isinstance(work, JudgeNode | WriteIdeas):
             self._draft(work.step, result)
@@ -246,6 +248,13 @@ def missing(recorded: Graph, replayed: Graph) -> Sequence[int]:
     """Return the numbers of nodes that the record has and the replay did not come to."""
     steps = {node.step for node in replayed.nodes}
     return [node.number for node in recorded.nodes if node.step not in steps]
+
+
+def _idea(idea: Idea) -> str:
+    """Return an idea in one line that people can compare."""
+    digest = hashlib.sha256(idea.text.encode()).hexdigest()[:8]
+    plan = json.dumps(dict(idea.plan), default=str)
+    return f"{idea.title} ({idea.category}, text {digest}, {len(idea.exchanges)} requests) {plan}"
 
 
 def _text(request: Request) -> str:

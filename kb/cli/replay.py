@@ -79,7 +79,7 @@ def _session(home: Home, row: Any, findings: Findings, progress: Any, *, judge: 
     """Prepare the run as it was, with a tape in place of its models."""
     from kb.cli.choose import make_author
     from kb.cli.session import prepare
-    from kb.cli.stored import stored_task
+    from kb.cli.stored import give, stored_task
     from search.given import Given
     from search.replay import Tape
     from search.spending import Ledger
@@ -89,9 +89,7 @@ def _session(home: Home, row: Any, findings: Findings, progress: Any, *, judge: 
     session = prepare(home, task, progress, as_of=row.started, place=place, asks=False)
     ledger = Ledger(session.storage.engine, task.settings.stop).open(row.run).closed()
     given = Given(session.storage.engine, writes=False).open(row.run)
-    session.memory.retriever.ask_through(given.retriever)
-    if session.memory.known is not None:
-        session.memory.known.earlier = given.earlier(session.memory.known.earlier)
+    give(given, session.memory)
     tape = Tape(session.storage, row.run, findings)
     cast = _cast(session, tape, ledger)
     name = session.author_name

@@ -12,16 +12,22 @@ from search.task import Task, TaskFile
 
 if TYPE_CHECKING:
     from kb.cli.session import Session
+    from search.given import Given
+    from search.memory import Memory
 
 
 def open_accounts(session: Session, run: str) -> None:
     """Go on with what `run` paid for and was given, or begin to keep it."""
     session.ledger.open(run)
-    session.given.open(run)
-    memory = session.memory
-    memory.retriever.ask_through(session.given.retriever)
+    give(session.given.open(run), session.memory)
+
+
+def give(given: Given, memory: Memory) -> None:
+    """Let authors see what a run was given when it first asked, and keep what is asked first now."""
+    memory.retriever.ask_through(given.retriever)
+    memory.store = given.records(memory.store)
     if memory.known is not None:
-        memory.known.earlier = session.given.earlier(memory.known.earlier)
+        memory.known.earlier = given.earlier(memory.known.earlier)
 
 
 def keep_reference(home: Home, run: str, task: Task) -> Path:
