@@ -13,6 +13,7 @@ from kb.cli import (
     doctor,
     dry,
     effects,
+    exports,
     facts,
     ingest,
     knowledge,
@@ -54,6 +55,7 @@ check.register(app)
 dry.register(app)
 remote.register(app)
 mcp.register(app)
+exports.register(app)
 doctor.register(app)
 
 
