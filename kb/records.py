@@ -236,7 +236,8 @@ class GuideRecord(_Record):
     symptoms: tuple[Symptom, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     form: str = Field(
-        default="", description="of a language: what its kernels are in an answer's file, for prompts"
+        default="",
+        description="of a language: what its kernels are in an answer's file, for prompts",
     )
 
 

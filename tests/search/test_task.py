@@ -57,7 +57,10 @@ def test_tolerances_may_be_written_as_numbers_of_yaml(tmp_path):
         ("reference: ref.py\nprecision: exact\n", r"'precision.*found 'exact'"),
         ("reference: ref.py\nprecision: {absolute: -1, relative: 0}\n", r"precision.*found -1"),
         ("reference: ref.py\nmodel: {base_url: x}\n", r"'model.name' is missing"),
-        ("reference: ref.py\nmodel: {name: x, token: y}\n", r"unknown key 'model.token': .* base_url"),
+        (
+            "reference: ref.py\nmodel: {name: x, token: y}\n",
+            r"unknown key 'model.token': .* base_url",
+        ),
         ("reference: ref.py\nprecision: {absolut: 1, relative: 0}\n", r"precision.absolut"),
         ("reference: 3\n", r"'reference'.*found 3"),
         ("target: auto\n", r"'reference' is missing: .* reference: conv2d.py"),
