@@ -12,7 +12,8 @@ from search.task import Task
 
 Alike = Callable[[str, Sequence[str]], int | None]
 RUNS = 20  # earlier runs of a task that are looked at, the latest ones
-_EVEN = 1.01  # speed-up up to which an idea of an earlier run counts as lost
+# Speed-up up to which an idea of an earlier run counts as lost; what came out even may do so by its draft.
+_LOST = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ def earlier_ideas(storage: Storage, task: Task, before: float) -> tuple[Tried, .
             key = attempt.idea.title, attempt.idea.text
             gains[key] = max(gains.get(key, 0.0), _gain(attempt, known))
         for one in tried_in(attempts):
-            if gains[one.title, one.text] <= _EVEN:
+            if gains[one.title, one.text] <= _LOST:
                 told = f"{one.told} (in {run})"
                 found[one.title, one.text] = Tried(title=one.title, text=one.text, told=told)
             else:
@@ -94,7 +95,7 @@ def earlier_ideas(storage: Storage, task: Task, before: float) -> tuple[Tried, .
 def _gain(attempt: Attempt, known: Mapping[int, float]) -> float:
     """Return how many times as fast as its parent an attempt is, 0 where it does not stand."""
     if attempt.outcome.kind == "checked":
-        return 2 * _EVEN  # nothing was timed: nobody knows
+        return 2 * _LOST  # nothing was timed: nobody knows
     before = 1.0 if attempt.parent is None else known.get(attempt.parent, 0.0)
     return attempt.speedup / before if before else attempt.speedup
 

@@ -139,7 +139,7 @@ def _plan(home: Home, sources: Sequence[str], *, allow_local: bool, json: bool) 
         made = plan(sources, store, embedder.name, terms=terms, progress=progress)
         seconds = _estimate(embedder, made, progress)
     if json:
-        print_json({**made.as_dict(), "embedding_seconds": round(seconds, 1)})
+        print_json({**made.as_dict(), "embedding_seconds": round(seconds, 3)})
         return
     for line in _short(_plan_lines(made)):
         (say if line.startswith("refused ") else typer.echo)(line)

@@ -84,7 +84,9 @@ def test_a_pdf_that_never_ends_is_given_up(
     (folder / "endless.pdf").write_bytes(doubling_pdf(28))
     monkeypatch.setattr(desk, "_bounds", Bounds(seconds=3, seconds_per_mib=0))
     _, refused = take(folder, store, desk)
-    assert "expected to be read in 3 s, was not" in refused["docs/endless.pdf"]
+    # By the clock, or by the memory that it may take: whichever ends first on this machine.
+    said = refused["docs/endless.pdf"]
+    assert "expected to be read in 3 s, was not" in said or "its reader died" in said
 
 
 @pytest.mark.parametrize(
