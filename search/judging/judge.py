@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kb.records import TargetRecord
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cpu-3"
+JUDGE_VERSION = "cpu-4"
 _OWN_SHARE = 0.5
 _LOOKING, _PATIENT_LOOKING = 0.1, 1.5  # seconds; the longer where a verdict hangs on it
 # A measured clock and a recorded one differ by turbo modes; half of the bound is beyond any of that.
