@@ -109,7 +109,7 @@ def test_evolve_prints_one_object_with_baselines_and_intervals(evolved):
 
 def test_the_prompt_of_a_node_is_printed_as_it_was_asked_with_the_origin_of_its_parts(evolved):
     shell, report = evolved
-    number = report["best"]["node"]
+    number = 0  # a draft: the best may be a repair, by the noise of a measurement
     nodes = json.loads(shell("tree", report["run"], "--json").stdout)["nodes"]
     other = next(node["node"] for node in nodes if node["branch"] != nodes[number]["branch"])
     done = shell("prompt", report["run"], "--diff", number, other, "--purpose", "draft", "--json")
