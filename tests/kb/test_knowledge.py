@@ -130,6 +130,15 @@ def test_a_second_home_takes_the_vectors_of_the_first(
     (seed,) = (tmp_path / "cache").glob("shipped-*.npz")
     seed.write_bytes(b"torn")
     assert open_knowledge(Home(tmp_path / "three")).retriever.search(query) == first
+    # Another version of the documents does not take their place.
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "note.md").write_text("# Quux\n\nThe quux register holds the mask.\n")
+    monkeypatch.setattr(module, "shipped_docs", lambda: tmp_path / "other")
+    open_knowledge(Home(tmp_path / "four"))
+    monkeypatch.setattr(module, "shipped_docs", lambda: corpus)
+    texts.clear()
+    open_knowledge(Home(tmp_path / "five"))
+    assert texts == []
 
 
 def test_a_search_from_the_command_line_imports_nothing_heavy(corpus: Path, home: Home) -> None:
