@@ -10,12 +10,15 @@ from __future__ import annotations
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zipfile import BadZipFile
 
 import numpy as np
 
-from kb.embedders import Vectors
 from kb.store import Store
+
+if TYPE_CHECKING:
+    from kb.embedders import Vectors
 
 _MOST = 10_000  # vectors that are kept, 1.6 KB each
 
@@ -47,6 +50,8 @@ class Seed:
     def keep(self) -> None:
         """Keep the vectors of the documents."""
         contents, vectors = self._store.vectors(self._embedder, self._prefix)
+        if not contents:
+            return
         others, their_vectors = self._kept()
         known = set(contents)
         rows = [row for row, content in enumerate(others) if content not in known]

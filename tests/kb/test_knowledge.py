@@ -132,9 +132,12 @@ def test_a_second_home_takes_the_vectors_of_the_first(
     assert open_knowledge(Home(tmp_path / "three")).retriever.search(query) == first
     # Another version of the documents does not take their place.
     (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "note.md").write_text("# Quux\n\nThe quux register holds the mask.\n")
+    record = next(corpus.rglob("ideas/*.md")).read_text()
+    (tmp_path / "other" / "ideas").mkdir()
+    (tmp_path / "other" / "ideas" / "quux.md").write_text(record + "\nThe quux register.\n")
     monkeypatch.setattr(module, "shipped_docs", lambda: tmp_path / "other")
-    open_knowledge(Home(tmp_path / "four"))
+    assert open_knowledge(Home(tmp_path / "four")).store.stats()["passages"]
+    assert texts
     monkeypatch.setattr(module, "shipped_docs", lambda: corpus)
     texts.clear()
     open_knowledge(Home(tmp_path / "five"))
