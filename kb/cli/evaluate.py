@@ -1,7 +1,8 @@
-"""Judging elsewhere: the judge of a run whose task names a spool folder."""
+"""What a run is searched by, and who drives it: in batches where the judge is a trip away."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kb.cli.output import say
@@ -9,10 +10,12 @@ from kb.cli.output import say
 if TYPE_CHECKING:
     from kb.cli.session import Session
     from kb.progress import Progress
+    from search.authors import Attempt, Diagnosis
     from search.driver import Driver, Watcher
     from search.evaluators.spool import Spool
     from search.judging.judge import Judge
     from search.loop import Search
+    from search.storage import Record
 
 
 def open_spool(session: Session) -> Spool | None:
@@ -30,6 +33,29 @@ def open_spool(session: Session) -> Spool | None:
         say=say,
     )
     return spool
+
+
+def make_search(
+    session: Session,
+    record: Record,
+    diagnose: Callable[[Attempt | None], Diagnosis],
+    elapsed: Callable[[], float],
+    context: str,
+) -> Search:
+    """Return the search over `record`, which keeps what `diagnose` says of each node."""
+    from search.loop import Search
+    from search.policies import POLICIES
+
+    settings = session.task.settings
+    return Search(
+        record,
+        POLICIES.create(settings.search.policy),
+        settings,
+        session.given.diagnose(diagnose),
+        elapsed,
+        context=context,
+        memory=None if session.author_name == "recipes" else settings.search.memory,
+    )
 
 
 def make_driver(

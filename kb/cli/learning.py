@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kb.cli.output import say
 from kb.config import Home
 from kb.errors import ConfigError
+from kb.progress import Progress
 from kb.records import TargetRecord
 from kb.types import Passage
 
@@ -175,6 +177,29 @@ def open_book(home: Home, storage: Storage, proof: Runs | None = None) -> Book:
     embedder = create_embedder(os.environ.get("KB_EMBEDDER") or DEFAULT_EMBEDDER, home.cache)
     proof = proof or Runs(storage.engine)
     return Book(home.make().root, proof.fault, Alike(embedder))
+
+
+def open_memory(
+    home: Home,
+    storage: Storage,
+    task: Task,
+    progress: Progress,
+    *,
+    as_of: float | None,
+    remembers: bool,
+) -> Memory:
+    """Open the knowledge base for the authors of a run.
+
+    Args:
+        as_of: seconds since the epoch that the ranking and earlier ideas are taken of, None for now.
+        remembers: ideas of the task's earlier runs are known again.
+    """
+    from kb.knowledge import open_knowledge
+
+    knowledge = open_knowledge(home, progress, as_of=as_of)
+    before = time.time() if as_of is None else as_of
+    known = known_ideas(knowledge, storage, task, before) if remembers else None
+    return believed_memory(knowledge, storage, retrieval=task.settings.retrieval, known=known)
 
 
 def believed_memory(

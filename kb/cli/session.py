@@ -18,7 +18,7 @@ from kb.cli.choose import (
 )
 from kb.cli.credit import credit
 from kb.cli.diagnosis import context_step, diagnoser, looker
-from kb.cli.learning import believed_memory, known_ideas, learn_from
+from kb.cli.learning import learn_from, open_memory
 from kb.cli.mail import open_mail, seconds_waited, with_mailbox
 from kb.cli.models import make_cast, model_is_configured
 from kb.cli.output import print_json, say, steps
@@ -140,7 +140,6 @@ def prepare(
         asks: False where no model is ever asked, and none need be there.
     """
     from kb.database import open_engine
-    from kb.knowledge import open_knowledge
     from search.authors.cast import Cast
     from search.given import Given
     from search.judging.problem import load_problem
@@ -160,12 +159,8 @@ def prepare(
     name = choose_author(task.settings)
     graph = operator_graph(problem)
     work = count_work(graph)
-    knowledge = open_knowledge(home, progress, as_of=as_of)
-    known = None
-    if name != "recipes":  # those list what they try, and cannot say it in other words
-        before = time.time() if as_of is None else as_of
-        known = known_ideas(knowledge, storage, task, before)
-    memory = believed_memory(knowledge, storage, retrieval=task.settings.retrieval, known=known)
+    remembers = name != "recipes"  # those list what they try, and cannot say it in other words
+    memory = open_memory(home, storage, task, progress, as_of=as_of, remembers=remembers)
     ledger = Ledger(storage.engine, task.settings.stop)
     cast = make_cast(home, task.settings, storage, ledger, progress) if asks else Cast({})
     author = make_author(name, task, target, graph, work, memory, cast)
@@ -205,10 +200,8 @@ class Found:
 
 
 def _search(session: Session, record: Record, began: float, progress: Progress) -> Found:
-    from kb.cli.evaluate import make_driver
+    from kb.cli.evaluate import make_driver, make_search
     from kb.cli.watch import Screen
-    from search.loop import Search
-    from search.policies import POLICIES
     from synth.models.paid import Exhausted
 
     def elapsed() -> float:
@@ -221,17 +214,8 @@ def _search(session: Session, record: Record, began: float, progress: Progress) 
             prepared = judge.prepare(progress)
         tell(prepared)
         context = outcome_context(session, judge)
-        recipes = session.author_name == "recipes"
         diagnose = diagnoser(session, prepared.baselines, looker(session, judge))
-        search = Search(
-            record,
-            POLICIES.create(session.task.settings.search.policy),
-            session.task.settings,
-            session.given.diagnose(context_step(session, diagnose)),
-            elapsed,
-            context=context,
-            memory=None if recipes else session.task.settings.search.memory,
-        )
+        search = make_search(session, record, context_step(session, diagnose), elapsed, context)
         screen = Screen(record, session.task.settings, progress)
         driver = make_driver(session, search, judge, screen, context, progress)
         confirmed: dict[int, Outcome] = {}

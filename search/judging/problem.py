@@ -99,20 +99,9 @@ def load_problem(task: Task, seed: int = 0, device: str = "cpu") -> Problem:
         TaskError: the reference cannot be judged; one line says why and what would do.
         ToolchainError: torch cannot use the device.
     """
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ToolchainError(
-            f"expected an NVIDIA device that torch {torch.__version__} can use, found none: "
-            "install a torch with CUDA and the driver, or name a target without it"
-        )
-    path = task.reference
+    _require_device(device)
     module = _execute(task)
-    build, draw = getattr(module, "Model", None), getattr(module, "get_inputs", None)
-    if not isinstance(build, type) or not issubclass(build, nn.Module):
-        raise TaskError(f"{path}: expected a class Model(nn.Module), found none: define it")
-    if not callable(draw):
-        raise TaskError(
-            f"{path}: expected a function get_inputs(), found none: return a list of tensors"
-        )
+    build, draw = _definitions(task, module)
     init = _init_inputs(task, getattr(module, "get_init_inputs", None))
 
     def fresh(number: int) -> tuple[torch.Tensor | Scalar, ...]:
@@ -140,6 +129,28 @@ def load_problem(task: Task, seed: int = 0, device: str = "cpu") -> Problem:
         single_output=isinstance(result, torch.Tensor),
         draw=fresh,
     )
+
+
+def _require_device(device: str) -> None:
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ToolchainError(
+            f"expected an NVIDIA device that torch {torch.__version__} can use, found none: "
+            "install a torch with CUDA and the driver, or name a target without it"
+        )
+
+
+def _definitions(task: Task, module: types.ModuleType) -> tuple[type[nn.Module], Callable[[], Any]]:
+    """Return the reference's class and what draws its inputs."""
+    build, draw = getattr(module, "Model", None), getattr(module, "get_inputs", None)
+    if not isinstance(build, type) or not issubclass(build, nn.Module):
+        raise TaskError(
+            f"{task.reference}: expected a class Model(nn.Module), found none: define it"
+        )
+    if not callable(draw):
+        raise TaskError(
+            f"{task.reference}: expected a function get_inputs(), found none: return a list of tensors"
+        )
+    return build, draw
 
 
 def _execute(task: Task) -> types.ModuleType:
