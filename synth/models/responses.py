@@ -3,44 +3,30 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from synth.models import Reply, Request
-from synth.models.openai import OpenAI, in_words
+import openai
+
+from synth.models import Request
+from synth.models.endpoint import Endpoint, in_words
+from synth.models.openai import OpenAI
 from synth.models.wire import Answer, Broken
 
 
-class Responses(OpenAI):
-    """A model behind an endpoint for responses; arguments are those of `OpenAI`.
+class Responses(Endpoint):
+    """A model behind an endpoint for responses, reached as `OpenAI` is.
 
     The protocol knows no seed. Nothing is stored at the endpoint (``store: false``).
     """
 
-    def reply(self, request: Request) -> Reply:
-        """Return the endpoint's answer.
+    sdk: ClassVar = openai
+    client = openai.OpenAI
+    url_variable = OpenAI.url_variable
+    key_variables = OpenAI.key_variables
 
-        Raises:
-            ModelError: no key where one is needed, the endpoint cannot be reached or refuses the
-                request, or what answers is not such an endpoint.
-        """
-        client = self._client()
-
-        def call(answer: Answer) -> None:
-            started = time.perf_counter()
-            raw = client.responses.with_raw_response.create(**self._arguments(request))
-            if "event-stream" not in raw.headers.get("content-type", ""):
-                _read_whole(json.loads(raw.http_response.read()), answer)
-                return
-            with raw.parse() as stream:
-                for event in stream:
-                    if _read_event(event.to_dict(), answer):
-                        self._wire.listen(answer, started)
-            if answer.valid and not answer.finish:
-                raise Broken("no end")
-
-        return self._wire.ask(request.schema is not None, call)
+    def _send(self, client: openai.OpenAI, values: Mapping[str, Any]) -> Any:
+        return client.responses.with_raw_response.create(**values)
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         refused = self._wire.refused
@@ -64,32 +50,30 @@ class Responses(OpenAI):
             values["text"] = {"format": form}
         return values
 
+    def _read_event(self, event: Mapping[str, Any], answer: Answer) -> bool:
+        """Take one event in; say whether it brought a piece of the reply or of its thinking."""
+        kind = str(event.get("type"))
+        if not kind.startswith("response."):
+            return False
+        answer.valid = True
+        if kind in ("response.completed", "response.incomplete", "response.failed"):
+            _end(event.get("response") or {}, answer)
+            return False
+        if kind in ("response.output_text.delta", "response.refusal.delta"):
+            answer.parts.append(str(event.get("delta") or ""))
+            return True
+        return kind.endswith(".delta")
 
-def _read_event(event: Mapping[str, Any], answer: Answer) -> bool:
-    """Take one event in; say whether it brought a piece of the reply or of its thinking."""
-    kind = str(event.get("type"))
-    if not kind.startswith("response."):
-        return False
-    answer.valid = True
-    if kind in ("response.completed", "response.incomplete", "response.failed"):
-        _end(event.get("response") or {}, answer)
-        return False
-    if kind in ("response.output_text.delta", "response.refusal.delta"):
-        answer.parts.append(str(event.get("delta") or ""))
-        return True
-    return kind.endswith(".delta")
-
-
-def _read_whole(body: Any, answer: Answer) -> None:
-    """Take in an answer that came in one piece."""
-    if not isinstance(body, dict) or not isinstance(body.get("output"), list):
-        return
-    answer.valid = True
-    for item in body["output"]:
-        for part in item.get("content") or ():
-            if part.get("type") in ("output_text", "refusal"):
-                answer.parts.append(part.get("text") or part.get("refusal") or "")
-    _end(body, answer)
+    def _read_whole(self, body: Any, answer: Answer) -> None:
+        """Take in an answer that came in one piece."""
+        if not isinstance(body, dict) or not isinstance(body.get("output"), list):
+            return
+        answer.valid = True
+        for item in body["output"]:
+            for part in item.get("content") or ():
+                if part.get("type") in ("output_text", "refusal"):
+                    answer.parts.append(part.get("text") or part.get("refusal") or "")
+        _end(body, answer)
 
 
 def _end(body: Mapping[str, Any], answer: Answer) -> None:
