@@ -44,7 +44,7 @@ def build_faults(
 
 def _cpp(rendered: Sequence[Rendered], folder: Path, progress: Progress) -> Iterator[Fault]:
     from search.judging.build import Builder
-    from search.judging.worker import Fault as Failed
+    from search.judging.faults import Fault as Failed
     from search.judging.worker import Zygote
     from search.languages import LANGUAGES
 
@@ -66,7 +66,7 @@ def _cpp(rendered: Sequence[Rendered], folder: Path, progress: Progress) -> Iter
 def _gpu(
     rendered: Sequence[Rendered], samples: Samples, folder: Path, progress: Progress
 ) -> Iterator[Fault]:
-    from search.judging.worker import Fault as Failed
+    from search.judging.faults import Fault as Failed
     from search.judging.worker import Zygote
     from search.judging.zygote import DRY
 

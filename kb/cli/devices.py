@@ -87,7 +87,7 @@ def _device(facts: DeviceFacts) -> Finding:
 def _record(facts: DeviceFacts, home: Home) -> Iterator[Finding]:
     from kb.records import TargetRecord
     from kb.targets import load_targets
-    from search.targets.cuda import disagreements, match_gpu
+    from search.targets.gpus import disagreements, match_gpu
 
     try:
         document = match_gpu(load_targets(home), facts)

@@ -119,7 +119,7 @@ def _values(
 
 
 def _answers(finding: Finding) -> str:
-    from search.judging.worker import Fault
+    from search.judging.faults import Fault
 
     answers = finding.answers
     if isinstance(answers, Fault):
@@ -136,7 +136,7 @@ def _answers(finding: Finding) -> str:
 def _show(outcomes: dict[str, Outcome], finding: Finding) -> None:
     from rich.table import Table
 
-    from search.judging.worker import Fault
+    from search.judging.faults import Fault
 
     columns = ("for", "kernel", "launches", "registers", "shared", "spills", "stack", "warps")
     table = Table(*columns, "occupancy", "limited by", box=None)

@@ -82,7 +82,8 @@ def _processor() -> TargetRecord:
 
 def _gpu_here() -> TargetRecord | None:
     """Return the record of this machine's GPU, None where there is none that torch can use."""
-    from search.targets.cuda import disagreements, match_gpu, read_device, torch_trouble
+    from search.targets.cuda import read_device, torch_trouble
+    from search.targets.gpus import disagreements, match_gpu
 
     facts = read_device()
     if facts is None:

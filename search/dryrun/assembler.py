@@ -15,8 +15,9 @@ from typing import Any
 
 from kb.errors import ToolchainError
 from search.dryrun.architecture import Architecture
+from search.judging.faults import Fault, forged
 from search.judging.sandbox import Cell
-from search.judging.worker import Child, Fault, Zygote, forged
+from search.judging.worker import Child, Zygote
 from search.outcome import BuildFailed, Kernel, TimedOut
 from search.profilers.resources import Resources, occupancy, parse_amd, parse_ptxas
 

@@ -12,7 +12,7 @@ from search.dryrun.assembler import Assembler, Assembly
 from search.dryrun.cubins import cute_kernels
 from search.dryrun.native import native_kernels
 from search.judging.checks import told
-from search.judging.worker import Fault, forged, raised
+from search.judging.faults import Fault, forged, raised
 from search.outcome import BuildFailed, Crashed, Kernel, Refused
 from search.profilers.resources import Resources
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from search.dryrun.architecture import Architecture
 from search.dryrun.native import figures, launch_figures
-from search.judging.worker import Fault, forged
+from search.judging.faults import Fault, forged
 from search.languages.cute import own_kernel
 from search.outcome import BuildFailed, Kernel
 from search.profilers.resources import Resources, parse_cubin

@@ -18,12 +18,13 @@ from search.dryrun.native import NativeBuilds
 from search.dryrun.shrink import Variant, variants
 from search.judging.arena import Arena, plan
 from search.judging.checks import told
+from search.judging.faults import Fault, forged, raised
 from search.judging.problem import Problem
 from search.judging.runner import encode
 from search.judging.sandbox import Cell, Part
 from search.judging.terms import Limits
 from search.judging.trials import Bank, make_bank
-from search.judging.worker import Fault, Worker, Zygote, forged, raised
+from search.judging.worker import Worker, Zygote
 from search.judging.zygote import DRY
 from search.languages.cute import MISSING, imports_cute, is_installed, kernel_names
 from search.outcome import BuildFailed

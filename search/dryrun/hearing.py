@@ -10,11 +10,12 @@ from search.dryrun.architecture import Architecture
 from search.dryrun.shrink import Variant, specialised
 from search.judging.arena import Arena
 from search.judging.checks import told
+from search.judging.faults import Fault, raised
 from search.judging.hearing import Hearing
 from search.judging.terms import Limits
 from search.judging.timing import Seats
 from search.judging.trials import Bank, Trial
-from search.judging.worker import Fault, Worker, raised
+from search.judging.worker import Worker
 from search.outcome import Crashed, TimedOut, Wrong
 
 _SLOWER = 3.0  # seconds in the interpreter for each that a call may take on a device

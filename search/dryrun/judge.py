@@ -11,9 +11,10 @@ from kb.errors import TaskError
 from kb.records import TargetRecord
 from search.dryrun.architecture import Architecture, architecture_of
 from search.dryrun.desk import Desk, Finding
+from search.judging.faults import Fault
 from search.judging.problem import Problem
 from search.judging.terms import Limits, Prepared
-from search.judging.worker import Fault, Zygote
+from search.judging.worker import Zygote
 from search.outcome import Checked, Outcome
 from search.profilers.operators import count_work, operator_graph
 

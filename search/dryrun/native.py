@@ -9,7 +9,8 @@ from typing import Any
 
 from search.dryrun.architecture import Architecture
 from search.judging.build import Builder
-from search.judging.worker import Fault, Zygote, forged
+from search.judging.faults import Fault, forged
+from search.judging.worker import Zygote
 from search.languages import LANGUAGES, Unbuildable
 from search.languages.native_parts import NativeParts
 from search.outcome import BuildFailed, Kernel

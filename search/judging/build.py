@@ -14,8 +14,9 @@ from pathlib import Path
 
 from kb.errors import ToolchainError
 from kb.native import processor
+from search.judging.faults import Fault
 from search.judging.sandbox import Cell
-from search.judging.worker import Child, Fault, Zygote
+from search.judging.worker import Child, Zygote
 from search.languages import Language, Unbuildable, Unit
 from search.outcome import BuildFailed, TimedOut
 

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from kb.errors import TaskError
+from search.judging.faults import Fault, forged, wrong
 from search.judging.problem import Problem
 from search.judging.runner import encode
 from search.judging.trials import Bank
-from search.judging.worker import Fault, forged, wrong
 from search.outcome import Refused
 
 

@@ -22,11 +22,12 @@ from search.judging.checks import (
     varied,
 )
 from search.judging.compare import explain
+from search.judging.faults import Fault, forged, raised, wrong
 from search.judging.problem import Problem
 from search.judging.runner import encode
 from search.judging.timing import Sample, Seats
 from search.judging.trials import Bank, Trial, inside
-from search.judging.worker import Fault, Worker, forged, raised, wrong
+from search.judging.worker import Worker
 from search.outcome import BuildFailed, Crashed, Refused, TimedOut
 
 _LOOKS, _LOOK_SECONDS = 50, 0.0004

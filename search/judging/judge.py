@@ -18,6 +18,7 @@ from search.judging import tracing
 from search.judging.arena import Arena, keep_freed_memory, plan
 from search.judging.build import Builder
 from search.judging.checks import check_arguments
+from search.judging.faults import Fault
 from search.judging.hearing import Hearing
 from search.judging.problem import Problem
 from search.judging.rival import Rival
@@ -25,7 +26,7 @@ from search.judging.sandbox import Cell, Part
 from search.judging.terms import Limits, Prepared
 from search.judging.timing import Evictor, Race, Sample, Timing, choose_seats, local, one_thread
 from search.judging.trials import Bank, make_bank
-from search.judging.worker import Fault, Worker, Zygote
+from search.judging.worker import Worker, Zygote
 from search.languages import LANGUAGES
 from search.operators import OperatorGraph, Work
 from search.outcome import Outcome, Passed, Refused

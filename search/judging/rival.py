@@ -13,12 +13,13 @@ from typing import Any
 
 from kb.errors import ToolchainError
 from search.judging.arena import Arena, plan
+from search.judging.faults import Fault
 from search.judging.hearing import Hearing
 from search.judging.problem import Problem
 from search.judging.sandbox import Cell
 from search.judging.timing import Sample, Seats
 from search.judging.trials import Bank
-from search.judging.worker import Fault, Worker, Zygote
+from search.judging.worker import Worker, Zygote
 
 _SECONDS = 120.0  # to start, and for one call: it is the user's own program
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from kb.errors import ToolchainError
 from search.judging.arena import Arena
+from search.judging.faults import Fault, forged
 from search.judging.sandbox import Cell, Part, missing
-from search.languages.compilers import compiler_fault
-from search.outcome import BuildFailed, Crashed, Outcome, Refused, TimedOut, Wrong
+from search.outcome import Crashed, TimedOut
 
 _START_SECONDS = 120.0  # importing torch from a cold disk
 _LONGEST_LINE = 4 << 20
@@ -35,25 +35,6 @@ _SIGNALS = {
     signal.SIGKILL: "it was killed (out of memory or processor time?)",
     signal.SIGSYS: "it made a system call that no kernel needs",
 }
-
-
-class Fault(Exception):
-    """What a candidate did that ends its judging."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(outcome.kind)
-        self.outcome = outcome
-
-
-def forged(detail: str) -> Fault:
-    """Return the fault of a runner that reports what cannot be."""
-    return Fault(
-        Refused(
-            reason="its process reported what cannot be: candidate code has tampered with it",
-            trick="forged-report",
-            detail=detail[:500],
-        )
-    )
 
 
 class Zygote:
@@ -367,34 +348,3 @@ class Worker:
 
 def _state(path: Path) -> str:
     return path.read_text().rpartition(")")[2].split()[0]
-
-
-_NO_MEMORY = {"MemoryError", "OutOfMemoryError"}
-
-
-def raised(told: dict[str, Any], where: str) -> Outcome:
-    """Return the outcome of a candidate's exception."""
-    kind, message = str(told.get("type")), str(told.get("message"))
-    first = (message.strip().splitlines() or [""])[0][:300]
-    reason = f"{where} raised {kind}: {first}"
-    detail = f"{message}\n{told.get('trace') or ''}".strip()[:3000]
-    if causes := compiler_fault(kind, message):
-        return BuildFailed(
-            reason=f"a kernel of it does not compile: {causes.splitlines()[0]}",
-            detail=f"{causes}\n{detail}"[:3000],
-        )
-    if where.startswith("importing it") and kind != "MemoryError":
-        return BuildFailed(reason=reason, detail=detail)
-    if "nvmlInit_v2_" in message:
-        # What torch's allocator says of a full device where the walls keep the driver's monitor away.
-        first = "the device had none left"
-    if kind in _NO_MEMORY or "can't allocate memory" in message or "nvmlInit_v2_" in message:
-        return Crashed(
-            reason=f"{where} ran out of the memory that it may use: {first}", detail=detail
-        )
-    return Crashed(reason=reason, detail=detail)
-
-
-def wrong(reason: str, detail: str = "") -> Fault:
-    """Return the fault of a wrong answer."""
-    return Fault(Wrong(reason=reason, detail=detail))

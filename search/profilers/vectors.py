@@ -128,7 +128,7 @@ def missed_loops(builder: Builder, source: str) -> tuple[Missed, ...]:
 
 def look(builder: Builder, source: str) -> Look:
     """Return the loops of a candidate that run one element at a time, as findings."""
-    from search.judging.worker import Fault
+    from search.judging.faults import Fault
 
     try:
         loops = missed_loops(builder, source)

@@ -16,11 +16,11 @@ from search.judging.checks import cached, equal, near, told
 from search.judging.cuda.memory import CudaArena
 from search.judging.cuda.runner import COUNT, EMPTY, FLUSHES, HOST, MOST_CALLS, TIMES, TOLD
 from search.judging.cuda.worker import CudaWorker
+from search.judging.faults import Fault, forged, raised, wrong
 from search.judging.hearing import Hearing
 from search.judging.problem import Problem
 from search.judging.timing import Seats
 from search.judging.trials import Bank
-from search.judging.worker import Fault, forged, raised, wrong
 from search.outcome import Refused
 
 _SETTLE = 0.05  # seconds that work after the clock is given to show itself

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import secrets
 import time
@@ -17,18 +16,19 @@ from kb.errors import TaskError, ToolchainError
 from search.judging.checks import check_arguments
 from search.judging.cuda.compiling import Compiler
 from search.judging.cuda.hearing import CudaHearing, Draws
-from search.judging.cuda.memory import CudaArena, Region, plan, set_bytes
+from search.judging.cuda.memory import CudaArena, Region, free_memory, plan, set_bytes
 from search.judging.cuda.rivals import Rivals, trusted_environment
 from search.judging.cuda.runner import MOST_CALLS
 from search.judging.cuda.timing import Races
 from search.judging.cuda.verdict import Verdict
 from search.judging.cuda.worker import CudaWorker
+from search.judging.faults import Fault
 from search.judging.problem import Problem
 from search.judging.runner import encode
 from search.judging.terms import Limits, Prepared
 from search.judging.timing import Timing
 from search.judging.trials import Bank, make_bank
-from search.judging.worker import Fault, Zygote
+from search.judging.worker import Zygote
 from search.outcome import Crashed, Outcome, Passed, Refused
 from search.profilers.counted import look
 from search.profilers.ncu import Program
@@ -47,13 +47,6 @@ _PROFILED = 3  # calls under the profiler
 _HELD = 1.25  # times slower: eager beside a candidate against eager alone
 _BLOCKS = {False: 6, True: 30}  # ratios that a session takes; thorough: what a report needs
 _SHARE_OF_MEMORY = 8  # of the free memory, one part in this many for each set of buffers
-
-
-def _free_memory() -> int:
-    """Return the bytes of the device that nobody holds, this process's garbage given back."""
-    gc.collect()
-    torch.cuda.empty_cache()
-    return int(torch.cuda.mem_get_info()[0])
 
 
 class CudaJudge:
@@ -118,7 +111,7 @@ class CudaJudge:
         self._set_precision()
         check_arguments(problem)
         progress("the reference in float64, on several distributions of inputs")
-        self._bank = make_bank(problem, self._seed, room=_free_memory() // _SHARE_OF_MEMORY)
+        self._bank = make_bank(problem, self._seed, room=free_memory() // _SHARE_OF_MEMORY)
         self._draws = Draws(self._bases())
         progress("the sandbox")
         self._lay_out()
@@ -166,7 +159,7 @@ class CudaJudge:
     def _lay_out(self) -> None:
         problem = self._problem
         one = max(set_bytes(problem.inputs, problem.outputs), 1)
-        free = _free_memory()
+        free = free_memory()
         sets = min(MOST_CALLS // 4, free // _SHARE_OF_MEMORY // one)
         if sets < 2 and _SHARE_OF_MEMORY * one < free:
             sets = 2  # little room is left for what candidates allocate, but enough for one call

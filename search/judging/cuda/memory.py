@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -174,3 +175,10 @@ def _view(flat: torch.Tensor, slot: Mapping[str, Any]) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype, device="cuda")
     piece = flat[slot["offset"] : slot["offset"] + nbytes].view(dtype)
     return piece.as_strided(shape, strides, piece.storage_offset())
+
+
+def free_memory() -> int:
+    """Return the bytes of the device that nobody holds, this process's garbage given back."""
+    gc.collect()
+    torch.cuda.empty_cache()
+    return int(torch.cuda.mem_get_info()[0])

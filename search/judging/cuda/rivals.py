@@ -11,9 +11,9 @@ from kb.errors import TaskError
 from search.judging.cuda.hearing import CudaHearing, Draws
 from search.judging.cuda.memory import CudaArena, Region
 from search.judging.cuda.worker import CudaWorker
+from search.judging.faults import Fault
 from search.judging.problem import Problem
 from search.judging.trials import Bank
-from search.judging.worker import Fault
 
 _LONG = 600.0  # seconds that torch.compile may take
 

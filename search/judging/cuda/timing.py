@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from search.judging.cuda.hearing import Batch
+from search.judging.faults import Fault
 from search.judging.timing import Timing, interval
-from search.judging.worker import Fault
 from search.outcome import Crashed, Refused
 
 _WARM_SECONDS = 0.05  # of work before the first block, for the clocks to rise

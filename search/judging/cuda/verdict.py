@@ -13,9 +13,10 @@ from kb.errors import TaskError
 from search.judging.build import Builder
 from search.judging.cuda.hearing import CudaHearing
 from search.judging.cuda.windows import read_windows
+from search.judging.faults import Fault, forged
 from search.judging.problem import Problem
 from search.judging.timing import Timing
-from search.judging.worker import Fault, Zygote, forged
+from search.judging.worker import Zygote
 from search.languages.cute import Cute, imports_cute, kernel_names, own_symbols
 from search.operators import OperatorGraph, Work
 from search.outcome import Passed, Refused

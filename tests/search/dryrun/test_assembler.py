@@ -10,7 +10,7 @@ import pytest
 from kb.errors import ToolchainError
 from search.dryrun import assembler
 from search.dryrun.assembler import Assembler, ptxas, triton_folder
-from search.judging.worker import Fault
+from search.judging.faults import Fault
 from search.outcome import BuildFailed, Refused
 
 TOLD: dict[str, Any] = {

@@ -7,9 +7,9 @@ from dry import make_task
 
 from search.dryrun.desk import Built, Desk
 from search.judging.corpus.cases import load_cases, reference_source
+from search.judging.faults import Fault
 from search.judging.problem import load_problem
 from search.judging.terms import Limits
-from search.judging.worker import Fault
 
 CASES = {case.label: case for case in load_cases("cuda", ("honest",))}
 # One of each way to write a kernel; the corpus as a whole takes minutes.

@@ -9,7 +9,7 @@ import pytest
 
 from search.dryrun.architecture import Architecture
 from search.dryrun.cubins import cute_kernels
-from search.judging.worker import Fault
+from search.judging.faults import Fault
 
 NAMES = frozenset({"twice"})
 SYMBOL = "kernel_cutlass_twice_tensorptrf32_0"

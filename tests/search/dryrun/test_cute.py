@@ -9,7 +9,7 @@ import pytest
 from kb.config import shipped_docs
 from search.dryrun import desk as desk_module
 from search.dryrun.desk import Built
-from search.judging.worker import Fault
+from search.judging.faults import Fault
 from search.outcome import BuildFailed, Crashed, Refused
 
 REFERENCE = """

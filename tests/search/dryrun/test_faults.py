@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from search.dryrun.desk import Built, Desk, Finding
+from search.judging.faults import Fault
 from search.judging.terms import Limits
-from search.judging.worker import Fault
 from search.outcome import BuildFailed, Crashed, Refused, TimedOut, Wrong
 
 HEAD = """

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from dry import KERNELS, split
 
-from search.judging.worker import Fault, Zygote
+from search.judging.faults import Fault
+from search.judging.worker import Zygote
 
 NAMES = sorted(path.stem for path in KERNELS.glob("*.py"))
 SEVEN = {"sm_80", "sm_89", "sm_90", "sm_100", "sm_120", "gfx942", "gfx950"}

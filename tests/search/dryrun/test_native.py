@@ -6,7 +6,7 @@ import pytest
 
 from kb.native_nvcc import cuda_home
 from search.dryrun.desk import Built
-from search.judging.worker import Fault
+from search.judging.faults import Fault
 from search.outcome import BuildFailed
 
 REFERENCE = """

@@ -7,7 +7,8 @@ import pytest
 
 from kb import native, native_inline, native_nvcc
 from search.judging.build import Builder
-from search.judging.worker import Fault, Zygote
+from search.judging.faults import Fault
+from search.judging.worker import Zygote
 from search.languages.cuda import Cuda
 from search.outcome import BuildFailed
 

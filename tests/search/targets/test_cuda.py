@@ -14,11 +14,10 @@ from search.targets.cuda import (
     DeviceFacts,
     Watch,
     clock_state,
-    disagreements,
     drift,
-    match_gpu,
     read_device,
 )
+from search.targets.gpus import disagreements, match_gpu
 
 BUSY = ClockState(
     sm_clock=1980e6,

@@ -17,7 +17,8 @@ import pytest
 from search.judging.arena import Arena, plan
 from search.judging.cuda.cute_hooks import ENVIRONMENT, WHAT
 from search.judging.cuda.worker import CudaWorker, runner_cell, runner_environment
-from search.judging.worker import Fault, Worker, Zygote
+from search.judging.faults import Fault
+from search.judging.worker import Worker, Zygote
 
 needs_package = pytest.mark.skipif(
     find_spec("cutlass") is None,

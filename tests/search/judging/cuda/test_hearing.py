@@ -3,7 +3,7 @@ import math
 import pytest
 
 from search.judging.cuda.hearing import told_times
-from search.judging.worker import Fault
+from search.judging.faults import Fault
 from search.outcome import Refused
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from search.judging.cuda.hearing import Batch
 from search.judging.cuda.timing import Pace, Races
-from search.judging.worker import Fault
+from search.judging.faults import Fault
 from search.outcome import Crashed, Refused
 
 FLUSH = 50e-6
