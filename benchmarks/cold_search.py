@@ -1,6 +1,6 @@
 """How long the first index and a search take, as a user of the command line meets them.
 
-    python benchmarks/cold_search.py [--passages 20000]
+    python benchmarks/cold_search.py
 
 Each figure is the least of several processes, on a home of its own in a temporary folder.
 """
@@ -14,10 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-
-import numpy as np
 
 ROUNDS = 7
 QUESTIONS = (
@@ -56,10 +53,6 @@ def run(*command: str, environment: dict[str, str]) -> tuple[float, str]:
     return time.perf_counter() - began, done.stdout
 
 
-def least(work: Callable[[], float]) -> float:
-    return min(work() for _ in range(ROUNDS))
-
-
 def shipped(folder: Path) -> None:
     search = (sys.executable, "-c", SEARCH, json.dumps(QUESTIONS))
     fresh = {"KB_HOME": str(folder / "one"), "XDG_CACHE_HOME": str(folder / "cache")}
@@ -80,67 +73,16 @@ def shipped(folder: Path) -> None:
     if kb.exists():
         for words in (["--help"], ["search", QUESTIONS[0], "--json"]):
             command = (str(kb), *words)
-            seconds = least(lambda command=command: run(*command, environment=fresh)[0])
+            seconds = min(run(*command, environment=fresh)[0] for _ in range(ROUNDS))
             print(f"{'kb ' + words[0] + ', whole command':54}{seconds:8.3f} s")
 
 
-def large(folder: Path, count: int) -> None:
-    """Time both dense indexes and the lexical one on many made-up passages."""
-    from kb.indexes.chroma import Chroma
-    from kb.indexes.files import load_index, write_index
-    from kb.types import Passage
-
-    rng = np.random.default_rng(0)
-    vectors = rng.standard_normal((count, 384)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    words = [f"word{number}" for number in range(5000)]
-    passages = [
-        Passage(
-            id=f"{row:08}",
-            document=f"d{row // 10}",
-            section="s",
-            kind="document",
-            text=" ".join(words[i] for i in (rng.pareto(1.0, 120) * 20).astype(int) % len(words)),
-            tokens=120,
-        )
-        for row in range(count)
-    ]
-    at = time.perf_counter()
-    write_index(folder / "index", "g", passages, vectors)
-    print(f"{count} passages: write matrix and BM25{time.perf_counter() - at:23.2f} s")
-    at = time.perf_counter()
-    Chroma(folder / "chroma", "e").sync(passages, vectors)
-    print(f"{count} passages: write Chroma{time.perf_counter() - at:32.2f} s")
-    at = time.perf_counter()
-    index = load_index(folder / "index")
-    print(f"{count} passages: load{time.perf_counter() - at:40.3f} s")
-    chroma = Chroma(folder / "chroma", "e", index.ids)
-    every = np.ones(count, bool)
-    some = np.zeros(count, bool)
-    some[::100] = True
-
-    def clock(work: Callable[[], object]) -> float:
-        at = time.perf_counter()
-        work()
-        return time.perf_counter() - at
-
-    for label, mask in (("all", every), ("one in a hundred", some)):
-        for name, dense in (("exact", index.dense), ("chroma", chroma)):
-            seconds = least(
-                lambda dense=dense, mask=mask: clock(lambda: dense.rank(vectors[7], mask, 100))
-            )
-            print(f"{name}, top 100 among {label:34}{seconds:8.4f} s")
-    seconds = least(lambda: clock(lambda: index.lexical.rank("word1 word20 word300", every, 100)))
-    print(f"{'lexical, top 100 among all':54}{seconds:8.4f} s")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--passages", type=int, default=20_000)
-    arguments = parser.parse_args()
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         shipped(Path(folder))
-        large(Path(folder), arguments.passages)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,15 @@
 Each round copies a home with the shipped documents in it, starts `kb ingest` on a folder of
 documents, kills the whole process group after a random part of the time that an unbroken run takes,
 runs the same command again, and compares what is in the store and in the index with the unbroken
-run: documents, passages, scopes, vectors, and the answers to some questions. The exit code is 1
-where a round differs.
+run: documents, passages, scopes, vectors, and the answers to some questions. A run that had ended
+by then is no round: another moment is drawn. With --steps one home is killed as each step begins,
+whatever the speed of the machine. The exit code is 1 where a round differs.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import shutil
@@ -21,13 +23,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 KB = [str(Path(sys.executable).parent / "kb")]
 TEXT = """warp lane tile bank shared register occupancy latency bandwidth cache line vector load store
 barrier fence block grid cluster reduction softmax product tensor core pipeline stage copy"""
 WORDS = TEXT.split()
+# As `kb ingest` calls them; after the first two there is still the encoder to load.
+STEPS = ("reading documents", "embedding passages", "writing the index")
 QUESTIONS = ("bank conflicts in shared memory", "document 3 about tiles", "pipeline stages")
 
 
@@ -41,12 +46,14 @@ def write_documents(folder: Path, count: int, rng: random.Random) -> None:
         (folder / f"{number:03}.md").write_text("\n\n".join(parts) + "\n")
 
 
-def command(home: Path, *arguments: object) -> subprocess.Popen[bytes]:
+def command(
+    home: Path, *arguments: object, told: IO[bytes] | int = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [*KB, *map(str, arguments)],
         env={**os.environ, "KB_HOME": str(home)},
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        stderr=told,
         start_new_session=True,
     )
 
@@ -108,18 +115,29 @@ def differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
     return differing
 
 
-def kill(home: Path, docs: Path, after: float) -> str:
-    """Start an ingest, kill it and say what it had done."""
-    process = command(home, "ingest", docs)
-    try:
-        process.wait(after)
-        return "had ended"
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    finally:
-        assert process.stderr is not None
-        process.stderr.close()
+def after(seconds: float) -> Callable[[str], bool]:
+    end = time.monotonic() + seconds
+    return lambda _: time.monotonic() >= end
+
+
+def at(step: str) -> Callable[[str], bool]:
+    return lambda told: step in told
+
+
+def kill(home: Path, docs: Path, reached: Callable[[str], bool]) -> str | None:
+    """Kill an ingest at the moment that is told by what it said, and say what it had done.
+
+    None where it had ended.
+    """
+    with tempfile.NamedTemporaryFile() as told:
+        process = command(home, "ingest", docs, told=told.file)
+        while not reached(Path(told.name).read_text()):
+            if process.poll() is not None:
+                return None
+            time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGKILL)
+    if process.wait() != -signal.SIGKILL:
+        return None
     base = sqlite3.connect(f"file:{home / 'kb.sqlite'}?mode=ro", uri=True)
     (documents,) = base.execute("SELECT count(*) FROM documents WHERE key LIKE '/%'").fetchone()
     (pending,) = base.execute(
@@ -127,6 +145,35 @@ def kill(home: Path, docs: Path, after: float) -> str:
     ).fetchone()
     base.close()
     return f"{documents} documents stored, {pending} passages without a vector"
+
+
+def killed_once(fresh: Path, docs: Path, seconds: float, rng: random.Random) -> Iterator[Path]:
+    """Yield homes, each with an ingest in it that was killed at a random moment."""
+    for number in itertools.count(1):
+        home = shutil.copytree(fresh, fresh.with_name(f"home{number}"))
+        moment = rng.uniform(0.1, 1.0) * seconds
+        done = kill(home, docs, after(moment))
+        if done is not None:
+            print(f"killed after {moment:5.2f} s: {done}")
+            yield home
+        shutil.rmtree(home)
+
+
+def killed_at_steps(fresh: Path, docs: Path) -> Path:
+    """Return a home with an ingest in it that was killed as each of its steps began."""
+    home = shutil.copytree(fresh, fresh.with_name("steps"))
+    for step in STEPS:
+        print(f"killed at {step!r}: {kill(home, docs, at(step)) or 'had ended'}")
+    return home
+
+
+def completed(home: Path, docs: Path, expected: dict[str, Any]) -> bool:
+    """Run a killed ingest again; return whether it is now as the unbroken one."""
+    run(home, "ingest", docs)
+    found = differences(contents(home), expected)
+    verdict = f"DIFFERS in {', '.join(found)}" if found else "equal to the unbroken run"
+    print(f"    run again: {verdict}", flush=True)
+    return not found
 
 
 def together(home: Path, docs: Path, count: int, expected: dict[str, Any]) -> int:
@@ -147,7 +194,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument(
-        "--chain", type=int, help="kill so many runs on one home, one after the other, and then run"
+        "--steps", action="store_true", help="kill one home at each step instead, and run it again"
     )
     parser.add_argument("--together", type=int, default=0, help="run so many at once as well")
     parser.add_argument("--documents", type=int, default=40)
@@ -159,9 +206,11 @@ def main() -> int:
         room = Path(name).resolve()
         docs = room / "docs"
         write_documents(docs, given.documents, rng)
-        fresh = given.home or room / "fresh"
+        fresh = room / "fresh"
         if given.home is None:
             run(fresh, "init")
+        else:
+            shutil.copytree(given.home, fresh)
         whole = shutil.copytree(fresh, room / "whole")
         seconds = run(whole, "ingest", docs)
         expected = contents(whole)
@@ -169,20 +218,13 @@ def main() -> int:
         print(
             f"unbroken: {seconds:.1f} s, {len(expected['documents'])} documents, {count} passages"
         )
-        homes = given.rounds if given.chain is None else 1
-        wrong = 0
-        for number in range(1, homes + 1):
-            home = shutil.copytree(fresh, room / f"home{number}")
-            for _ in range(given.chain or 1):
-                after = rng.uniform(0.1, 1.0) * seconds
-                print(f"{number:>3}. killed after {after:5.2f} s: {kill(home, docs, after)}")
-            run(home, "ingest", docs)
-            found = differences(contents(home), expected)
-            wrong += bool(found)
-            verdict = f"DIFFERS in {', '.join(found)}" if found else "equal to the unbroken run"
-            print(f"     run again: {verdict}", flush=True)
-            shutil.rmtree(home)
-        print(f"{homes - wrong} of {homes} equal the unbroken run")
+        if given.steps:
+            homes: Iterator[Path] = iter([killed_at_steps(fresh, docs)])
+        else:
+            homes = itertools.islice(killed_once(fresh, docs, seconds, rng), given.rounds)
+        equal = [completed(home, docs, expected) for home in homes]
+        wrong = equal.count(False)
+        print(f"{equal.count(True)} of {len(equal)} equal the unbroken run")
         if given.together:
             wrong += together(
                 shutil.copytree(fresh, room / "shared"), docs, given.together, expected

@@ -242,9 +242,10 @@ def disturb(home: Path, run: str, node: int, speed: float) -> None:
 def made_up(seeds: int) -> None:
     """Search two neighbouring tasks on machines whose speeds follow from recipes and knobs."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "search"))
-    from landscape import TARGET, Landscape, Play
+    from landscape import Landscape, Play
+    from machines import TWO_CORES
 
-    play = Play(TARGET)
+    play = Play(TWO_CORES)
     counts = (1, 2, 4, 8)
     gains: dict[int, list[float]] = {count: [] for count in counts}
     reached: list[tuple[int, int]] = []

@@ -87,20 +87,7 @@ def with_measurements(
         blocks = (Block(text=_table(rows), kind="table"), Block(text=f"Times are {NOTE}."))
         sections = (Section(trail=(reading.title, "Measurements"), blocks=blocks), *sections)
     scope = find_scope(replace(reading, title=title), shown or path.name).scope
-    try:
-        record = GuideRecord(
-            kind="kernel",
-            title=title if len(title) >= 3 else f"kernel {title}",
-            scope=ScopeModel.model_validate(front.get("scope") or asdict(scope)),
-            sources=(NOTE,) if rows else (),
-            evidence=tuple(_evidence(rows)),
-        )
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise RecordError(
-            f"its front matter has a wrong {place} ({first['msg']}, found {first['input']!r:.80}): mend it"
-        ) from error
+    record = _record(title, front.get("scope") or asdict(scope), rows)
     plain = record.model_dump(mode="json", exclude_defaults=True) | {"kind": "kernel"}
     return replace(
         reading,
@@ -110,6 +97,23 @@ def with_measurements(
         record=plain,
         scope=record.scope.value(),
     )
+
+
+def _record(title: str, scope: object, rows: Sequence[_Row]) -> GuideRecord:
+    try:
+        return GuideRecord(
+            kind="kernel",
+            title=title if len(title) >= 3 else f"kernel {title}",
+            scope=ScopeModel.model_validate(scope),
+            sources=(NOTE,) if rows else (),
+            evidence=tuple(_evidence(rows)),
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise RecordError(
+            f"its front matter has a wrong {place} ({first['msg']}, found {first['input']!r:.80}): mend it"
+        ) from error
 
 
 def _first_line(body: str) -> str:

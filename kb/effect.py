@@ -13,7 +13,7 @@ measurement counts less, half for each `HALF_LIFE`; a failure counts as a loss.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -161,16 +161,6 @@ def factor(effect: Effect) -> float:
     """Return what the score of a passage is multiplied by."""
     lift = effect.gain + effect.bonus + effect.lift
     return math.exp(max(-MAX_LIFT, min(MAX_LIFT, lift)))
-
-
-def groups(values: Mapping[str, Iterable[Trial]]) -> list[Group]:
-    """Return the measurements of each passage in short."""
-    return [_group([trial.value for trial in trials]) for trials in values.values()]
-
-
-def _group(values: Sequence[float]) -> Group:
-    squares = sum(value * value for value in values)
-    return Group(count=len(values), total=sum(values), squares=squares)
 
 
 def _cells(trials: Iterable[Trial], where: Where) -> tuple[list[Trial], list[Trial], list[Trial]]:

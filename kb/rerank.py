@@ -42,12 +42,10 @@ class CrossEncoder:
         Raises:
             ConfigError: the model cannot be loaded, or does not give one number a pair.
         """
+        model = self._model
+        pairs = [(question, text) for text in texts]
         try:
-            scores = self._model.predict(
-                [(question, text) for text in texts], show_progress_bar=False
-            )
-        except ConfigError:
-            raise
+            scores = model.predict(pairs, show_progress_bar=False)
         except Exception as error:
             raise self._unusable(error) from error
         if getattr(scores, "shape", ()) != (len(texts),):

@@ -95,9 +95,10 @@ def load_encoding(name: str = DEFAULT_ENCODING) -> Encoding:
         return _load_packaged(name)
     try:
         return tiktoken.get_encoding(name)
-    except Exception as error:
+    except Exception as error:  # of the client that downloads, or of the file that came
+        found = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise ConfigError(
-            f"token encoding {name!r} has to be downloaded, which failed ({type(error).__name__}): "
+            f"token encoding {name!r} has to be downloaded, which failed ({found}): "
             f"use {' or '.join(PACKAGED)}, or set TIKTOKEN_CACHE_DIR to a folder that has it"
         ) from error
 

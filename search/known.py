@@ -12,7 +12,7 @@ from search.task import Task
 
 Alike = Callable[[str, Sequence[str]], int | None]
 RUNS = 20  # earlier runs of a task that are looked at, the latest ones
-# Speed-up up to which an idea of an earlier run counts as lost; what came out even may do so by its draft.
+# Speed over its parent's up to which an idea of an earlier run lost; what came out even may do so by its draft.
 _LOST = 0.95
 
 
@@ -35,8 +35,8 @@ class Known:
 
     Args:
         alike: returns which of some texts means the same as one, None where only words count.
-        earlier: ideas of other runs of the task that gained nothing. Those that won may be given
-            again: a new run starts from the reference and would do without them otherwise.
+        earlier: ideas of other runs of the task that lost or failed there. Those that won may be
+            given again: a new run starts from the reference and would do without them otherwise.
     """
 
     def __init__(self, alike: Alike | None = None, earlier: Sequence[Tried] = ()) -> None:
@@ -63,7 +63,7 @@ def tried_in(history: Iterable[Attempt]) -> tuple[Tried, ...]:
 
 
 def earlier_ideas(storage: Storage, task: Task, before: float) -> tuple[Tried, ...]:
-    """Return the ideas that gained nothing in runs of `task` that began before a moment.
+    """Return the ideas that lost or failed in runs of `task` that began before a moment.
 
     Args:
         before: seconds since the epoch: a run that is resumed knows what it knew at its start.

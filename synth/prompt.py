@@ -142,12 +142,7 @@ def compose(
         # Parts that are joined count at most what they count apart, with their separators.
         tokens=frame + sum(part.tokens for part in parts),
         passages=tuple(one for part in parts for one in part.passages),
-        cut=tuple(
-            cut
-            for section in sections
-            if section.name in fitted
-            for cut in (*_omitted(section), *fitted[section.name].cut)
-        ),
+        cut=tuple(cut for one in sections if one.name in fitted for cut in fitted[one.name].cut),
     )
 
 
@@ -183,7 +178,7 @@ def _share(sections: tuple[Section, ...], room: int, write: _Writer) -> dict[str
 def _fit(section: Section, room: int, whole: Part, write: _Writer) -> _Fitted:
     """Keep the items that fit into `room` tokens, the lowest ranks first."""
     if whole.tokens <= room:
-        return _Fitted(part=whole, cut=())
+        return _Fitted(part=whole, cut=_omitted(section))
     frame = write.count(write.text(section, ()))
     left = room - frame
 
@@ -232,7 +227,7 @@ def _settle(
     )
     if not items:
         part = Part(name=section.name, text="", tokens=0)
-    return _Fitted(part=part, cut=cut)
+    return _Fitted(part=part, cut=(*_omitted(section), *cut))
 
 
 def _divided(item: Item, size: int, left: int, count: Count) -> Item:

@@ -105,7 +105,7 @@ class Bench:
         here = self._open
         if here is not None:
             same = here.record.run == path if task is None else _same(here.session.task, task)
-            if same and here.graph is not None and not self._finished(here):
+            if same and not self._finished(here):
                 return self._summary(here)
             self.close()
         if task is not None:

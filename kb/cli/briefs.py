@@ -83,6 +83,7 @@ class Desk:
         from kb.cli.diagnosis import diagnoser_of
         from kb.cli.learning import believed_memory, known_ideas
         from kb.cli.place import choose_place
+        from kb.cli.stored import give
         from kb.database import open_engine
         from kb.knowledge import open_knowledge
         from search.authors.briefing import Briefing
@@ -102,8 +103,7 @@ class Desk:
         if row is not None:
             # What the run found and measured then, so that a prompt is the one that was asked.
             given = Given(storage.engine, writes=False).open(row.run)
-            memory.retriever.ask_through(given.retriever)
-            known.earlier = given.earlier(known.earlier)
+            give(given, memory)
             diagnose = given.diagnose(diagnose)
         return cls(
             task=task,

@@ -91,12 +91,13 @@ def make_server(home: Home) -> MCPServer[None]:
     server: MCPServer[None] = MCPServer(
         "kb", version=__version__, instructions=INSTRUCTIONS, lifespan=life, log_level="WARNING"
     )
+    _add_search(server, service)
     _add_reading(server, service)
     _add_working(server, service)
     return server
 
 
-def _add_reading(server: MCPServer[None], service: Service) -> None:
+def _add_search(server: MCPServer[None], service: Service) -> None:
     @server.tool()
     async def search_knowledge(
         question: Annotated[str, Field(description="in words, e.g. 'avoid bank conflicts'")],
@@ -122,6 +123,8 @@ def _add_reading(server: MCPServer[None], service: Service) -> None:
         answer = await service.do(partial(ask, service.home, asked, service.progress(context)))
         return [plain(hit) for hit in answer.hits]
 
+
+def _add_reading(server: MCPServer[None], service: Service) -> None:
     @server.tool()
     async def list_runs() -> list[dict[str, Any]]:
         """List every run with its task, author, candidates and best speed-up, oldest first."""

@@ -109,10 +109,11 @@ class MiniLm:
 
         try:
             return onnxruntime.InferenceSession(str(self.graph), providers=["CPUExecutionProvider"])
-        except Exception as error:
+        except Exception as error:  # the library has a class of its own for each fault
+            found = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             raise StoreError(
-                f"{self.graph}: expected the exported encoder, found {type(error).__name__}: "
-                "delete the file, it is made again"
+                f"{self.graph}: expected the exported encoder, found a file that does not load "
+                f"({found}): delete the file, it is made again"
             ) from error
 
     def _ensure_graph(self, progress: Progress) -> None:

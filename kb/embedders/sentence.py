@@ -70,8 +70,8 @@ class SentenceModel:
 
         try:
             return SentenceTransformer(self._name)
-        except Exception as error:
+        except Exception as error:  # whatever the hub's client, torch or the model's own code raise
+            found = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             raise ConfigError(
-                f"embedder {self.name}: cannot load the model ({type(error).__name__}): "
-                "check the name and the network, name a folder, or use minilm"
+                f"embedder {self.name}: cannot load the model ({found}): check the name and the network, name a folder, or use minilm"
             ) from error

@@ -24,7 +24,7 @@ import numpy as np
 from filelock import FileLock
 
 from kb.errors import ConfigError, StoreError
-from kb.indexes import Moved, Ranked, best
+from kb.indexes import Ranked, best
 from kb.types import Passage
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Chroma:
         with self._lock():
             marker = self._folder.with_suffix(".writing")
             if self._server is not None and anew:
-                with self._collection() as collection:
+                with self._collection() as collection, self._explained():
                     self._client.delete_collection(collection.name)
             if self._server is None:
                 if marker.exists() or anew:
@@ -115,7 +115,7 @@ class Chroma:
         Raises:
             StoreError: Chroma cannot be asked.
         """
-        with self._lock(), self._collection() as collection:
+        with self._lock(), self._collection() as collection, self._explained():
             asked = min(count, collection.count())
             if not asked:
                 return []
@@ -127,7 +127,7 @@ class Chroma:
 
     def count(self) -> int:
         """Return how many passages the collection holds."""
-        with self._lock(), self._collection() as collection:
+        with self._lock(), self._collection() as collection, self._explained():
             return len(collection.get(include=[])["ids"])
 
     def whole(self, count: int, probes: Sequence[tuple[str, Vector]]) -> bool:
@@ -136,26 +136,30 @@ class Chroma:
         A writer that was killed can leave an embedded collection that has a passage and never
         finds it.
         """
-        with self._lock(), self._collection() as collection:
+        with self._lock(), self._collection() as collection, self._explained():
             if collection.count() != count:
                 return False
         return all(identity in self.nearest(vector, PROBED) for identity, vector in probes)
 
     def _sync(self, ids: Sequence[str], read: Read) -> None:
         with self._collection() as collection:
-            there = set(collection.get(include=[])["ids"])
+            with self._explained():
+                there = set(collection.get(include=[])["ids"])
             gone = sorted(there.difference(ids))
             new = [identity for identity in ids if identity not in there]
             for start in range(0, len(gone), BATCH):
-                collection.delete(ids=gone[start : start + BATCH])
+                with self._explained():
+                    collection.delete(ids=gone[start : start + BATCH])
             for start in range(0, len(new), BATCH):
                 part = list(read(new[start : start + BATCH]))
-                collection.add(
-                    ids=[passage.id for passage, _ in part],
-                    embeddings=[vector for _, vector in part],
-                    documents=[passage.text for passage, _ in part],
-                    metadatas=[_metadata(passage) for passage, _ in part],
-                )
+                rows = {
+                    "ids": [passage.id for passage, _ in part],
+                    "embeddings": [vector for _, vector in part],
+                    "documents": [passage.text for passage, _ in part],
+                    "metadatas": [_metadata(passage) for passage, _ in part],
+                }
+                with self._explained():
+                    collection.add(**rows)
 
     def _repaired(self, work: Callable[[], T]) -> T:
         if self._server is not None:
@@ -178,19 +182,26 @@ class Chroma:
 
     @contextmanager
     def _collection(self) -> Iterator[Any]:
-        try:
+        with self._explained():
             client = self._client or self._open()
-            if self._server is not None:
-                self._client = client
-            try:
-                yield client.get_or_create_collection(
+        if self._server is not None:
+            self._client = client
+        try:
+            with self._explained():
+                collection = client.get_or_create_collection(
                     self._name, embedding_function=None, configuration={"hnsw": HNSW}
                 )
-            finally:
-                if self._server is None:
+            yield collection
+        finally:
+            if self._server is None:
+                with self._explained():
                     client.close()
-        except (ConfigError, Moved):
-            raise
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say in one line what Chroma raised: around its own calls only."""
+        try:
+            yield
         except Exception as error:
             found = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             advice = (

@@ -3,7 +3,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -142,86 +142,61 @@ def test_chroma_answers_as_the_exact_index_does(store: Store, home: Home) -> Non
     assert [one.row for one in ranked[0]] == [one.row for one in ranked[1]]
 
 
+# A process of its own that indexes some texts, four at a time, and dies at the moment it is told.
 SCRIPT = """
-import sys
+import os, signal, sys
 from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import kb.derive, kb.indexes.chroma
 from kb.config import Home
-from kb.knowledge import open_knowledge
-empty = Path(sys.argv[1]) / "empty"
-empty.mkdir(exist_ok=True)
-knowledge = open_knowledge(Home(Path(sys.argv[1]) / "home"), shipped=empty)
-import kb.derive
-kb.derive.BATCH = 4
-def show(what, done=None, total=None, /):
-    print(what, done, flush=True)
-knowledge.ingest([Path(sys.argv[2])], show)
-print("finished", flush=True)
+from kb.knowledge import open_store
+from test_derive import Letters, put
+kb.derive.BATCH = kb.indexes.chroma.BATCH = 4
+home, moment, key, texts = Home(Path(sys.argv[2])), sys.argv[3], sys.argv[4], sys.argv[5:]
+steps = []
+def tell(what, done=None, total=None, /):
+    steps.append(what if done is None else f"{what} {done}")
+    if moment == steps[-1]:
+        os.kill(os.getpid(), signal.SIGKILL)
+class Told(kb.derive.Derived):
+    def _items(self, ids, columns):
+        tell("copying", steps.count("copying 0"))
+        return super()._items(ids, columns)
+store = open_store(home)
+put(store, key, *texts)
+Told(store, Letters(), home).refresh(tell)
 """
 
 
-@pytest.fixture
-def notes(tmp_path: Path) -> Path:
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    for number in range(10):
-        text = f"# Note {number}\n\nTile {number} fits.\n\n## More\n\nBlock {number} waits.\n"
-        (folder / f"{number}.md").write_text(text)
-    return folder
+def index(home: Home, moment: str, key: str, *texts: str) -> subprocess.Popen[bytes]:
+    here = Path(__file__).parent
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(here), str(home.root), moment, key, *texts]
+    )
 
 
-def start(tmp_path: Path, notes: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path), str(notes)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
-def lines(process: subprocess.Popen[str]) -> Iterator[str]:
-    assert process.stdout is not None
-    yield from process.stdout
-
-
-def check(tmp_path: Path, documents: int) -> None:
-    from kb.knowledge import open_knowledge
-
-    home = Home(tmp_path / "home")
-    knowledge = open_knowledge(home, shipped=tmp_path / "empty")
-    stats = knowledge.store.stats()
-    assert (stats["documents"], stats["passages"]) == (documents, 2 * documents)
-    assert stats["pending"] == 0
-    index = knowledge.derived.current()
-    assert len(set(index.ids)) == len(index.ids) == 2 * documents
-    assert Chroma(home.chroma, f"minilm-{'53aa51172d14'}").count() == 2 * documents
-
-
-@pytest.mark.parametrize("moment", ["reading documents 3", "embedding passages 8", "writing the"])
-def test_an_ingest_that_was_killed_is_completed_by_the_next(
-    moment: str, tmp_path: Path, notes: Path
+def test_what_was_killed_while_it_embedded_or_copied_is_completed_by_the_next(
+    store: Store, home: Home, letters: Letters
 ) -> None:
-    with start(tmp_path, notes) as process:
-        for line in lines(process):
-            if line.startswith(moment):
-                process.kill()
-                break
-            assert "finished" not in line
-    assert process.returncode == -signal.SIGKILL
-    with start(tmp_path, notes) as process:
-        assert list(lines(process))[-1] == "finished\n"
-    check(tmp_path, 10)
+    texts = [f"text {number}" for number in range(10)]
+    assert index(home, "embedding passages 8", "a", *texts).wait() == -signal.SIGKILL
+    assert store.stats()["pending"] == 6
+    # The second part of three: Chroma has the first.
+    assert index(home, "copying 1", "a", *texts).wait() == -signal.SIGKILL
+    assert store.stats()["pending"] == 0
+    assert len(Derived(store, letters, home).current().ids) == 10
+    assert letters.embedded == []
+    assert Chroma(home.chroma, "letters").count() == 10
 
 
-def test_two_processes_that_ingest_at_once_lose_and_double_nothing(
-    tmp_path: Path, notes: Path
-) -> None:
-    more = tmp_path / "more"
-    more.mkdir()
-    (more / "x.md").write_text("# X\n\nSwizzle.\n\n## Y\n\nPrefetch.\n")
-    with (
-        start(tmp_path, notes) as one,
-        start(tmp_path, more) as two,
-        start(tmp_path, notes) as three,
-    ):
-        for process in (one, two, three):
-            assert list(lines(process))[-1] == "finished\n"
-    check(tmp_path, 11)
+def test_processes_that_index_at_once_lose_and_double_nothing(store: Store, home: Home) -> None:
+    both = [index(home, "", key, f"{key} one", f"{key} two") for key in ("a", "b")]
+    put(store, "c", "c one", "c two")
+    Derived(store, Letters(), home).refresh()
+    assert [process.wait() for process in both] == [0, 0]
+    ids = list(Derived(store, Letters(), home).current().ids)
+    assert len(set(ids)) == len(ids) == 6
+    assert Chroma(home.chroma, "letters").count() == 6
 
 
 class Vowels(Letters):

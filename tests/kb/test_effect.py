@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -17,12 +18,12 @@ from kb.effect import (
     PRIOR,
     PRIOR_BOUNDS,
     WITHIN,
+    Group,
     Spread,
     Trial,
     Where,
     estimate,
     factor,
-    groups,
     spread,
 )
 from kb.types import Effect
@@ -45,6 +46,14 @@ def trial(gain: float = 0.3, **other: object) -> Trial:
         **other,
     }
     return Trial(gain=gain, **values)  # type: ignore[arg-type]
+
+
+def groups(values: Sequence[Sequence[Trial]]) -> list[Group]:
+    told = [[one.value for one in trials] for trials in values]
+    return [
+        Group(count=len(one), total=sum(one), squares=sum(value**2 for value in one))
+        for one in told
+    ]
 
 
 def effect(*trials: Trial, where: Where = HERE, now: float = NOW) -> Effect:
@@ -187,10 +196,10 @@ def test_the_prior_follows_how_measurements_scatter(
     within: float, between: float, seed: int
 ) -> None:
     rng = random.Random(seed)
-    values = {}
-    for number in range(150):
+    values = []
+    for _ in range(150):
         mean = rng.gauss(0, between)
-        values[str(number)] = [trial(mean + rng.gauss(0, within)) for _ in range(12)]
+        values.append([trial(mean + rng.gauss(0, within)) for _ in range(12)])
     found = spread(groups(values))
     low, high = PRIOR_BOUNDS
     true = max(low, min(high, within**2 / between**2))
@@ -199,11 +208,11 @@ def test_the_prior_follows_how_measurements_scatter(
 
 
 def test_few_measurements_cannot_tell_the_scatter() -> None:
-    assert spread(groups({"one": [trial()] * 30})) == Spread()
+    assert spread(groups([[trial()] * 30])) == Spread()
     assert spread([]) == Spread()
 
 
 def test_passages_that_all_do_nothing_are_believed_slowly() -> None:
     rng = random.Random(0)
-    noise = {str(n): [trial(rng.gauss(0, 0.2)) for _ in range(8)] for n in range(40)}
+    noise = [[trial(rng.gauss(0, 0.2)) for _ in range(8)] for _ in range(40)]
     assert spread(groups(noise)).prior > 4 * PRIOR / 2

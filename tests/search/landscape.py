@@ -40,21 +40,6 @@ WORK = "y = torch.sigmoid(a) * a\nreturn torch.softmax(y * 0.5 + a, -1)"
 SHAPES = {"large": "torch.randn(512, 1024)", "small": "torch.randn(300, 777)"}
 _NOTE = re.compile(r"([a-z][a-z0-9-]+)\(((?:\w+=\w+(?:, )?)+)\)")
 
-TARGET = TargetRecord(
-    kind="target",
-    title="Two cores",
-    name="two-cores",
-    vendor="amd",
-    architecture="zen4",
-    device="cpu",
-    languages=("cpp",),
-    units=2,
-    clock=3e9,
-    simd_width=512,
-    peak={"float32": 3e11},
-    bandwidth=2e10,
-)
-
 
 class Landscape:
     """A machine that is made up.
@@ -137,10 +122,15 @@ class Played:
 
 
 class Play:
-    """Plays runs of the two tasks in one home."""
+    """Plays runs of the two tasks in one home.
 
-    def __init__(self, target: TargetRecord) -> None:
+    Args:
+        day: of every run.
+    """
+
+    def __init__(self, target: TargetRecord, day: date = DAY) -> None:
         self._target = target
+        self._day = day
         self._ideas = ideas()
         cards = make_cards(self._ideas)
         sources = {name: reference(WORK, shape) for name, shape in SHAPES.items()}
@@ -170,7 +160,8 @@ class Play:
             name=name, path=path, reference=path, source=self._sources[name], settings=settings
         )
         author = Recipes(task, self._target, self._graphs[name], memory)
-        record = storage.begin(name, {})
+        about = {"task": name, "target": self._target.name, "language": "cpp"}
+        record = storage.begin(name, about)
         diagnosis = Diagnosis(symptoms=("memory-bound",), lines=())
         search = Search(
             record,
@@ -197,11 +188,11 @@ class Play:
             shapes=SHAPES[name],
             eager_seconds=1e-3,
             regime="fits l3, middling rows",
-            at=DAY,
+            at=self._day,
         )
 
         def cited(idea):
             return (idea.plan["lesson"],) if "lesson" in idea.plan else ()
 
         found = lessons(record.graph, {}, setting)
-        return book.learn(found, verdicts(record.graph, {}, setting, cited), DAY)
+        return book.learn(found, verdicts(record.graph, {}, setting, cited), self._day)

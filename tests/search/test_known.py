@@ -43,13 +43,14 @@ def passed(gain: float) -> Passed:
     )
 
 
-def test_ideas_that_gained_nothing_in_earlier_runs_of_the_task_are_known(tmp_path) -> None:
+def test_ideas_that_lost_or_failed_in_earlier_runs_of_the_task_are_known(tmp_path) -> None:
     storage = open_storage(tmp_path)
     first = ran(
         storage,
         TASK.source,
         ("fuse", passed(1.5)),
         ("pad", passed(0.7)),
+        ("skew", passed(0.97)),
         ("tile", Wrong(reason="off")),
     )
     ran(storage, "another task", ("other", Wrong(reason="off")))

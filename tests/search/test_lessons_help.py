@@ -6,7 +6,8 @@ import math
 import statistics
 
 import pytest
-from landscape import DAY, TARGET, Landscape, Play
+from landscape import DAY, Landscape, Play
+from machines import TWO_CORES
 
 from kb.standing import standing
 from search.lessons_book import Book
@@ -20,7 +21,7 @@ def _low(values: list[float]) -> float:
 
 @pytest.fixture(scope="module")
 def play() -> Play:
-    return Play(TARGET)
+    return Play(TWO_CORES)
 
 
 def test_a_second_task_reaches_more_with_fewer_candidates_for_what_the_first_one_taught(

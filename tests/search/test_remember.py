@@ -4,8 +4,9 @@ from dataclasses import replace
 from datetime import date
 
 import pytest
+from machines import TWO_CORES
 
-from kb.records import Cache, TargetRecord
+from kb.records import Cache
 from search.authors import Diagnosis, Draft, Idea
 from search.graph import Graph, Node, Slot, Step
 from search.outcome import Checked, Passed, Ratio, Wrong
@@ -224,24 +225,11 @@ def test_a_lesson_that_led_to_the_winner_won_however_far_the_winner_went_on():
 
 
 def test_a_regime_is_the_cache_that_holds_the_data_and_the_length_of_rows():
-    target = TargetRecord(
-        kind="target",
-        title="Two cores",
-        name="two",
-        vendor="amd",
-        architecture="zen4",
-        device="cpu",
-        languages=("cpp",),
-        units=2,
-        clock=3e9,
-        simd_width=512,
-        peak={"float32": 3e11},
-        bandwidth=2e10,
-        caches={
-            "l2": Cache(bytes=2**20, shared_by="core"),
-            "l1": Cache(bytes=2**15, shared_by="core"),
-        },
-    )
+    caches = {
+        "l2": Cache(bytes=2**20, shared_by="core"),
+        "l1": Cache(bytes=2**15, shared_by="core"),
+    }
+    target = TWO_CORES.model_copy(update={"caches": caches})
     assert regime_of(1000, target, [(8, 16)]) == "fits l1, short rows"
     assert regime_of(2**18, target, [(3, 3), (64, 1024)]) == "fits l2, middling rows"
     assert regime_of(2**21, target, [(1, 50257)]) == "larger than the caches, long rows"

@@ -268,12 +268,12 @@ def test_a_model_that_fails_midway_loses_nothing(make_shell):
     assert "class ModelNew" in first["source"]
 
 
-def test_a_run_plays_again_from_its_record_with_no_model(evolved):
+def test_a_run_plays_again_from_its_record_with_no_model_and_is_judged_again(evolved):
     shell, report = evolved
     script = shell.folder / "script.json"
     whole = script.read_text()
     script.unlink()
-    done = shell("replay", report["run"], "--json")
+    done = shell("replay", report["run"], "--judge", "--json")
     script.write_text(whole)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
@@ -282,6 +282,9 @@ def test_a_run_plays_again_from_its_record_with_no_model(evolved):
     searching = [row for row in report["models"] if row["role"] != "lessons"]
     assert found["requests"] == sum(row["calls"] for row in searching)
     assert found["ended"] == report["stop_reason"]
+    again = {row["node"]: row["now"] for row in found["judged"]}
+    nodes = json.loads(shell("tree", report["run"], "--json").stdout)["nodes"]
+    assert again == {node["node"]: node["outcome"] for node in nodes}
 
 
 def test_what_models_cost_is_shown_by_role(evolved):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from machines import TWO_CORES
 
 from kb.config import shipped_docs
 from kb.records import Document, TargetRecord, parse_record
@@ -33,17 +34,4 @@ def _own_builds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def target() -> TargetRecord:
-    return TargetRecord(
-        kind="target",
-        title="Two cores",
-        name="two-cores",
-        vendor="amd",
-        architecture="zen4",
-        device="cpu",
-        languages=("cpp",),
-        units=2,
-        clock=3e9,
-        simd_width=512,
-        peak={"float32": 3e11},
-        bandwidth=2e10,
-    )
+    return TWO_CORES
