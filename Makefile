@@ -14,9 +14,10 @@ install:
 evolve: install
 	@.venv/bin/kb evolve $(TASK)
 
-# Files in their order, whose long ones come early. The judge's own tests run alone: they time, and
+# The shipped documents are embedded once, for all homes. Files in their order, whose long ones come early. The judge's own tests run alone: they time, and
 # wait for processes, on every core.
 test: check
+	@KB_HOME=.kb/test .venv/bin/kb init
 	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15 --ignore=tests/search/judging
 	@.venv/bin/python -m pytest tests/search/judging
 

@@ -14,6 +14,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from kb.errors import TaskError
 
+FINAL_SECONDS = 10.0  # of the last measurement of one of the best
+
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -172,6 +174,10 @@ class TaskFile(_Strict):
     )
     special_values: bool = Field(default=False, description="also judge on infinities and NaN")
     stop: StopSettings = StopSettings()
+    final_seconds: Annotated[float, Field(ge=0.1, strict=False)] = Field(
+        default=FINAL_SECONDS,
+        description="of the last measurement of each of the best, which is what is reported",
+    )
     author: str = "auto"
     mailbox: str | None = Field(
         default=None, min_length=1, description="folder of author mailbox, seen from the task file"

@@ -88,7 +88,7 @@ def test_an_installed_wheel_finds_a_faster_kernel_outside_the_checkout(wheel, tm
     assert str(ROOT) not in where.stdout
     code = "from kb.cli import main; main()"
     done = subprocess.run(
-        [python, "-c", code, "evolve", "small.py", "--json", "--candidates", "2"],
+        [python, "-c", code, "evolve", "small.py", "--json", "--candidates", "1"],
         capture_output=True,
         text=True,
         cwd=tmp_path,

@@ -30,6 +30,7 @@ def open_spool(session: Session) -> Spool | None:
         session.task,
         session.target,
         seed=session.task.settings.search.seed,
+        limits={"thorough_seconds": session.task.settings.final_seconds},
         say=say,
     )
     return spool

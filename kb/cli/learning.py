@@ -326,7 +326,7 @@ def _measured_again(storage: Storage, record: Record, task: Task) -> dict[int, O
     from search.storage import outcome_key
 
     place = choose_place(task.settings.target, elsewhere=task.spool is not None)
-    context = f"{task.identity}/{judged_by(place)}"
+    context = judged_by(place, task)
     found = {}
     for node in record.graph.nodes:
         outcome = storage.outcome(outcome_key(node.draft.source, context, "confirmed"))

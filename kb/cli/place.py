@@ -12,11 +12,13 @@ from kb.cli.output import say
 from kb.config import Home
 from kb.errors import ConfigError, TaskError
 from kb.records import TargetRecord
+from search.task import FINAL_SECONDS
 
 if TYPE_CHECKING:
     from kb.records import Document
     from search.judging.judge import Judge
     from search.judging.problem import Problem
+    from search.task import Task
 
 How = Literal["cpu", "cuda", "dry", "elsewhere"]
 
@@ -104,10 +106,13 @@ def make_judge(place: Place, problem: Problem, *, seed: int, folder: Path) -> Ju
     Raises:
         ConfigError: judging there needs a package that is missing.
     """
+    from search.judging.terms import Limits
+
+    limits = Limits(thorough_seconds=problem.task.settings.final_seconds)
     if place.how == "cpu":
         from search.judging.judge import Judge
 
-        return Judge(problem, place.target, seed=seed, folder=folder)
+        return Judge(problem, place.target, seed=seed, folder=folder, limits=limits)
     if find_spec("triton") is None:
         raise ConfigError(
             "kernels for GPUs need triton, which is not installed: pip install 'kernel-kb[triton]'"
@@ -115,14 +120,16 @@ def make_judge(place: Place, problem: Problem, *, seed: int, folder: Path) -> Ju
     if place.how == "cuda":
         from search.judging.cuda.judge import CudaJudge
 
-        return cast("Judge", CudaJudge(problem, place.target, seed=seed, folder=folder))
+        return cast(
+            "Judge", CudaJudge(problem, place.target, seed=seed, folder=folder, limits=limits)
+        )
     from search.dryrun.judge import DryJudge
 
     return cast("Judge", DryJudge(problem, place.target, seed=seed, folder=folder))
 
 
-def judged_by(place: Place) -> str:
-    """Return what an outcome depends on besides source and task: device, judge and torch."""
+def judged_by(place: Place, task: Task) -> str:
+    """Return what an outcome depends on besides the source: task, device, judge and torch."""
     if place.how == "cuda":
         from search.judging.cuda import judge as cuda
 
@@ -135,4 +142,11 @@ def judged_by(place: Place) -> str:
         from search.judging.judge import JUDGE_VERSION
 
         judge = JUDGE_VERSION
-    return "/".join((place.target.name, judge, version("torch")))
+    parts = (task.identity, place.target.name, judge, version("torch"), *unusual(task))
+    return "/".join(parts)
+
+
+def unusual(task: Task) -> tuple[str, ...]:
+    """Return what a task changes about how long it is measured."""
+    seconds = task.settings.final_seconds
+    return () if seconds == FINAL_SECONDS else (f"final {seconds:g} s",)

@@ -22,7 +22,7 @@ from kb.cli.learning import learn_from, open_memory
 from kb.cli.mail import open_mail, seconds_waited, with_mailbox
 from kb.cli.models import make_cast, model_is_configured
 from kb.cli.output import print_json, say, steps
-from kb.cli.place import Place, choose_place, judged_by, make_judge
+from kb.cli.place import Place, choose_place, judged_by, make_judge, unusual
 from kb.cli.stored import check_same_place, keep_reference, open_accounts, stored_task
 from kb.config import Home
 from kb.errors import ConfigError, KbError
@@ -336,8 +336,10 @@ def outcome_context(session: Session, judge: Judge | Spool) -> str:
     from search.evaluators.spool import Spool
 
     if isinstance(judge, Spool):
-        return "/".join((session.task.identity, session.target.name, judge.context))
-    return f"{session.task.identity}/{judged_by(session.place)}"
+        return "/".join(
+            (session.task.identity, session.target.name, judge.context, *unusual(session.task))
+        )
+    return judged_by(session.place, session.task)
 
 
 def task_slug(task: Task) -> str:

@@ -24,7 +24,16 @@ from search.judging.problem import Problem
 from search.judging.rival import Rival
 from search.judging.sandbox import Cell, Part
 from search.judging.terms import Limits, Prepared
-from search.judging.timing import Evictor, Race, Sample, Timing, choose_seats, local, one_thread
+from search.judging.timing import (
+    Evictor,
+    Race,
+    Sample,
+    Timing,
+    choose_seats,
+    local,
+    one_thread,
+    taken,
+)
 from search.judging.trials import Bank, make_bank
 from search.judging.worker import Worker, Zygote
 from search.languages import LANGUAGES
@@ -232,7 +241,8 @@ class Judge:
         """Return the least of a few samples of each baseline."""
         with one_thread():
             race = self._race(None, blocks=3, seconds=self._limits.timing_seconds)
-            seconds = race.run().seconds
+            with taken(self._seats):
+                seconds = race.run().seconds
         return {name: seconds[name] for name in self._baselines}
 
     def look(self, source: str) -> Look:
@@ -309,7 +319,7 @@ class Judge:
         seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
         hearing.start_timing()
         race = self._race(hearing, blocks=12 if thorough else 6, seconds=seconds)
-        with Counters(hearing.pid) as counters:
+        with taken(self._seats), Counters(hearing.pid) as counters:
             timing = race.run()
             self._counted = per_call(counters.read(), hearing.calls)
         return timing

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from filelock import FileLock
 
+from kb.native import cache_folder
 from search.outcome import Ratio
 
 _WARM_UPS = 2
@@ -75,6 +77,15 @@ def choose_seats() -> Seats:
     near = _cpu_list(f"/sys/devices/system/cpu/cpu{stage}/cache/index3/shared_cpu_list")
     close = [cpu for cpu in others if cpu in near]
     return Seats(stage=stage, seat=(close or others or [stage])[-1])
+
+
+@contextmanager
+def taken(seats: Seats) -> Iterator[None]:
+    """Wait until no other judge of this user times on these processors, and keep them."""
+    folder = cache_folder().parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / f"stage-{seats.stage}.lock"):
+        yield
 
 
 def _cpu_list(path: str) -> set[int]:

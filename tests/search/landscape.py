@@ -160,7 +160,12 @@ class Play:
             name=name, path=path, reference=path, source=self._sources[name], settings=settings
         )
         author = Recipes(task, self._target, self._graphs[name], memory)
-        about = {"task": name, "target": self._target.name, "language": "cpp"}
+        about = {
+            "task": name,
+            "target": self._target.name,
+            "language": "cpp",
+            "source": self._sources[name],
+        }
         record = storage.begin(name, about)
         diagnosis = Diagnosis(symptoms=("memory-bound",), lines=())
         search = Search(

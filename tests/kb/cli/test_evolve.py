@@ -80,6 +80,7 @@ def write_task(folder: Path, **settings: object) -> Path:
         "reference": "ref.py",
         "model": {"provider": "scripted", "name": str(folder / "script.json")},
         "search": {"rounds": 1, "ideas": 1, "branches": 4},
+        "final_seconds": 1,
         **settings,
     }
     path = folder / "task.yaml"

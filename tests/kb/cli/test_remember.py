@@ -32,12 +32,14 @@ def test_a_run_of_a_neighbouring_shape_starts_from_what_won(make_shell):
     assert run in lesson.read_text()
 
     (shell.folder / "small.py").write_text(reference(WORK, SHAPES["small"]))
-    task = {"name": "small", "reference": "small.py", "target": processor.name}
+    task = {"name": "small", "reference": "small.py", "target": processor.name, "final_seconds": 1}
     (shell.folder / "small.yaml").write_text(json.dumps(task))
     done = shell("evolve", "small.yaml", "--candidates", "1", "--json")
     assert done.returncode == 0, done.stderr
     second = json.loads(done.stdout)
-    won = json.loads(shell("node", run, speeds.index(max(speeds)), "--json").stdout)
+    best = shell("node", run, speeds.index(max(speeds)), "--json")
+    assert best.returncode == 0, best.stderr
+    won = json.loads(best.stdout)
     start = json.loads(shell("node", second["run"], 0, "--json").stdout)
     assert "what won on large" in start["idea"]
     assert start["choices"] == won["choices"]

@@ -75,6 +75,7 @@ def write_task(folder: Path) -> Path:
         "search": {"rounds": 1, "ideas": 2, "branches": 2},
         "evaluator": {"spool": "spool"},
         "stop": {"minutes": None},
+        "final_seconds": 1,
     }
     (folder / "spool").mkdir(exist_ok=True)
     path = folder / "task.yaml"

@@ -1,5 +1,9 @@
 import math
+import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -105,3 +109,21 @@ def test_a_call_in_this_process_is_timed_with_its_outputs() -> None:
 def test_eviction_is_bounded_on_machines_with_huge_caches() -> None:
     assert Evictor(4 << 30)._buffer.nbytes == 256 << 20
     assert math.isclose(Evictor(32 << 20)._buffer.nbytes, 64 << 20)
+
+
+def test_judges_of_one_user_take_turns(tmp_path: Path) -> None:
+    code = (
+        "import time\n"
+        "from search.judging.timing import Seats, taken\n"
+        "with taken(Seats(stage=0, seat=0)):\n"
+        "    began = time.monotonic()\n"
+        "    time.sleep(0.3)\n"
+        "    print(began, time.monotonic())\n"
+    )
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    both = [
+        subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    spans = sorted(tuple(map(float, one.communicate()[0].split())) for one in both)
+    assert spans[0][1] <= spans[1][0]
