@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kb.embedders import Embedder
@@ -39,6 +40,7 @@ class Alike:
         return best if best is not None and near[best] >= self._least else None
 
 
+@lru_cache(maxsize=10_000)
 def _figures(text: str) -> frozenset[str]:
     """Return the numbers of a text: unrolling by four and by eight are near, and two ideas."""
     return frozenset(found.lower() for found in _FIGURE.findall(text))
