@@ -9,7 +9,7 @@ _IMPORT = re.compile(r"^from kb\.native import (?P<names>\([^)]*\)|[^\n(]*)\n", 
 _OWN = re.compile(r"^from kb[^\n]*import (?:\([^)]*\)|[^\n]*)\n", re.MULTILINE)
 _END = "# A copy of this file ends here"
 _CUDA = ("native", "native_signature", "native_nvcc", "native_launch", "native_cuda")
-_FILES = {"load_cpp": ("native",), "load_cuda": _CUDA, "CudaModule": _CUDA, "tensor_map": (*_CUDA, "native_tma")}  # fmt: skip
+_FILES = {"load_cpp": ("native",), "method": ("native",), "load_cuda": _CUDA, "CudaModule": _CUDA, "tensor_map": (*_CUDA, "native_tma")}  # fmt: skip
 _MODULE = """import sys
 import types
 

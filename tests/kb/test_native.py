@@ -1,5 +1,6 @@
 import ctypes
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,29 @@ def test_the_module_stands_alone() -> None:
     exec(compile(text, "copied", "exec"), namespace)
     assert callable(namespace["load_cpp"])
     assert ctypes
+
+
+def test_a_c_function_becomes_one_of_pythons_own(cache: Path) -> None:
+    library = native.load_cpp(
+        """
+        extern "C" { void* PyLong_AsVoidPtr(void*); void Py_IncRef(void*); }
+        extern "C" void* scale(void* none, void* const* a, long count) {
+          float* x = (float*)PyLong_AsVoidPtr(a[0]);
+          for (long i = 0; i < 3; ++i) x[i] *= 2 * count;
+          Py_IncRef(none);
+          return none;
+        }
+        """
+    )
+    assert cache.exists()
+    scale = native.method(library.scale)
+    values = (ctypes.c_float * 3)(1, 2, 3)
+    references = sys.getrefcount(None)
+    for _ in range(1000):
+        assert scale(ctypes.addressof(values)) is None
+        values[:] = 1, 2, 3
+    assert abs(sys.getrefcount(None) - references) < 100
+    scale(ctypes.addressof(values))
+    assert list(values) == [2, 4, 6]
+    with pytest.raises(TypeError, match="keyword"):
+        scale(x=1)

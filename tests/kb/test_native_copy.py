@@ -20,8 +20,10 @@ def test_a_file_without_native_kernels_stays_as_it_is() -> None:
 
 
 def test_a_cpp_file_carries_the_loader_of_cpp_alone() -> None:
-    text = standalone("import torch\nfrom kb.native import load_cpp\nx = 1\n")
-    assert callable(_names(text)["load_cpp"])
+    text = standalone("import torch\nfrom kb.native import load_cpp, method\nx = 1\n")
+    names = _names(text)
+    assert callable(names["load_cpp"])
+    assert callable(names["method"])
     assert "cuLaunchKernelEx" not in text
     assert "kb.native_cuda" not in text
 

@@ -6,7 +6,7 @@ import ast
 import copy
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,9 @@ from search.authors.recipes.segment import Segment
 from search.operators import Operator, Ref, Value
 
 _MARK = "_forward_goes_here_"
+# Two functions of CPython's stable interface: its headers are not everywhere.
+_PYTHON = 'extern "C" { void* PyLong_AsVoidPtr(void*); void Py_IncRef(void*); }\n'
+_SHELVES = {"parameter": "_parameters", "buffer": "_buffers"}
 _CALLS = {
     "conv2d.default": "torch.conv2d",
     "linear.default": "torch.nn.functional.linear",
@@ -65,15 +68,18 @@ def assemble(
     module, arguments = strip(source)
     writer = Forward(program, arguments)
     body = writer.write(parts, kernels)
-    cpp = prelude.rstrip() + "\n\n" + "\n".join(k.text for k in kernels.values())
-    opening = ["import ctypes", "", "import torch", "", "from kb.native import load_cpp", ""]
+    names = {part.id: part for part in parts if part.id in kernels}
+    entries = (_entry(kernels[identity].name, part) for identity, part in names.items())
+    texts = [*(kernel.text for kernel in kernels.values()), _PYTHON, *entries]
+    cpp = prelude.rstrip() + "\n\n" + "\n".join(texts)
+    opening = ["import torch", "", "from kb.native import load_cpp, method", ""]
     if "from __future__ import annotations" in source:
         opening = ["from __future__ import annotations", "", *opening]  # it must come first
     option = f', flags="{" ".join(flags)}"' if flags else ""
-    names = {part.id: part for part in parts if part.id in kernels}
     handles = ["", "_library = load_cpp(CPP_SOURCE" + option + ")"]
-    for identity, part in names.items():
-        handles += _handle(kernels[identity].name, part)
+    for identity in names:
+        name = kernels[identity].name
+        handles.append(f"_{name} = method(_library.{name}_entry)")
     head, tail = split_imports(fill(module, body))
     constants = [f"{name} = {value}" for name, value in writer.constants.items()]
     blocks = [
@@ -90,14 +96,20 @@ def assemble(
     return "\n".join(blocks).rstrip() + "\n"
 
 
-def _handle(name: str, part: Segment) -> list[str]:
-    # The argument arrays are made once: a call sets pointers, it allocates nothing.
-    return [
-        f"_{name} = _library.{name}",
-        f"_{name}.restype = None",
-        f"_{name}_in = (ctypes.c_void_p * {max(1, len(part.inputs))})()",
-        f"_{name}_out = (ctypes.c_void_p * {len(part.outputs)})()",
-    ]
+def _entry(name: str, part: Segment) -> str:
+    """Return the C++ function that Python calls with the addresses of inputs and outputs."""
+    count = len(part.inputs)
+    inputs = (f"(const float*)PyLong_AsVoidPtr(a[{at}])" for at in range(count))
+    outputs = (f"(float*)PyLong_AsVoidPtr(a[{count + at}])" for at in range(len(part.outputs)))
+    return (
+        f'extern "C" void* {name}_entry(void* none, void* const* a, long) {{\n'
+        f"  const float* in[] = {{{', '.join(inputs) or 'nullptr'}}};\n"
+        f"  float* out[] = {{{', '.join(outputs)}}};\n"
+        f"  {name}(in, out);\n"
+        "  Py_IncRef(none);\n"
+        "  return none;\n"
+        "}\n"
+    )
 
 
 def fill(module: str, body: list[str]) -> str:
@@ -116,7 +128,7 @@ def split_imports(text: str) -> tuple[list[str], str]:
         if not (future or words):
             break
         last = statement.end_lineno or last
-    kept = [line for line in lines[:last] if line not in ("import torch", "import ctypes")]
+    kept = [line for line in lines[:last] if line != "import torch"]
     return kept, "\n".join(lines[last:]).strip("\n")
 
 
@@ -209,14 +221,19 @@ class Forward:
     def kernel(self, part: Segment, kernel: Kernel) -> list[str]:
         """Return the statements that call a kernel."""
         lines = [f"# {kernel.note}", *self._settled(part)]
-        for name in part.outputs:
-            shape = self._program.nodes[name].shape
-            lines.append(f"{self.text(name)} = torch.empty({shape}, dtype=torch.float32)")
-        for at, name in enumerate(part.inputs):
-            lines.append(f"_{kernel.name}_in[{at}] = {self.text(name)}.data_ptr()")
-        for at, name in enumerate(part.outputs):
-            lines.append(f"_{kernel.name}_out[{at}] = {self.text(name)}.data_ptr()")
-        return [*lines, f"_{kernel.name}(_{kernel.name}_in, _{kernel.name}_out)"]
+        lines += [f"{self.text(name)} = {self._fresh(name, part.inputs)}" for name in part.outputs]
+        given = (f"{self.text(name)}.data_ptr()" for name in (*part.inputs, *part.outputs))
+        return [*lines, f"_{kernel.name}({', '.join(given)})"]
+
+    def _fresh(self, name: str, inputs: Sequence[str]) -> str:
+        """Return the expression of an unwritten tensor for the node `name`."""
+        shape = self._program.nodes[name].shape
+        for one in inputs:
+            node = self._program.nodes[one]
+            if node.shape == shape and node.kind != "view" and not (node.mask or node.integer):
+                # With cold caches 20 us less than sizes and a type cost to parse.
+                return f"torch.empty_like({self.text(one)})"
+        return f"torch.empty({shape}, dtype=torch.float32)"
 
     def _call(self, part: Segment) -> list[str]:
         assert part.anchor is not None
@@ -270,6 +287,11 @@ class Forward:
             return self.constant(name)
         if not value.origin:
             raise NoRecipe(f"constant {value.name} of the reference is too large to be written out")
+        if value.kind in _SHELVES:
+            # A module's attributes are found by a function in Python: 15 us where caches are cold.
+            *modules, last = value.origin.split(".")
+            place = "".join(f'._modules["{part}"]' for part in modules)
+            return f'self{place}.{_SHELVES[value.kind]}["{last}"]'
         return "self" + "".join(
             f"[{part}]" if part.isdigit() else f".{part}" for part in value.origin.split(".")
         )
