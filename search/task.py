@@ -175,8 +175,7 @@ class TaskFile(_Strict):
     special_values: bool = Field(default=False, description="also judge on infinities and NaN")
     stop: StopSettings = StopSettings()
     final_seconds: Annotated[float, Field(ge=0.1, strict=False)] = Field(
-        default=FINAL_SECONDS,
-        description="of the last measurement of each of the best, which is what is reported",
+        default=FINAL_SECONDS, description="of measuring each of the best again, to report it"
     )
     author: str = "auto"
     mailbox: str | None = Field(

@@ -55,7 +55,6 @@ class Session:
     home: Home
     task: Task
     place: Place
-    target: TargetRecord
     language: str
     author_name: str
     problem: Problem
@@ -65,9 +64,18 @@ class Session:
     cast: Cast
     ledger: Ledger
     given: Given
-    witness: Witness
     storage: Storage
     memory: Memory
+
+    @property
+    def target(self) -> TargetRecord:
+        """The record of the device that candidates are for."""
+        return self.place.target
+
+    @property
+    def witness(self) -> Witness:
+        """What is asked for passages, and notes them."""
+        return self.memory.retriever
 
 
 def evolve(home: Home, task: Task, *, as_json: bool) -> int:
@@ -149,8 +157,7 @@ def prepare(
 
     task = with_mailbox(home, task)
     place = place or choose_place(task.settings.target, elsewhere=task.spool is not None)
-    target = place.target
-    language = choose_language(task.settings.language, target)
+    language = choose_language(task.settings.language, place.target)
     if asks:
         check_settings(task.settings, place.how)
     storage = Storage(open_engine(home))
@@ -163,12 +170,11 @@ def prepare(
     memory = open_memory(home, storage, task, progress, as_of=as_of, remembers=remembers)
     ledger = Ledger(storage.engine, task.settings.stop)
     cast = make_cast(home, task.settings, storage, ledger, progress) if asks else Cast({})
-    author = make_author(name, task, target, graph, work, memory, cast)
+    author = make_author(name, task, place.target, graph, work, memory, cast)
     return Session(
         home=home,
         task=task,
         place=place,
-        target=target,
         language=language,
         author_name=name,
         problem=problem,
@@ -178,7 +184,6 @@ def prepare(
         cast=cast,
         ledger=ledger,
         given=Given(storage.engine),
-        witness=memory.retriever,
         storage=storage,
         memory=memory,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from search.judging import tracing
 from search.judging.arena import Arena, keep_freed_memory, plan
 from search.judging.build import Builder
 from search.judging.checks import check_arguments
+from search.judging.compiled import compiled
 from search.judging.faults import Fault
 from search.judging.hearing import Hearing
 from search.judging.problem import Problem
@@ -213,21 +213,10 @@ class Judge:
 
     def _compile(self) -> str | None:
         """Add torch.compile to the baselines; return why not, where it does not work."""
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(self._folder / "inductor")
-        # Worker processes would outlive the preparation and disturb the timing.
-        os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
-        try:
-            with warnings.catch_warnings(), one_thread():
-                warnings.simplefilter("ignore")
-                import torch._inductor.config as inductor
-
-                inductor.compile_threads = 1
-                compiled: Callable[..., Any] = torch.compile(self._problem.model, dynamic=False)
-                compiled(*self._problem.inputs)
-                compiled(*self._problem.inputs)
-        except Exception as error:  # noqa: BLE001 - the compiler may fail in any way; its failure is told
-            return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
-        self._baselines["compile"] = compiled
+        found = compiled(self._problem.model, self._problem.inputs, self._folder / "inductor")
+        if isinstance(found, str):
+            return found
+        self._baselines["compile"] = found
         return None
 
     def _trace(self) -> tuple[OperatorGraph | None, Work | None, list[str]]:
