@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from machines import TWO_CORES
@@ -24,11 +25,16 @@ def cards(documents: list[Document]) -> dict[str, Card]:
     return make_cards(documents)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _own_builds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep what is compiled here out of the user's cache."""
+@pytest.fixture(scope="session")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_builds(builds: Path) -> Iterator[None]:
+    """Keep what is compiled here out of the user's cache; other files' tests want that one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(builds))
         yield
 
 
