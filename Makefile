@@ -1,7 +1,7 @@
 PYTHON ?= python3
 TASK ?= examples/conv2d.yaml
 
-.PHONY: help install evolve test check clean
+.PHONY: help install evolve test check embed clean
 
 help:
 	@echo "make evolve [TASK=file.yaml]   install, then search for a faster kernel"
@@ -14,19 +14,23 @@ install:
 evolve: install
 	@.venv/bin/kb evolve $(TASK)
 
-# The shipped documents are embedded once, for all homes. Files in their order, whose long ones come early. The judge's own tests run alone: they time, and
-# wait for processes, on every core.
-test: check
-	@KB_HOME=.kb/test .venv/bin/kb init
+# Files in their order, whose long ones come early. The judge's own tests run alone: they time, and wait
+# for processes, on every core.
+test: install
+	@$(MAKE) --no-print-directory -j2 check embed
 	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15 --ignore=tests/search/judging
 	@.venv/bin/python -m pytest tests/search/judging
 
 check: install
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
-	@.venv/bin/mypy
 	@.venv/bin/lint-imports
 	@.venv/bin/python -m kb.library
+	@.venv/bin/mypy
+
+# The shipped documents are embedded once, for the homes of all tests.
+embed: install
+	@KB_HOME=.kb/test .venv/bin/kb init
 
 clean:
 	rm -rf .venv .kb

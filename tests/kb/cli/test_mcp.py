@@ -100,7 +100,7 @@ async def first(call: Client) -> None:
     assert len(hits) == 2
     assert all(hit["document"] and hit["text"] for hit in hits)
 
-    opened = await call("open_task", task="ref.py")
+    opened = await call("open_task", task="ref.yaml")
     assert any("baselines" in line for line in call.told)
     assert opened["run"] == "ref-1"
     assert opened["baselines"]["eager"] > 0
@@ -161,6 +161,7 @@ def test_candidates_sent_from_outside_are_judged_and_stand_in_the_same_record(ma
         "1"  # its baseline is not what this is about, and takes long
     )
     (shell.folder / "ref.py").write_text(REFERENCE)
+    (shell.folder / "ref.yaml").write_text("{reference: ref.py, final_seconds: 1}")
     anyio.run(work, shell, first)
     anyio.run(work, shell, second)
     (row,) = json.loads(shell("runs", "--json").stdout)
