@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -76,6 +77,7 @@ class Confined:
     def __init__(self, bounds: Bounds | None = None) -> None:
         self._bounds = bounds or Bounds()
         self._worker: subprocess.Popen[bytes] | None = None
+        self._thread: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Confined:
         return self
@@ -110,8 +112,21 @@ class Confined:
         request = {"do": "unpack", "path": str(archive), "into": str(into), "written": MAX_TOTAL}
         return _members().validate_json(self._ask(request, _size(archive)))
 
+    @property
+    def thread(self) -> ThreadPoolExecutor:
+        """A thread to read in. The worker dies with the thread that started it: this one stays."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="reading")
+        return self._thread
+
     def close(self) -> None:
-        """End the worker."""
+        """End the worker, and what waits for it."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.shutdown(wait=False, cancel_futures=True)
+        self._end()
+
+    def _end(self) -> None:
         worker, self._worker = self._worker, None
         if worker is None:
             return
@@ -132,7 +147,7 @@ class Confined:
             _write(worker, to_json({**request, **limits}) + b"\n")
             answer = _receive(worker, time.monotonic() + seconds)
         except TimeoutError:
-            self.close()
+            self._end()
             raise RecordError(
                 f"expected to be read in {seconds:.0f} s, was not: split it or leave it out"
             ) from None
@@ -140,7 +155,7 @@ class Confined:
             raise RecordError(self._epitaph(worker)) from None
         except BaseException:
             # An answer that nobody took would be taken for that of the next file.
-            self.close()
+            self._end()
             raise
         if answer.startswith(b'{"refused"'):
             raise RecordError(from_json(answer)["refused"])
@@ -148,12 +163,12 @@ class Confined:
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._worker is None or self._worker.poll() is not None:
-            self.close()
+            self._end()
             self._worker = _start()
             try:
                 ready = _receive(self._worker, time.monotonic() + START_SECONDS)
             except (EOFError, TimeoutError):
-                self.close()
+                self._end()
                 ready = b""
             if ready != b"ready":
                 raise RecordError(
@@ -163,7 +178,7 @@ class Confined:
 
     def _epitaph(self, worker: subprocess.Popen[bytes]) -> str:
         """Say why the worker ended."""
-        self.close()
+        self._end()
         code = worker.returncode
         cause = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         return f"its reader died ({cause}): leave it out or convert it"

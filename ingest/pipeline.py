@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ingest.confine import Confined
@@ -128,13 +131,18 @@ def look(
         found = list(listed)
         known = _known(store, sources, label)
         reader = desk if label is None else Trusting()
+        keys = [one.identity if label is None else one.shown for one in found]
         kept: set[str] = set()
-        for number, one in enumerate(found):
+        looks = (
+            _unchanged(one, key, known.get(key))
+            or partial(_look, one, key, known.get(key), terms.rules, reader)
+            for one, key in zip(found, keys, strict=True)
+        )
+        for number, looked in enumerate(_ahead(looks, desk)):
             progress("reading documents", number, len(found))
-            key = one.identity if label is None else one.shown
-            looked = _look(one, key, known.get(key), terms.rules, reader)
+            one = found[number]
             if looked.reason is None or not looked.known or one.key or one.path.exists():
-                kept.add(key)
+                kept.add(keys[number])
                 yield looked
             # Else it was asked for by its own path, is known, and is gone; an address that does
             # not answer may do so again.
@@ -145,6 +153,25 @@ def look(
     for key, row in known.items():
         if key not in kept and not key.startswith(closed):
             yield Gone(key=key, shown=row.shown)
+
+
+def _ahead(looks: Iterable[Looked | Callable[[], Looked]], desk: Confined) -> Iterator[Looked]:
+    """Read one document ahead: while one is written to the store, the next is read."""
+    coming: deque[Looked | Future[Looked]] = deque()
+    try:
+        for one in looks:
+            coming.append(one if isinstance(one, Looked) else desk.thread.submit(one))
+            if len(coming) > 1:
+                yield _settled(coming.popleft())
+        while coming:
+            yield _settled(coming.popleft())
+    except BaseException:
+        desk.close()  # nobody waits for what is being read, and a manual may take minutes
+        raise
+
+
+def _settled(one: Looked | Future[Looked]) -> Looked:
+    return one if isinstance(one, Looked) else one.result()
 
 
 @contextmanager
@@ -174,13 +201,19 @@ class _Known:
     stamp: str
 
 
+def _unchanged(found: Found, key: str, known: _Known | None) -> Looked | None:
+    """Say that a file is as it was, where its stamp tells; None where it has to be looked at."""
+    if found.reason is not None or known is None or not known.stamp:
+        return None
+    same = stamp_of(found) == known.stamp
+    return Looked(key=key, shown=found.shown, known=True) if same else None
+
+
 def _look(found: Found, key: str, known: _Known | None, rules: Rules, reader: Reads) -> Looked:
     shown, there = found.shown, known is not None
     if found.reason is not None:
         return Looked(key=key, shown=shown, known=there, reason=found.reason)
     now = stamp_of(found)
-    if known is not None and now and now == known.stamp:
-        return Looked(key=key, shown=shown, known=True)
     try:
         entry = make_entry(found, key, "" if known is None else known.digest, rules, reader)
     except RecordError as error:
