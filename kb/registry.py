@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar, cast
 
 from kb.errors import ConfigError
 
 T = TypeVar("T")
+
+
+@cache
+def _others(find: Callable[..., Iterable[EntryPoint]], group: str) -> dict[str, str]:
+    # A look reads the metadata of all that is installed, for 6 ms.
+    return {point.name: point.value for point in find(group=group)}
 
 
 class Registry(Generic[T]):
@@ -33,7 +40,7 @@ class Registry(Generic[T]):
 
     def paths(self) -> dict[str, str]:
         """Return every known name with the place that it is imported from."""
-        found = {point.name: point.value for point in entry_points(group=f"kb.{self._family}")}
+        found = _others(entry_points, f"kb.{self._family}")
         return dict(sorted({**found, **self._builtins}.items()))
 
     def check(self, name: str) -> str:
