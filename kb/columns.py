@@ -59,11 +59,14 @@ class Columns:
         return every or 0, done or 0
 
     def pending(self) -> list[str]:
-        """Return the content hashes that have no vector, in the order of the documents."""
+        """Return the content hashes that have no vector, the longest first.
+
+        Texts that are embedded together are padded to one length: a tenth of the time is in that.
+        """
         query = (
             select(PassageRow.content)
             .where(~self._embedded())
-            .order_by(PassageRow.document_id, PassageRow.position)
+            .order_by(PassageRow.tokens.desc(), PassageRow.document_id, PassageRow.position)
         )
         with reading(self._engine) as session:
             return list(dict.fromkeys(session.scalars(query)))
