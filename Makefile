@@ -14,12 +14,12 @@ install:
 evolve: install
 	@.venv/bin/kb evolve $(TASK)
 
-# Files in their order, whose long ones come early. The judge's own tests run alone: they time, and wait
+# Files in their order, whose long ones come early. The processor's judge is tested alone: it times, and waits
 # for processes, on every core.
 test: install
 	@$(MAKE) --no-print-directory -j2 check embed
-	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15 --ignore=tests/search/judging
-	@.venv/bin/python -m pytest tests/search/judging
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15 --ignore-glob='tests/search/judging/test_*' --ignore=tests/search/judging/corpus
+	@.venv/bin/python -m pytest tests/search/judging --ignore=tests/search/judging/cuda
 
 check: install
 	@.venv/bin/ruff check

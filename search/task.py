@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from kb.errors import TaskError
 
-FINAL_SECONDS = 10.0  # of the last measurement of one of the best
+FINAL_SECONDS = 10.0  # of measuring each of the best again, to report it
 
 
 class _Strict(BaseModel):
@@ -174,9 +174,7 @@ class TaskFile(_Strict):
     )
     special_values: bool = Field(default=False, description="also judge on infinities and NaN")
     stop: StopSettings = StopSettings()
-    final_seconds: Annotated[float, Field(ge=0.1, strict=False)] = Field(
-        default=FINAL_SECONDS, description="of measuring each of the best again, to report it"
-    )
+    final_seconds: Annotated[float, Field(ge=0.1, strict=False)] = FINAL_SECONDS
     author: str = "auto"
     mailbox: str | None = Field(
         default=None, min_length=1, description="folder of author mailbox, seen from the task file"

@@ -150,8 +150,6 @@ def prepare(
     from kb.database import open_engine
     from search.authors.cast import Cast
     from search.given import Given
-    from search.judging.problem import load_problem
-    from search.profilers.operators import count_work, operator_graph
     from search.spending import Ledger
     from search.storage import Storage
 
@@ -161,11 +159,8 @@ def prepare(
     if asks:
         check_settings(task.settings, place.how)
     storage = Storage(open_engine(home))
-    progress("loading the reference")
-    problem = load_problem(task, device=place.device)
     name = choose_author(task.settings)
-    graph = operator_graph(problem)
-    work = count_work(graph)
+    problem, graph, work = _reference(task, place, progress)
     remembers = name != "recipes"  # those list what they try, and cannot say it in other words
     memory = open_memory(home, storage, task, progress, as_of=as_of, remembers=remembers)
     ledger = Ledger(storage.engine, task.settings.stop)
@@ -187,6 +182,17 @@ def prepare(
         storage=storage,
         memory=memory,
     )
+
+
+def _reference(task: Task, place: Place, progress: Progress) -> tuple[Problem, OperatorGraph, Work]:
+    """Load the reference, with its operators and what they cost."""
+    from search.judging.problem import load_problem
+    from search.profilers.operators import count_work, operator_graph
+
+    progress("loading the reference")
+    problem = load_problem(task, device=place.device)
+    graph = operator_graph(problem)
+    return problem, graph, count_work(graph)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,7 @@ def test_a_python_file_is_a_task_with_every_default(tmp_path):
     )
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: path.stem)
 def test_every_example_is_a_task(path):
     task = load_task(path)
     assert task.reference.exists()
@@ -53,6 +53,7 @@ def test_tolerances_may_be_written_as_numbers_of_yaml(tmp_path):
         ("reference: ref.py\nsearch: {round: 5}\n", r"unknown key 'search.round': known .* rounds"),
         ("reference: ref.py\nsearch: {rounds: many}\n", r"'search.rounds'.*found 'many'"),
         ("reference: ref.py\nsearch: {rounds: 0}\n", r"'search.rounds'.*found 0"),
+        ("reference: ref.py\nfinal_seconds: 0\n", r"'final_seconds'.*0.1.*found 0"),
         ("reference: ref.py\nlibrary: never\n", r"'library'.*'allowed' or 'forbidden'.*'never'"),
         ("reference: ref.py\nprecision: exact\n", r"'precision.*found 'exact'"),
         ("reference: ref.py\nprecision: {absolute: -1, relative: 0}\n", r"precision.*found -1"),
