@@ -39,7 +39,7 @@ class Letters:
 
 
 def put(store: Store, key: str, *texts: str) -> None:
-    pieces = tuple(Piece(section=key, text=text, tokens=2) for text in texts)
+    pieces = tuple(Piece(section=key, text=text, tokens=len(text.split())) for text in texts)
     store.put(
         Entry(
             key=key,
@@ -66,6 +66,14 @@ def derived(store: Store, home: Home, letters: Letters) -> Derived:
 
 def test_an_empty_store_has_an_empty_index(derived: Derived) -> None:
     assert len(derived.current().ids) == 0
+
+
+def test_the_longest_texts_are_embedded_first(
+    store: Store, derived: Derived, letters: Letters
+) -> None:
+    put(store, "a", "one", "one two three", "one two")
+    derived.refresh()
+    assert letters.embedded == ["a\none two three", "a\none two", "a\none"]
 
 
 def test_only_what_is_new_is_embedded(store: Store, derived: Derived, letters: Letters) -> None:

@@ -69,6 +69,21 @@ def test_the_module_around_the_forward_survives(cards: Any) -> None:
     assert own <= 8 * eager + 2e-7
 
 
+def test_an_answer_is_allocated_by_the_example_of_an_input_of_its_shape(cards: Any) -> None:
+    texts = {}
+    for work in ("torch.sigmoid(a) * 2 + a", "(torch.sigmoid(a) * 2).sum(-1)"):
+        bench = Bench(reference(f"return {work}", "torch.randn(11, 3).t()"), cards)
+        (part,) = bench.parts()
+        card = bench.fits(part)[0]
+        texts[work] = bench.candidate({part.id: (card, card.defaults())}, ())
+        ((own, eager),) = bench.errors(texts[work])
+        assert own <= 8 * eager + 2e-7
+    same, fewer = texts.values()
+    assert "a = a.contiguous()" in same
+    assert "torch.empty_like(a)" in same
+    assert "torch.empty((3, 1), dtype=torch.float32)" in fewer
+
+
 def test_with_the_library_calls_the_answer_is_the_same(cards: Any) -> None:
     bench = Bench(SOURCE, cards)
     anchors = tuple(part.anchor for part in bench.parts() if part.anchor)
