@@ -10,26 +10,12 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from kb.records import TargetRecord
+from machines import BOUNDLESS as TARGET
+
 from search.evaluators.spool import Spool
 from search.spool.folder import Folder
 from search.task import Task, TaskFile
 
-TARGET = TargetRecord(
-    kind="target",
-    title="A processor for tests",
-    name="test-cpu",
-    vendor="test",
-    architecture="x86-64",
-    device="cpu",
-    languages=("cpp",),
-    units=2,
-    clock=5e9,
-    simd_width=512,
-    flops_per_cycle={"float32": 64},
-    peak={"float32": 6.4e11},
-    bandwidth=4e11,
-)
 FAST = {
     "compile": False,
     "call_seconds": 2.0,

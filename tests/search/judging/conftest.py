@@ -2,30 +2,14 @@ import textwrap
 from collections.abc import Callable, Iterator
 
 import pytest
+from machines import BOUNDLESS as TARGET
 
-from kb.records import TargetRecord
 from search.judging.corpus.cases import reference_source
 from search.judging.judge import Judge
 from search.judging.problem import load_problem
 from search.judging.terms import Limits
 from search.task import Task, TaskFile
 
-# Rates far above any machine's, so that only what is impossible anywhere is refused.
-TARGET = TargetRecord(
-    kind="target",
-    title="A processor for tests",
-    name="test-cpu",
-    vendor="test",
-    architecture="x86-64",
-    device="cpu",
-    languages=("cpp",),
-    units=2,
-    clock=5e9,
-    simd_width=512,
-    flops_per_cycle={"float32": 64},
-    peak={"float32": 6.4e11},
-    bandwidth=4e11,
-)
 LIMITS = Limits(
     build_seconds=4.0,
     call_seconds=1.0,
