@@ -18,7 +18,8 @@ def anchor_dims(program: Program, operator: Operator) -> tuple[str, Dims] | None
     if operator.dtype != "float32" or not operator.shape or 0 in operator.shape:
         return None
     names = [ref.name for ref in operator.args if isinstance(ref, Ref)]
-    nodes = [program.nodes[program.names[name]] for name in names]
+    read = program.read(operator)
+    nodes = [program.nodes[read[name]] for name in names]
     if not all(node.usable and not node.mask for node in nodes):
         return None
     shapes = [node.shape for node in nodes]
@@ -112,7 +113,7 @@ def scan_dims(program: Program, operator: Operator) -> Dims | None:
     if not program.symbolic or kind not in ("cumsum", "cumprod") or operator.dtype != "float32":
         return None
     values = arguments(operator, "self", "dim", "dtype")
-    source = program.nodes[program.names[values["self"].name]]
+    source = program.nodes[program.read(operator)[values["self"].name]]
     fits = source.usable and not source.mask and not source.integer
     if not fits or values.get("dtype") not in (None, "float32") or 0 in operator.shape:
         return None
@@ -130,7 +131,7 @@ def pool_dims(program: Program, operator: Operator) -> Dims | None:
     kind = packet(operator.target)
     if kind not in ("max_pool2d", "avg_pool2d") or operator.dtype != "float32":
         return None
-    source = program.nodes[program.names[operator.args[0].name]]
+    source = program.nodes[program.read(operator)[operator.args[0].name]]
     if len(source.shape) != 4 or not source.usable or 0 in operator.shape:
         return None
     names = ["self", "kernel", "stride", "padding"]

@@ -242,18 +242,19 @@ class Forward:
         return [f"{self.text(part.anchor)} = {self._expression(operator)}"]
 
     def _expression(self, operator: Operator) -> str:
-        arguments = [self._argument(argument) for argument in operator.args]
+        read = self._program.read(operator)
+        arguments = [self._argument(argument, read) for argument in operator.args]
         if operator.target == "getitem":
             return f"{arguments[0]}[{arguments[1]}]"
-        arguments += [f"{key}={self._argument(value)}" for key, value in operator.kwargs]
+        arguments += [f"{key}={self._argument(value, read)}" for key, value in operator.kwargs]
         call = _CALLS.get(operator.target, f"torch.ops.aten.{operator.target}")
         return f"{call}({', '.join(arguments)})"
 
-    def _argument(self, argument: Any) -> str:
+    def _argument(self, argument: Any, read: Mapping[str, str]) -> str:
         if isinstance(argument, Ref):
-            return self.text(self._program.names[argument.name])
+            return self.text(read[argument.name])
         if isinstance(argument, tuple):
-            return f"[{', '.join(self._argument(item) for item in argument)}]"
+            return f"[{', '.join(self._argument(item, read) for item in argument)}]"
         if isinstance(argument, str):
             if argument in _DTYPES:
                 return f"torch.{argument}"
@@ -281,7 +282,7 @@ class Forward:
             return self.arguments[int(value.origin)]
         if value.kind == "constant" and value.data is not None:
             name = f"_{value.name}"
-            numbers = ", ".join(self._argument(number) for number in value.data)
+            numbers = ", ".join(self._argument(number, {}) for number in value.data)
             kind = f"dtype=torch.{value.dtype}"
             self.constants[name] = f"torch.tensor([{numbers}], {kind}).reshape({value.shape})"
             return self.constant(name)

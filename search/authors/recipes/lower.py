@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,7 +25,7 @@ class Program:
     Attributes:
         nodes: by name, in execution order.
         outputs: nodes that the forward returns.
-        names: the node behind each value and operator result.
+        names: the node behind each value and operator result, as of the end.
         symbolic: kernels read sizes at run time.
     """
 
@@ -48,6 +48,14 @@ class Program:
             for operand in dict.fromkeys(node.operands):
                 found[operand].append(node.name)
         return {name: tuple(users) for name, users in found.items()}
+
+    def read(self, operator: Operator) -> Mapping[str, str]:
+        """Return the node behind each value that `operator`, which stayed whole, reads at its turn.
+
+        Later ones may have written into it.
+        """
+        found = (ref.name for ref in refs((operator.args, operator.kwargs)))
+        return dict(zip(found, self.nodes[operator.name].operands, strict=True))
 
     def base(self, name: str) -> str:
         """Return the node whose elements the view `name` shows."""
@@ -73,6 +81,19 @@ def lower(
     Raises:
         NoRecipe: an operator writes into its argument, and no rule writes it out of place.
     """
+    whole: set[str] = set()
+    while True:
+        program = _lowered(graph, rules, symbolic, whole)
+        leaving = _leaving_masks(program)
+        if leaving <= whole:
+            return program
+        whole |= leaving
+
+
+def _lowered(
+    graph: OperatorGraph, rules: Mapping[str, Rule], symbolic: bool, whole: Set[str]
+) -> Program:
+    """Lower `graph`, the operators named in `whole` left as they are."""
     builder = Builder(graph, symbolic=symbolic)
     for value in graph.values:
         integer = symbolic and value.dtype in _INTEGERS
@@ -86,7 +107,7 @@ def lower(
             mask=mask,
         )
     for operator in graph.operators:
-        _lower(builder, operator, rules)
+        _lower(builder, operator, rules, whole)
     entries = [value.name for value in graph.values] + [step.name for step in graph.operators]
     names = {name: builder.resolve(name) for name in entries}
     outputs = tuple(builder.resolve(name) for name in graph.outputs)
@@ -99,12 +120,27 @@ def lower(
     )
 
 
-def _lower(builder: Builder, operator: Operator, rules: Mapping[str, Rule]) -> None:
+def _leaving_masks(program: Program) -> set[str]:
+    """Return the operators whose truth values are returned, or read by an operator that stays whole."""
+    found = set()
+    for name, entry in program.names.items():
+        node = program.nodes.get(entry)
+        if node is not None and node.mask and node.kind == "map":
+            readers = (program.nodes[user].kind for user in program.users[entry])
+            if entry in program.outputs or "opaque" in readers:
+                found.add(name)
+    return found
+
+
+def _lower(
+    builder: Builder, operator: Operator, rules: Mapping[str, Rule], whole: Set[str]
+) -> None:
     name = packet(operator.target)
     if name in _NO_EFFECT:
         return
-    written = name.endswith("_") and not name.startswith("_") and name[:-1] in rules
-    rule = rules.get(name[:-1] if written else name)
+    in_place = name.endswith("_") and not name.endswith("__")  # `__or__` is Python's `|`
+    written = in_place and name[:-1] in rules
+    rule = None if operator.name in whole else rules.get(name[:-1] if written else name)
     builder.begin(operator)
     try:
         if rule is None:
@@ -118,7 +154,7 @@ def _lower(builder: Builder, operator: Operator, rules: Mapping[str, Rule]) -> N
             builder.opaque(operator)
             builder.effects.append(operator.name)
             return
-        if written or name.endswith("_"):
+        if in_place:
             raise NoRecipe(
                 f"operator {operator.target} writes into its argument, which no recipe does:"
                 " write it out of place, or configure a model"

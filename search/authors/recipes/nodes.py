@@ -141,9 +141,15 @@ class Builder:
 
     def replace(self, old: str, new: str) -> None:
         """From here on `old` means `new`: an operator wrote into its argument."""
-        before, after = self.resolve(old), self.resolve(new)
+        before, after = old, self.resolve(new)
+        # What it is another name of was written to as well; what it is a copy of was not.
+        while before in self._renamed and not self._copies(before):
+            before = self._renamed[before]
         if before != after:  # e.g. detach_, which changes nothing
             self._renamed[before] = after
+
+    def _copies(self, name: str) -> bool:
+        return name in self.operators and self.operators[name].target.startswith("clone.")
 
     def resolve(self, name: str) -> str:
         """Return the node that stands for the value or operator result `name`."""

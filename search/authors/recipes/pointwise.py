@@ -72,11 +72,8 @@ _IDENTITIES = (
     "alias",
     "lift_fresh_copy",
     "positive",
-    "to",
-    "_to_copy",
-    "float",
-    "type_as",
 )
+_CONVERSIONS = ("to", "_to_copy", "float", "type_as")
 
 
 def arguments(operator: Operator, *names: str) -> dict[str, Any]:
@@ -307,6 +304,12 @@ def _same(builder: Builder, operator: Operator) -> Node:
     return builder.view(_value(builder, operator), operator.shape)
 
 
+def _converted(builder: Builder, operator: Operator) -> Node:
+    if builder.operand(operator.args[0]).mask and operator.dtype == "float32":
+        return _combine(builder, "{0}", (operator.args[0],))
+    return _same(builder, operator)
+
+
 def _expand(builder: Builder, operator: Operator) -> Node:
     return builder.expand(_value(builder, operator), operator.shape)
 
@@ -316,14 +319,15 @@ POINTWISE: dict[str, Rule] = {
     **{name: _binary(form) for name, form in _BINARY.items()},
     **{name: _compare(sign) for name, sign in _COMPARE.items()},
     **dict.fromkeys((*VIEWS, *_IDENTITIES), _same),
+    **dict.fromkeys(_CONVERSIONS, _converted),
     "add": _sum("{0} + {2} * {1}"),
     "sub": _sum("{0} - {2} * {1}"),
     "rsub": _sum("{1} - {2} * {0}"),
     "div": _divide,
     "true_divide": _divide,
-    "logical_and": _logical("({0} & {1})"),
-    "logical_or": _logical("({0} | {1})"),
-    "logical_not": _logical("(!{0})"),
+    **dict.fromkeys(("logical_and", "bitwise_and", "__and__"), _logical("({0} & {1})")),
+    **dict.fromkeys(("logical_or", "bitwise_or", "__or__"), _logical("({0} | {1})")),
+    **dict.fromkeys(("logical_not", "bitwise_not"), _logical("(!{0})")),
     "where": _where,
     "masked_fill": _masked_fill,
     "clamp": _clamp,

@@ -153,19 +153,28 @@ class _Cutter:
         if self._depends(name, group):
             return False
         node = self._nodes[name]
+        coming = self._masks(name, group)
         if group.anchor is None:
-            return self._fits([*group.nodes, name])
+            return self._fits([*coming, *group.nodes, name])
         tip = group.pool or group.anchor
         if node.kind == "reduce" or node.numel != self._nodes[tip].numel:
             return False
         return self._fits([*group.after(), name], tip)
+
+    def _masks(self, name: str, group: _Group) -> list[str]:
+        """Return the nodes of other groups that compute truth values for `name`: they have to come along."""
+        given = [n for n in self._nodes[name].operands if self._nodes[n].mask and n in self._of]
+        others = dict.fromkeys(id(self._of[n]) for n in given if self._of[n] is not group)
+        chosen = [g for g in self._groups if id(g) in others and g.anchor is None]
+        return [member for other in chosen for member in other.nodes]
 
     def _merges(self, group: _Group, other: _Group, name: str) -> bool:
         """Whether `other`, which `name` also reads, may become part of `group`."""
         if other.anchor or self._between(group, other):
             return False
         if group.anchor is None:
-            return self._fits([*other.nodes, *group.nodes, name])
+            coming = (n for n in self._masks(name, group) if n not in other.nodes)
+            return self._fits([*other.nodes, *coming, *group.nodes, name])
         return self._program.symbolic and self._serves(group, other, name)
 
     def _serves(self, group: _Group, other: _Group, name: str) -> bool:
@@ -224,12 +233,12 @@ class _Cutter:
         ends = [n for n in names if not set(self._program.users[n]) & set(names)]
         try:
             if tip is None:
-                walk(self._nodes, names, ends)
+                walk(self._nodes, names, ends, unfinished=True)
             else:
                 shape = self._nodes[tip].shape
                 group = self._of[tip]
                 borders = plane_borders(group.pattern, shape, group.dims)
-                found = walk(self._nodes, [*names, tip], ends, borders)
+                found = walk(self._nodes, [*names, tip], ends, borders, unfinished=True)
                 # The anchor's result is at hand where it is due, and nowhere else.
                 return (tip, found.space.full) in found.uses and all(
                     access == found.space.full for name, access in found.uses if name == tip

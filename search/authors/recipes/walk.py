@@ -51,8 +51,13 @@ def walk(
     inside: Iterable[str],
     leaving: Iterable[str],
     borders: tuple[int, ...] = (),
+    *,
+    unfinished: bool = False,
 ) -> Walk:
     """Return the walk of a kernel that computes the nodes `inside` and writes those `leaving`.
+
+    Args:
+        unfinished: more nodes will join, so that those `leaving` may be truth values, which nothing writes.
 
     Raises:
         Misfit: no single kernel does that.
@@ -60,6 +65,8 @@ def walk(
     members = dict.fromkeys(inside)
     space = make_space((known[name] for name in members), known, borders)
     roots = {name: _root(space, known[name]) for name in leaving}
+    if not unfinished and any(known[name].mask for name in roots):
+        raise Misfit
     uses: set[tuple[str, Access]] = set()
     sources: set[tuple[str, Access]] = set()
     pending = list(roots.items())
@@ -82,8 +89,6 @@ def walk(
 
 
 def _root(space: Space, node: Node) -> Access:
-    if node.mask:
-        raise Misfit
     if node.numel == space.numel:
         return space.full
     if space.reduced != (0, 0) and node.numel * space.depth == space.numel:

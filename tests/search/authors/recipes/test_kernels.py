@@ -60,6 +60,19 @@ GRAPHS = {
         " + (1 - a) / 3 + torch.add(a, a, alpha=0.5) + a.clamp(min=-0.5) + torch.maximum(a, -a))",
         f"{N}(333)",
     ),
+    "conditions of conditions": reference(
+        "return torch.where((a > 0.3) | ~(a > -2) & (a < 1), a * 2, a.abs()) * torch.logical_or(a < 1, b > 0).float()",
+        f"{N}(33, 70)",
+        f"{N}(1, 70)",
+    ),
+    "what is written to after it was read": reference(
+        "x = a * 2\ny = torch.sort(x, -1)[0]\nx.relu_()\nreturn x + y + a.clone().mul_(3) + a",
+        f"{N}(9, 33)",
+    ),
+    "truth values that leave": reference(
+        "return torch.where((a > 0) & (a < 1), a, 0.5) * 3, ((a > 0) & (a < 1)).double().sum()",
+        f"{N}(9, 33)",
+    ),
     "an in-place activation": reference(
         "return self.r(self.c(a)) + 1",
         f"{N}(1, 3, 8, 8)",

@@ -136,6 +136,7 @@ FUNCTIONS = {
         "(a.abs() + 0.1) ** -2.5 + 2 ** a.clamp(-5, 5)",
         "torch.rsqrt(a.abs() + 1) + (a.abs() + 1) ** -2",
         "torch.where(a > 0.3, a * 2, a.abs()) + (1 - a) / 3 + torch.add(a, a, alpha=0.5)",
+        "torch.where((a > 0.3) & (a < 2) | ~(a > -1), a, -a) * (a > 1).float()",
         "a.clamp(min=-0.5) + torch.maximum(a, -a) + torch.lerp(a, a * 2, 0.3)",
     ),
 }
