@@ -14,7 +14,7 @@ from search.authors import Attempt, Draft, Idea, Moment
 from search.authors.recipes.book import Card, make_cards
 from search.authors.recipes.gpu.losses import GPU_RULES
 from search.authors.recipes.knobs import Trial, suggestions
-from search.authors.recipes.lower import lower
+from search.authors.recipes.lower import RULES, lower
 from search.authors.recipes.plan import Plan, Workshop
 from search.authors.recipes.propose import (
     Proposal,
@@ -91,10 +91,7 @@ class Recipes:
         listed = make_cards(knowledge.store.documents("idea"))
         exact = {name: card for name, card in listed.items() if _exact(card, task)}
         cards = _preferred(exact, target, self._languages)
-        gpu = target.device == "gpu"
-        program = lower(graph, GPU_RULES, symbolic=True) if gpu else lower(graph)
-        allowed = task.settings.library == "allowed"
-        self._shop = Workshop(task.source, program, cards, library=allowed, units=target.units)
+        self._shop = _shop(task, target, graph, cards)
         self._base = self._shop.base()
 
     def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:
@@ -214,6 +211,21 @@ class Recipes:
             return self._shop.source(plan)
         except Unfit:
             return None
+
+
+def _shop(
+    task: Task, target: TargetRecord, graph: OperatorGraph, cards: Mapping[str, Card]
+) -> Workshop:
+    """Return the workshop of a task; what no recipe computes is left to the library where it may be."""
+    gpu, allowed = target.device == "gpu", task.settings.library == "allowed"
+    whole: frozenset[str] = frozenset()
+    while True:
+        program = lower(graph, GPU_RULES if gpu else RULES, symbolic=gpu, whole=whole)
+        shop = Workshop(task.source, program, cards, library=allowed, units=target.units)
+        uncovered = shop.uncovered() if allowed else frozenset()
+        if uncovered <= whole:
+            return shop
+        whole |= uncovered
 
 
 def _languages(task: Task, target: TargetRecord) -> tuple[str, ...]:

@@ -25,14 +25,12 @@ class Program:
     Attributes:
         nodes: by name, in execution order.
         outputs: nodes that the forward returns.
-        names: the node behind each value and operator result, as of the end.
         symbolic: kernels read sizes at run time.
     """
 
     graph: OperatorGraph
     nodes: Mapping[str, Node]
     outputs: tuple[str, ...]
-    names: Mapping[str, str]
     symbolic: bool = False
 
     @cached_property
@@ -70,24 +68,28 @@ def packet(target: str) -> str:
 
 
 def lower(
-    graph: OperatorGraph, rules: Mapping[str, Rule] = RULES, *, symbolic: bool = False
+    graph: OperatorGraph,
+    rules: Mapping[str, Rule] = RULES,
+    *,
+    symbolic: bool = False,
+    whole: Set[str] = frozenset(),
 ) -> Program:
     """Express `graph` in primitive nodes; what no rule expresses stays opaque.
 
     Args:
         rules: how operators are expressed, by name.
         symbolic: for kernels that read sizes at run time, and integers and truth values from memory.
+        whole: operators that stay opaque though a rule expresses them.
 
     Raises:
         NoRecipe: an operator writes into its argument, and no rule writes it out of place.
     """
-    whole: set[str] = set()
     while True:
         program = _lowered(graph, rules, symbolic, whole)
         leaving = _leaving_masks(program)
         if leaving <= whole:
             return program
-        whole |= leaving
+        whole = whole | leaving
 
 
 def _lowered(
@@ -108,14 +110,11 @@ def _lowered(
         )
     for operator in graph.operators:
         _lower(builder, operator, rules, whole)
-    entries = [value.name for value in graph.values] + [step.name for step in graph.operators]
-    names = {name: builder.resolve(name) for name in entries}
     outputs = tuple(builder.resolve(name) for name in graph.outputs)
     return Program(
         graph=graph,
         nodes=_reached(builder.nodes, (*outputs, *builder.effects)),
         outputs=outputs,
-        names=names,
         symbolic=symbolic,
     )
 
@@ -123,12 +122,11 @@ def _lowered(
 def _leaving_masks(program: Program) -> set[str]:
     """Return the operators whose truth values are returned, or read by an operator that stays whole."""
     found = set()
-    for name, entry in program.names.items():
-        node = program.nodes.get(entry)
-        if node is not None and node.mask and node.kind == "map":
-            readers = (program.nodes[user].kind for user in program.users[entry])
-            if entry in program.outputs or "opaque" in readers:
-                found.add(name)
+    for name, node in program.nodes.items():
+        if node.mask and node.kind == "map":
+            readers = (program.nodes[user].kind for user in program.users[name])
+            if name in program.outputs or "opaque" in readers:
+                found.add(node.operator)
     return found
 
 

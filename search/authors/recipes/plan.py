@@ -127,6 +127,14 @@ class Workshop:
             raise NoRecipe(_missing(self._operators([part])))
         return found[0]
 
+    def uncovered(self) -> frozenset[str]:
+        """Return the operators behind the anchors' epilogues and beside them that no recipe computes."""
+        parts = (
+            p for p in self.cut(self.anchors) if p.pattern != "library" and not self.recipes(p)
+        )
+        nodes = (self.program.nodes[name] for part in parts for name in (*part.nodes, *part.post))
+        return frozenset(node.operator for node in nodes)
+
     def base(self) -> frozenset[str]:
         """Return the anchors that the first plan leaves to the library: all, where it is allowed.
 

@@ -261,6 +261,20 @@ def test_an_operator_that_nothing_covers_is_named(shelf: Shelf, target: TargetRe
     assert "\n" not in str(raised.value)
 
 
+def test_what_no_kernel_can_hold_is_left_to_the_library(shelf: Shelf, target: TargetRecord) -> None:
+    # Rows' truth values among those of a product of other sizes: no one loop computes both.
+    source = reference(
+        "return torch.relu(a) * 2, torch.where((a.sum(-1) > 0) & (a @ a.t() < 1), 1.0, 2.0)",
+        "torch.randn(9, 33)",
+    )
+    search = Search(make(source, shelf, target))
+    search.run(1)
+    assert search.attempts
+    assert all("aten.where" in attempt.draft.source for attempt in search.attempts)
+    with pytest.raises(NoRecipe, match=r"gt.*configure a model"):
+        make(source, shelf, target, library="forbidden")
+
+
 def test_with_the_library_forbidden_one_uncovered_operator_is_too_many(
     shelf: Shelf, target: TargetRecord
 ) -> None:
