@@ -22,7 +22,6 @@ import torch
 
 from kb.errors import TaskError
 from search.authors.recipes.book import Card
-from search.authors.recipes.gpu.losses import GPU_RULES
 from search.authors.recipes.lower import lower
 from search.authors.recipes.plan import Choice, Workshop
 from search.authors.recipes.render import Unfit, render
@@ -53,7 +52,7 @@ def problem_of(source: str, folder: Path) -> Problem:
 
 def workshop(source: str, problem: Problem, cards: Mapping[str, Card]) -> Workshop:
     """Return the workshop of a reference for a GPU."""
-    program = lower(operator_graph(problem), GPU_RULES, symbolic=True)
+    program = lower(operator_graph(problem), symbolic=True)
     return Workshop(source, program, cards, library=True, units=UNITS)
 
 

@@ -12,9 +12,8 @@ from kb.records import Document, LessonRecord, TargetRecord
 from kb.types import Hit, Kind, Query, Scope
 from search.authors import Attempt, Draft, Idea, Moment
 from search.authors.recipes.book import Card, make_cards
-from search.authors.recipes.gpu.losses import GPU_RULES
 from search.authors.recipes.knobs import Trial, suggestions
-from search.authors.recipes.lower import RULES, lower
+from search.authors.recipes.lower import lower
 from search.authors.recipes.plan import Plan, Workshop
 from search.authors.recipes.propose import (
     Proposal,
@@ -220,7 +219,7 @@ def _shop(
     gpu, allowed = target.device == "gpu", task.settings.library == "allowed"
     whole: frozenset[str] = frozenset()
     while True:
-        program = lower(graph, GPU_RULES if gpu else RULES, symbolic=gpu, whole=whole)
+        program = lower(graph, symbolic=gpu, whole=whole)
         shop = Workshop(task.source, program, cards, library=allowed, units=target.units)
         uncovered = shop.uncovered() if allowed else frozenset()
         if uncovered <= whole:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kb.errors import NoRecipe
+from search.authors.recipes.losses import LOSSES
 from search.authors.recipes.nodes import Builder, Node, Unsupported, refs
 from search.authors.recipes.pointwise import POINTWISE, VIEWS, Rule
 from search.authors.recipes.reductions import reductions
 from search.operators import Operator, OperatorGraph, Ref
 
-RULES: dict[str, Rule] = {**POINTWISE, **reductions(POINTWISE)}
+RULES: dict[str, Rule] = {**POINTWISE, **reductions(POINTWISE), **LOSSES}
 _INTEGERS = ("int64", "int32")
 # Operators that only check or mark, and return nothing that is used.
 _NO_EFFECT = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size")
@@ -68,16 +69,11 @@ def packet(target: str) -> str:
 
 
 def lower(
-    graph: OperatorGraph,
-    rules: Mapping[str, Rule] = RULES,
-    *,
-    symbolic: bool = False,
-    whole: Set[str] = frozenset(),
+    graph: OperatorGraph, *, symbolic: bool = False, whole: Set[str] = frozenset()
 ) -> Program:
     """Express `graph` in primitive nodes; what no rule expresses stays opaque.
 
     Args:
-        rules: how operators are expressed, by name.
         symbolic: for kernels that read sizes at run time, and integers and truth values from memory.
         whole: operators that stay opaque though a rule expresses them.
 
@@ -85,16 +81,14 @@ def lower(
         NoRecipe: an operator writes into its argument, and no rule writes it out of place.
     """
     while True:
-        program = _lowered(graph, rules, symbolic, whole)
+        program = _lowered(graph, symbolic, whole)
         leaving = _leaving_masks(program)
         if leaving <= whole:
             return program
         whole = whole | leaving
 
 
-def _lowered(
-    graph: OperatorGraph, rules: Mapping[str, Rule], symbolic: bool, whole: Set[str]
-) -> Program:
+def _lowered(graph: OperatorGraph, symbolic: bool, whole: Set[str]) -> Program:
     """Lower `graph`, the operators named in `whole` left as they are."""
     builder = Builder(graph, symbolic=symbolic)
     for value in graph.values:
@@ -109,7 +103,7 @@ def _lowered(
             mask=mask,
         )
     for operator in graph.operators:
-        _lower(builder, operator, rules, whole)
+        _lower(builder, operator, whole)
     outputs = tuple(builder.resolve(name) for name in graph.outputs)
     return Program(
         graph=graph,
@@ -130,15 +124,13 @@ def _leaving_masks(program: Program) -> set[str]:
     return found
 
 
-def _lower(
-    builder: Builder, operator: Operator, rules: Mapping[str, Rule], whole: Set[str]
-) -> None:
+def _lower(builder: Builder, operator: Operator, whole: Set[str]) -> None:
     name = packet(operator.target)
     if name in _NO_EFFECT:
         return
     in_place = name.endswith("_") and not name.endswith("__")  # `__or__` is Python's `|`
-    written = in_place and name[:-1] in rules
-    rule = None if operator.name in whole else rules.get(name[:-1] if written else name)
+    written = in_place and name[:-1] in RULES
+    rule = None if operator.name in whole else RULES.get(name[:-1] if written else name)
     builder.begin(operator)
     try:
         if rule is None:

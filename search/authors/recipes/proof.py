@@ -11,7 +11,6 @@ from pathlib import Path
 from kb.errors import RecordError
 from kb.records import Document, IdeaRecord
 from search.authors.recipes.book import Card, make_card
-from search.authors.recipes.gpu.losses import GPU_RULES
 from search.authors.recipes.lower import lower
 from search.authors.recipes.plan import Choice, Workshop
 from search.judging.problem import Problem, load_problem
@@ -150,7 +149,7 @@ class Samples:
         key = (name, gpu)
         if key not in self._shops:
             graph = operator_graph(self.problem(name))
-            program = lower(graph, GPU_RULES, symbolic=True) if gpu else lower(graph)
+            program = lower(graph, symbolic=gpu)
             units = _UNITS if gpu else 0
             self._shops[key] = Workshop(self.texts[name], program, {}, library=True, units=units)
         made = self._shops[key]

@@ -30,7 +30,8 @@ def _count(node: Node, dims: tuple[int, ...]) -> int:
     return math.prod(node.shape[dim] for dim in dims)
 
 
-def _mean(builder: Builder, node: Node, dims: tuple[int, ...]) -> Node:
+def mean(builder: Builder, node: Node, dims: tuple[int, ...]) -> Node:
+    """Add the mean over `dims`; where sizes are known it is a sum and a division."""
     if builder.symbolic:
         return builder.reduce("Mean", node, dims)
     return builder.map(f"{{0}} / {literal(_count(node, dims))}", builder.reduce("Sum", node, dims))
@@ -44,7 +45,7 @@ def _reduction(form: str, *names: str) -> Rule:
         node = _float(builder, values["self"])
         dims = _dims(values.get("dim"), len(node.shape))
         if form == "Mean":
-            return builder.view(_mean(builder, node, dims), operator.shape)
+            return builder.view(mean(builder, node, dims), operator.shape)
         return builder.view(builder.reduce(form, node, dims), operator.shape)
 
     return rule
@@ -67,7 +68,11 @@ def _extreme(form: str, pair: Rule) -> Rule:
 
 
 def _item(builder: Builder, operator: Operator) -> Node:
-    """The first of several results, where it is the only one that is computed."""
+    """The first of several results, where it is the only one that is computed; what was broadcast."""
+    several = builder.operators[operator.args[0].name]
+    if several.target == "broadcast_tensors.default":
+        chosen = several.args[0][operator.args[1]]
+        return builder.expand(_float(builder, chosen), operator.shape)
     node = _float(builder, operator.args[0])
     if node.kind == "opaque" or operator.args[1] != 0:
         raise Unsupported
@@ -75,7 +80,7 @@ def _item(builder: Builder, operator: Operator) -> Node:
 
 
 def _variance(builder: Builder, node: Node, dims: tuple[int, ...], correction: float) -> Node:
-    centred = builder.map("{0} - {1}", node, _mean(builder, node, dims))
+    centred = builder.map("{0} - {1}", node, mean(builder, node, dims))
     if builder.symbolic:
         form = f"Mean:{correction:g}" if correction else "Mean"
         return builder.reduce(form, builder.map("{0} * {0}", centred), dims)
@@ -154,8 +159,8 @@ def _logsumexp(builder: Builder, operator: Operator) -> Node:
 
 
 def _normalise(builder: Builder, node: Node, dims: tuple[int, ...], eps: float) -> Node:
-    centred = builder.map("{0} - {1}", node, _mean(builder, node, dims))
-    variance = _mean(builder, builder.map("{0} * {0}", centred), dims)
+    centred = builder.map("{0} - {1}", node, mean(builder, node, dims))
+    variance = mean(builder, builder.map("{0} * {0}", centred), dims)
     scale = builder.map(f"vrsqrt({{0}} + {literal(eps)})", variance)
     return builder.map("{0} * {1}", centred, scale)
 
@@ -185,7 +190,7 @@ def _rms_norm(builder: Builder, operator: Operator) -> Node:
     rank = len(node.shape)
     dims = tuple(range(rank - len(values["normalized_shape"]), rank))
     eps = number(values.get("eps"), 1.1920928955078125e-07)
-    square = _mean(builder, builder.map("{0} * {0}", node), dims)
+    square = mean(builder, builder.map("{0} * {0}", node), dims)
     scale = builder.map(f"vrsqrt({{0}} + {literal(eps)})", square)
     return _affine(builder, builder.map("{0} * {1}", node, scale), values.get("weight"), None)
 
@@ -241,7 +246,7 @@ def _pool_to_one(form: str) -> Rule:
         rank = len(node.shape)
         dims = tuple(range(rank - len(sizes), rank))
         if form == "Mean":
-            return builder.view(_mean(builder, node, dims), operator.shape)
+            return builder.view(mean(builder, node, dims), operator.shape)
         return builder.view(builder.reduce(form, node, dims), operator.shape)
 
     return rule

@@ -23,7 +23,6 @@ from search.authors.recipes import Recipes
 from search.authors.recipes.assemble import Kernel
 from search.authors.recipes.book import Card
 from search.authors.recipes.gpu.assemble import assemble
-from search.authors.recipes.gpu.losses import GPU_RULES
 from search.authors.recipes.lower import lower
 from search.authors.recipes.render import Unfit, render
 from search.authors.recipes.segment import segment
@@ -164,7 +163,7 @@ print(json.dumps(found))
 
 def parts_of(text: str, card: Card, units: int, **knobs: Any) -> dict[str, str]:
     """Return what `card` renders of a reference, by segment."""
-    program = lower(Bench(text, {}).graph, GPU_RULES, symbolic=True)
+    program = lower(Bench(text, {}).graph, symbolic=True)
     chosen = {**card.defaults(), **knobs}
     return {
         part.id: render(program, part, card, chosen, "kernel0", units)
@@ -175,7 +174,7 @@ def parts_of(text: str, card: Card, units: int, **knobs: Any) -> dict[str, str]:
 def written(name: str, cards: dict[str, Card], folder: Path, **knobs: Any) -> tuple[Path, Path]:
     """Write a reference and what its recipe makes of it."""
     recipe, text = GRAPHS[name]
-    program = lower(Bench(text, {}).graph, GPU_RULES, symbolic=True)
+    program = lower(Bench(text, {}).graph, symbolic=True)
     made = parts_of(text, cards[recipe], 1, **{**SMALL[recipe], **knobs})
     kernels = {key: Kernel(name="kernel0", text=part, note=recipe) for key, part in made.items()}
     slug = re.sub(r"\W", "_", name + "".join(map(str, knobs.values())))

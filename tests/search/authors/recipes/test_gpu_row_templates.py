@@ -18,7 +18,6 @@ from kb.native_nvcc import compile_cubin, cuda_home
 from search.authors.recipes.assemble import Kernel
 from search.authors.recipes.book import Card
 from search.authors.recipes.gpu.assemble import assemble
-from search.authors.recipes.gpu.losses import GPU_RULES
 from search.authors.recipes.lower import lower
 from search.authors.recipes.render import Unfit, render
 from search.authors.recipes.segment import segment
@@ -87,7 +86,7 @@ print(json.dumps(found))
 def written(name: str, card: Card, folder: Path, **knobs: Any) -> tuple[Path, Path]:
     """Write a reference and what `card` makes of it."""
     bench = Bench(GRAPHS[name], {})
-    program = lower(bench.graph, GPU_RULES, symbolic=True)
+    program = lower(bench.graph, symbolic=True)
     kernels = {}
     parts = segment(program, ())
     for part in parts:
@@ -267,7 +266,7 @@ def test_rows_are_not_split_where_it_cannot_pay(
     shape: str, why: str, cards: dict[str, Card]
 ) -> None:
     source = reference("return torch.softmax(a, -1)", f"torch.zeros(1).expand{shape}")
-    program = lower(Bench(source, {}).graph, GPU_RULES, symbolic=True)
+    program = lower(Bench(source, {}).graph, symbolic=True)
     (part,) = segment(program, ())
     card = cards["gpu-rows-split"]
     with pytest.raises(Unfit, match=why):

@@ -8,6 +8,7 @@ import pytest
 from recipe_bench import Bench, reference
 
 N = "torch.randn"
+PAIR = (f"{N}(9, 33)", f"{N}(9, 33)")
 GRAPHS = {
     "softmax of one-element rows": reference("return torch.softmax(a, -1)", f"{N}(7, 1)"),
     "softmax of scaled odd rows": reference("return torch.softmax(a * 30, -1)", f"{N}(5, 37)"),
@@ -72,6 +73,20 @@ GRAPHS = {
     "truth values that leave": reference(
         "return torch.where((a > 0) & (a < 1), a, 0.5) * 3, ((a > 0) & (a < 1)).double().sum()",
         f"{N}(9, 33)",
+    ),
+    "losses of pairs": reference(
+        "return F.mse_loss(a, b) + F.smooth_l1_loss(a, b, beta=0.7), F.huber_loss(a, b, delta=0.5, reduction='sum')",
+        *PAIR,
+    ),
+    "losses of chances": reference(
+        "return F.binary_cross_entropy_with_logits(a, torch.sigmoid(b))"
+        " + F.binary_cross_entropy(torch.sigmoid(a * 0.1), torch.sigmoid(b))"
+        " + F.kl_div(F.log_softmax(a, -1), torch.softmax(b, -1), reduction='batchmean')",
+        *PAIR,
+    ),
+    "losses of rows": reference(
+        "return F.cosine_similarity(a, b, dim=1), F.triplet_margin_loss(a, b, a * 2, margin=0.5)",
+        *PAIR,
     ),
     "an in-place activation": reference(
         "return self.r(self.c(a)) + 1",

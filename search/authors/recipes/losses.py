@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from search.authors.recipes.lower import RULES
 from search.authors.recipes.nodes import Builder, Node, Unsupported, literal
 from search.authors.recipes.pointwise import Rule, arguments, number
+from search.authors.recipes.reductions import mean
 from search.operators import Operator
 
 _NONE, _MEAN, _SUM = 0, 1, 2
@@ -22,7 +22,7 @@ def _reduced(builder: Builder, node: Node, operator: Operator, how: Any) -> Node
     if how not in (_MEAN, _SUM):
         raise Unsupported
     dims = tuple(range(len(node.shape)))
-    total = builder.reduce("Mean" if how == _MEAN else "Sum", node, dims)
+    total = mean(builder, node, dims) if how == _MEAN else builder.reduce("Sum", node, dims)
     return builder.view(total, operator.shape)
 
 
@@ -196,8 +196,7 @@ def _distance(builder: Builder, one: Node, other: Node, eps: float) -> Node:
     return builder.map("vsqrt({0})", builder.reduce("Sum", square, (len(one.shape) - 1,)))
 
 
-GPU_RULES: dict[str, Rule] = {
-    **RULES,
+LOSSES: dict[str, Rule] = {
     "mse_loss": _pair("({0} - {1}) * ({0} - {1})"),
     "l1_loss": _pair(_ABSOLUTE),
     "smooth_l1_loss": _smooth,
