@@ -111,6 +111,7 @@ class Builder:
         self.effects: list[str] = []
         self.operators = {operator.name: operator for operator in graph.operators}
         self._renamed: dict[str, str] = {}
+        self._written: set[str] = set()
         self._current = ""
         self._pending: list[Node] = []
 
@@ -143,8 +144,9 @@ class Builder:
         """From here on `old` means `new`: an operator wrote into its argument."""
         before, after = old, self.resolve(new)
         # What it is another name of was written to as well; what it is a copy of was not.
-        while before in self._renamed and not self._copies(before):
+        while before in self._renamed and (before in self._written or not self._copies(before)):
             before = self._renamed[before]
+        self._written.add(before)
         if before != after:  # e.g. detach_, which changes nothing
             self._renamed[before] = after
 

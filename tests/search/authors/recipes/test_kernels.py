@@ -67,7 +67,7 @@ GRAPHS = {
         f"{N}(1, 70)",
     ),
     "what is written to after it was read": reference(
-        "x = a * 2\ny = torch.sort(x, -1)[0]\nx.relu_()\nreturn x + y + a.clone().mul_(3) + a",
+        "x = a * 2\ny = torch.sort(x, -1)[0]\nx.relu_()\nz = a.clone()\nw = z.mul_(3)\nz.add_(1)\nreturn x + y + w + a",
         f"{N}(9, 33)",
     ),
     "truth values that leave": reference(
