@@ -128,7 +128,7 @@ class Workshop:
         return found[0]
 
     def uncovered(self) -> frozenset[str]:
-        """Return the operators behind the anchors' epilogues and beside them that no recipe computes."""
+        """Return the operators of the parts that no recipe computes, the anchors left to the library."""
         parts = (
             p for p in self.cut(self.anchors) if p.pattern != "library" and not self.recipes(p)
         )
