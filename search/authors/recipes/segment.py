@@ -69,9 +69,18 @@ def segment(program: Program, library: Iterable[str]) -> tuple[Segment, ...]:
     Args:
         library: anchors (convolutions, products) that a library call does, though a recipe could.
     """
+    chosen = frozenset(library)
+    found = _segments(program, chosen, masks=True)
+    if any(program.nodes[name].mask for part in found for name in part.outputs):
+        # A kernel would have to write truth values: computed where they are used, perhaps none has to.
+        found = _segments(program, chosen, masks=False)
+    return found
+
+
+def _segments(program: Program, library: frozenset[str], *, masks: bool) -> tuple[Segment, ...]:
     barriers: set[str] = set()
     while True:
-        cut = _Cutter(program, frozenset(library), frozenset(barriers))
+        cut = _Cutter(program, library, frozenset(barriers), masks=masks)
         groups = cut.run()
         wrong = cut.wrong(groups)
         if not wrong - barriers:
@@ -80,9 +89,22 @@ def segment(program: Program, library: Iterable[str]) -> tuple[Segment, ...]:
 
 
 class _Cutter:
-    """Grows groups along the graph in execution order."""
+    """Grows groups along the graph in execution order.
 
-    def __init__(self, program: Program, library: frozenset[str], barriers: frozenset[str]) -> None:
+    Args:
+        barriers: nodes that join no group before them.
+        masks: truth values may be computed behind a convolution or a product, in its kernel.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        library: frozenset[str],
+        barriers: frozenset[str],
+        *,
+        masks: bool,
+    ) -> None:
+        self._masks_behind = masks
         self._program = program
         self._nodes = program.nodes
         self._library = library
@@ -158,6 +180,8 @@ class _Cutter:
             return self._fits([*coming, *group.nodes, name])
         tip = group.pool or group.anchor
         if node.kind == "reduce" or node.numel != self._nodes[tip].numel:
+            return False
+        if node.mask and not self._masks_behind:
             return False
         return self._fits([*group.after(), name], tip)
 

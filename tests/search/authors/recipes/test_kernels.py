@@ -74,6 +74,17 @@ GRAPHS = {
         "return torch.where((a > 0) & (a < 1), a, 0.5) * 3, ((a > 0) & (a < 1)).double().sum()",
         f"{N}(9, 33)",
     ),
+    "a condition on a product and on memory": reference(
+        "y = self.l(a)\nreturn torch.where((y > 0) | (b > 0), y, b)",
+        f"{N}(9, 33)",
+        f"{N}(9, 17)",
+        init="self.l = nn.Linear(33, 17)",
+    ),
+    "a condition behind a convolution, used twice": reference(
+        "y = self.c(a)\nm = (y > 0) & (y < 1)\nreturn torch.where(m, y, 0.0), m.float().sum((2, 3))",
+        f"{N}(2, 3, 12, 12)",
+        init="self.c = nn.Conv2d(3, 8, 3)",
+    ),
     "losses of pairs": reference(
         "return F.mse_loss(a, b) + F.smooth_l1_loss(a, b, beta=0.7), F.huber_loss(a, b, delta=0.5, reduction='sum')",
         *PAIR,
