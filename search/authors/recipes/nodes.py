@@ -110,6 +110,7 @@ class Builder:
         self.nodes: dict[str, Node] = {}
         self.effects: list[str] = []
         self.operators = {operator.name: operator for operator in graph.operators}
+        self._taken = {*self.operators, *(value.name for value in graph.values)}
         self._renamed: dict[str, str] = {}
         self._written: set[str] = set()
         self._current = ""
@@ -225,6 +226,8 @@ class Builder:
 
     def _add(self, kind: Any, shape: Shape, **fields: Any) -> Node:
         name = f"{self._current}_{len(self._pending)}"
+        while name in self._taken:  # the third `add` of a graph is called add_2
+            name += "_"
         node = Node(name=name, kind=kind, shape=shape, operator=self._current, **fields)
         self._pending.append(node)
         return node

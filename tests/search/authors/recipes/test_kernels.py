@@ -99,6 +99,9 @@ GRAPHS = {
         "return F.cosine_similarity(a, b, dim=1), F.triplet_margin_loss(a, b, a * 2, margin=0.5)",
         *PAIR,
     ),
+    "as many of one loss as its nodes": reference(
+        "found = [F.mse_loss(a, b * k) for k in (1.0, 2.0, 3.0, 4.0, 5.0)]\nreturn sum(found) * a", *PAIR
+    ),
     "an in-place activation": reference(
         "return self.r(self.c(a)) + 1",
         f"{N}(1, 3, 8, 8)",
