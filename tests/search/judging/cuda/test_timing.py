@@ -122,7 +122,13 @@ def test_every_contender_gets_fresh_inputs_before_each_timed_batch() -> None:
 def test_what_the_frameworks_own_calls_leave_unexplained_is_nobodys_fault() -> None:
     timing = race(Device(20e-6, beyond=25e-6), beyond=25e-6).run()
     assert timing.seconds["candidate"] == pytest.approx(20e-6)
-    assert refusal(Device(20e-6, beyond=25e-6)).trick == "timer-mismatch"
+    assert refusal(Device(20e-6, beyond=40e-6)).trick == "timer-mismatch"
+
+
+def test_changing_over_between_streams_is_charged() -> None:
+    timing = race(Device(20e-6, told=4e-6)).run()
+    assert timing.seconds["candidate"] == pytest.approx(20e-6)
+    assert timing.speedup["eager"].ratio == pytest.approx(2.0)
 
 
 def test_the_clocks_are_looked_at_after_every_batch() -> None:
