@@ -100,7 +100,8 @@ GRAPHS = {
         *PAIR,
     ),
     "as many of one loss as its nodes": reference(
-        "found = [F.mse_loss(a, b * k) for k in (1.0, 2.0, 3.0, 4.0, 5.0)]\nreturn sum(found) * a", *PAIR
+        "found = [F.mse_loss(a, b * k) for k in (1.0, 2.0, 3.0, 4.0, 5.0)]\nreturn sum(found) * a",
+        *PAIR,
     ),
     "an in-place activation": reference(
         "return self.r(self.c(a)) + 1",
