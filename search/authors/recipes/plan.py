@@ -127,10 +127,6 @@ class Workshop:
             raise NoRecipe(_missing(self._operators([part])))
         return found[0]
 
-    def covers(self, library: Iterable[str]) -> bool:
-        """Say whether every part has a recipe where `library` is left to the library."""
-        return all(p.pattern == "library" or self.recipes(p) for p in self.cut(library))
-
     def uncovered(self) -> frozenset[str]:
         """Return the operators of the parts that no recipe computes, the anchors left to the library."""
         parts = (

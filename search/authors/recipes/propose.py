@@ -111,7 +111,7 @@ def _changes(shop: Workshop, plan: Plan, *, root: bool) -> Iterator[Proposal]:
         yield from _swaps(shop, library, kept, part, several=len(parts) > 1)
     for anchor in sorted(library):
         fewer = library - {anchor}
-        for part in shop.cut(fewer) if shop.covers(fewer) else ():
+        for part in shop.cut(fewer):
             if part.anchor == anchor and part.pattern != "library":
                 yield from _swaps(shop, fewer, kept, part, several=len(shop.anchors) > 1)
     if shop.library:
@@ -152,8 +152,6 @@ def _handovers(
         if anchor in library and not root:
             continue
         more = library | {anchor}
-        if not shop.covers(more):
-            continue
         plan = shop.complete(more, kept)
         if not plan["segments"]:
             continue  # the bare library call: that is what it must beat
