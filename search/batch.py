@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from search.authors import Author
-from search.driver import Driver, Watcher, finalists
-from search.evaluators import Evaluator
-from search.loop import JudgeNode, Search, Work
-from search.memory import Witness
-from search.outcome import Outcome
-from search.storage import Storage, outcome_key
+from search.driver import Driver
+from search.loop import JudgeNode, Work
 from synth.models.paid import Exhausted
-
-
-class Ahead(Evaluator, Protocol):
-    """An evaluator that can be told early what it will be asked."""
-
-    def expect(self, source: str, *, thorough: bool = False) -> None:
-        """Have `source` judged in the meantime."""
-        ...
 
 
 class Batches(Driver):
@@ -30,18 +15,6 @@ class Batches(Driver):
     so that what a search finds does not depend on which answer came first.
     """
 
-    def __init__(
-        self,
-        search: Search,
-        author: Author,
-        evaluator: Ahead,
-        storage: Storage,
-        witness: Witness,
-        watcher: Watcher,
-    ) -> None:
-        super().__init__(search, author, evaluator, storage, witness, watcher)
-        self._ahead = evaluator
-
     def run(self) -> None:
         """Work until the search has nothing more to ask."""
         batch: list[JudgeNode] = []
@@ -51,7 +24,7 @@ class Batches(Driver):
             work = None if full else self._search.ask()
             if isinstance(work, JudgeNode):
                 if self._storage.outcome(work.key) is None:
-                    self._ahead.expect(work.node.draft.source)
+                    self._evaluator.expect(work.node.draft.source)
                 batch.append(work)
             elif work is not None:
                 self._write(work, batch)
@@ -70,11 +43,3 @@ class Batches(Driver):
             for node in batch:
                 self._settle(node)
             raise
-
-    def confirm(self, context: str) -> dict[int, Outcome]:
-        """Measure the best few again, long enough to report them; by node number."""
-        for attempt in finalists(self._search.graph):
-            key = outcome_key(attempt.draft.source, context, "confirmed")
-            if self._storage.outcome(key) is None:
-                self._ahead.expect(attempt.draft.source, thorough=True)
-        return super().confirm(context)

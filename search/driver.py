@@ -103,7 +103,12 @@ class Driver:
     def confirm(self, context: str) -> dict[int, Outcome]:
         """Measure the best few again, long enough to report them; by node number."""
         outcomes: dict[int, Outcome] = {}
-        for attempt in finalists(self._search.graph):
+        chosen = finalists(self._search.graph)
+        for attempt in chosen:
+            key = outcome_key(attempt.draft.source, context, "confirmed")
+            if self._storage.outcome(key) is None:
+                self._evaluator.expect(attempt.draft.source, thorough=True)
+        for attempt in chosen:
             key = outcome_key(attempt.draft.source, context, "confirmed")
             outcome = self._storage.outcome(key)
             if outcome is None:

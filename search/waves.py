@@ -59,7 +59,8 @@ class Waves(Driver):
     The letters of a wave are out at the same time, and their answers may come in any order. Results
     are told in the order in which they were asked for and once the wave is complete, so that the
     prompts of a run do not depend on who answered first, and a run that is taken up again sends the
-    letters that it sent before. An answer is judged while others are waited for.
+    letters that it sent before. An answer is judged while others are waited for; where the judge is far
+    away, all that can be judged is handed out before an outcome is waited for.
 
     Args:
         turn: what the author gives up while it waits for an answer.
@@ -121,6 +122,9 @@ class Waves(Driver):
     def _ride(self, wave: list[Work], threads: ThreadPoolExecutor) -> None:
         if isinstance(wave[0], JudgeNode):
             for work in wave:
+                if isinstance(work, JudgeNode) and self._storage.outcome(work.key) is None:
+                    self._evaluator.expect(work.node.draft.source)
+            for work in wave:
                 self._settle(work)
             return
         answers = []
@@ -138,7 +142,7 @@ class Waves(Driver):
             return self._do(work)
 
     def _await(self, answers: list[Future[Result]]) -> None:
-        """Wait for every answer, and judge the sources among them as they come."""
+        """Wait for every answer, and judge the sources among them as they come, or send them to be judged."""
         left = set(answers)
         while left:
             done, left = wait(left, timeout=_TICK, return_when=FIRST_COMPLETED)
@@ -150,5 +154,5 @@ class Waves(Driver):
 
     def _judge(self, draft: Draft) -> None:
         key = outcome_key(draft.source, self._context)
-        if self._storage.outcome(key) is None:
+        if self._storage.outcome(key) is None and not self._evaluator.expect(draft.source):
             self._storage.keep_outcome(key, self._evaluator.evaluate(draft.source))

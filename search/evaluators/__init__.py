@@ -19,6 +19,10 @@ class Evaluator(Protocol):
         """Judge a source that passed again, timing it long enough to report it."""
         ...
 
+    def expect(self, source: str, *, thorough: bool = False) -> bool:
+        """Have `source` judged in the meantime; False where it is judged here, once it is asked for."""
+        ...
+
 
 EVALUATORS: Registry[Evaluator] = Registry(
     "evaluator",

@@ -117,11 +117,12 @@ class Spool:
         """Judge `source` again, timing it long enough to report it."""
         return self.judge(source, thorough=True)
 
-    def expect(self, source: str, *, thorough: bool = False) -> None:
+    def expect(self, source: str, *, thorough: bool = False) -> bool:
         """Put `source` there without waiting, so that one trip of the folder carries several."""
         self.prepare()
         job = self._job(source, thorough=thorough)
         self._folder.submit(job.name, job.body())
+        return True
 
     def close(self) -> None:
         """Leave everything as it is: what was asked may still be answered."""

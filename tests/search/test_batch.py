@@ -1,38 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from play import Deterministic, Silent, Watcher, open_storage, play, settings_of
+from play import Carried, Deterministic, Silent, Watcher, open_storage, play, settings_of
 
 from search.authors import Diagnosis
 from search.batch import Batches
-from search.evaluators.free import Free
 from search.loop import Search
 from search.memory import Witness
 from search.policies import POLICIES
-
-
-class Carried(Free):
-    """A judge that is a trip away: what was asked is judged when somebody has to wait."""
-
-    def __init__(self, trips: int | None = None) -> None:
-        super().__init__()
-        self.bag: list[str] = []
-        self.known: set[str] = set()
-        self.trips = 0
-        self.most = trips
-
-    def expect(self, source: str, *, thorough: bool = False) -> None:
-        self.bag.append(source)
-
-    def evaluate(self, source: str):
-        if source not in self.known:
-            assert source in self.bag, "it waits for what it never sent"
-            if self.trips == self.most:
-                raise KeyboardInterrupt
-            self.trips += 1
-            self.known |= set(self.bag)
-            self.bag.clear()
-        return super().evaluate(source)
 
 
 def batches(storage, record, settings, evaluator) -> Batches:

@@ -4,7 +4,7 @@ import threading
 import time
 
 import pytest
-from play import Deterministic, Logged, Silent, Watcher, open_storage, play, settings_of
+from play import Carried, Deterministic, Logged, Silent, Watcher, open_storage, play, settings_of
 
 from kb.errors import ModelError
 from search.authors import Diagnosis
@@ -79,7 +79,7 @@ class Correspondent(Deterministic):
 SMALL = settings_of(search={"rounds": 2, "ideas": 3, "branches": 2})
 
 
-def waves(storage, record, author, settings=SMALL, shows=lambda _: None):
+def waves(storage, record, author, settings=SMALL, shows=lambda _: None, evaluator=None):
     search = Search(
         record,
         POLICIES.create(settings.search.policy),
@@ -88,8 +88,7 @@ def waves(storage, record, author, settings=SMALL, shows=lambda _: None):
         lambda: 0.0,
         context="play",
     )
-    evaluator = Logged(None, 0)
-    parts = (search, author, evaluator, storage, Witness(Silent()), Watcher())
+    parts = (search, author, evaluator or Logged(None, 0), storage, Witness(Silent()), Watcher())
     return Waves(*parts, turn=author.turn, post=author, context="play", shows=shows)
 
 
@@ -108,6 +107,15 @@ def test_every_source_of_a_round_is_asked_for_at_once_and_one_thread_works_at_a_
     assert author.crowd == 1
     assert author.closed
     assert not {thread for thread in threading.enumerate() if thread.name.startswith("letter")}
+
+
+def test_the_sources_of_a_round_travel_together_to_a_judge_elsewhere(tmp_path):
+    storage = open_storage(tmp_path)
+    record = storage.begin("play", {})
+    carried = Carried()
+    waves(storage, record, Correspondent(), evaluator=carried).run()
+    assert record.graph.judged > 10
+    assert carried.trips <= record.graph.judged / 2
 
 
 def test_what_comes_of_it_does_not_depend_on_the_order_of_the_answers(tmp_path):

@@ -62,6 +62,9 @@ class Refuses:
     def confirm(self, source: str) -> Outcome:
         return self.evaluate(source)
 
+    def expect(self, source: str, *, thorough: bool = False) -> bool:
+        return False
+
 
 class Knows(Knowledge):
     def __init__(self) -> None:
