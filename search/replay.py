@@ -184,9 +184,6 @@ class Verdicts:
         """Do nothing: the record has the answer."""
         return False
 
-    def expect(self, source: str, *, thorough: bool = False) -> None:
-        """Do nothing: the answer is there."""
-
     def _compare(self, node: Node, recorded: Outcome, found: Outcome) -> None:
         row: dict[str, Any] = {"node": node.number, "recorded": recorded.kind, "now": found.kind}
         if isinstance(recorded, Passed) and isinstance(found, Passed):

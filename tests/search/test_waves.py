@@ -113,9 +113,10 @@ def test_the_sources_of_a_round_travel_together_to_a_judge_elsewhere(tmp_path):
     storage = open_storage(tmp_path)
     record = storage.begin("play", {})
     carried = Carried()
-    waves(storage, record, Correspondent(), evaluator=carried).run()
-    assert record.graph.judged > 10
-    assert carried.trips <= record.graph.judged / 2
+    settings = settings_of(search={"rounds": 1, "ideas": 6, "branches": 1})
+    waves(storage, record, Correspondent(), settings, evaluator=carried).run()
+    assert record.graph.judged > 5
+    assert carried.trips <= 3  # a failure is mended once or twice
 
 
 def test_what_comes_of_it_does_not_depend_on_the_order_of_the_answers(tmp_path):
