@@ -19,7 +19,7 @@ from search.judging.cuda.hearing import CudaHearing, Draws
 from search.judging.cuda.memory import CudaArena, Region, free_memory, plan, set_bytes
 from search.judging.cuda.rivals import Rivals, trusted_environment
 from search.judging.cuda.runner import MOST_CALLS
-from search.judging.cuda.timing import Races
+from search.judging.cuda.timing import Races, resident_share
 from search.judging.cuda.verdict import Verdict
 from search.judging.cuda.worker import CudaWorker
 from search.judging.faults import Fault
@@ -91,6 +91,7 @@ class CudaJudge:
         self._sessions = 0
         facts = read_device(torch.cuda.current_device())
         self._uuid = facts.uuid if facts is not None else ""
+        self._resident = resident_share(facts.l2 if facts is not None else 0, _FLUSH)
         self._watch = Watch(self._uuid)
         # A runner has an environment of its own, and must work on the judge's device.
         name = "CUDA_VISIBLE_DEVICES"
@@ -379,6 +380,7 @@ class CudaJudge:
             blocks=blocks,
             seconds=seconds,
             flush_seconds=_FLUSH / self._target.bandwidth,
+            resident=self._resident,
         ).run()
 
     def close(self) -> None:

@@ -61,11 +61,13 @@ class Gap:
 
     Attributes:
         allowed: seconds that it may be, either way.
+        spared: seconds that it may be short by besides, for what the calls left in the caches.
         host: share of the batch's time that the host took to enqueue it.
     """
 
     seconds: float
     allowed: float
+    spared: float
     calls: int
     host: float
 
@@ -94,6 +96,8 @@ class Races:
         blocks: how many ratios are taken; their median counts.
         seconds: that the session may take, about.
         flush_seconds: in which the caches are emptied once.
+        resident: share of emptying them that a call may spare: beside a kernel that leaves memory alone
+            what was written before is already gone from them, and its answer is copied out of them.
     """
 
     rivals: Mapping[str, Contender]
@@ -105,6 +109,7 @@ class Races:
     blocks: int
     seconds: float
     flush_seconds: float
+    resident: float
 
     def run(self) -> Timing:
         """Interleave the contenders in rotating order and compare them block by block."""
@@ -181,6 +186,7 @@ class Races:
         around = empty.wall - empty.total
         return Gap(
             seconds=batch.wall - around - batch.total,
+            spared=self.resident * around / pace.flushes,
             allowed=_SHARE * batch.total + _AROUND * around + _ONCE + _EACH * pace.calls,
             calls=pace.calls,
             host=batch.host / batch.wall,
@@ -202,12 +208,21 @@ class Races:
                 f"{min(gap.seconds for gap in gaps) * 1e6:.0f} us a batch: work is left to another stream, to another "
                 "moment, or the timer was changed"
             )
-        if all(gap.seconds < -gap.allowed for gap in gaps):
+        if all(gap.seconds < -gap.allowed - gap.spared for gap in gaps):
             raise _mismatch(
                 "its batches took less by the judge's clock than emptying the caches and its own events together, by "
                 f"{-max(gap.seconds for gap in gaps) * 1e6:.0f} us: the caches were not emptied"
             )
         return False
+
+
+def resident_share(l2: int, written: int) -> float:
+    """Return the share of writing so many bytes that a call may spare, where the cache holds `l2` bytes.
+
+    What the cache held back of the last writing is gone before the next, and an answer that still
+    stands in it is copied from there. What is left of the writing must still be more than the cache holds.
+    """
+    return max(min(2 * l2, written - l2), 0) / written
 
 
 def _mismatch(reason: str) -> Fault:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from search.judging.cuda.hearing import Batch
-from search.judging.cuda.timing import Pace, Races
+from search.judging.cuda.timing import Pace, Races, resident_share
 from search.judging.faults import Fault
 from search.outcome import Crashed, Refused
 
@@ -55,6 +55,7 @@ def race(
         blocks=6,
         seconds=0.05,
         flush_seconds=FLUSH,
+        resident=0.4,
     )
 
 
@@ -90,6 +91,19 @@ def test_caches_that_are_not_emptied_are_refused() -> None:
     assert "not emptied" in refusal(Device(20e-6, flushes=False)).reason
 
 
+def test_what_the_caches_still_held_may_be_spared() -> None:
+    timing = race(Device(20e-6, beyond=-0.3 * FLUSH)).run()
+    assert timing.seconds["candidate"] == pytest.approx(20e-6)
+    assert "not emptied" in refusal(Device(20e-6, beyond=-0.6 * FLUSH)).reason
+
+
+def test_what_may_be_spared_leaves_more_than_the_cache_holds() -> None:
+    assert resident_share(0, 256) == 0
+    assert resident_share(60, 256) == 120 / 256
+    assert resident_share(126, 256) == 130 / 256
+    assert resident_share(300, 256) == 0
+
+
 def test_a_slow_host_is_given_more_work_ahead_and_is_no_cheat() -> None:
     timing = race(Device(20e-6, host=300e-6)).run()
     assert timing.seconds["candidate"] == pytest.approx(20e-6)
@@ -111,6 +125,7 @@ def test_every_contender_gets_fresh_inputs_before_each_timed_batch() -> None:
         },
         refresh=lambda name, block, calls: filled.append((name, block)),
         flush_seconds=FLUSH,
+        resident=0.4,
     )
     made.run()
     timed = [entry for entry in filled if entry[1] >= 0]
