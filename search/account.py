@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from search.authors import Attempt
 from search.knobs import knob_trouble
@@ -166,9 +166,28 @@ def _passed(outcome: Passed) -> tuple[str, ...]:
     if outcome.own_share is not None:
         lines.append(f"{outcome.own_share:.0%} of its time is spent in its own kernels")
     if outcome.profile:
-        figures = (f"{name} {value:.4g}" for name, value in sorted(outcome.profile.items()))
-        lines.append(f"Profile: {', '.join(figures)}")
+        lines.append(f"Profile: {', '.join(_figures(outcome.profile))}")
     return tuple(lines)
+
+
+def _figures(profile: Mapping[str, float]) -> tuple[str, ...]:
+    """Return a profile's figures; of a device's those that the diagnosis does not tell, to be short."""
+    if "launches" not in profile:
+        return tuple(f"{name} {value:.4g}" for name, value in sorted(profile.items()))
+    named: dict[str, Callable[[float], str]] = {
+        "device_seconds": lambda v: f"the device works {duration(v)} a call",
+        "launches": lambda v: f"{v:.3g} launches",
+        "host_seconds": lambda v: f"the host takes {duration(v)} under the profiler",
+        "blocks": lambda v: f"longest kernel {v:.0f} blocks",
+        "threads": lambda v: f"{v:.0f} threads a block",
+        "registers": lambda v: f"{v:.0f} registers a thread",
+        "shared_bytes": lambda v: f"{v / 1024:.3g} KiB shared a block",
+        "spill_bytes": lambda v: f"{v:.0f} bytes spilled a thread",
+        "peak_bytes": lambda v: f"{quantity(v, 'B')} of memory at most",
+    }
+    told = [say(profile[name]) for name, say in named.items() if name in profile]
+    counted = [f"{n} {v:.4g}" for n, v in sorted(profile.items()) if n.startswith("ncu_")]
+    return (*told, *counted)
 
 
 def _checked(outcome: Checked) -> tuple[str, ...]:

@@ -62,7 +62,7 @@ def _launches(scene: Scene) -> Iterator[Finding]:
         calls = f", the host needs {duration(host)} a call" if host else ""
         yield Finding(
             symptom="launch-bound",
-            text=f"The device idles {gap:.0%} of a call between {launches:.0f} launches{calls}: fewer kernels, or a "
+            text=f"The device idles {gap:.0%} of a call with {launches:.0f} launches{calls}: fewer kernels, or a "
             "captured graph.",
             gain=gap,
             evidence=SEEN,
@@ -124,6 +124,7 @@ def _occupancy(scene: Scene) -> Iterator[Finding]:
     reached = scene.get("ncu_occupancy")
     evidence = COUNTED if reached is not None else SEEN
     reached = reached if reached is not None else scene.get("occupancy")
+    reached = reached if reached is not None else _resident(scene)
     if reached is None or reached >= 0.4:
         return
     busy = scene.busy or 0.0
@@ -149,6 +150,14 @@ def _fit(scene: Scene) -> Occupancy | None:
         return occupancy(scene.target.limits, int(registers), int(shared), int(threads))
     except ValueError:
         return None
+
+
+def _resident(scene: Scene) -> float | None:
+    """Return the share of an SM's warps that the launch can fill, None where that is unknown."""
+    fit, blocks = _fit(scene), scene.get("blocks", "ncu_blocks")
+    if fit is None or not fit.blocks or not blocks:
+        return None
+    return fit.fraction * min(1.0, blocks / scene.target.units / fit.blocks)
 
 
 def _limit(scene: Scene) -> tuple[str, str]:

@@ -65,22 +65,21 @@ class Timeline:
     dropped: int = 0
 
     @property
-    def gap_share(self) -> float:
-        """Fraction of the span in which the device had nothing to do."""
-        return 1 - self.busy_seconds / self.span_seconds if self.span_seconds > 0 else 0.0
-
-    @property
     def device_seconds(self) -> float:
         """Seconds of all kernels, copies and fills; more than `busy_seconds` where they overlap."""
         return sum(kernel.seconds for kernel in self.kernels)
 
-    def profile(self) -> dict[str, float]:
-        """Return the features that an outcome keeps; the launch's are of the longest kernel."""
+    def profile(self, seconds: float) -> dict[str, float]:
+        """Return the features that an outcome keeps; the launch's are of the longest kernel.
+
+        Args:
+            seconds: of a timed call. Under the profiler the host is slower, and its gaps say little.
+        """
         found = {
             "kernels": float(sum(not _moves(kernel.name) for kernel in self.kernels)),
             "launches": self.launches,
             "device_seconds": self.busy_seconds,
-            "gap_share": self.gap_share,
+            "gap_share": max(0.0, 1 - self.busy_seconds / seconds),
             "host_seconds": self.host_seconds,
             "streams": float(self.streams),
         }
@@ -255,7 +254,8 @@ def _whole(value: object) -> int:
 def _percent(value: object) -> float | None:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
         return None
-    return min(max(value / 100, 0.0), 1.0)
+    # The tracer writes 0 where it cannot tell, as for blocks with much shared memory: something did run.
+    return min(value / 100, 1.0) if value > 0 else None
 
 
 def _product(shape: str) -> int:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from search.account import cost, detail, trials_of_branches, trials_of_ideas, verdict
@@ -49,6 +51,15 @@ def test_a_pass_is_told_with_every_figure() -> None:
         "Profile: gflops 51.2, roofline 0.43",
     )
     assert detail(FAST) == ""
+
+
+def test_of_a_device_what_the_diagnosis_leaves_out_is_told_with_units() -> None:
+    profile = {"launches": 2.0, "device_seconds": 19.5e-6, "blocks": 132.0, "shared_bytes": 210 * 1024.0,
+               "registers": 120.0, "floor_memory": 1e-5, "ncu_waves": 1.0}  # fmt: skip
+    assert verdict(replace(FAST, profile=profile))[-1] == (
+        "Profile: the device works 19.5 us a call, 2 launches, longest kernel 132 blocks, 120 registers a thread, "
+        "210 KiB shared a block, ncu_waves 1"
+    )
 
 
 @pytest.mark.parametrize(

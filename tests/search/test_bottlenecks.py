@@ -123,7 +123,13 @@ def test_a_program_of_many_launches_is_launch_bound() -> None:
     found = diagnose(ground(work(1e3, 2e3)), attempt(1.4e-3, profile))
     assert found.symptoms[0] == "launch-bound"
     assert "memory-bound" not in found.symptoms, "the device waits for the host, not for memory"
-    assert any("idles 95% of a call between 60 launches" in line for line in found.lines)
+    assert any("idles 95% of a call with 60 launches" in line for line in found.lines)
+
+
+def test_where_the_tracer_tells_no_occupancy_it_follows_from_the_launch() -> None:
+    profile = {"threads": 512.0, "blocks": 132.0, "registers": 120.0, "shared_bytes": 150e3}
+    found = diagnose(ground(work(2e12, 1e9)), attempt(60e-3, profile))
+    assert any("Only 25% of the warps" in line for line in found.lines)
 
 
 def test_without_counters_registers_are_blamed_from_the_launch() -> None:

@@ -204,7 +204,7 @@ class Verdict:
         seconds = timing.seconds["candidate"]
         share = own_share(timeline.kernels)
         self._check_share(share)
-        profile = {**self._bound(seconds), **timeline.profile()}
+        profile = {**self._bound(seconds), **timeline.profile(seconds)}
         profile |= self._resources([unit for text in reports for unit in parse_ptxas(text)])
         profile |= {"peak_bytes": float(peak), "reference_peak_bytes": float(self.reference_peak)}
         return Passed(

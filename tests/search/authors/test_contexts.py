@@ -342,6 +342,6 @@ def test_a_launch_bound_kernel(desk: Desk) -> None:
     moment = desk.moment("h200", slow, (slow,), small)
     brief = desk.briefing("h200", work=small).ideas(Reader(), moment, 4)
     assert moment.diagnosis.symptoms[0] == "launch-bound"
-    assert "idles 70% of a call between 40 launches" in text(brief, "diagnosis")
+    assert "idles 70% of a call with 40 launches" in text(brief, "diagnosis")
     assert "register-spills" not in text(brief, "diagnosis")
     assert "kb:ideas/capture-launches-or-fuse-them.md" in documents(brief)

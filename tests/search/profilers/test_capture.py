@@ -59,7 +59,7 @@ def test_kernels_copies_and_fills_of_a_call_are_seen(tmp_path: Path) -> None:
     assert product.registers > 32
     assert own_share(timeline.kernels) == 0
     assert 0 < timeline.busy_seconds <= timeline.span_seconds
-    assert timeline.profile()["launches"] >= 5
+    assert timeline.profile(1e-3)["launches"] >= 5
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     call()
