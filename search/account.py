@@ -176,7 +176,7 @@ def _figures(profile: Mapping[str, float]) -> tuple[str, ...]:
         return tuple(f"{name} {value:.4g}" for name, value in sorted(profile.items()))
     named: dict[str, Callable[[float], str]] = {
         "device_seconds": lambda v: f"the device works {duration(v)} a call",
-        "launches": lambda v: f"{v:.3g} launches",
+        "launches": lambda v: f"{v:.3g} launch{'es' if v != 1 else ''}",
         "host_seconds": lambda v: f"the host takes {duration(v)} under the profiler",
         "blocks": lambda v: f"longest kernel {v:.0f} blocks",
         "threads": lambda v: f"{v:.0f} threads a block",
@@ -185,7 +185,7 @@ def _figures(profile: Mapping[str, float]) -> tuple[str, ...]:
         "spill_bytes": lambda v: f"{v:.0f} bytes spilled a thread",
         "peak_bytes": lambda v: f"{quantity(v, 'B')} of memory at most",
     }
-    told = [say(profile[name]) for name, say in named.items() if name in profile]
+    told = [say(profile[name]) for name, say in named.items() if profile.get(name)]
     counted = [f"{n} {v:.4g}" for n, v in sorted(profile.items()) if n.startswith("ncu_")]
     return (*told, *counted)
 
