@@ -19,7 +19,7 @@ from kb.types import Hit, Query, Scope
 from search.account import cost, detail, trials_of_branches, trials_of_ideas, verdict
 from search.authors import Attempt, Idea, Memory, Moment
 from search.knobs import knob_trouble
-from search.known import Known
+from search.known import Known, tried_in
 from search.memory import Records, Retriever
 from search.operators import Work
 from search.recall import Recalled, recall
@@ -117,7 +117,8 @@ class Briefing:
     def ideas(self, reader: Reader, moment: Moment, count: int) -> Brief:
         """Return the prompt for at most `count` ideas.
 
-        What is not told of the history is named by its title, so that it is not given again.
+        What is not told of the history is named by its title and what it reached, so that it is not given
+        again and its failure is a lesson; a clean slate has the titles alone.
 
         Raises:
             ConfigError: the task does not fit the model's context.
@@ -127,11 +128,11 @@ class Briefing:
         near = recall(parent, moment.history)
         told = tuple(one for one in moment.history if _is_told(one, near, moment.memory))
         names = {attempt.idea.title for attempt in told}
-        hidden = dict.fromkeys(one.idea.title for one in moment.history)
+        hidden = tried_in([one for one in moment.history if one.idea.title not in names])
         known = self._knowledge.known
         earlier = known.earlier if known is not None else ()
         more = [f"{one.title}: {one.told}" for one in earlier]
-        more += [title for title in hidden if title not in names]
+        more += [one.title if clean else f"{one.title}: {one.told}" for one in hidden]
         return self._brief(
             reader,
             "ideas",

@@ -237,8 +237,20 @@ def test_a_plateau_gets_a_clean_slate(desk: Desk) -> None:
     assert "current" not in names(brief)
     assert "history" not in names(brief)
     assert SOURCE.format(0).strip() not in text(brief)
-    assert "- Idea 2" in text(brief, "answer")
+    assert "- Idea 2\n" in text(brief, "answer")
     assert "What to do, number 2" not in text(brief)
+
+
+def test_what_became_of_ideas_on_other_branches_is_told_with_their_titles(desk: Desk) -> None:
+    first, other = attempt(0, passed(4e-3)), attempt(1, passed(5e-3))
+    lost = attempt(2, BuildFailed(reason="no member named 'x'"), parent=1, round=1)
+    best = attempt(3, passed(2e-3), parent=0, round=1)
+    moment = desk.moment(parent=best, history=(first, other, lost, best))
+    assert moment.memory == "trajectory"
+    said = text(desk.briefing().ideas(Reader(), moment, 4), "answer")
+    assert "- Idea 1: reached 1.60x over eager\n" in said
+    assert "- Idea 2: build failed: no member named 'x'\n" in said
+    assert "Idea 3" not in said, "its story is told at length"
 
 
 def test_another_vendor(desk: Desk) -> None:
