@@ -58,7 +58,7 @@ def _launches(scene: Scene) -> Iterator[Finding]:
     if gap is None or launches is None:
         return
     kernels = scene.get("kernels") or launches
-    if gap > 0.2:
+    if gap > 0.2 and launches > 1:  # beside one launch it is what a launch costs
         calls = f", the host needs {duration(host)} a call" if host else ""
         yield Finding(
             symptom="launch-bound",

@@ -126,6 +126,11 @@ def test_a_program_of_many_launches_is_launch_bound() -> None:
     assert any("idles 95% of a call with 60 launches" in line for line in found.lines)
 
 
+def test_one_launch_cannot_be_fewer() -> None:
+    profile = {"launches": 1.0, "kernels": 1.0, "gap_share": 0.5}
+    assert "launch-bound" not in diagnose(ground(work(1e3, 2e3)), attempt(1e-5, profile)).symptoms
+
+
 def test_where_the_tracer_tells_no_occupancy_it_follows_from_the_launch() -> None:
     profile = {"threads": 512.0, "blocks": 132.0, "registers": 120.0, "shared_bytes": 150e3}
     found = diagnose(ground(work(2e12, 1e9)), attempt(60e-3, profile))

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from search.judging.corpus.cases import Bait, Case, corpus_folder, header, load_cases
+from search.languages.cute import imports_cute, is_installed
 from search.outcome import OUTCOME_KINDS
 
 CASES = load_cases("cuda")
@@ -23,7 +24,8 @@ def test_a_case_is_whole(case: Case, tmp_path) -> None:
     assert set(case.kinds) <= set(OUTCOME_KINDS)
     assert (corpus_folder("cuda") / "references" / f"{case.reference}.py").is_file()
     if case.group == "honest":
-        assert case.kinds == ("passed",) or "import cutlass" in source
+        judged = is_installed() or not imports_cute(source)
+        assert case.kinds == ("passed" if judged else "build_failed",)
         assert not case.tricks
         return
     path = corpus_folder("cuda") / case.group / f"{case.name}.py"
