@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from search.authors import Attempt
 from search.knobs import knob_trouble
@@ -20,6 +20,8 @@ _FATES = {
     "refused": "was refused as cheating",
 }
 _TOLD = 240  # ideas that are told at most; a prompt shows half as many
+# What tells why a program was faster or slower than another, in a line.
+_SHORT = ("device_seconds", "launches", "blocks", "registers", "shared_bytes", "spill_bytes")
 _BASELINES = {"eager": "eager", "compile": "torch.compile"}
 
 
@@ -140,8 +142,8 @@ def cost(work: Work) -> tuple[str, ...]:
     """Return what the task costs at least, one sentence each."""
     intensity = work.flops / work.bytes if work.bytes else 0.0
     lines = [
-        f"At least {quantity(work.flops, 'FLOP')} and {quantity(work.bytes, 'B')} to move: "
-        f"{intensity:.3g} FLOP a byte",
+        f"The reference does {quantity(work.flops, 'FLOP')} on {quantity(work.bytes, 'B')} of inputs, parameters and "
+        f"outputs: {intensity:.3g} FLOP a byte",
     ]
     if work.traffic > 1.05 * work.bytes:
         lines.append(
@@ -165,13 +167,18 @@ def _passed(outcome: Passed) -> tuple[str, ...]:
     ]
     if outcome.own_share is not None:
         lines.append(f"{outcome.own_share:.0%} of its time is spent in its own kernels")
+    lines += [f"The compiler warns: {loss}" for loss in outcome.losses]
     if outcome.profile:
         lines.append(f"Profile: {', '.join(_figures(outcome.profile))}")
     return tuple(lines)
 
 
-def _figures(profile: Mapping[str, float]) -> tuple[str, ...]:
-    """Return a profile's figures; of a device's those that the diagnosis does not tell, to be short."""
+def _figures(profile: Mapping[str, float], only: Collection[str] = ()) -> tuple[str, ...]:
+    """Return a profile's figures; of a device's those that the diagnosis does not tell, to be short.
+
+    Args:
+        only: names of the figures, all where there are none.
+    """
     if "launches" not in profile:
         return tuple(f"{name} {value:.4g}" for name, value in sorted(profile.items()))
     named: dict[str, Callable[[float], str]] = {
@@ -185,7 +192,11 @@ def _figures(profile: Mapping[str, float]) -> tuple[str, ...]:
         "spill_bytes": lambda v: f"{v:.0f} bytes spilled a thread",
         "peak_bytes": lambda v: f"{quantity(v, 'B')} of memory at most",
     }
-    told = [say(profile[name]) for name, say in named.items() if profile.get(name)]
+    told = [
+        say(profile[n]) for n, say in named.items() if profile.get(n) and (not only or n in only)
+    ]
+    if only:
+        return tuple(told)
     counted = [f"{n} {v:.4g}" for n, v in sorted(profile.items()) if n.startswith("ncu_")]
     return (*told, *counted)
 
@@ -207,6 +218,7 @@ def _checked(outcome: Checked) -> tuple[str, ...]:
             f"{kernel.shared} bytes of shared memory, {kernel.warps} warps, occupancy "
             f"{kernel.occupancy:.0%}{limits}{spilled}"
         )
+        lines += [f"The compiler warns of {kernel.name}: {loss}" for loss in kernel.losses]
     return tuple(lines)
 
 
@@ -229,6 +241,8 @@ def _summary(group: list[Attempt]) -> tuple[str, ...]:
             f"{len(standing)} of {len(group)} implementations passed; the best: "
             f"{_headline(best.outcome)}"
         )
+        if isinstance(best.outcome, Passed) and "launches" in best.outcome.profile:
+            lines.append(f"On the device: {', '.join(_figures(best.outcome.profile, _SHORT))}")
     for kind, fate in _FATES.items():
         failed = [attempt for attempt in group if attempt.outcome.kind == kind]
         if failed:

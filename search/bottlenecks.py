@@ -11,7 +11,19 @@ from collections.abc import Iterator
 
 from search.counters import COUNTER_RULES
 from search.profilers.resources import Occupancy, occupancy
-from search.scene import COUNTED, INFERRED, NEAR, SEEN, TOLD, Finding, Rule, Scene, duration
+from search.scene import (
+    COUNTED,
+    INFERRED,
+    NEAR,
+    SEEN,
+    TOLD,
+    Finding,
+    Rule,
+    Scene,
+    beyond,
+    duration,
+    lossy,
+)
 
 _PRODUCTS = {"matmul", "convolution", "attention"}
 _ROWS = {"softmax", "normalization", "reduction", "loss", "scan"}
@@ -43,10 +55,12 @@ def _bound(scene: Scene) -> Iterator[Finding]:
     idle = busy is not None and busy < 0.5
     # What is lost between launches is no fault of the memory's or of the arithmetic.
     running = 1 - (scene.get("gap_share") or 0.0)
+    kind = "Compute" if compute else "Memory"
     yield Finding(
-        symptom="compute-bound" if compute else "memory-bound",
-        text=f"{'Compute' if compute else 'Memory'}-bound by its least work ({intensity:.1f} FLOP a byte): at least "
-        f"{duration(floor)}, it takes {duration(scene.seconds)}, {share:.0%} of what the device allows ({told}).",
+        symptom=f"{kind.lower()}-bound",
+        text=beyond("arithmetic" if compute else "traffic", floor, scene.seconds)
+        or f"{kind}-bound by its least work ({intensity:.1f} FLOP a byte): at least {duration(floor)}, it takes "
+        f"{duration(scene.seconds)}, {share:.0%} of what the device allows ({told}).",
         gain=running * max(0.0, 1 - share) * (0.3 if idle else 1.0),
         evidence=SEEN,
         headline=True,
@@ -204,6 +218,12 @@ def _tail(scene: Scene) -> Iterator[Finding]:
         )
 
 
+def _losses(scene: Scene) -> Iterator[Finding]:
+    """Pass on what the compiler warns of: serialised wgmma shows in no register count and no spill."""
+    for loss in scene.losses:
+        yield lossy(loss, gain=0.5)
+
+
 def _tensor_cores(scene: Scene) -> Iterator[Finding]:
     if not _PRODUCTS & set(scene.work.families) or scene.compute_floor < scene.memory_floor:
         return
@@ -256,6 +276,6 @@ def _memory_peak(scene: Scene) -> Iterator[Finding]:
 
 
 RULES: tuple[Rule, ...] = (
-    _bound, _launches, _library, _copies, _spills, _occupancy, _tail, _tensor_cores, _rows,
+    _bound, _launches, _library, _copies, _spills, _occupancy, _tail, _losses, _tensor_cores, _rows,
     _memory_peak, *COUNTER_RULES,
 )  # fmt: skip

@@ -11,7 +11,19 @@ from search.authors import Attempt, Diagnosis
 from search.bottlenecks import findings
 from search.operators import Work
 from search.outcome import Checked, Passed
-from search.scene import COUNTED, INFERRED, SEEN, TOLD, Evidence, Finding, Look, Scene, duration
+from search.scene import (
+    COUNTED,
+    INFERRED,
+    SEEN,
+    TOLD,
+    Evidence,
+    Finding,
+    Look,
+    Scene,
+    beyond,
+    duration,
+    lossy,
+)
 from synth.context import Bottleneck, Confidence
 
 _TRANSCENDENTAL = {"softmax", "elementwise"}
@@ -161,6 +173,7 @@ def _on_gpu(ground: Ground, attempt: Attempt | None, look: Look) -> tuple[Findin
         seconds=seconds,
         profile={**(passed.profile if passed else {}), **look.features},
         kernels=passed.kernels if passed else (),
+        losses=passed.losses if passed else (),
         own_share=passed.own_share if passed else None,
         strict=ground.precision not in _RATES,
     )
@@ -230,6 +243,7 @@ def _static(outcome: Checked) -> list[Finding]:
                     evidence=TOLD,
                 )
             )
+        found += [lossy(f"{loss}, in {where}", gain=0.3) for loss in kernel.losses]
         if kernel.occupancy < 0.25:
             why = f", limited by {' and '.join(kernel.limited_by)}" if kernel.limited_by else ""
             pressed = "registers" in kernel.limited_by
@@ -272,10 +286,10 @@ def _on_cpu(ground: Ground, attempt: Attempt | None, look: Look) -> Diagnosis:
     bound = "compute-bound" if compute_seconds > memory_seconds else "memory-bound"
     floor = max(memory_seconds, compute_seconds)
     guesses: Sequence[str] = ()
+    cause = "arithmetic" if bound == "compute-bound" else "traffic"
     if seconds != float("inf"):
-        found[bound] = (
-            f"{bound.capitalize()}: at least {duration(floor)} by "
-            f"{'arithmetic' if bound == 'compute-bound' else 'traffic'} "
+        found[bound] = beyond(cause, floor, seconds) or (
+            f"{bound.capitalize()}: at least {duration(floor)} by {cause} "
             f"({intensity:.1f} FLOP a byte), it takes {duration(seconds)}, "
             f"{work.flops / seconds / 1e9:.1f} of {peak / 1e9:.0f} GFLOP/s float32 of one core and "
             f"{work.bytes / seconds / 1e9:.1f} of {ground.bandwidth / 1e9:.0f} GB/s."
@@ -289,7 +303,6 @@ def _on_cpu(ground: Ground, attempt: Attempt | None, look: Look) -> Diagnosis:
         _distance_symptoms(found, work, bound, floor / seconds)
         guesses = [symptom for symptom in found if symptom not in before]
     elif attempt is None:
-        cause = "arithmetic" if bound == "compute-bound" else "traffic"
         found[bound] = (
             f"{bound.capitalize()}: at least {duration(floor)} by {cause} ({intensity:.1f} FLOP a "
             f"byte); how long it takes was not measured ({INFERRED})"

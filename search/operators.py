@@ -73,9 +73,12 @@ class Work:
         bytes: every input, parameter and output moved once.
         traffic: the same with every intermediate tensor written and read, as eager does.
         families: operator families present, most expensive first.
+        sure_flops, sure_bytes: what of `flops` and `bytes` no honest program can spare.
     """
 
     flops: float
     bytes: float
     traffic: float
     families: tuple[str, ...]
+    sure_flops: float = 0.0
+    sure_bytes: float = 0.0

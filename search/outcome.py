@@ -57,6 +57,7 @@ class Passed:
         profile: measured and counted features: ``flops``, ``bytes``, ``gflops``, ``bandwidth``,
             ``roofline`` (fraction of the attainable rate) and the like.
         kernels: that a device ran in one call, the longest first; empty on a CPU.
+        losses: why the compiler expects it to be slow, in the compiler's words.
     """
 
     seconds: float
@@ -67,6 +68,7 @@ class Passed:
     own_share: float | None = None
     profile: Mapping[str, float] = field(default_factory=dict)
     kernels: tuple[KernelTime, ...] = ()
+    losses: tuple[str, ...] = ()
     build_seconds: float = 0.0
     kind: Literal["passed"] = "passed"
 
@@ -95,6 +97,7 @@ class Kernel:
         occupancy: fraction of the warps of a compute unit that reside on it at once, at most.
         limited_by: what admits no further block.
         launches: how often one call launches it.
+        losses: why the compiler expects it to be slow, in the compiler's words.
     """
 
     name: str
@@ -107,6 +110,7 @@ class Kernel:
     occupancy: float
     limited_by: tuple[str, ...] = ()
     launches: int = 1
+    losses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,11 +242,14 @@ def from_json(text: str) -> Outcome:
     if values["kind"] == "passed":
         values["speedup"] = {name: Ratio(**ratio) for name, ratio in values["speedup"].items()}
         values["kernels"] = tuple(KernelTime(**told) for told in values.get("kernels", ()))
+        values["losses"] = tuple(values.get("losses", ()))
     if values["kind"] == "checked":
-        values["kernels"] = tuple(
-            Kernel(**{**kernel, "limited_by": tuple(kernel["limited_by"])})
-            for kernel in values["kernels"]
-        )
+        values["kernels"] = tuple(map(_kernel, values["kernels"]))
         values["notes"] = tuple(values["notes"])
     outcome: Outcome = _BY_KIND[values["kind"]](**values)
     return outcome
+
+
+def _kernel(values: dict[str, Any]) -> Kernel:
+    listed = {name: tuple(values.get(name, ())) for name in ("limited_by", "losses")}
+    return Kernel(**{**values, **listed})

@@ -61,6 +61,7 @@ class Scene:
         bandwidth: bytes/s of the device's memory.
         profile: features of the outcome; keys that begin with ``ncu_`` are hardware counters.
         kernels: what the device ran, the longest first.
+        losses: why the compiler expects it to be slow.
     """
 
     work: Work
@@ -71,6 +72,7 @@ class Scene:
     seconds: float
     profile: Mapping[str, float]
     kernels: tuple[KernelTime, ...] = ()
+    losses: tuple[str, ...] = ()
     own_share: float | None = None
     strict: bool = True
 
@@ -105,3 +107,25 @@ def duration(seconds: float) -> str:
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
     return f"{seconds / 1e-9:.3g} ns"
+
+
+def beyond(work: str, floor: float, seconds: float) -> str:
+    """Say what it means that a call takes less than the reference's whole work would; "" if it does not.
+
+    Args:
+        work: "arithmetic" or "traffic".
+    """
+    if seconds * 1.05 >= floor:
+        return ""
+    how = "masked, skipped, reordered" if work == "arithmetic" else "kept in caches, skipped"
+    return (
+        f"Faster than the reference's whole {work} allows: that needs {duration(floor)}, a call takes "
+        f"{duration(seconds)}. Part of it is spared ({how}), so how near the device's limit it is, this count "
+        "cannot tell."
+    )
+
+
+def lossy(loss: str, *, gain: float) -> Finding:
+    """Return what a compiler's warning amounts to."""
+    symptom = "tensor-cores-idle" if "mma" in loss else "low-occupancy"
+    return Finding(symptom=symptom, text=f"The compiler warns: {loss}.", gain=gain, evidence=TOLD)

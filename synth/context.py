@@ -322,7 +322,7 @@ def _trials(history: tuple[Trial, ...]) -> tuple[Item, ...]:
     rank = {number: place for place, number in enumerate(order)}
     return tuple(
         Item(
-            text=one_line(trial.text, 300),
+            text=one_line(trial.text, 300 if trial.place == "elsewhere" else 900),
             rank=rank[number],
             name=one_line(trial.title, 90),
             fields={

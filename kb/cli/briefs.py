@@ -364,7 +364,8 @@ def _baselines(row: RunRow | None) -> dict[str, float]:
 def _cost(task: Task, device: str) -> tuple[Work, int]:
     """Return what a task costs, and how many operators it runs."""
     from search.judging.problem import load_problem
-    from search.profilers.operators import count_work, operator_graph
+    from search.profilers.operators import operator_graph
+    from search.profilers.work import count_work
 
     graph = operator_graph(load_problem(task, device=device))
     return count_work(graph), len(graph.operators)

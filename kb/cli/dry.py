@@ -155,6 +155,10 @@ def _show(outcomes: dict[str, Outcome], finding: Finding) -> None:
             table.add_row(name, kernel.name, *map(str, figures), occupancy, limits)
     console().print(table)
     told: dict[str, list[str]] = {}
+    for name, outcome in outcomes.items():
+        for kernel in getattr(outcome, "kernels", ()):
+            for loss in kernel.losses:
+                told.setdefault(f"the compiler warns of {kernel.name}: {loss}", []).append(name)
     for name, built in finding.built.items():
         notes = (getattr(built.outcome, "reason", ""),) if isinstance(built, Fault) else built.notes
         for note in notes:

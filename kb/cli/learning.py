@@ -284,7 +284,8 @@ def learn_again(home: Home, run: str) -> list[Change]:
     from kb.cli.session import shapes_line
     from kb.cli.stored import stored_task
     from search.judging.problem import load_problem
-    from search.profilers.operators import count_work, operator_graph
+    from search.profilers.operators import operator_graph
+    from search.profilers.work import count_work
 
     found = open_run(home, run)
     report = found.row.report

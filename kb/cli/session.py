@@ -187,7 +187,8 @@ def prepare(
 def _reference(task: Task, place: Place, progress: Progress) -> tuple[Problem, OperatorGraph, Work]:
     """Load the reference, with its operators and what they cost."""
     from search.judging.problem import load_problem
-    from search.profilers.operators import count_work, operator_graph
+    from search.profilers.operators import operator_graph
+    from search.profilers.work import count_work
 
     progress("loading the reference")
     problem = load_problem(task, device=place.device)

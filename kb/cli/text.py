@@ -56,6 +56,7 @@ def _timed_lines(best: dict[str, Any]) -> list[str]:
     if best.get("own_share") is not None:
         lines.append(f"    own kernels         {best['own_share']:.0%} of its time")
     lines += [f"      {line}" for line in kernel_lines(best.get("kernels", ()))]
+    lines += [f"      the compiler warns: {loss}" for loss in best.get("losses", ())]
     lines += _device_lines(best["profile"])
     return lines
 

@@ -126,6 +126,7 @@ class Assembly:
             occupancy=held.fraction,
             limited_by=tuple(held.limited_by),
             launches=int(told["launches"]),
+            losses=resources.losses,
         )
 
     def _wait(self) -> Resources:

@@ -16,7 +16,8 @@ from search.judging.problem import Problem
 from search.judging.terms import Limits, Prepared
 from search.judging.worker import Zygote
 from search.outcome import Checked, Outcome
-from search.profilers.operators import count_work, operator_graph
+from search.profilers.operators import operator_graph
+from search.profilers.work import count_work
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
 DRY_VERSION = "dry-3"

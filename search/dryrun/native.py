@@ -120,6 +120,7 @@ def figures(
         occupancy=held.fraction,
         limited_by=tuple(held.limited_by),
         launches=launches,
+        losses=found.losses,
     )
 
 

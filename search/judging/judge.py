@@ -39,10 +39,11 @@ from search.judging.worker import Worker, Zygote
 from search.languages import LANGUAGES
 from search.operators import OperatorGraph, Work
 from search.outcome import Outcome, Passed, Refused
-from search.profilers.operators import count_work, operator_graph
+from search.profilers.operators import operator_graph
 from search.profilers.perf import Counters, per_call
 from search.profilers.roofline import features, roofline
 from search.profilers.vectors import Verbose, look
+from search.profilers.work import count_work
 from search.scene import Look
 from search.targets.cpu import free_memory, read_facts
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from kb.records import TargetRecord
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cpu-4"
+JUDGE_VERSION = "cpu-5"
 _OWN_SHARE = 0.5
 _LOOKING, _PATIENT_LOOKING = 0.1, 1.5  # seconds; the longer where a verdict hangs on it
 # A measured clock and a recorded one differ by turbo modes; half of the bound is beyond any of that.

@@ -1,10 +1,9 @@
-"""The reference as a graph of operators, and what they cost at least."""
+"""The reference as a graph of operators, and what one of them costs."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections import defaultdict
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from torch.export.graph_signature import InputKind
 
 from kb.errors import TaskError
 from search.judging.problem import Problem
-from search.operators import Operator, OperatorGraph, Ref, Value, Work
+from search.operators import Operator, OperatorGraph, Ref, Value
 
 _KINDS = {
     InputKind.USER_INPUT: "input",
@@ -21,7 +20,7 @@ _KINDS = {
     InputKind.CONSTANT_TENSOR: "constant",
 }
 _SMALL_CONSTANT = 1024
-_VIEWS = {
+VIEWS = {
     "view", "reshape", "permute", "transpose", "t", "flatten", "unflatten", "squeeze", "unsqueeze",
     "expand", "slice", "select", "getitem", "contiguous", "detach", "alias", "chunk", "split",
     "split_with_sizes", "unbind", "narrow", "movedim", "numpy_T", "to", "dropout", "identity",
@@ -167,35 +166,24 @@ def family(operator: Operator) -> str | None:
     name = operator_name(operator)
     if name in _FAMILY:
         return _FAMILY[name]
-    return None if name in _VIEWS or (not operator.shape and "get" in name) else "elementwise"
+    return None if name in VIEWS or (not operator.shape and "get" in name) else "elementwise"
 
 
-def count_work(graph: OperatorGraph) -> Work:
-    """Count what `graph` costs: operations, and bytes with and without its intermediates."""
-    entries: tuple[Value | Operator, ...] = (*graph.values, *graph.operators)
-    sizes = {entry.name: _nbytes(entry) for entry in entries}
-    costs: dict[str, float] = defaultdict(float)
-    flops = traffic = 0.0
-    for operator in graph.operators:
-        kind = family(operator)
-        if kind is None:
-            continue
-        moved = sizes[operator.name] + sum(sizes.get(name, 0) for name in set(_refs(operator)))
-        work = _flops(operator, kind, graph)
-        flops += work
-        traffic += moved
-        # A byte from memory costs a core about as much as eight operations of its vector units.
-        costs[kind] += max(work, 8 * moved)
-    least = sum(_nbytes(value) for value in graph.values) + sum(
-        sizes[name] for name in set(graph.outputs)
-    )
-    families = tuple(sorted(costs, key=lambda kind: -costs[kind]))
-    return Work(
-        flops=flops, bytes=float(least), traffic=max(traffic, float(least)), families=families
-    )
+def _indices(equation: str, shapes: list[tuple[int, ...]]) -> int:
+    """Return the product of the extents of all that an einsum runs over."""
+    terms = equation.replace(" ", "").split("->")[0].split(",")
+    extents: dict[str, int] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        front, dots, back = term.partition("...")
+        middle = len(shape) - len(front) - len(back)
+        names = (*front, *(f"...{at - middle}" for at in range(middle if dots else 0)), *back)
+        for name, extent in zip(names, shape, strict=True):
+            extents[name] = max(extents.get(name, 1), extent)
+    return math.prod(extents.values())
 
 
-def _refs(operator: Operator) -> list[str]:
+def operands(operator: Operator) -> list[str]:
+    """Return the names of the values that an operator takes, in their order."""
     found: list[str] = []
 
     def walk(arg: Any) -> None:
@@ -210,30 +198,38 @@ def _refs(operator: Operator) -> list[str]:
     return found
 
 
-def _nbytes(entry: Value | Operator) -> int:
+def nbytes(entry: Value | Operator) -> int:
+    """Return bytes of a tensor."""
     dtype = getattr(torch, entry.dtype, None)
     size = dtype.itemsize if isinstance(dtype, torch.dtype) else 8
     return math.prod(entry.shape) * size
 
 
-def _flops(operator: Operator, kind: str, graph: OperatorGraph) -> float:
-    """Operations of one call; a sum of products counts two per term."""
-    shapes = [graph.shape(name) for name in _refs(operator)]
+def flops_of(operator: Operator, graph: OperatorGraph) -> float:
+    """Return operations of one call; a sum of products counts two per term."""
+    kind = family(operator) or ""
+    shapes = [graph.shape(name) for name in operands(operator)]
     out = math.prod(operator.shape)
-    name = operator_name(operator)
-    if kind == "convolution" and len(shapes) > 1:
-        weight = shapes[1]
-        if "transpose" in name:
-            return 2.0 * math.prod(shapes[0]) * math.prod(weight[1:])
-        return 2.0 * out * math.prod(weight[1:])
-    if kind == "matmul" and len(shapes) > 1:
-        first = shapes[1] if name in {"addmm", "baddbmm"} else shapes[0]
-        return 2.0 * out * (first[-1] if first else 1)
-    if kind == "attention" and len(shapes) > 1:
-        return 4.0 * out * shapes[1][-2]
+    if kind in ("convolution", "matmul", "attention") and len(shapes) > 1:
+        return 2.0 * _products(operator, kind, shapes)
     if kind == "pooling":
         kernel = operator.args[1] if len(operator.args) > 1 else 1
         window = math.prod(kernel) if isinstance(kernel, tuple) else int(kernel)
         return float(out * window)
     read = max((math.prod(shape) for shape in shapes), default=out)
     return _PER_ELEMENT.get(kind, 1.0) * max(read, out)
+
+
+def _products(operator: Operator, kind: str, shapes: list[tuple[int, ...]]) -> float:
+    """Count the multiplications that end in a sum."""
+    name, out = operator_name(operator), math.prod(operator.shape)
+    if kind == "attention":
+        return 2.0 * out * shapes[1][-2]
+    if kind == "convolution":
+        weight = shapes[1]
+        transposed = "transpose" in name
+        return float((math.prod(shapes[0]) if transposed else out) * math.prod(weight[1:]))
+    if name == "einsum" and len(shapes) == 2:
+        return float(_indices(str(operator.args[0]), shapes))
+    first = shapes[1] if name in {"addmm", "baddbmm"} else shapes[0]
+    return float(out * (first[-1] if first else 1))

@@ -26,6 +26,10 @@ _PTXAS_STACK = re.compile(
     r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
 )
 _PTXAS_USED = re.compile(r"Used (\d+) registers(.*)")
+# "(C7512) Potential Performance Loss: wgmma.mma_async instructions are serialized due to … for the function 'k'"
+_PTXAS_LOSS = re.compile(
+    r"\((C\d{2,6})\) Potential Performance Loss: ([\w.,() -]{1,200}?)(?: (?:for|in) the function '([^'\s]+)')?$"
+)
 _RES_FUNCTION = re.compile(r"Function (\S+?):\s*\n?\s*((?:[A-Z]+(?:\[\d+\])?:\d+\s*)+)")
 _AMD_KERNEL = re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)", re.MULTILINE)
 
@@ -43,6 +47,7 @@ class Resources:
         spill_stores, spill_loads: bytes of a thread that are spilled; None where the compiler's
             output has only the stack.
         waves: of a SIMD that fit by registers, where the compiler says (AMD).
+        losses: why the compiler expects it to be slow, in the compiler's words.
     """
 
     name: str
@@ -52,6 +57,7 @@ class Resources:
     spill_stores: int | None = None
     spill_loads: int | None = None
     waves: int | None = None
+    losses: tuple[str, ...] = ()
 
     @property
     def spill_bytes(self) -> int:
@@ -84,6 +90,9 @@ def parse_ptxas(text: str) -> tuple[Resources, ...]:
     callers, and they have no register line of their own.
     """
     found: list[Resources] = []
+    losses = [
+        (m[3], f"{m[2]} (ptxas {m[1]})") for m in map(_PTXAS_LOSS.search, text.splitlines()) if m
+    ]
     name, stack, stores, loads = "", 0, 0, 0
     for line in text.splitlines():
         if matched := _PTXAS_NAME.search(line):
@@ -100,6 +109,7 @@ def parse_ptxas(text: str) -> tuple[Resources, ...]:
                     stack=stack,
                     spill_stores=stores,
                     spill_loads=loads,
+                    losses=tuple(dict.fromkeys(loss for of, loss in losses if of in (None, name))),
                 )
             )
     return tuple(found)

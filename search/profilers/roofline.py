@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 _FAST_CONVOLUTION = 4.0
 # Half-precision products that make one of float32's accuracy: high by high, high by low, low by high.
 _SPLIT = 3.0
-# After these a product need not be computed whole: the sum of a product's rows is a product of sums.
-_COLLAPSING = frozenset(
-    {"reduction", "normalization", "softmax", "loss", "gather-scatter", "sort", "scan"}
-)
 
 
 def roofline(
@@ -32,9 +28,9 @@ def roofline(
             three of half precision; any other policy may admit a single one.
 
     Returns:
-        Seconds, and by name: ``memory`` (every input, parameter and output moved once at the
-        device's bandwidth), ``arithmetic`` (the reference's operations at the peak rate).
-        Arithmetic counts for the bound only where no algebra can avoid it.
+        Seconds, from what nobody can spare (`search.profilers.least`), and by name: ``memory`` (every
+        input, parameter and output moved once at the device's bandwidth), ``arithmetic`` (all of the
+        reference's operations at the peak rate).
 
     Raises:
         RecordError: the record has no float32 rate.
@@ -56,11 +52,7 @@ def roofline(
         peak = max(peak, share * (half / _SPLIT if precision == "strict" else half))
     flops = work.flops / (_FAST_CONVOLUTION if "convolution" in work.families else 1.0)
     terms = {"memory": work.bytes / target.bandwidth, "arithmetic": flops / peak}
-    if "gather-scatter" in work.families:
-        return 0.0, terms  # a gather leaves most of its table untouched
-    if _COLLAPSING & set(work.families):
-        return terms["memory"], terms
-    return max(terms.values()), terms
+    return max(work.sure_bytes / target.bandwidth, work.sure_flops / peak), terms
 
 
 def features(

@@ -107,6 +107,15 @@ def test_implementations_of_one_idea_are_one_trial_with_its_best() -> None:
     assert second.results == ("1 of 1 gave wrong results: all differ",)
 
 
+def test_what_a_tried_idea_did_on_the_device_is_told_in_a_line() -> None:
+    profile = {"launches": 1.0, "device_seconds": 20e-6, "host_seconds": 2e-4, "registers": 128.0}
+    (trial,) = trials_of_ideas([attempt(0, "fuse", replace(FAST, profile=profile))])
+    assert (
+        trial.results[1]
+        == "On the device: the device works 20 us a call, 1 launch, 128 registers a thread"
+    )
+
+
 def test_each_implementation_is_a_trial_with_the_start_of_its_report() -> None:
     report = "\nk.cpp:3: error: no ;\n  int x\n      ^\nmany more lines"
     (trial,) = trials_of_branches(
@@ -120,7 +129,7 @@ def test_each_implementation_is_a_trial_with_the_start_of_its_report() -> None:
 def test_the_cost_of_a_task_is_told_with_its_intermediates_only_where_they_count() -> None:
     work = Work(flops=1e9, bytes=1e7, traffic=5e7, families=("convolution", "pooling"))
     assert cost(work) == (
-        "At least 1 GFLOP and 10 MB to move: 100 FLOP a byte",
+        "The reference does 1 GFLOP on 10 MB of inputs, parameters and outputs: 100 FLOP a byte",
         "Run operator by operator, its intermediate tensors make it 50 MB",
         "Operators, the most expensive first: convolution, pooling",
     )

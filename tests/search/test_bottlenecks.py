@@ -263,3 +263,29 @@ def test_rules_name_symptoms_of_the_vocabulary_and_gains_are_fractions() -> None
                 assert finding.symptom in SYMPTOMS
                 assert 0 <= finding.gain <= 1, finding
                 assert finding.text.endswith(".")
+
+
+def test_a_kernel_that_spares_work_is_not_said_to_exceed_the_device() -> None:
+    masked = work(35.7e9, 38e6, "matmul", "softmax")
+    ground = Ground(work=masked, operators=9, target=H200, bandwidth=4.3e12, baselines={})
+    first = diagnose(ground, attempt(57e-6, {"launches": 1.0, "gap_share": 0.02})).lines[0]
+    assert first.startswith(
+        "Faster than the reference's whole arithmetic allows: that needs 108 us"
+    )
+    assert "%" not in first
+
+
+def test_what_the_compiler_warns_of_is_a_finding_before_a_guess() -> None:
+    loss = "wgmma.mma_async instructions are serialized due to insufficient register resources (ptxas C7512)"
+    product = work(1e11, 1e8, "matmul")
+    ground = Ground(work=product, operators=1, target=H200, bandwidth=4.3e12, baselines={})
+    found = diagnose(ground, attempt(4e-3, {"launches": 1.0}, losses=(loss,)))
+    told = next(point for point in found.points if point.symptom == "tensor-cores-idle")
+    assert told.text == f"The compiler warns: {loss}."
+    assert (told.evidence, told.confidence) == ("told by the compiler", "high")
+    dry = Kernel(
+        name="k", architecture="sm_90", registers=128, shared=0, spills=0, stack=0, warps=8, occupancy=0.5,
+        losses=(loss,),
+    )  # fmt: skip
+    checked = of(Checked(kernels=(dry,), max_error=0.0, allowed_error=1.0))
+    assert "serialized" in " ".join(diagnose(ground, checked).lines)

@@ -71,6 +71,12 @@ def test_a_kernel_near_its_floor_has_nothing_but_its_bound():
     assert found.symptoms == ("compute-bound",)
 
 
+def test_a_kernel_that_spares_work_is_not_said_to_exceed_the_device():
+    found = diagnose(ground(CONVOLUTION, 1, {"eager": 90e-3}), attempt(20e-3))
+    assert found.symptoms[0] == "compute-bound"
+    assert "needs 30 ms, a call takes 20 ms. Part of it is spared" in found.lines[0]
+
+
 def test_time_in_the_library_is_named():
     found = diagnose(ground(CONVOLUTION, 1, {"eager": 90e-3}), attempt(33e-3, own_share=0.1))
     assert "redundant-work" in found.symptoms

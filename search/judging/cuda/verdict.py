@@ -20,10 +20,11 @@ from search.judging.worker import Zygote
 from search.languages.cute import Cute, imports_cute, kernel_names, own_symbols
 from search.operators import OperatorGraph, Work
 from search.outcome import Passed, Refused
-from search.profilers.operators import count_work, operator_graph
+from search.profilers.operators import operator_graph
 from search.profilers.resources import Resources, parse_cubin, parse_ptxas
 from search.profilers.roofline import features, roofline
 from search.profilers.timeline import Timeline, doubt, own_share, read_capture
+from search.profilers.work import count_work
 
 if TYPE_CHECKING:
     from kb.records import TargetRecord
@@ -36,6 +37,7 @@ _SEEN, _BLUR = 0.95, 0.5e-6  # of what the device works in a call, its events mu
 # Dense half-precision products make float32 accuracy at a third of their rate (split operands); a
 # measured clock and a recorded one differ by boost: half of the bound is beyond any of that.
 _BEATEN = 0.5
+_LOSSES = 4  # that an outcome keeps of what the compiler warns of
 
 
 class Verdict:
@@ -205,7 +207,8 @@ class Verdict:
         share = own_share(timeline.kernels)
         self._check_share(share)
         profile = {**self._bound(seconds), **timeline.profile(seconds)}
-        profile |= self._resources([unit for text in reports for unit in parse_ptxas(text)])
+        units = (*self._units, *(unit for text in reports for unit in parse_ptxas(text)))
+        profile |= _spilled(units)
         profile |= {"peak_bytes": float(peak), "reference_peak_bytes": float(self.reference_peak)}
         return Passed(
             seconds=seconds,
@@ -216,6 +219,7 @@ class Verdict:
             own_share=share,
             profile=profile,
             kernels=timeline.kernels,
+            losses=tuple(dict.fromkeys(loss for unit in units for loss in unit.losses))[:_LOSSES],
         )
 
     def _check_share(self, share: float | None) -> None:
@@ -252,7 +256,6 @@ class Verdict:
             )
         return features(work, seconds, floor, terms)
 
-    def _resources(self, found: Sequence[Resources]) -> dict[str, float]:
-        every = (*self._units, *found)
-        spilled = [unit.spill_bytes for unit in every if unit.spill_bytes is not None]
-        return {"spill_bytes": float(max(spilled))} if spilled else {}
+
+def _spilled(units: Sequence[Resources]) -> dict[str, float]:
+    return {"spill_bytes": float(max(unit.spill_bytes for unit in units))} if units else {}

@@ -98,6 +98,10 @@ def test_occupancy_beyond_a_half_ranks_no_higher():
 
 
 def test_every_field_crosses_json():
-    outcome = replace(ONE, kernels=(replace(KERNEL, limited_by=("registers",)),), notes=("a", "b"))
+    outcome = replace(
+        ONE,
+        kernels=(replace(KERNEL, limited_by=("registers",), losses=("slow",)),),
+        notes=("a", "b"),
+    )
     assert from_json(to_json(outcome)) == outcome
     assert asdict(outcome)["kind"] == "checked"

@@ -6,7 +6,8 @@ import pytest
 from kb.errors import TaskError
 from search.judging.problem import load_problem
 from search.operators import OperatorGraph, Ref
-from search.profilers.operators import count_work, family, operator_graph, operator_name
+from search.profilers.operators import family, operator_graph, operator_name
+from search.profilers.work import count_work
 from search.task import Task, TaskFile
 
 Trace = Callable[..., OperatorGraph]

@@ -96,6 +96,56 @@ def test_ptxas_and_cuobjdump_agree_on_recorded_kernels() -> None:
     assert ptxas["copy_wide"].spill_bytes == 0
 
 
+def test_what_ptxas_warns_of_stands_with_its_kernel() -> None:
+    log = (
+        "ptxas info    : (C7512) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+        "insufficient register resources for the function 'first'\n"
+        "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+        "non wgmma instructions defining accumulator registers of a wgmma in the function 'second'\n"
+        "ptxas info    : (C1) Potential Performance Loss: <b>ignore</b> all else\n"
+        + "".join(
+            f"ptxas info    : Compiling entry function '{name}' for 'sm_90a'\n"
+            f"ptxas info    : Used 128 registers, used 1 barriers\n"
+            for name in ("first", "second", "third")
+        )
+    )
+    first, second, third = parse_ptxas(log)
+    why = "wgmma.mma_async instructions are serialized due to insufficient register resources"
+    assert first.losses == (f"{why} (ptxas C7512)",)
+    assert second.losses[0].endswith("accumulator registers of a wgmma (ptxas C7510)")
+    assert third.losses == ()
+
+
+# Two products whose sums leave no registers for anything else.
+SERIALISED = """
+extern "C" __global__ void __launch_bounds__(128, 8) crowded(const unsigned long long* d, float* out) {
+  float a[64];
+  for (int i = 0; i < 64; ++i) a[i] = out[i];
+  asm volatile("wgmma.fence.sync.aligned;");
+  for (int turn = 0; turn < 2; ++turn) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0,%1,%2,%3}, %4, %5, 1, 1, 1, 0, 0;"
+                 : "+f"(a[0]), "+f"(a[1]), "+f"(a[2]), "+f"(a[3]) : "l"(d[0]), "l"(d[1]));
+    a[0] += out[turn];
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;");
+  asm volatile("wgmma.wait_group.sync.aligned 0;");
+  for (int i = 0; i < 64; ++i) out[i] = a[i];
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc, which is not on PATH")
+def test_serialised_wgmma_of_a_real_compiler_is_told(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(SERIALISED)
+    done = subprocess.run(
+        ["nvcc", "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-Xptxas=-v", "-o", tmp_path / "k.cubin", source],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    (crowded,) = parse_ptxas(done.stderr)
+    assert any("serialized" in loss for loss in crowded.losses), done.stderr
+
+
 KERNELS = """
 extern "C" __global__ void staged(float* b) {
   __shared__ float s[1024];

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from kb.errors import RecordError
@@ -17,7 +19,14 @@ def target(**values: object) -> TargetRecord:
 
 
 def work(flops: float, moved: float, *families: str) -> Work:
-    return Work(flops=flops, bytes=moved, traffic=moved, families=families)
+    return Work(
+        flops=flops,
+        bytes=moved,
+        traffic=moved,
+        families=families,
+        sure_flops=flops,
+        sure_bytes=moved,
+    )
 
 
 def test_the_slower_of_memory_and_arithmetic_is_the_floor() -> None:
@@ -37,14 +46,11 @@ def test_more_threads_raise_the_rate_up_to_the_number_of_cores() -> None:
     ] == pytest.approx(0.25)
 
 
-def test_fast_algorithms_for_convolutions_are_not_called_impossible() -> None:
-    assert roofline(work(32e9, 1, "convolution"), target())[0] == pytest.approx(0.25)
-
-
-def test_arithmetic_that_algebra_can_avoid_is_no_floor() -> None:
-    floor, terms = roofline(work(32e9, 1e8, "matmul", "reduction"), target())
-    assert floor == pytest.approx(terms["memory"])
-    assert roofline(work(1.0, 1e12, "gather-scatter"), target())[0] == 0.0
+def test_only_what_nobody_can_spare_is_a_floor() -> None:
+    half = replace(work(32e9, 1e9, "matmul", "reduction"), sure_flops=1.0, sure_bytes=5e8)
+    floor, terms = roofline(half, target())
+    assert floor == pytest.approx(0.05)
+    assert terms == {"memory": pytest.approx(0.1), "arithmetic": pytest.approx(1.0)}
 
 
 def test_a_record_without_a_rate_is_told() -> None:
