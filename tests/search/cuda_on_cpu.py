@@ -77,6 +77,6 @@ def load_on_cpu(text: str, folder: Path) -> Any:
     """Return a candidate's module whose CUDA kernels run on the CPU."""
     module = types.ModuleType("candidate")
     assert "from kb.native import load_cuda\n" in text
-    module.__dict__["load_cuda"] = lambda source: HostModule(source, folder)
+    module.__dict__["load_cuda"] = lambda source, flags="": HostModule(source, folder)
     exec(text.replace("from kb.native import load_cuda\n", ""), module.__dict__)
     return module

@@ -70,17 +70,17 @@ def test_the_kernels_of_one_call_are_counted(tmp_path: Path) -> None:
     names = [launch.name for launch in found.launches]
     assert names[0] == "own_double"
     assert len(names) == 3  # its own, the product with a parameter, the sum
-    told = found.profile()
-    assert told["ncu_dram_bytes"] > 2 * (1 << 26)
-    assert told["ncu_load_efficiency"] == pytest.approx(1.0, abs=0.02)
-    assert 0.4 < told["ncu_dram_share"] < 1
+    assert found.profile()["ncu_dram_bytes"] > 2 * (1 << 26)
+    own = Counted(launches=found.launches[:1]).profile()  # how the library loads is its own affair
+    assert own["ncu_load_efficiency"] == pytest.approx(1.0, abs=0.02)
+    assert 0.4 < own["ncu_dram_share"] < 1
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not GPU or find_ncu() is None, reason="needs an NVIDIA device and ncu")
 def test_counters_are_kept_and_read_again(tmp_path: Path) -> None:
     first = look(program(TRITON), tmp_path)
-    assert first.features["ncu_dram_share"] > 0.4, first.notes
+    assert first.features.get("ncu_dram_share", 0) > 0.4, first.notes
     (kept,) = tmp_path.iterdir()
     began = time.perf_counter()
     assert look(program(TRITON), tmp_path) == first

@@ -142,6 +142,7 @@ RUNS = [
     ("layer norm around a thousand", "gpu-rows-cluster", {}),
     ("layer norm with one huge element", "gpu-rows-cluster", {}),
     ("scaled to an interval", "gpu-rows-cluster", {}),
+    ("softmax of odd rows", "gpu-rows-two-walks", {}),
     ("log-softmax", "gpu-rows-two-walks", {}),
     ("layer norm around a thousand", "gpu-rows-two-walks", {}),
     ("layer norm with one huge element", "gpu-rows-two-walks", {}),
