@@ -127,5 +127,5 @@ def beyond(work: str, floor: float, seconds: float) -> str:
 
 def lossy(loss: str, *, gain: float) -> Finding:
     """Return what a compiler's warning amounts to."""
-    symptom = "tensor-cores-idle" if "mma" in loss else "low-occupancy"
+    symptom = "tensor-cores-idle" if "mma" in loss else "register-pressure"  # setmaxnreg ignored
     return Finding(symptom=symptom, text=f"The compiler warns: {loss}.", gain=gain, evidence=TOLD)

@@ -204,9 +204,11 @@ class _Sure:
             kept = [ref for ref in given if self._sizes[ref] <= self._sizes[operator.name]]
             self._pass(kept, float(read == 1), float(computed == 1))
         elif _pointwise(operator) and name not in _CHOOSES:
+            # The sum of products of one operand is a product with a sum: one of them is sure.
+            sums = [ref for ref in given if name in _LINEAR and self._known[ref].linear]
             for ref in given:
                 if not any(other != ref and self._masks(other, name) for other in given):
-                    self._pass([ref], read, computed)
+                    self._pass([ref], read, 0.0 if ref in sums[1:] else computed)
 
     def _masks(self, name: str, within: str) -> bool:
         """Tell whether a value may hide the other operand: zeros, or what is added before an exp."""

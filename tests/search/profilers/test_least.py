@@ -68,6 +68,7 @@ NEEDED = {
     "a layer on a layer": ("return torch.relu(x @ y) @ z", f"{SQUARE}, {SQUARE}, {SQUARE}", 2.0),
     "gated": ("a, b = (x @ y).chunk(2, -1); return F.silu(a) * b", f"{SQUARE}, {SQUARE}", 1.0),
     "twice the same": ("return torch.relu(x @ y) + torch.sigmoid(x @ y)", f"{SQUARE}, {SQUARE}", 1.0),
+    "the sum of two": ("return x @ y + x @ z", f"{SQUARE}, {SQUARE}, {SQUARE}", 1.0),
     "symmetric": ("return x @ x.T", SQUARE, 0.5),
     "some rows": ("return torch.relu(x @ y)[:32]", f"{SQUARE}, {SQUARE}", 0.5),
     "of normalised rows": ("return F.layer_norm(x, (64,)) @ y", f"{SQUARE}, {SQUARE}", 1.0),
