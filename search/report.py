@@ -87,6 +87,7 @@ def _best(attempt: Attempt, outcome: Passed | Checked, *, confirmed: bool) -> di
         "allowed_error": outcome.allowed_error,
         "profile": dict(outcome.profile),
         "kernels": [asdict(kernel) for kernel in outcome.kernels],
+        **({"losses": list(outcome.losses)} if outcome.losses else {}),
     }
 
 

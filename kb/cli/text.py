@@ -83,6 +83,7 @@ def _checked_lines(best: dict[str, Any]) -> list[str]:
             f"    {kernel['name']:<19} {kernel['architecture']}: {kernel['registers']} registers, "
             f"{kernel['shared']} bytes shared, occupancy {kernel['occupancy']:.0%}{spilled}"
         )
+        lines += [f"      the compiler warns: {loss}" for loss in kernel.get("losses", ())]
     if best["unchecked"]:
         lines.append(f"    answers             not checked: {best['unchecked']}")
     else:

@@ -1,9 +1,13 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kb.cli.text import beside, report_text
+from search.authors import Draft, Idea
+from search.graph import Graph, Node, Slot, Step
 from search.outcome import Passed, Ratio
+from search.report import build_report
 
 RATIO = {"ratio": 2.0, "low": 1.9, "high": 2.1}
 
@@ -50,3 +54,24 @@ def test_a_report_says_how_a_device_ran() -> None:
     assert "drifted" not in text
     assert "clock drifted" in report_text(report(sm_clock=1.5e9, drifted=1.0), [])
     assert "MHz" not in report_text(report(), [])
+
+
+def test_what_the_compiler_warned_of_stands_in_the_report() -> None:
+    warned = replace(
+        passed(1.0), losses=("wgmma.mma_async instructions are serialized (ptxas C7512)",)
+    )
+    about = {name: value for name, value in report().items() if name not in ("best", "candidates")}
+    graph = Graph()
+    graph.add(
+        Node(
+            number=0,
+            step=Step(Slot(0, 0), 0, 0),
+            parent=None,
+            idea=Idea(title="x", text="", category="memory access"),
+            draft=Draft(source=""),
+            outcome=warned,
+        )
+    )
+    told = report_text(build_report(about, graph, {}, stop_reason="done", seconds=2.0), [])
+    assert "the compiler warns: wgmma.mma_async instructions are serialized (ptxas C7512)" in told
+    assert "warns" not in report_text(report(), [])
