@@ -25,7 +25,7 @@ class Model(nn.Module):
 def get_inputs():
     return [{inputs}]
 """
-SQUARE = "torch.randn(1024, 1024)"
+SQUARE = "torch.randn(384, 384)"
 
 
 def judged(
@@ -50,10 +50,10 @@ def judged(
 @pytest.mark.parametrize(
     ("forward", "inputs", "answer"),
     [
-        ("return torch.diag(x) @ y", f"torch.randn(1024), {SQUARE}", "return x[:, None] * y"),
-        ("return (x @ y.T) @ y", "torch.randn(2048, 16), torch.randn(2048, 16)", "return x @ (y.T @ y)"),
+        ("return torch.diag(x) @ y", f"torch.randn(384), {SQUARE}", "return x[:, None] * y"),
+        ("return (x @ y.T) @ y", "torch.randn(1024, 16), torch.randn(1024, 16)", "return x @ (y.T @ y)"),
         ("return (x @ y)[:8].contiguous()", f"{SQUARE}, {SQUARE}", "return x[:8] @ y"),
-        ("return x[:, :64] + y", "torch.randn(2048, 8192), torch.randn(2048, 64)", "return x[:, :64] + y"),
+        ("return x[:, :64] + y", "torch.randn(256, 8192), torch.randn(256, 64)", "return x[:, :64] + y"),
     ],
     ids=["a diagonal", "another order", "some rows", "some columns"],
 )  # fmt: skip

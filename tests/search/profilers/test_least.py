@@ -2,12 +2,10 @@ import math
 from pathlib import Path
 
 import pytest
+from traced import traced
 
-from search.judging.problem import load_problem
 from search.operators import Work
-from search.profilers.operators import operator_graph
 from search.profilers.work import count_work
-from search.task import Task, TaskFile
 
 SQUARE = "torch.randn(64, 64)"
 N = 64
@@ -16,20 +14,7 @@ MATRIX = 4 * N * N  # bytes
 
 
 def work(folder: Path, forward: str, inputs: str, init: str = "pass") -> Work:
-    source = (
-        "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nclass Model(nn.Module):\n"
-        f"    def __init__(self):\n        super().__init__()\n        {init}\n"
-        f"    def forward(self, x, y=None, z=None):\n        {forward}\ndef get_inputs():\n    return [{inputs}]\n"
-    )
-    path = folder / "reference.py"
-    task = Task(
-        name="t",
-        path=path,
-        reference=path,
-        source=source,
-        settings=TaskFile(reference="reference.py"),
-    )
-    return count_work(operator_graph(load_problem(task)))
+    return count_work(traced(folder, forward, inputs, init))
 
 
 # What an honest program leaves out: its floor must not count that.

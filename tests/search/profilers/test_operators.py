@@ -2,36 +2,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from traced import traced
 
 from kb.errors import TaskError
-from search.judging.problem import load_problem
 from search.operators import OperatorGraph, Ref
-from search.profilers.operators import family, operator_graph, operator_name
+from search.profilers.operators import family, operator_name
 from search.profilers.work import count_work
-from search.task import Task, TaskFile
 
 Trace = Callable[..., OperatorGraph]
 
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Trace:
-    def made(init: str, forward: str, inputs: str) -> OperatorGraph:
-        source = (
-            "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nclass Model(nn.Module):\n"
-            f"    def __init__(self):\n        super().__init__()\n        {init}\n"
-            f"    def forward(self, x, *rest):\n        {forward}\ndef get_inputs():\n    return [{inputs}]\n"
-        )
-        path = tmp_path / "reference.py"
-        task = Task(
-            name="t",
-            path=path,
-            reference=path,
-            source=source,
-            settings=TaskFile(reference="reference.py"),
-        )
-        return operator_graph(load_problem(task))
-
-    return made
+    return lambda init, forward, inputs: traced(tmp_path, forward, inputs, init)
 
 
 def test_composite_operators_stay_whole_and_parameters_keep_their_paths(trace: Trace) -> None:
@@ -67,9 +50,7 @@ def test_work_counts_products_exactly_and_intermediates_as_traffic(trace: Trace)
 
     linear = trace("self.l = nn.Linear(32, 16)", "return self.l(x)", "torch.rand(5, 32)")
     assert count_work(linear).flops == 2 * 5 * 16 * 32
-    batched = trace(
-        "pass", "return torch.bmm(x, rest[0])", "torch.rand(3, 4, 5), torch.rand(3, 5, 6)"
-    )
+    batched = trace("pass", "return torch.bmm(x, y)", "torch.rand(3, 4, 5), torch.rand(3, 5, 6)")
     assert count_work(batched).flops == 2 * 3 * 4 * 5 * 6
 
 
@@ -80,7 +61,7 @@ def test_views_cost_nothing(trace: Trace) -> None:
 
 
 def test_several_outputs_and_scalar_inputs_are_kept_apart(trace: Trace) -> None:
-    graph = trace("pass", "return x * rest[0], x.softmax(-1)", "torch.rand(3, 4), 2.5")
+    graph = trace("pass", "return x * y, x.softmax(-1)", "torch.rand(3, 4), 2.5")
     assert not graph.single_output
     assert len(graph.outputs) == 2
     assert [value.kind for value in graph.values] == ["input"]

@@ -1,0 +1,21 @@
+"""A reference from the lines that matter, as a graph of operators."""
+
+from pathlib import Path
+
+from search.judging.problem import load_problem
+from search.operators import OperatorGraph
+from search.profilers.operators import operator_graph
+from search.task import Task, TaskFile
+
+
+def traced(folder: Path, forward: str, inputs: str, init: str = "pass") -> OperatorGraph:
+    """Return the graph of a module whose forward takes x, y and z."""
+    source = (
+        "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nclass Model(nn.Module):\n"
+        f"    def __init__(self):\n        super().__init__()\n        {init}\n"
+        f"    def forward(self, x, y=None, z=None):\n        {forward}\ndef get_inputs():\n    return [{inputs}]\n"
+    )
+    path = folder / "reference.py"
+    settings = TaskFile(reference=path.name)
+    task = Task(name="t", path=path, reference=path, source=source, settings=settings)
+    return operator_graph(load_problem(task))
