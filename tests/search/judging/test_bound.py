@@ -53,7 +53,7 @@ def judged(
         ("return torch.diag(x) @ y", f"torch.randn(384), {SQUARE}", "return x[:, None] * y"),
         ("return (x @ y.T) @ y", "torch.randn(1024, 16), torch.randn(1024, 16)", "return x @ (y.T @ y)"),
         ("return (x @ y)[:8].contiguous()", f"{SQUARE}, {SQUARE}", "return x[:8] @ y"),
-        ("return x[:, :64] + y", "torch.randn(256, 8192), torch.randn(256, 64)", "return x[:, :64] + y"),
+        ("return x[:, :64] + y", "torch.randn(512, 8192), torch.randn(512, 64)", "return x[:, :64] + y"),
     ],
     ids=["a diagonal", "another order", "some rows", "some columns"],
 )  # fmt: skip
