@@ -20,7 +20,7 @@ from search.profilers.operators import operator_graph
 from search.profilers.work import count_work
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-DRY_VERSION = "dry-3"
+DRY_VERSION = "dry-4"
 
 
 class DryJudge:

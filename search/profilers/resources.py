@@ -28,7 +28,7 @@ _PTXAS_STACK = re.compile(
 _PTXAS_USED = re.compile(r"Used (\d+) registers(.*)")
 # "(C7512) Potential Performance Loss: wgmma.mma_async instructions are serialized due to … for the function 'k'"
 _PTXAS_LOSS = re.compile(
-    r"\((C\d{2,6})\) Potential Performance Loss: ([\w.,() -]{1,200}?)(?: (?:for|in) the function '([^'\s]+)')?$"
+    r"\((C\d{2,6})\) Potential Performance Loss: ([\w.,;:'() -]{1,200}?)\.?(?: (?:for|in) the function '([^'\s]+)')?$"
 )
 _RES_FUNCTION = re.compile(r"Function (\S+?):\s*\n?\s*((?:[A-Z]+(?:\[\d+\])?:\d+\s*)+)")
 _AMD_KERNEL = re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)", re.MULTILINE)

@@ -134,16 +134,28 @@ extern "C" __global__ void __launch_bounds__(128, 8) crowded(const unsigned long
 """
 
 
+IGNORED = """
+extern "C" __global__ void unbounded(float* out) {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 208;");
+  out[threadIdx.x] = 1;
+}
+"""
+
+
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc, which is not on PATH")
-def test_serialised_wgmma_of_a_real_compiler_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [(SERIALISED, "instructions are serialized"), (IGNORED, "'setmaxnreg' ignored")],
+)
+def test_what_a_real_compiler_warns_of_is_told(tmp_path: Path, text: str, told: str) -> None:
     source = tmp_path / "k.cu"
-    source.write_text(SERIALISED)
+    source.write_text(text)
     done = subprocess.run(
         ["nvcc", "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-Xptxas=-v", "-o", tmp_path / "k.cubin", source],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    (crowded,) = parse_ptxas(done.stderr)
-    assert any("serialized" in loss for loss in crowded.losses), done.stderr
+    (kernel,) = parse_ptxas(done.stderr)
+    assert any(told in loss for loss in kernel.losses), done.stderr
 
 
 KERNELS = """
