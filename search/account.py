@@ -139,7 +139,7 @@ def trials_of_branches(attempts: Iterable[Attempt]) -> tuple[Trial, ...]:
 
 
 def cost(work: Work) -> tuple[str, ...]:
-    """Return what the task costs at least, one sentence each."""
+    """Return what the reference costs, one sentence each."""
     intensity = work.flops / work.bytes if work.bytes else 0.0
     lines = [
         f"The reference does {quantity(work.flops, 'FLOP')} on {quantity(work.bytes, 'B')} of inputs, parameters and "
@@ -242,7 +242,8 @@ def _summary(group: list[Attempt]) -> tuple[str, ...]:
             f"{_headline(best.outcome)}"
         )
         if isinstance(best.outcome, Passed) and "launches" in best.outcome.profile:
-            lines.append(f"On the device: {', '.join(_figures(best.outcome.profile, _SHORT))}")
+            told = ", ".join(_figures(best.outcome.profile, _SHORT))
+            lines.append(told[:1].upper() + told[1:])
     for kind, fate in _FATES.items():
         failed = [attempt for attempt in group if attempt.outcome.kind == kind]
         if failed:

@@ -66,7 +66,7 @@ class OperatorGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What the task costs at least.
+    """What the reference costs.
 
     Attributes:
         flops: floating-point operations of the reference, FMA counted as two.

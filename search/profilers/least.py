@@ -18,9 +18,8 @@ import torch
 
 from search.operators import Operator, OperatorGraph
 from search.profilers.operators import VIEWS, family, flops_of, nbytes, operands, operator_name
+from search.profilers.roofline import FAST_CONVOLUTION
 
-# Winograd's F(4x4, 3x3) does a convolution with a quarter of the multiplications (Lavin, Gray 2016).
-_FAST_CONVOLUTION = 4.0
 _CUTS = frozenset(
     {"slice", "select", "narrow", "chunk", "split", "split_with_sizes", "unbind", "getitem"}
 )
@@ -246,7 +245,7 @@ class _Sure:
         self._seen.add(way)
         flops = flops_of(operator, self._graph)
         if family(operator) == "convolution":
-            flops /= _FAST_CONVOLUTION
+            flops /= FAST_CONVOLUTION
         elif self._base(factors[0]) == self._base(factors[1]):
             flops /= 2  # symmetric
         self._flops += computed * flops
@@ -314,11 +313,11 @@ def _coverage(operator: Operator, graph: OperatorGraph) -> float:
     name = operator_name(operator)
     if "transpose" in name or "adaptive" in name:
         return 1.0
-    rank = next((rank for rank in (1, 2, 3) if f"{rank}d" in name), 0)
     if "conv" in name:
         kernel = graph.shape(operands(operator)[1])[2:]
-        stride, dilation = _each(operator, 3, rank), _each(operator, 5, rank)
+        stride, dilation = _each(operator, 3, len(kernel)), _each(operator, 5, len(kernel))
     else:
+        rank = next((rank for rank in (1, 2, 3) if f"{rank}d" in name), 0)
         kernel = _each(operator, 1, rank)
         stride = _each(operator, 2, rank, kernel)
         dilation = _each(operator, 4, rank) if name.startswith("max") else (1,) * rank
@@ -329,12 +328,9 @@ def _coverage(operator: Operator, graph: OperatorGraph) -> float:
 
 
 def _each(
-    operator: Operator, at: int, rank: int, otherwise: tuple[int, ...] | None = None
+    operator: Operator, at: int, rank: int, otherwise: tuple[int, ...] = ()
 ) -> tuple[int, ...]:
     """Return an argument that may be one number for all axes, absent or empty."""
-    given: Any = operator.args[at] if at < len(operator.args) else None
-    if isinstance(given, int):
-        return (given,) * rank
-    return (
-        tuple(given) or otherwise or (1,) * rank if given is not None else otherwise or (1,) * rank
-    )
+    given: Any = operator.args[at] if at < len(operator.args) else ()
+    listed = (given,) if isinstance(given, int) else tuple(given or ())
+    return listed * rank if len(listed) == 1 else listed or otherwise or (1,) * rank

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kb.records import TargetRecord
 
 # Winograd's F(4x4, 3x3) does a convolution with a quarter of the multiplications (Lavin, Gray 2016).
-_FAST_CONVOLUTION = 4.0
+FAST_CONVOLUTION = 4.0
 # Half-precision products that make one of float32's accuracy: high by high, high by low, low by high.
 _SPLIT = 3.0
 
@@ -50,7 +50,7 @@ def roofline(
         half = max(target.peak.get(name, 0.0) for name in ("float16", "bfloat16", "tf32"))
         share = min(threads, target.units) / target.units
         peak = max(peak, share * (half / _SPLIT if precision == "strict" else half))
-    flops = work.flops / (_FAST_CONVOLUTION if "convolution" in work.families else 1.0)
+    flops = work.flops / (FAST_CONVOLUTION if "convolution" in work.families else 1.0)
     terms = {"memory": work.bytes / target.bandwidth, "arithmetic": flops / peak}
     return max(work.sure_bytes / target.bandwidth, work.sure_flops / peak), terms
 
