@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from ingest.pipeline import Report
-    from kb.retrieve_deep import Module
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +83,12 @@ def open_knowledge(
         derived.current(progress)
         seed.keep()
     derived.current(progress)
-    folder = shipped or shipped_docs()
     moment = time.time() if as_of is None else as_of
     retriever = Retriever(
         store,
         derived.embedder,
         derived,
         Effects(engine, moment, lambda: _lifts(store, moment)),
-        contents=lambda: _contents(folder),
         reranker=reranker(),
         progress=progress,
     )
@@ -125,12 +122,6 @@ def open_tables(home: Home) -> Engine:
 def sync_lessons(home: Home, progress: Progress = silent) -> None:
     """Read the lessons that runs wrote; they are indexed when the knowledge base is next asked."""
     _sync(home, open_store(home), "lessons", home.lessons, progress)
-
-
-def _contents(folder: Path) -> Sequence[Module]:
-    from kb.retrieve_deep import read_contents
-
-    return read_contents(folder, "kb")
 
 
 def _lifts(store: Store, moment: float) -> dict[str, float]:

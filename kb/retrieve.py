@@ -1,15 +1,15 @@
 """From a question to passages: rankings fused, filtered by scope, weighted by what use gained.
 
 The order of the work: the halves are ranked among what is in scope (`retrieve_fuse`), deep search
-adds what the index leads to (`retrieve_deep`), a cross-encoder may read the best again (`rerank`),
+a cross-encoder may read the best again (`rerank`),
 measured effects move them (`effect`), and what repeats or does not fit is left out
 (`retrieve_choose`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kb.derive import Derived
@@ -17,6 +17,9 @@ from kb.effect import Where, factor
 from kb.effects import Effects, subject_of
 from kb.embedders import Embedder
 from kb.errors import ConfigError
+from kb.inquiry import DEFAULT, Inquiry
+from kb.inquiry.answer import Answer, Dropped, answer_inquiry
+from kb.inquiry.merge import Merger
 from kb.progress import Progress, silent
 from kb.rerank import POOL, VARIABLE, CrossEncoder
 from kb.store import Store
@@ -27,30 +30,11 @@ if TYPE_CHECKING:
     from kb.indexes import Mask, Vector
     from kb.indexes.files import Index
     from kb.retrieve_choose import Kept, LeftOut, Room
-    from kb.retrieve_deep import Deep, Module
     from kb.retrieve_fuse import Candidate, Rankings
     from kb.retrieve_view import View
 
 FAR = 0.995  # what a step away from the scope asked for leaves of a score: two cost half a place
 REMEMBERED = 256  # questions whose vectors are kept
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
-    """A passage that ranked high enough and is not among the hits, with the reason."""
-
-    document: str
-    section: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The hits of a query, what was left out, and what the reader should know."""
-
-    hits: tuple[Hit, ...]
-    dropped: tuple[Dropped, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 class Retriever:
@@ -59,19 +43,17 @@ class Retriever:
     Args:
         embedder: embeds questions, as the passages of the index were embedded.
         effects: what the use of passages gained; None where nothing is known of it.
-        contents: gives the modules of the library's index, where deep search is asked for.
         reranker: reads the best candidates again.
         progress: told about embedding and indexing where something has to be done first.
     """
 
-    def __init__(  # noqa: PLR0913 - the parts of a search, put together in one place
+    def __init__(
         self,
         store: Store,
         embedder: Embedder,
         derived: Derived,
         effects: Effects | None = None,
         *,
-        contents: Callable[[], Sequence[Module]] | None = None,
         reranker: CrossEncoder | None = None,
         progress: Progress = silent,
     ) -> None:
@@ -79,11 +61,11 @@ class Retriever:
         self._embedder = embedder
         self._derived = derived
         self._effects = effects
-        self._contents = contents or (lambda: ())
         self._reranker = reranker
         self._progress = progress
         self._vectors: dict[tuple[str, str], Vector] = {}
-        self._now: tuple[View, Deep | None] | None = None
+        self._now: View | None = None
+        self._merger: tuple[View, Merger] | None = None
 
     def search(self, query: Query) -> list[Hit]:
         """Return the passages that answer `query`, best first, without chance in the order.
@@ -120,6 +102,27 @@ class Retriever:
             notes=notes,
         )
 
+    def inquire(self, inquiry: Inquiry) -> Answer:
+        """Return the documents that the questions of `inquiry` lead to, whole where they are short.
+
+        Raises:
+            StoreError: the knowledge base cannot be read or indexed.
+        """
+        view = self._view(self._derived.current(self._progress))
+        if not view.index.ids:
+            return Answer(hits=(), notes=("the knowledge base is empty",))
+        if self._merger is None or self._merger[0] is not view:
+            self._merger = (view, Merger(view, self._embed))
+        found = self._merger[1].merge(inquiry)
+        return answer_inquiry(
+            found,
+            inquiry,
+            ids=view.index.ids,
+            store=self._store,
+            effects=self._effects,
+            tuning=DEFAULT,
+        )
+
     def _ranked(
         self, view: View, query: Query
     ) -> tuple[list[Candidate], list[Candidate], tuple[str, ...]]:
@@ -131,7 +134,7 @@ class Retriever:
         notes = self._notes()
         if query.scope == Scope() or len(inside) >= query.limit:
             return inside, [], notes
-        far = self._weighed(view, replace(query, hops=0), vector, kinds & (outside > 0))
+        far = self._weighed(view, query, vector, kinds & (outside > 0))
         away = [(one, int(outside[one.row])) for one in far]
         far = [replace(one, score=one.score * FAR**steps, far=steps) for one, steps in away]
         far.sort(key=lambda one: (-one.score, view.index.ids[one.row]))
@@ -142,13 +145,11 @@ class Retriever:
         self, view: View, query: Query, vector: Vector | None, among: Mask
     ) -> list[Candidate]:
         """Rank rows of `among`: fused, read again, moved by measured effect."""
-        from kb.retrieve_fuse import fuse, is_fused, rank, together, with_reach
+        from kb.retrieve_fuse import fuse, is_fused, rank, together
 
         if not among.any():
             return []
         rankings = rank(view, query, vector, among)
-        if query.hops:
-            rankings = self._deepened(view, query, rankings, among)
         if is_fused(query.mode):
             rankings = together(view, rankings)
         found = fuse(rankings, view.index.ids)
@@ -157,25 +158,7 @@ class Retriever:
             found = fuse(rankings, view.index.ids)
         if query.mode == "hybrid+effect" and self._effects is not None:
             found = _moved(view, query, found, self._effects)
-        return with_reach(found, query.limit) if query.hops else found
-
-    def _deepened(self, view: View, query: Query, rankings: Rankings, among: Mask) -> Rankings:
-        from kb.retrieve_fuse import placed
-
-        texts = [query.text, *(name.replace("-", " ") for name in query.symptoms)]
-        names = ["the question", *query.symptoms]
-        dense = query.mode != "bm25"
-        facets = [
-            (name, text, self._embed(text) if dense else None)
-            for name, text in zip(names, texts, strict=True)
-        ]
-        deep = self._deep(view)
-        steps = deep.search(query, facets, among, lambda rows: self._passages(view, rows))
-        trails: dict[int, tuple[str, ...]] = {}
-        for step in steps:
-            trails.setdefault(step.row, step.trail)
-        places = {**rankings.places, "deep": placed(step.row for step in steps)}
-        return replace(rankings, places=places, trails=trails)
+        return found
 
     def _reread(
         self,
@@ -213,18 +196,9 @@ class Retriever:
     def _view(self, index: Index) -> View:
         from kb.retrieve_view import View
 
-        if self._now is None or self._now[0].index is not index:
-            self._now = (View(index), None)
-        return self._now[0]
-
-    def _deep(self, view: View) -> Deep:
-        from kb.retrieve_deep import Deep
-
-        deep = self._now[1] if self._now is not None else None
-        if deep is None:
-            deep = Deep(view, self._contents())
-            self._now = (view, deep)
-        return deep
+        if self._now is None or self._now.index is not index:
+            self._now = View(index)
+        return self._now
 
     def _read(self, view: View, found: Sequence[Candidate]) -> Mapping[int, Passage]:
         return self._passages(view, [one.row for one in found])
@@ -284,7 +258,6 @@ def _hit(view: View, query: Query, kept: Kept) -> Hit:
             effect=one.effect,
             factor=one.factor,
             misses=view.misses(one.row, query.scope) if one.far else (),
-            trail=one.trail,
             copies=tuple(kept.copies),
             kept=kept.reason,
         ),

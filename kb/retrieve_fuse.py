@@ -17,20 +17,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DEPTH = 100  # places of each ranking that are fused
-REACH = 0.25  # of the places: for what deep search alone would bring among the hits
 RRF_K = 60.0  # Cormack, Clarke and Buettcher, SIGIR 2009
 MIN_COSINE = 0.2  # below it MiniLM's neighbours are chance
 PARTS = 3  # best passages of a document that speak for it
 # What a place in each ranking counts. Other names of what is asked for find what the question's own
 # words miss, and much else: at half a vote and more they cost precision (docs/retrieval-benchmark.md).
-# So does deep search, which is given places of its own instead (`with_reach`).
 WEIGHTS: Mapping[str, float] = {
     "dense": 1.0,
     "bm25": 1.0,
     "other names": 0.25,
     "document": 1.0,
     "symptoms": 1.0,
-    "deep": 0.25,
     "rerank": 3.0,
 }
 
@@ -52,7 +49,6 @@ class Candidate:
     score: float
     cosine: float | None = None
     bm25: float | None = None
-    trail: tuple[str, ...] = ()
     effect: Effect | None = None
     factor: float = 1.0
     far: int = 0
@@ -65,7 +61,6 @@ class Rankings:
     places: Mapping[str, Mapping[int, int]]
     cosines: Mapping[int, float] = field(default_factory=dict)
     bm25: Mapping[int, float] = field(default_factory=dict)
-    trails: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 def rank(view: View, query: Query, vector: Vector | None, among: Mask) -> Rankings:
@@ -111,7 +106,6 @@ def fuse(rankings: Rankings, ids: Sequence[str]) -> list[Candidate]:
             score=total[row],
             cosine=rankings.cosines.get(row),
             bm25=rankings.bm25.get(row),
-            trail=rankings.trails.get(row, ()),
         )
         for row in sorted(total, key=lambda row: (-total[row], ids[row]))
     ]
@@ -133,23 +127,6 @@ def together(view: View, rankings: Rankings) -> Rankings:
     order = placed(sorted(sums.values(), reverse=True))  # equal sums share a place
     places = {row: order[sums[document]] for row, document in documents.items()}
     return replace(rankings, places={**rankings.places, "document": places})
-
-
-def with_reach(found: Sequence[Candidate], limit: int) -> list[Candidate]:
-    """Give the best of deep search the last part of the places, where they have none by their score.
-
-    What answers a symptom may share no word with the question: a score cannot tell that it is
-    wanted, the way by which it was found does.
-    """
-    places = int(REACH * limit)
-    first = list(found[: limit - places])
-    seen = {one.row for one in first}
-    deep = sorted(
-        (one for one in found if "deep" in one.ranks and one.row not in seen),
-        key=lambda one: one.ranks["deep"],
-    )[:places]
-    seen.update(one.row for one in deep)
-    return [*first, *deep, *(one for one in found if one.row not in seen)]
 
 
 def _totals(rankings: Rankings) -> dict[int, float]:

@@ -207,6 +207,22 @@ class Store:
                     found[row.id] = passage_value(row, document)
         return found
 
+    def pages(self, documents: Sequence[str]) -> dict[str, list[Passage]]:
+        """Return the passages of documents in their order, by what quotations call them."""
+        query = (
+            select(PassageRow, DocumentRow)
+            .join(DocumentRow)
+            .where(PassageRow.id.not_like(f"%{MARK}%"))
+            .order_by(DocumentRow.id, PassageRow.position)
+            .options(*_WITHOUT_TEXT)
+        )
+        found: dict[str, list[Passage]] = {}
+        with reading(self._engine) as session:
+            for part in _parts(documents):
+                for row, document in session.execute(query.where(DocumentRow.shown.in_(part))):
+                    found.setdefault(document.shown, []).append(passage_value(row, document))
+        return found
+
     def generation(self) -> str:
         """Return a name that changes whenever a passage does."""
         return self.state("generation") or "empty"

@@ -69,8 +69,6 @@ class Query:
         token_budget: for the sum of the hits' tokens.
         encoding: what tokens are counted by, see `kb.tokens.count_tokens`; None: as they were
             counted when the passages were made (`kb.tokens.DEFAULT_ENCODING`).
-        hops: 0 searches all passages at once; from 1 on the modules of the library's index are
-            chosen first and searched; each further hop follows the references of what was taken.
     """
 
     text: str
@@ -81,7 +79,6 @@ class Query:
     token_budget: int | None = None
     encoding: str | None = None
     mode: Mode = "hybrid+effect"
-    hops: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +127,7 @@ class Why:
         effect: None where none is known, or the mode asks for none.
         factor: that the effect multiplied the fused score by.
         misses: fields of the scope asked for that it was not written for.
-        trail: how deep search came to it, a step each.
+        trail: what it was found for, the weightiest reason first.
         copies: places that say the same and were left out for it.
         kept: why diversity let it stay.
     """

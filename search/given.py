@@ -18,6 +18,8 @@ from sqlalchemy import Column, Engine, LargeBinary, String, Table, insert, selec
 from sqlalchemy.exc import IntegrityError
 
 from kb.database import Base, create_tables, reading, writing
+from kb.inquiry import Inquiry
+from kb.inquiry.answer import Answer
 from kb.records import Document
 from kb.types import Hit, Query
 from search.authors import Attempt, Diagnosis
@@ -38,6 +40,7 @@ T = TypeVar("T")
 _KEPT_KINDS = ("lesson", "constraint", "language")
 _DOCUMENTS: TypeAdapter[tuple[Document, ...]] = TypeAdapter(tuple[Document, ...])
 _HITS: TypeAdapter[tuple[Hit, ...]] = TypeAdapter(tuple[Hit, ...])
+_ANSWER = TypeAdapter(Answer)
 _DIAGNOSIS = TypeAdapter(Diagnosis)
 _TRIED = TypeAdapter(tuple[Tried, ...])
 
@@ -138,14 +141,24 @@ class _Kept:
 
     def search(self, query: Query) -> list[Hit]:
         """Return what was found for `query` when the run first asked."""
-        text = json.dumps(asdict(query), sort_keys=True, default=_plain)
-        key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        key = _key(query)
 
         def ask() -> tuple[Hit, ...]:
             return tuple(self._inner.search(query))
 
         found = self._given.once("hits", key, _HITS, ask)
         return list(found)
+
+    def inquire(self, inquiry: Inquiry) -> Answer:
+        """Return what was found for `inquiry` when the run first asked."""
+        return self._given.once(
+            "answers", _key(inquiry), _ANSWER, lambda: self._inner.inquire(inquiry)
+        )
+
+
+def _key(asked: Query | Inquiry) -> str:
+    text = json.dumps(asdict(asked), sort_keys=True, default=_plain)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _plain(value: Any) -> Any:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from kb.effects import subject
+from kb.inquiry import Inquiry
+from kb.inquiry.answer import Answer
 from kb.records import Document
 from kb.types import Hit, Query
 
@@ -23,6 +26,10 @@ class Retriever(Protocol):
         """Return the passages that answer `query`, the best first."""
         ...
 
+    def inquire(self, inquiry: Inquiry) -> Answer:
+        """Return the documents that several questions lead to, the best first."""
+        ...
+
 
 class Silent:
     """A retriever that finds nothing, for a run without retrieval."""
@@ -30,6 +37,10 @@ class Silent:
     def search(self, query: Query) -> list[Hit]:  # noqa: ARG002
         """Return nothing."""
         return []
+
+    def inquire(self, inquiry: Inquiry) -> Answer:  # noqa: ARG002
+        """Return nothing."""
+        return Answer(hits=())
 
 
 class Records(Protocol):
@@ -84,6 +95,7 @@ class Witness:
         self._retriever = retriever
         self._hidden = hidden
         self._answers: dict[Query, list[Hit]] = {}
+        self._inquiries: dict[Inquiry, Answer] = {}
         self._documents: dict[str, None] = {}
         self._subjects: dict[str, None] = {}
 
@@ -94,6 +106,18 @@ class Witness:
             found = self._answers[query] = self._retriever.search(query)
             if len(self._answers) > _ANSWERS:
                 del self._answers[next(iter(self._answers))]
+        return self._seen(found)
+
+    def inquire(self, inquiry: Inquiry) -> Answer:
+        """Return what the retriever returns, without hidden documents."""
+        found = self._inquiries.get(inquiry)
+        if found is None:
+            found = self._inquiries[inquiry] = self._retriever.inquire(inquiry)
+            if len(self._inquiries) > _ANSWERS:
+                del self._inquiries[next(iter(self._inquiries))]
+        return replace(found, hits=tuple(self._seen(found.hits)))
+
+    def _seen(self, found: Sequence[Hit]) -> list[Hit]:
         hits = [hit for hit in found if hit.passage.document not in self._hidden]
         self._documents.update(dict.fromkeys(hit.passage.document for hit in hits))
         self._subjects.update(dict.fromkeys(subject(hit.passage) for hit in hits))

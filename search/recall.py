@@ -59,11 +59,17 @@ def plateau(attempts: Sequence[Attempt], round: int) -> bool:
     Between two clean slates a round goes on from the best, so that what a clean slate found can be
     built upon.
     """
+    since = rounds_without_gain(attempts, round)
+    return since >= PLATEAU and (since - PLATEAU) % 2 == 0
+
+
+def rounds_without_gain(attempts: Sequence[Attempt], round: int) -> int:
+    """Return how many rounds before `round` gained nothing; 0 where nothing stands yet."""
     merits = _best_before(attempts, round)
     since = 0
     while since < round and merits[round] <= merits[round - since - 1] * _GAIN:
         since += 1
-    return bool(merits[round]) and since >= PLATEAU and (since - PLATEAU) % 2 == 0
+    return since if merits[round] else 0
 
 
 def recall(parent: Attempt | None, attempts: Iterable[Attempt]) -> Recalled:

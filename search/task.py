@@ -53,6 +53,12 @@ class SearchSettings(_Strict):
     memory: Literal["rule", "trajectory", "siblings", "both", "clean"] = Field(
         default="rule", description="how much of the search a model is told, see docs/prompts.md"
     )
+    knowledge: Annotated[
+        float,
+        Field(
+            ge=0, le=1, strict=False, description="share of a search's parents that get passages"
+        ),
+    ] = 1.0
     knob_trials: int = Field(
         default=6, ge=0, le=200, description="values of declared KNOBS tried for an idea"
     )

@@ -25,9 +25,11 @@ _MINIMUM = {
     "target": 150,
     "history": 300,
     "passages": 500,
+    "menu": 200,
 }
 # More trials than these are not looked at, so that a prompt costs the same however long a run is.
 _TRIALS = 120
+_TITLES = 80  # of the menu that are shown: some twelve tokens each
 FORM = "its kernels as source strings"
 ORDER = (
     "task",
@@ -36,6 +38,7 @@ ORDER = (
     "diagnosis",
     "history",
     "passages",
+    "menu",
     "current",
     "answer",
 )
@@ -91,6 +94,19 @@ class Note:
     title: str
     document: str
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A record that is named and not quoted.
+
+    Attributes:
+        gained: what it came to where it was measured.
+    """
+
+    name: str
+    title: str
+    gained: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +177,7 @@ class Context:
         memory: how much of the search is told, "" where that was not chosen.
         history: the oldest first.
         passages: the best first.
+        menu: what else is known, the nearest first.
         answer: what the answer format shows: `count`, `categories` and `example` for ideas;
             `title`, `category`, `text`, `branch` and `branches` for a draft; `title` and `text`
             for a repair; `refused` (ideas that are not to be given again) for ideas.
@@ -182,6 +199,7 @@ class Context:
     memory: str = ""
     history: tuple[Trial, ...] = ()
     passages: tuple[Hit, ...] = ()
+    menu: tuple[Entry, ...] = ()
     current: Current | None = None
     answer: Mapping[str, Any] = field(default_factory=dict)
     form: str = FORM
@@ -197,6 +215,7 @@ class Context:
             "diagnosis": self._section("diagnosis", _points(self.points, self.diagnosis)),
             "history": self._history(),
             "passages": self._section("passages", tuple(map(_passage, *_ranked(self.passages)))),
+            "menu": self._section("menu", _entries(self.menu)),
             "current": self._section("current", _current(self.current)),
             "answer": self._answer(),
         }
@@ -266,6 +285,18 @@ def _lines(lines: tuple[str, ...], what: str) -> tuple[Item, ...]:
     return tuple(
         Item(text=one_line(line, 400), rank=rank, name=f"{what} {rank + 1}")
         for rank, line in enumerate(lines)
+    )
+
+
+def _entries(menu: tuple[Entry, ...]) -> tuple[Item, ...]:
+    return tuple(
+        Item(
+            text=one_line(one.title, 120),
+            rank=rank,
+            name=one_line(one.name, 80),
+            fields={"gained": one_line(one.gained, 80)},
+        )
+        for rank, one in enumerate(menu[:_TITLES])
     )
 
 

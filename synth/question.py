@@ -1,32 +1,77 @@
-"""What to ask the knowledge base: from the task, the device, the language and the diagnosis."""
+"""What to ask the knowledge base before a prompt: one plain sentence for each thing that is known.
+
+A question names a pattern of the task, what the module says of itself, a measured bottleneck, an
+idea that is to be written, or a fault. What a step is for decides which of them count, and which
+kinds of documents may answer.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
+from kb.inquiry import Inquiry, Question
+from kb.patterns import Area, Recognised
 from kb.records import TargetRecord
-from kb.types import Kind, Query, Scope
+from kb.types import Kind, Scope
+from synth.quote import one_line
 
-# Constraints and language notes are quoted whole in their own section, targets as figures.
-KINDS: tuple[Kind, ...] = ("idea", "guide", "kernel", "lesson", "document")
+Stage = Literal["ideas", "plateau", "draft", "repair"]
 DTYPES: Mapping[str, tuple[str, ...]] = {
     "strict": ("float32",),
     "kernelbench": ("float32",),
     "tf32": ("float32", "tf32"),
     "half": ("float32", "float16", "bfloat16"),
 }
-PASSAGES = 12  # a query returns at most; the budget usually cuts first
-# Where there is room for more, they are shorter of use: one for so many tokens, and no library of them.
-ROOM = 1_500
-MOST = 80
-# Ideas are looked for through the index and one step along its references. Who writes or mends code
-# knows what it is about: the closest passages do.
-HOPS: Mapping[str, int] = {"ideas": 2, "draft": 0, "repair": 0}
-_CALL = re.compile(r"\b(?:nn|F|torch)\.([A-Za-z]\w+)")
-_NO_OPERATORS = frozenset({"Module", "nn", "functional", "Tensor", "cuda", "Parameter"})
+TOLD = 300  # characters of what a module says of itself
+SYMPTOMS = 3  # of a diagnosis that are asked about
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a step asks for, and how much.
+
+    Attributes:
+        areas: factor of the questions of patterns, by their area.
+        own: factor of the question in the step's own words: an idea, a message; of what the module says
+            of itself where ideas are asked for.
+        kinds: factor of the answers, by kind; no other kind is given.
+        limit: documents at most.
+    """
+
+    areas: Mapping[Area, float]
+    own: float
+    kinds: Mapping[Kind, float]
+    limit: int
+
+
+PLANS: Mapping[Stage, Plan] = {
+    "ideas": Plan(
+        areas={"computation": 0.8, "symptom": 0.6, "setting": 0.3},
+        own=0.5,
+        kinds={"idea": 1.0, "kernel": 0.9, "guide": 0.7, "lesson": 0.7, "document": 0.6},
+        limit=14,
+    ),
+    "plateau": Plan(
+        areas={"computation": 0.6, "symptom": 0.9, "setting": 0.5},
+        own=0.3,
+        kinds={"idea": 1.3, "kernel": 0.9, "guide": 0.4, "lesson": 0.7, "document": 0.6},
+        limit=14,
+    ),
+    "draft": Plan(
+        areas={"computation": 0.6, "setting": 0.7},
+        own=1.0,
+        kinds={"idea": 1.4, "kernel": 1.3, "guide": 1.0, "lesson": 0.5, "document": 0.7},
+        limit=12,
+    ),
+    "repair": Plan(
+        areas={"computation": 0.2, "setting": 0.1, "fault": 1.2},
+        own=0.75,
+        kinds={"guide": 1.2, "idea": 0.7, "kernel": 0.7, "lesson": 0.5, "document": 0.8},
+        limit=10,
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,35 +79,26 @@ class Subject:
     """What a run is about.
 
     Attributes:
-        source: the reference program.
+        told: what the reference says of itself, in its names and docstrings.
         families: operator families of the reference.
         precision: the task's policy; one that has no name counts as float32.
     """
 
-    source: str
     target: TargetRecord
     language: str
+    told: str = ""
     families: tuple[str, ...] = ()
     precision: str = "strict"
 
     @property
     def scope(self) -> Scope:
-        """Where knowledge must apply to serve this run."""
+        """Where knowledge must apply to serve this run; operators are no part of it."""
         return Scope(
             vendor=(self.target.vendor,),
             architecture=(self.target.architecture,),
             language=(self.language,),
-            operator=self.families,
             dtype=DTYPES.get(self.precision, ("float32",)),
         )
-
-    def words(self) -> str:
-        """Return the run in the words that documents use: operators, device, language."""
-        program = self.source.partition("def get_inputs")[0]
-        operators = (name for name in _CALL.findall(program) if name not in _NO_OPERATORS)
-        target = self.target
-        parts = (*self.families, *operators, target.vendor, target.architecture, self.language)
-        return " ".join(dict.fromkeys(parts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,29 +106,89 @@ class Need:
     """What is to be written next.
 
     Attributes:
-        text: an idea, or what became of a draft; "" for new ideas.
+        patterns: what the task, the diagnosis and a failure show.
+        elsewhere: names of records that patterns of computations name, none of which is there.
         symptoms: of the diagnosis, the worst first.
+        measured: the diagnosis is of a program that was measured, not a guess from the reference.
+        text: an idea, or what was reported of a failure; "" for new ideas.
+        record: of the library, that the idea comes from.
+        tried: names of records that the search has tried.
         tokens: room for the passages, counted by `encoding`.
     """
 
-    purpose: Literal["ideas", "draft", "repair"]
-    symptoms: Sequence[str]
-    tokens: int
-    encoding: str
+    stage: Stage
+    patterns: Sequence[Recognised] = ()
+    elsewhere: frozenset[str] = frozenset()
+    symptoms: Sequence[str] = ()
+    measured: bool = False
     text: str = ""
+    record: str | None = None
+    tried: Sequence[str] = ()
+    tokens: int = 8000
+    encoding: str = "cl100k_base"
+    plans: Mapping[Stage, Plan] = field(default_factory=lambda: PLANS)
 
 
-def build_query(subject: Subject, need: Need) -> Query:
+def build_inquiry(subject: Subject, need: Need) -> Inquiry:
     """Return what to ask the knowledge base before a prompt is written."""
-    about = f"make {subject.words()} faster"
-    asked = f"{need.text} {subject.language}" if need.text else about
-    return Query(
-        text=f"{asked}: {', '.join(need.symptoms)}" if need.symptoms else asked,
-        scope=subject.scope,
-        symptoms=tuple(need.symptoms),
-        kinds=KINDS,
-        limit=min(MOST, max(PASSAGES, need.tokens // ROOM)),
-        token_budget=need.tokens,
-        encoding=need.encoding,
-        hops=HOPS[need.purpose],
+    plan = need.plans[need.stage]
+    computations = [one for one in need.patterns if one.pattern.area == "computation"]
+    families = dict.fromkeys(
+        (*subject.families, *(name for one in computations for name in one.pattern.families))
     )
+    return Inquiry(
+        questions=tuple(_questions(subject, need, plan)),
+        scope=subject.scope,
+        families=tuple(families),
+        symptoms=tuple(need.symptoms) if need.stage != "repair" else (),
+        kinds=tuple(plan.kinds.items()),
+        tried=tuple(f"ideas/{name}" for name in need.tried) if need.stage != "repair" else (),
+        elsewhere=need.elsewhere if need.stage != "repair" else frozenset(),
+        limit=plan.limit,
+        tokens=need.tokens,
+        encoding=need.encoding,
+    )
+
+
+def _questions(subject: Subject, need: Need, plan: Plan) -> Iterator[Question]:
+    if need.text:
+        see = (f"ideas/{need.record}",) if need.record else ()
+        what = "what was reported" if need.stage == "repair" else "the idea"
+        yield Question(
+            text=one_line(need.text, 600),
+            reason=f"it answers {what}",
+            weight=plan.own,
+            see=see,
+            anywhere=True,
+        )
+    elif subject.told:
+        yield Question(
+            text=one_line(subject.told, TOLD),
+            reason="it is about what the module says of itself",
+            weight=plan.own,
+        )
+    asked = 0
+    for one in need.patterns:
+        weight = plan.areas.get(one.pattern.area, 0.0) * one.pattern.weight
+        if one.pattern.area == "symptom":
+            asked += 1
+            if not need.measured or asked > SYMPTOMS:
+                continue
+        if one.pattern.area == "computation":
+            weight *= 0.5 + 0.5 * one.share
+        if weight:
+            yield from _of_pattern(one, weight)
+
+
+def _of_pattern(one: Recognised, weight: float) -> Iterator[Question]:
+    """Yield the questions of a pattern; the first one carries the records that it names."""
+    pattern = one.pattern
+    reason = f"{pattern.title} (pattern {pattern.name}: {one_line(one.shown, 120)})"
+    for place, text in enumerate(pattern.questions or (pattern.title,)):
+        yield Question(
+            text=text,
+            reason=reason,
+            weight=weight,
+            see=pattern.see if place == 0 else (),
+            anywhere=pattern.area in ("symptom", "fault"),
+        )

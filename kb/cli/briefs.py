@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from search.authors.briefing import Brief, Briefing
     from search.authors.cast import Role, Voice
     from search.graph import Graph, Node
-    from search.operators import Work
+    from search.operators import OperatorGraph, Work
     from search.storage import RunRow, Storage
     from search.task import Task
     from synth.context import Purpose
@@ -94,12 +94,12 @@ class Desk:
         task, row = _find(home, storage, named, run, with_run=with_run)
         place = choose_place(task.settings.target, elsewhere=task.spool is not None)
         progress("loading the reference")
-        work, operators = _cost(task, place.device)
+        graph, work = _cost(task, place.device)
         as_of = row.started if row is not None else None
         knowledge = open_knowledge(home, progress, as_of=as_of)
         known = known_ideas(knowledge, storage, task, as_of or time.time())
         memory = believed_memory(knowledge, storage, retrieval=task.settings.retrieval, known=known)
-        diagnose = diagnoser_of(task, place.target, work, operators, _baselines(row))
+        diagnose = diagnoser_of(task, place.target, work, len(graph.operators), _baselines(row))
         if row is not None:
             # What the run found and measured then, so that a prompt is the one that was asked.
             given = Given(storage.engine, writes=False).open(row.run)
@@ -110,7 +110,7 @@ class Desk:
             row=row,
             graph=storage.record(row.run).graph if row is not None else None,
             storage=storage,
-            briefing=Briefing(task, place.target, work, memory),
+            briefing=Briefing(task, place.target, work, memory, graph=graph),
             diagnose=diagnose,
             tokens=tokens,
         )
@@ -257,7 +257,16 @@ def values(told: Told) -> dict[str, Any]:
         **{name: getattr(told, name) for name in ("model", "budget", "encoding", "asked")},
         "tokens": prompt.tokens,
         "diagnosis": asdict(told.diagnosis),
-        "query": asdict(told.brief.query),
+        "inquiry": asdict(told.brief.inquiry),
+        "patterns": [
+            {
+                "name": one.pattern.name,
+                "area": one.pattern.area,
+                "shown": one.shown,
+                "share": one.share,
+            }
+            for one in told.brief.patterns
+        ],
         "sections": [
             {
                 "name": part.name,
@@ -361,14 +370,14 @@ def _baselines(row: RunRow | None) -> dict[str, float]:
     return dict(report["baselines"]) if report is not None else {}
 
 
-def _cost(task: Task, device: str) -> tuple[Work, int]:
-    """Return what a task costs, and how many operators it runs."""
+def _cost(task: Task, device: str) -> tuple[OperatorGraph, Work]:
+    """Return the operators of a task, and what it costs."""
     from search.judging.problem import load_problem
     from search.profilers.operators import operator_graph
     from search.profilers.work import count_work
 
     graph = operator_graph(load_problem(task, device=device))
-    return count_work(graph), len(graph.operators)
+    return graph, count_work(graph)
 
 
 def _standing() -> tuple[str, ...]:

@@ -92,7 +92,7 @@ def make_author(
 
     if name == "recipes":
         return AUTHORS.create(name, task, target, graph, memory)
-    return AUTHORS.create(name, task, target, work, memory, cast, say)
+    return AUTHORS.create(name, task, target, work, memory, cast, say, graph)
 
 
 def make_model(settings: ModelSettings, heard: Callable[[str, int], None] | None = None) -> Model:

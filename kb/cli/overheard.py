@@ -47,7 +47,9 @@ def overhear(
 
     task = session.task
     task = replace(task, settings=task.settings.model_copy(update={"model": settings}))
-    author = LanguageModel(task, session.target, session.work, session.memory, _Listener())
+    author = LanguageModel(
+        task, session.target, session.work, session.memory, _Listener(), graph=session.graph
+    )
     parent = moment.parent
     try:
         if parent is not None and parent.outcome.kind not in STANDING:

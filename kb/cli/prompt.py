@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 EPILOG = (
     "Examples: kb prompt examples/conv2d.yaml | kb prompt examples/conv2d.yaml --node 7 | "
-    "kb prompt conv2d-1 --diff 3 7 | kb prompt examples/conv2d.yaml --tokens 8000 --json"
+    "kb prompt examples/conv2d.yaml --explain | kb prompt conv2d-1 --diff 3 7 | kb prompt examples/conv2d.yaml --tokens 8000 --json"
 )
 TASK = typer.Argument(None, help="A task file, a reference program, or the name of a run.")
 NODE = typer.Option(None, "--node", "-n", min=0, help="What to improve, or to mend if it failed.")
@@ -26,6 +26,9 @@ PURPOSE = typer.Option(
 )
 TOKENS = typer.Option(None, "--tokens", min=500, help="Room for the prompt, over the model's.")
 DIFF = typer.Option(None, "--diff", metavar="N M", help="What differs between two nodes' prompts.")
+EXPLAIN = typer.Option(
+    False, "--explain", help="Print why each document is quoted, in place of the prompt."
+)
 TEMPLATES = typer.Option(False, "--templates", help="List the sections and what renders them.")
 
 
@@ -42,6 +45,7 @@ def prompt(
     tokens: int | None = TOKENS,
     diff: tuple[int, int] | None = DIFF,
     templates: bool = TEMPLATES,
+    explain: bool = EXPLAIN,
     json: bool = JSON,
 ) -> None:
     """Print the exact prompt of a task or a node, with tokens and sources of its parts."""
@@ -67,6 +71,10 @@ def prompt(
         print_json(found[0] if diff is None else {"prompts": found, "diff": lines})
     elif diff is not None:
         typer.echo("\n".join(difference(*told)))
+    elif explain:
+        from kb.cli.inquiries import explain_inquiry
+
+        typer.echo("\n".join(explain_inquiry(told[0].brief)))
     else:
         _show(told[0])
 

@@ -12,8 +12,8 @@ from kb.progress import Progress
 from kb.types import KINDS, MODES, Query, Scope
 
 if TYPE_CHECKING:
+    from kb.inquiry.answer import Answer
     from kb.records import TargetRecord
-    from kb.retrieve import Answer
 
 T = TypeVar("T", bound=str)
 
@@ -32,7 +32,6 @@ class Asked:
     tokens: int | None = None
     encoding: str | None = None
     mode: str = MODES[-1]
-    hops: int = 0
 
 
 def ask(home: Home, asked: Asked, progress: Progress) -> Answer:
@@ -75,7 +74,6 @@ def build_query(asked: Asked) -> Query:
         token_budget=asked.tokens,
         encoding=asked.encoding,
         mode=_known(asked.mode, MODES, "mode"),
-        hops=asked.hops,
     )
 
 

@@ -13,7 +13,7 @@ from kb.cli.output import JSON, print_json, say, steps
 from kb.config import Home
 
 if TYPE_CHECKING:
-    from kb.retrieve import Answer
+    from kb.inquiry.answer import Answer
     from kb.types import Effect, Hit
 
 _LEFT_OUT = 12  # lines about what was left out
@@ -21,12 +21,11 @@ _HALVES = {
     "dense": "meaning",
     "bm25": "words",
     "symptoms": "symptoms",
-    "deep": "deep search",
     "rerank": "cross-encoder",
 }
 _EXAMPLES = (
     'Examples: kb search "shared memory bank conflicts" --target h100 --limit 3; '
-    'kb search "softmax of long rows" --symptom memory-bound --hops 2 --explain'
+    'kb search "softmax of long rows" --symptom memory-bound --explain'
 )
 
 
@@ -50,9 +49,6 @@ def search(
         None, help="Count tokens by this encoding of tiktoken, or by this tokenizer.json."
     ),
     mode: str = typer.Option("hybrid+effect", help="bm25, dense, hybrid or hybrid+effect."),
-    hops: int = typer.Option(
-        0, min=0, max=5, help="Deep search: 1 goes by the index's modules, more follow references."
-    ),
     explain: bool = typer.Option(False, "--explain", help="Say why each passage stands there."),
     json: bool = JSON,
 ) -> None:
@@ -70,7 +66,6 @@ def search(
         tokens=tokens,
         encoding=tokenizer,
         mode=mode,
-        hops=hops,
     )
     with steps() as progress:
         answer = ask(Home.find().make(), asked, progress)
@@ -116,8 +111,6 @@ def reasons(hit: Hit) -> Iterator[str]:
         yield f"scope: not written for the {', '.join(why.misses)} asked for"
     if why.effect is not None:
         yield from _effect(why.effect, why.factor)
-    if why.trail:
-        yield f"found by {'; '.join(why.trail)}"
     yield f"kept: {why.kept}, {hit.passage.tokens} tokens"
     yield from (f"stands for {copy}" for copy in why.copies)
     if hit.passage.flags:

@@ -7,30 +7,40 @@ printed without one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from random import Random
 from typing import Any, Protocol
 
 from kb.config import Home
 from kb.errors import ConfigError
+from kb.inquiry import Inquiry
+from kb.inquiry.answer import Answer
+from kb.patterns import FOLDER, Recognised, load_patterns
 from kb.records import CATEGORIES, Document, TargetRecord
 from kb.tokens import count_tokens
-from kb.types import Hit, Query, Scope
+from kb.types import Hit, Scope
 from search.account import cost, detail, trials_of_branches, trials_of_ideas, verdict
 from search.authors import Attempt, Idea, Memory, Moment
+from search.authors.menu import Menu
+from search.authors.questions import Questions, Step
 from search.knobs import knob_trouble
 from search.known import Known, tried_in
 from search.memory import Records, Retriever
-from search.operators import Work
-from search.recall import Recalled, recall
+from search.operators import OperatorGraph, Work
+from search.patterns.recognise import read_program
+from search.recall import PLATEAU, Recalled, recall, rounds_without_gain
 from search.task import Task
-from synth.context import FORM, Context, Current, Note, Purpose
+from synth.context import FORM, Context, Current, Entry, Note, Purpose
 from synth.facts import target_lines
 from synth.folder import Templates
 from synth.prompt import Prompt, compose
-from synth.question import Need, Subject, build_query
+from synth.question import Stage, Subject
 from synth.sketches import EXAMPLE
 
+MOST_TOKENS = 10_000  # of passages: what is worth quoting rarely takes half of that
+REPORTED = 1_500  # characters of a report that are asked about
 _COUNTED = 4096  # texts whose tokens are remembered: rules, figures and the reference never change
 
 
@@ -75,13 +85,20 @@ class Brief:
     """A prompt with what it was made from.
 
     Attributes:
-        query: what was asked of the knowledge base.
-        hits: what it answered; the prompt quotes those that it had room for.
+        inquiry: what was asked of the knowledge base.
+        patterns: that the task and the state of the search show.
+        answer: what it answered; the prompt quotes the hits that it had room for.
     """
 
     prompt: Prompt
-    query: Query
-    hits: tuple[Hit, ...]
+    inquiry: Inquiry
+    patterns: tuple[Recognised, ...]
+    answer: Answer
+
+    @property
+    def hits(self) -> tuple[Hit, ...]:
+        """What the knowledge base answered."""
+        return self.answer.hits
 
     def quoted(self) -> list[Hit]:
         """Return the hits that the prompt quotes, in the order of their labels."""
@@ -95,6 +112,7 @@ class Briefing:
     Args:
         work: what the task costs, None where it could not be counted.
         templates: None for the user's and the shipped ones.
+        graph: operators of the reference, None where they could not be traced.
     """
 
     def __init__(
@@ -104,11 +122,13 @@ class Briefing:
         work: Work | None,
         knowledge: Knowledge,
         templates: Templates | None = None,
+        graph: OperatorGraph | None = None,
     ) -> None:
         self._task = task
         self._target = target
         self._work = work
         self._knowledge = knowledge
+        self._graph = graph
         language = task.settings.language
         self._language = target.languages[0] if language == "auto" else language
         self._templates = templates or user_templates(task)
@@ -137,6 +157,7 @@ class Briefing:
             reader,
             "ideas",
             moment,
+            Step(stage=_stage(moment), tried=_tried(moment.history)),
             history=trials_of_ideas(told, near),
             current=_current(parent),
             answer={
@@ -165,7 +186,7 @@ class Briefing:
             reader,
             "draft",
             moment,
-            f"{idea.title}. {idea.text}",
+            Step(stage="draft", text=f"{idea.title}. {idea.text}", record=idea.record),
             history=trials_of_branches(siblings),
             current=_current(None if moment.memory == "clean" else moment.parent),
             answer={
@@ -185,30 +206,39 @@ class Briefing:
             ConfigError: the task does not fit the model's context.
         """
         idea = failed.idea
-        reason = verdict(failed.outcome)[0]
+        reported = "\n".join((*verdict(failed.outcome), detail(failed.outcome)[:REPORTED]))
         return self._brief(
             reader,
             "repair",
             moment,
-            f"{reason} {idea.title}",
+            Step(
+                stage="repair",
+                text=idea.title,
+                record=idea.record,
+                outcome=failed.outcome.kind,
+                message=reported,
+            ),
             history=trials_of_branches(earlier_of(moment, failed)),
             current=_current(failed),
             answer={"title": idea.title, "text": idea.text},
         )
 
     def _brief(
-        self, reader: Reader, purpose: Purpose, moment: Moment, text: str = "", **parts: Any
+        self, reader: Reader, purpose: Purpose, moment: Moment, step: Step, **parts: Any
     ) -> Brief:
         diagnosis = moment.diagnosis
-        need = Need(
-            purpose=purpose,
+        step = replace(
+            step,
             symptoms=diagnosis.symptoms,
-            tokens=max(reader.budget // 2, 500),
+            measured=moment.parent is not None and moment.memory != "clean",
+            tokens=min(MOST_TOKENS, max(reader.budget // 2, 500)),
             encoding=reader.encoding,
-            text=text,
         )
-        query = build_query(self._subject, need)
-        hits = tuple(self._knowledge.retriever.search(query))
+        inquiry = self._questions.inquiry(step)
+        informed = self._is_informed(moment)
+        answer = self._knowledge.retriever.inquire(inquiry) if informed else Answer(hits=())
+        hits = answer.hits
+        menu = self._listed(purpose, inquiry, answer) if informed else ()
         structured = bool(diagnosis.points)
         context = Context(
             purpose=purpose,
@@ -225,6 +255,7 @@ class Briefing:
             diagnosis=diagnosis.notes if structured else diagnosis.lines,
             memory=moment.memory,
             passages=hits,
+            menu=menu,
             form=self._form,
             **parts,
         )
@@ -233,18 +264,42 @@ class Briefing:
             return self._count(text, reader.encoding)
 
         prompt = compose(context, reader.budget, count, self._templates)
-        return Brief(prompt=prompt, query=query, hits=hits)
+        return Brief(
+            prompt=prompt,
+            inquiry=inquiry,
+            patterns=self._questions.recognised(step),
+            answer=answer,
+        )
+
+    def _is_informed(self, moment: Moment) -> bool:
+        """Say whether the steps upon a parent are given retrieved knowledge, see `knowledge`."""
+        share = self._task.settings.search.knowledge
+        parent = moment.parent.number if moment.parent is not None else None
+        draw = Random(f"{self._task.settings.search.seed}:{moment.round}:{parent}:knowledge")
+        return share >= 1 or draw.random() < share
+
+    def _listed(self, purpose: Purpose, inquiry: Inquiry, answer: Answer) -> tuple[Entry, ...]:
+        """Return the titles that new ideas are shown beside what is quoted."""
+        if purpose != "ideas" or not self._task.settings.retrieval:
+            return ()
+        return self._menu.entries(inquiry, answer.near, answer.hits, self._target.device)
 
     @cached_property
-    def _subject(self) -> Subject:
+    def _menu(self) -> Menu:
+        return Menu(self._knowledge.store)
+
+    @cached_property
+    def _questions(self) -> Questions:
         precision = self._task.settings.precision
-        return Subject(
-            source=self._task.source,
+        program = read_program(self._task.name, self._task.source, self._graph)
+        subject = Subject(
             target=self._target,
             language=self._language,
+            told=program.text.told,
             families=self._work.families if self._work else (),
             precision=precision if isinstance(precision, str) else "strict",
         )
+        return Questions(program, subject, load_patterns(Home.find().root / FOLDER))
 
     @cached_property
     def _facts(self) -> tuple[str, ...]:
@@ -276,7 +331,7 @@ class Briefing:
 
     @cached_property
     def _rules(self) -> tuple[Note, ...]:
-        scope = self._subject.scope
+        scope = self._questions.scope
         rules = self._knowledge.store.documents("constraint")
         return tuple(_note(one) for one in rules if _admits(one, scope))
 
@@ -323,6 +378,17 @@ def earlier_of(moment: Moment, failed: Attempt) -> list[Attempt]:
         if attempt.number != failed.number
         and (attempt.idea.title, attempt.idea.text) == (idea.title, idea.text)
     ]
+
+
+def _stage(moment: Moment) -> Stage:
+    """Return what ideas are asked for: where the search stands still, what was not tried."""
+    still = rounds_without_gain(moment.history, moment.round) >= PLATEAU
+    return "plateau" if still else "ideas"
+
+
+def _tried(history: Iterable[Attempt]) -> tuple[str, ...]:
+    """Return the names of the records that ideas of a search came from."""
+    return tuple(dict.fromkeys(one.idea.record for one in history if one.idea.record))
 
 
 def _note(document: Document) -> Note:

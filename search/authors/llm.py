@@ -19,7 +19,7 @@ from search.authors import Attempt, Draft, Idea, Moment
 from search.authors.briefing import Briefing, Knowledge, earlier_of
 from search.authors.cast import Cast, Voice
 from search.known import Tried, tried_in
-from search.operators import Work
+from search.operators import OperatorGraph, Work
 from search.task import ModelSettings, Task
 from synth.extract import extract_source
 from synth.models import Message, Model, Reply, Request
@@ -54,10 +54,11 @@ class LanguageModel:
         work: what the task costs, None where it could not be counted.
         model: asked for everything, or the cast of those who are; wrap models in
             `synth.models.recorded.Recorded` to keep the exchanges.
+        graph: operators of the reference, None where they could not be traced.
         say: told in one line when the model's replies could not be used.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of an author, put together in one place
         self,
         task: Task,
         target: TargetRecord,
@@ -65,6 +66,7 @@ class LanguageModel:
         knowledge: Knowledge,
         model: Model | Cast,
         say: Callable[[str], None] | None = None,
+        graph: OperatorGraph | None = None,
     ) -> None:
         settings = task.settings
         self._cast = (
@@ -73,7 +75,7 @@ class LanguageModel:
             else Cast.of(model, settings.model or ModelSettings(name=model.name))
         )
         self._say = say
-        self._briefing = Briefing(task, target, work, knowledge)
+        self._briefing = Briefing(task, target, work, knowledge, graph=graph)
         self._known = knowledge.known
 
     def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:

@@ -14,8 +14,9 @@ from kb.database import create_tables, open_engine
 from kb.effect import Trial
 from kb.effects import Effects, Use, record
 from kb.errors import ConfigError
+from kb.inquiry.answer import Answer
 from kb.knowledge import Knowledge
-from kb.retrieve import Answer, Retriever
+from kb.retrieve import Retriever
 from kb.types import MODES, Scope
 
 NAME = "kb:ideas/pad-shared-memory.md"

@@ -1,0 +1,107 @@
+"""Ask every case as the loop does, and print what came of it: `python -m benchmarks.loop_retrieval`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+from benchmarks.loop_retrieval.cases import Loaded, load_cases
+from benchmarks.loop_retrieval.measures import Marks, interval, mark
+from kb.config import Home
+from kb.inquiry.merge import record_name
+from kb.knowledge import open_knowledge
+from kb.types import Hit
+
+TOKENS = 10_000  # room for passages
+SHOWN = ("ndcg", "central", "useless", "nothing", "given", "tokens")
+
+
+def main() -> int:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.loop_retrieval", description=__doc__
+    )
+    parser.add_argument("--cases", choices=("all", "tuned", "held-out"), default="all")
+    parser.add_argument("--misses", action="store_true", help="list what is missing, by case")
+    parser.add_argument("--json", action="store_true", help="print every case's marks")
+    given = parser.parse_args()
+    cases = [
+        one
+        for one in load_cases()
+        if given.cases == "all" or one.held_out == (given.cases == "held-out")
+    ]
+    knowledge = open_knowledge(Home.find())
+    rows: list[tuple[Loaded, Marks]] = []
+    took: list[float] = []
+    for one in cases:
+        began = time.perf_counter()
+        hits = knowledge.retriever.inquire(one.questions().inquiry(one.step(TOKENS))).hits
+        took.append(time.perf_counter() - began)
+        names = [name_of(hit) for hit in hits]
+        rows.append((one, mark(names, one.case.grades, sum(h.passage.tokens for h in hits))))
+        if given.misses:
+            tell_misses(one, names)
+    if given.json:
+        print(
+            json.dumps(
+                [
+                    {"task": c.task, "stage": c.stage, "held_out": c.held_out, **asdict(m)}
+                    for c, m in rows
+                ]
+            )
+        )
+    else:
+        print_tables(rows, took)
+    return 0
+
+
+def name_of(hit: Hit) -> str:
+    """Return what cases call a hit's document."""
+    return record_name(hit.passage.kind, hit.passage.document) or hit.passage.document
+
+
+def tell_misses(one: Loaded, names: Sequence[str]) -> None:
+    """Print the central documents that were not given, and what stands in vain."""
+    grades = one.case.grades
+    missing = [name for name, grade in grades.items() if grade == 3 and name not in names]
+    vain = [name for name in names if name not in grades]
+    print(f"{one.area}/{one.task} {one.stage} {one.case.target}: missing {missing}; vain {vain}")
+
+
+def print_tables(rows: Sequence[tuple[Loaded, Marks]], took: Sequence[float]) -> None:
+    """Print the measures over all cases and by group."""
+    groups: list[tuple[str, Callable[[Loaded], str]]] = [
+        ("all", lambda _: "all cases"),
+        ("split", lambda one: "held out" if one.held_out else "tuned on"),
+        ("stage", lambda one: one.stage),
+        ("area", lambda one: one.area),
+        ("device", lambda one: "processor" if one.case.language == "cpp" else "GPU"),
+    ]
+    print(f"| cases | number | {' | '.join(SHOWN)} |\n|{'---|' * (len(SHOWN) + 2)}")
+    for _, key in groups:
+        by_group: dict[str, list[tuple[Loaded, Marks]]] = defaultdict(list)
+        for one, marks in rows:
+            by_group[key(one)].append((one, marks))
+        for name, members in by_group.items():
+            print(f"| {name} | {len(members)} | {' | '.join(_cells(members))} |")
+    middle = sorted(took)[len(took) // 2]
+    print(f"\n{1e3 * middle:.0f} ms a case (median), {1e3 * max(took):.0f} ms at most")
+
+
+def _cells(members: Sequence[tuple[Loaded, Marks]]) -> list[str]:
+    tasks = [one.task for one, _ in members]
+    cells = []
+    for name in SHOWN:
+        mean, low, high = interval(tasks, [getattr(marks, name) for _, marks in members])
+        digits = 0 if name in {"given", "tokens"} else 3
+        cells.append(f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]")
+    return cells
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""The graded cases: tasks, the state of a search on them, and what an expert would hand over then."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+from kb.cli.diagnosis import diagnoser_of
+from kb.cli.questions import find_target
+from kb.config import Home
+from kb.patterns import load_patterns
+from search.authors.questions import Questions, Step
+from search.operators import OperatorGraph, Work
+from search.patterns.recognise import read_program
+from search.task import load_task
+from synth.question import Stage, Subject
+
+if TYPE_CHECKING:
+    from search.judging.problem import Problem
+
+FOLDER = Path(__file__).parent / "cases"
+HELD_OUT_ONE_IN = 3
+CENTRAL = 3  # grade of what must not be missing
+_OUTCOMES = {
+    "wrong": "wrong",
+    "build-failed": "build_failed",
+    "crashed": "crashed",
+    "timed-out": "timed_out",
+}
+
+
+class Idea(BaseModel):
+    """An idea as an engineer words it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str
+    text: str
+
+
+class Fault(BaseModel):
+    """What the judge reports of a candidate."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["wrong", "build-failed", "crashed", "timed-out"]
+    text: str
+
+
+class Case(BaseModel):
+    """One state of a search.
+
+    Attributes:
+        symptoms: of the program to improve; () where the reference's own diagnosis counts.
+        tried: names of ideas' records.
+        grades: by document, as ``ideas/online-softmax``: 3 central, 2 helps, 1 related.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    stage: Stage
+    target: str
+    language: str
+    symptoms: tuple[str, ...] = ()
+    parent: str = ""
+    tried: tuple[str, ...] = ()
+    idea: Idea | None = None
+    fault: Fault | None = None
+    grades: Mapping[str, int] = Field(min_length=1)
+
+
+class TaskCases(BaseModel):
+    """A task with its cases."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    reference: str
+    pattern: str
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A case with its task, ready to be asked."""
+
+    area: str
+    task: str
+    number: int
+    case: Case
+    source: str
+    graph: OperatorGraph
+    work: Work
+
+    @property
+    def held_out(self) -> bool:
+        """Say whether nothing may be tuned on it: every third task, by the hash of its name."""
+        return is_held_out(self.task)
+
+    @property
+    def stage(self) -> str:
+        """Its stage, later rounds of ideas told apart from the first."""
+        return (
+            "later ideas" if self.case.stage == "ideas" and self.case.symptoms else self.case.stage
+        )
+
+    def questions(self) -> Questions:
+        """Return what asks for its task."""
+        program = read_program(self.task, self.source, self.graph)
+        subject = Subject(
+            target=find_target(self.case.target),
+            language=self.case.language,
+            told=program.text.told,
+            families=self.work.families,
+        )
+        return Questions(program, subject, load_patterns())
+
+    def step(self, tokens: int) -> Step:
+        """Return its state as the loop would have it."""
+        case = self.case
+        fault = case.fault
+        symptoms = case.symptoms or self._guessed()
+        return Step(
+            stage=case.stage,
+            symptoms=symptoms,
+            measured=bool(case.symptoms),
+            text=f"{case.idea.title}. {case.idea.text}" if case.idea else "",
+            outcome=_OUTCOMES[fault.kind] if fault else "",
+            message=fault.text if fault else "",
+            tried=case.tried,
+            tokens=tokens,
+        )
+
+    def _guessed(self) -> tuple[str, ...]:
+        """Return the symptoms that the reference's own diagnosis names."""
+        path = trace_folder() / f"{self.task}.py"
+        target = find_target(self.case.target)
+        diagnose = diagnoser_of(load_task(path), target, self.work, len(self.graph.operators), {})
+        return diagnose(None).symptoms
+
+
+def is_held_out(task: str) -> bool:
+    """Say whether a task's cases are held out."""
+    digest = blake2b(task.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % HELD_OUT_ONE_IN == 0
+
+
+def load_cases(folder: Path = FOLDER) -> list[Loaded]:
+    """Read every case, tracing what was not traced before."""
+    found: list[Loaded] = []
+    for path in sorted(folder.glob("*/*.yaml")):
+        cases = TaskCases.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        graph, work = _traced(path.stem, cases.reference)
+        first = Loaded(
+            area=path.parent.name,
+            task=path.stem,
+            number=0,
+            case=cases.cases[0],
+            source=cases.reference,
+            graph=graph,
+            work=work,
+        )
+        found += [replace(first, number=i, case=case) for i, case in enumerate(cases.cases)]
+    return found
+
+
+def trace_folder() -> Path:
+    """Return where references and their operators are kept."""
+    folder = Home.find().cache / "loop_retrieval"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _traced(name: str, source: str) -> tuple[OperatorGraph, Work]:
+    """Return the operators of a reference and what they cost; pickles are this benchmark's own."""
+    reference = trace_folder() / f"{name}.py"
+    reference.write_text(source, encoding="utf-8")
+    digest = blake2b(source.encode(), digest_size=8).hexdigest()
+    kept = trace_folder() / f"{name}-{digest}.pickle"
+    if not kept.is_file():
+        from search.profilers.operators import operator_graph
+        from search.profilers.work import count_work
+
+        graph = operator_graph(cast("Problem", _plain_problem(reference)))
+        kept.write_bytes(pickle.dumps((graph, count_work(graph))))
+    loaded: tuple[OperatorGraph, Work] = pickle.loads(kept.read_bytes())
+    return loaded
+
+
+def _plain_problem(reference: Path) -> SimpleNamespace:
+    """Load a reference that is traced only: one that kb would not judge (whole numbers out) is asked about too."""
+    names: dict[str, Any] = {"__name__": "reference"}
+    exec(compile(reference.read_text(encoding="utf-8"), str(reference), "exec"), names)
+    arguments = names["get_init_inputs"]() if "get_init_inputs" in names else []
+    model = names["Model"](*arguments).requires_grad_(False)
+    return SimpleNamespace(
+        model=model, inputs=tuple(names["get_inputs"]()), task=load_task(reference)
+    )
