@@ -36,6 +36,7 @@ class Knowledge:
     store: Store
     retriever: Retriever
     derived: Derived
+    effects: Effects
 
     def ingest(self, paths: Sequence[Path], progress: Progress = silent) -> Report:
         """Read `paths` into the store and index what is new."""
@@ -86,16 +87,17 @@ def open_knowledge(
     derived.current(progress)
     folder = shipped or shipped_docs()
     moment = time.time() if as_of is None else as_of
+    effects = Effects(engine, moment, lambda: _lifts(store, moment))
     retriever = Retriever(
         store,
         derived.embedder,
         derived,
-        Effects(engine, moment, lambda: _lifts(store, moment)),
+        effects,
         contents=lambda: _contents(folder),
         reranker=reranker(),
         progress=progress,
     )
-    return Knowledge(store=store, retriever=retriever, derived=derived)
+    return Knowledge(store=store, retriever=retriever, derived=derived, effects=effects)
 
 
 def default_embedder(home: Home) -> Embedder:

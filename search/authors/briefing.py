@@ -22,6 +22,7 @@ from search.knobs import knob_trouble
 from search.known import Known, tried_in
 from search.memory import Records, Retriever
 from search.operators import Work
+from search.readings import Readings
 from search.recall import Recalled, recall
 from search.task import Task
 from synth.context import FORM, Context, Current, Note, Purpose
@@ -69,6 +70,11 @@ class Knowledge(Protocol):
         """What was tried before, None where nothing is refused but equal words."""
         ...
 
+    @property
+    def readings(self) -> Readings | None:
+        """Records and pages by name, None where nothing may be read."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
@@ -114,11 +120,14 @@ class Briefing:
         self._templates = templates or user_templates(task)
         self._count = lru_cache(_COUNTED)(count_tokens)
 
-    def ideas(self, reader: Reader, moment: Moment, count: int) -> Brief:
+    def ideas(self, reader: Reader, moment: Moment, count: int, **offered: Any) -> Brief:
         """Return the prompt for at most `count` ideas.
 
         What is not told of the history is named by its title and what it reached, so that it is not given
         again and its failure is a lesson; a clean slate has the titles alone.
+
+        Args:
+            offered: what else the answer's form tells: `requests`, which may come before ideas.
 
         Raises:
             ConfigError: the task does not fit the model's context.
@@ -144,6 +153,7 @@ class Briefing:
                 "categories": CATEGORIES,
                 "example": EXAMPLE,
                 "refused": tuple(more[-_REFUSED:]),
+                **offered,
             },
         )
 

@@ -91,7 +91,7 @@ async def work(shell: Any, story: Any) -> None:
 async def first(call: Client) -> None:
     tools = {tool.name for tool in (await call.session.list_tools()).tools}
     assert tools == {
-        "search_knowledge", "list_runs", "run_history", "read_node", "idea_histories",
+        "search_knowledge", "read_record", "read_module", "idea_history", "list_runs", "run_history", "read_node", "idea_histories",
         "open_task", "brief", "submit_candidate", "finish_run",
     }  # fmt: skip
     assert "no task is open: call open_task" in await call.refused("brief")
