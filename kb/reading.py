@@ -80,7 +80,12 @@ class Reading:
             "title": self.title,
             "text": self.text or "\n\n".join(one.text for one in self.passages),
             "passages": [
-                {"id": one.id, "document": one.document, "section": one.section}
+                {
+                    "id": one.id,
+                    "document": one.document,
+                    "section": one.section,
+                    "flags": list(one.flags),
+                }
                 for one in self.passages
             ],
             "more": self.more,

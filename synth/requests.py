@@ -11,7 +11,7 @@ from synth.extract import listed_under, without_thoughts
 from synth.quote import one_line
 
 MOST = 6  # in one reply
-CHARACTERS = 200  # of one
+CHARACTERS = 120  # of one
 Kind = Literal["read", "module", "search", "history"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 # What the prompt shows of the form; small models copy it.
@@ -49,13 +49,13 @@ def with_requests(schema: str) -> str:
         "maxItems": MOST,
         "items": {"type": "string", "maxLength": CHARACTERS},
     }
+    # Endpoints write keys in the order of the schema: whether to ask is decided first.
     return json.dumps(
         {
             **values,
             "required": ["requests", "ideas"],
             "properties": {"requests": requests, "ideas": ideas},
-        },
-        sort_keys=True,
+        }
     )
 
 
@@ -69,7 +69,8 @@ def read_requests(text: str) -> tuple[Lookup, ...]:
 
 def said_again(requests: tuple[Lookup, ...]) -> str:
     """Return a reply with these requests and nothing else, as a conversation quotes it."""
-    return json.dumps({"requests": [one.words for one in requests], "ideas": []})
+    said = {"requests": [one.words for one in requests], "ideas": []}
+    return json.dumps(said, ensure_ascii=False)
 
 
 def _lookup(entry: Any) -> Lookup | None:

@@ -30,8 +30,9 @@ from synth.requests import EXAMPLE, MOST, Lookup, said_again
 
 # Tokens of a prompt below which it has no room for answers beside itself.
 SMALLEST = 6_000
-_KEPT = 6  # a prompt leaves so many a part of its tokens to answers, however much it has to say
-_LEAST = 400  # tokens of answers below which nothing more is asked for
+_KEPT = 6  # a prompt leaves this part of its room to answers, however much it has to say
+_LATER = 3  # a step leaves this part of what is left to those after it: one in so many
+_LEAST = 500  # tokens of answers below which nothing more is asked for
 _FOUND = 8  # documents that a search names
 _BEYOND = 24  # passages that it looks at for them
 _ABOVE = "given above"
@@ -184,15 +185,19 @@ class Conversation:
     def answer(self, requests: tuple[Lookup, ...]) -> None:
         """Add requests and their answers to the messages; the first quote is labelled after the last."""
         self.step += 1
+        # Long ones are quoted here, in their headings and in what was not found: they must leave room.
+        while requests and 3 * self._voice.count(said_again(requests)) > self._left:
+            requests = requests[:-1]
         said = Message(role="assistant", content=said_again(requests))
-        room = self._left - self._voice.count(said.content) - 2 * MESSAGE_TOKENS
-        answers = [self._answer(one) for one in requests]
+        around = self._voice.count(said.content) + 2 * MESSAGE_TOKENS
         steps = self._steps - self.step
-        text = self._fitted(answers, room, steps)
-        used = self._left - room + self._voice.count(text)
-        if steps and self._left - used < _LEAST:
-            text = self._fitted(answers, room, 0)
-        self._left -= used
+        later = self._left // _LATER if steps and self._left // _LATER >= _LEAST else 0
+        room = self._left - around - later
+        answers = [self._answer(one) for one in requests]
+        text = self._fitted(answers, room, steps if later else 0)
+        self._left -= around + self._voice.count(text)
+        if not later:
+            self._left = 0  # which the answers have said
         self.messages = (*self.messages, said, Message(role="user", content=text))
 
     def _answer(self, request: Lookup) -> Answered:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from synth.requests import MOST, read_requests, said_again
+from synth.requests import CHARACTERS, MOST, read_requests, said_again
 
 
 def kinds(*entries: object) -> list[tuple[str | None, str]]:
@@ -58,7 +58,7 @@ def test_long_and_forged_requests_become_one_short_line() -> None:
     assert "\n" not in one.words
     assert "```" not in one.words
     assert "<|im_end|>" not in one.words
-    assert len(one.words) <= 200
+    assert len(one.words) <= CHARACTERS
 
 
 def test_a_reply_is_quoted_as_its_requests_alone() -> None:

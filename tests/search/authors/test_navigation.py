@@ -327,6 +327,15 @@ def test_answers_keep_to_their_tokens(place: Place, tokens: int) -> None:
     assert "Requests are used up" in model.answers[-1]
 
 
+def test_long_requests_of_nonsense_keep_to_their_tokens_too(place: Place) -> None:
+    nonsense = [f"read {'ʘ⍟ж' * 38}{n}" for n in range(6)]
+    model = Heard(asks(*nonsense), gives())
+    assert len(place.ask(model, task_of(tokens=500))) == 1
+    count = Voice(model=model, settings=MODEL).count
+    assert sum(count(turn.content) for turn in model.requests[1].messages[2:]) <= 500
+    assert "longer than what is left" in model.answers[0]
+
+
 @pytest.mark.parametrize("context", [9_000, 12_000, 20_000])
 def test_no_request_is_larger_than_the_context(place: Place, context: int) -> None:
     settings = ModelSettings(name="scripted", context_tokens=context, reply_tokens=1_000)
