@@ -214,9 +214,14 @@ def _page(module: Module) -> str:
 
 
 def _line(document: Document) -> str:
+    return f"- [{document.name}](../{document.path}): {describe(document)}"
+
+
+def describe(document: Document) -> str:
+    """Return a record in one line: its title, where it applies, and what it answers."""
     record = document.record
     scope = record.scope.value()
-    parts = [f"- [{document.name}](../{document.path}): {record.title}"]
+    parts = [record.title]
     fields = (scope.vendor, scope.architecture, scope.language, scope.operator, scope.dtype)
     where = ", ".join(value for field in fields for value in field)
     if where:

@@ -6,18 +6,19 @@ a measurement that another run took over by its content is counted where it was 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import Engine, delete, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Mapped, mapped_column
 
 from kb.database import Base, reading, writing
-from kb.effect import Fate, Group, Spread, Trial, Where, estimate, spread
+from kb.effect import FATES, Fate, Group, Spread, Trial, Where, estimate, spread
 from kb.types import Effect, Kind, Passage
 
 if TYPE_CHECKING:
@@ -136,6 +137,11 @@ class Effects:
     def _lifts(self) -> Mapping[str, float]:
         return self._give_lifts() if self._give_lifts is not None else {}
 
+    @property
+    def moment(self) -> float:
+        """Seconds since the epoch that gains are looked up as of."""
+        return self._now
+
     def subjects(self) -> list[str]:
         """Return every subject that was ever measured, by name."""
         query = select(UseRow.subject).where(UseRow.at <= self._now).distinct()
@@ -188,6 +194,33 @@ class Effects:
                 counts.update((one, count) for one, count in session.execute(seen))
         for one, found in trials.items():
             self._known[one] = (tuple(found), counts.get(one, 0))
+
+
+def by_place(known: Effects, subject: str) -> list[dict[str, Any]]:
+    """Return one object for each place where a subject was measured."""
+    trials = known.trials(subject)
+    rows = []
+    for where in dict.fromkeys(_place(trial) for trial in trials):
+        here = [trial for trial in trials if _place(trial) == where]
+        effect = known.of([subject], where)[subject]
+        name = f"{', '.join(sorted(where.families))}; {where.architecture}; {where.bottleneck}"
+        counts: dict[str, int] = {fate: sum(one.fate == fate for one in here) for fate in FATES}
+        rows.append({**row(name, effect), **counts})
+    return rows
+
+
+def row(name: str, effect: Effect) -> dict[str, Any]:
+    """Return an effect as plain values, gains as factors."""
+    values = asdict(effect)
+    for key in ("gain", "low", "high", "bonus", "lift"):
+        values[key] = round(math.exp(values[key]), 4)
+    return {"name": name, **values}
+
+
+def _place(trial: Trial) -> Where:
+    return Where(
+        families=trial.families, architecture=trial.architecture, bottleneck=trial.bottleneck
+    )
 
 
 def record(engine: Engine, run: str, uses: Sequence[Use]) -> int:

@@ -35,6 +35,7 @@ class Knowledge:
     store: Store
     retriever: Retriever
     derived: Derived
+    effects: Effects
 
     def ingest(self, paths: Sequence[Path], progress: Progress = silent) -> Report:
         """Read `paths` into the store and index what is new."""
@@ -84,15 +85,16 @@ def open_knowledge(
         seed.keep()
     derived.current(progress)
     moment = time.time() if as_of is None else as_of
+    effects = Effects(engine, moment, lambda: _lifts(store, moment))
     retriever = Retriever(
         store,
         derived.embedder,
         derived,
-        Effects(engine, moment, lambda: _lifts(store, moment)),
+        effects,
         reranker=reranker(),
         progress=progress,
     )
-    return Knowledge(store=store, retriever=retriever, derived=derived)
+    return Knowledge(store=store, retriever=retriever, derived=derived, effects=effects)
 
 
 def default_embedder(home: Home) -> Embedder:

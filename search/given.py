@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
@@ -18,13 +19,16 @@ from sqlalchemy import Column, Engine, LargeBinary, String, Table, insert, selec
 from sqlalchemy.exc import IntegrityError
 
 from kb.database import Base, create_tables, reading, writing
+from kb.effect import Where
 from kb.inquiry import Inquiry
 from kb.inquiry.answer import Answer
+from kb.reading import Reading
 from kb.records import Document
-from kb.types import Hit, Query
+from kb.types import Hit, Query, Scope
 from search.authors import Attempt, Diagnosis
 from search.known import Tried
 from search.memory import Records, Retriever
+from search.readings import Readings
 
 GIVEN = Table(
     "given",
@@ -42,6 +46,7 @@ _DOCUMENTS: TypeAdapter[tuple[Document, ...]] = TypeAdapter(tuple[Document, ...]
 _HITS: TypeAdapter[tuple[Hit, ...]] = TypeAdapter(tuple[Hit, ...])
 _ANSWER = TypeAdapter(Answer)
 _DIAGNOSIS = TypeAdapter(Diagnosis)
+_READING = TypeAdapter(Reading)
 _TRIED = TypeAdapter(tuple[Tried, ...])
 
 
@@ -108,6 +113,10 @@ class Given:
         """Return `inner`, which answers each query once in the life of a run."""
         return _Kept(inner, self)
 
+    def readings(self, inner: Readings) -> Readings:
+        """Return `inner`, which reads each name once in the life of a run."""
+        return _KeptReadings(inner, self)
+
 
 class _KeptRecords:
     def __init__(self, inner: Records, given: Given) -> None:
@@ -134,6 +143,30 @@ class _KeptRecords:
         return list(self._seen[kind])
 
 
+class _KeptReadings:
+    def __init__(self, inner: Readings, given: Given) -> None:
+        self._inner = inner
+        self._given = given
+
+    def read(self, name: str) -> Reading:
+        """Return what was read when the run first asked."""
+        return self._once(partial(self._inner.read, name), "read", name)
+
+    def module(self, name: str, scope: Scope | None = None, first: Sequence[str] = ()) -> Reading:
+        """Return the page as it was when the run first asked."""
+        place = None if scope is None else asdict(scope)
+        make = partial(self._inner.module, name, scope, first)
+        return self._once(make, "module", name, place, list(first))
+
+    def history(self, name: str, where: Where | None = None) -> Reading:
+        """Return what was gained when the run first asked."""
+        place = None if where is None else asdict(where)
+        return self._once(partial(self._inner.history, name, where), "history", name, place)
+
+    def _once(self, make: Callable[[], Reading], *asked: object) -> Reading:
+        return self._given.once("reading", _digest(asked), _READING, make)
+
+
 class _Kept:
     def __init__(self, inner: Retriever, given: Given) -> None:
         self._inner = inner
@@ -141,7 +174,7 @@ class _Kept:
 
     def search(self, query: Query) -> list[Hit]:
         """Return what was found for `query` when the run first asked."""
-        key = _key(query)
+        key = _digest(asdict(query))
 
         def ask() -> tuple[Hit, ...]:
             return tuple(self._inner.search(query))
@@ -152,12 +185,12 @@ class _Kept:
     def inquire(self, inquiry: Inquiry) -> Answer:
         """Return what was found for `inquiry` when the run first asked."""
         return self._given.once(
-            "answers", _key(inquiry), _ANSWER, lambda: self._inner.inquire(inquiry)
+            "answers", _digest(asdict(inquiry)), _ANSWER, lambda: self._inner.inquire(inquiry)
         )
 
 
-def _key(asked: Query | Inquiry) -> str:
-    text = json.dumps(asdict(asked), sort_keys=True, default=_plain)
+def _digest(asked: object) -> str:
+    text = json.dumps(asked, sort_keys=True, default=_plain)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -10,10 +10,11 @@ from kb.effects import subject
 from kb.inquiry import Inquiry
 from kb.inquiry.answer import Answer
 from kb.records import Document
-from kb.types import Hit, Query
+from kb.types import Hit, Passage, Query
 
 if TYPE_CHECKING:
     from search.known import Known
+    from search.readings import Witnessed
 
 
 _ANSWERS = 64  # questions whose passages are kept
@@ -119,9 +120,13 @@ class Witness:
 
     def _seen(self, found: Sequence[Hit]) -> list[Hit]:
         hits = [hit for hit in found if hit.passage.document not in self._hidden]
-        self._documents.update(dict.fromkeys(hit.passage.document for hit in hits))
-        self._subjects.update(dict.fromkeys(subject(hit.passage) for hit in hits))
+        self.saw([hit.passage for hit in hits])
         return hits
+
+    def saw(self, passages: Sequence[Passage]) -> None:
+        """Remember passages as returned, as those that were read by name are."""
+        self._documents.update(dict.fromkeys(one.document for one in passages))
+        self._subjects.update(dict.fromkeys(map(subject, passages)))
 
     def ask_through(self, wrap: Callable[[Retriever], Retriever]) -> None:
         """Ask another retriever from now on: what `wrap` makes of the present one."""
@@ -146,9 +151,17 @@ class Memory:
 
     Args:
         known: what was tried before; None where nothing is to be refused but equal words.
+        readings: records and pages by name; None where nothing is read, as without retrieval.
     """
 
-    def __init__(self, retriever: Witness, store: Records, known: Known | None = None) -> None:
+    def __init__(
+        self,
+        retriever: Witness,
+        store: Records,
+        known: Known | None = None,
+        readings: Witnessed | None = None,
+    ) -> None:
         self.retriever = retriever
         self.store = store
         self.known = known
+        self.readings = readings

@@ -42,6 +42,13 @@ class Tolerances(_Strict):
 PrecisionName = Literal["strict", "tf32", "half", "kernelbench"]
 
 
+class RequestSettings(_Strict):
+    """What a model may ask of the knowledge base before it gives ideas."""
+
+    steps: int = Field(default=3, ge=0, le=10, description="replies with requests; 0: none")
+    tokens: int = Field(default=8_000, ge=500, description="of all answers together, at most")
+
+
 class SearchSettings(_Strict):
     """How the graph is searched."""
 
@@ -62,6 +69,7 @@ class SearchSettings(_Strict):
     knob_trials: int = Field(
         default=6, ge=0, le=200, description="values of declared KNOBS tried for an idea"
     )
+    requests: RequestSettings = RequestSettings()
 
 
 class StopSettings(_Strict):
@@ -394,7 +402,7 @@ def _known_keys(parents: list[str]) -> Iterable[str]:
     if not parents:
         return TaskFile.model_fields
     sections: dict[str, type[BaseModel]] = {
-        "search": SearchSettings,
+        "search": SearchSettings if len(parents) == 1 else RequestSettings,
         "stop": StopSettings,
         "model": ModelSettings,
         "models": ModelsSettings if len(parents) == 1 else ModelSettings,

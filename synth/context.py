@@ -180,7 +180,8 @@ class Context:
         menu: what else is known, the nearest first.
         answer: what the answer format shows: `count`, `categories` and `example` for ideas;
             `title`, `category`, `text`, `branch` and `branches` for a draft; `title` and `text`
-            for a repair; `refused` (ideas that are not to be given again) for ideas.
+            for a repair; `refused` (ideas that are not to be given again) and `requests` (what may
+            be asked for before) for ideas.
         form: what the kernels are in a file, as the language's pack says.
     """
 
@@ -261,6 +262,7 @@ class Context:
             "has_passages": bool(self.passages),
             "form": self.form,
             "refused": (),
+            "requests": None,
             "knobs": False,
             "edit_example": EXAMPLE,
             "branch": 1,

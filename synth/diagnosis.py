@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from kb.records import SYMPTOMS
 from synth.context import Bottleneck
-from synth.extract import fences, without_thoughts
+from synth.extract import listed_under, without_thoughts
 
 MOST = 6
 
@@ -76,7 +76,7 @@ def read_diagnosis(text: str) -> Read:
     said = without_thoughts(text)
     if said is None:
         return Read(points=(), problem="the reply ended inside its thinking block")
-    listed = _listed(said)
+    listed = listed_under("bottlenecks", said)
     if listed is None:
         return Read(points=(), problem='no JSON object with a list "bottlenecks" was found')
     found: dict[str, Bottleneck] = {}
@@ -101,19 +101,3 @@ def read_diagnosis(text: str) -> Read:
         )
     points = tuple(sorted(found.values(), key=lambda point: point.later))[:MOST]
     return Read(points=points, problem="" if points else problem)
-
-
-def _listed(text: str) -> list[Any] | None:
-    decoder = json.JSONDecoder(strict=False)
-    for piece in (text, *fences(text)):
-        start = piece.find("{")
-        while start >= 0:
-            try:
-                loaded, _ = decoder.raw_decode(piece, start)
-            except (ValueError, RecursionError):
-                loaded = None
-            listed = loaded.get("bottlenecks") if isinstance(loaded, dict) else None
-            if isinstance(listed, list):
-                return listed
-            start = piece.find("{", start + 1) if start < 4000 else -1
-    return None

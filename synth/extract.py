@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import textwrap
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from synth.edit import apply_edits, has_edits, without_edits
 
@@ -117,6 +119,23 @@ def without_thoughts(text: str) -> str | None:
 def fences(text: str) -> tuple[str, ...]:
     """Return the contents of the fenced blocks of `text`, in order."""
     return tuple(block.text for block in _blocks(text))
+
+
+def listed_under(key: str, text: str) -> list[Any] | None:
+    """Return the list that the first JSON object with such a list has under `key`, None without one."""
+    decoder = json.JSONDecoder(strict=False)
+    for piece in (text, *fences(text)):
+        start = piece.find("{")
+        while start >= 0:
+            try:
+                loaded, _ = decoder.raw_decode(piece, start)
+            except (ValueError, RecursionError):
+                loaded = None
+            listed = loaded.get(key) if isinstance(loaded, dict) else None
+            if isinstance(listed, list):
+                return listed
+            start = piece.find("{", start + 1) if start < 4000 else -1
+    return None
 
 
 def _blocks(text: str) -> tuple[_Block, ...]:

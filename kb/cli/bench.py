@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from search.graph import Graph, Node, Step
     from search.judging.terms import Prepared
     from search.outcome import Outcome
+    from search.readings import Readings
     from search.storage import Record
 
 AUTHOR = "mcp"
@@ -113,6 +114,20 @@ class Bench:
         else:
             self._open = self._take_up(path, progress)
         return self._summary(self._open)
+
+    @property
+    def readings(self) -> Readings | None:
+        """What the open task may read by name, None where none is open.
+
+        Raises:
+            ConfigError: its retrieval is off.
+        """
+        if self._open is None:
+            return None
+        readings = self._open.session.memory.readings
+        if readings is None:
+            raise ConfigError("retrieval is off in the open task: nothing is read in it")
+        return readings
 
     def brief(self, node: int | None, idea: tuple[str, str, str] | None) -> str:
         """Return the prompt that kb would write here: diagnosis, history, passages, rules.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from search.authors import Attempt, Diagnosis, Memory, Moment
     from search.authors.briefing import Brief, Briefing
     from search.authors.cast import Role, Voice
+    from search.authors.navigation import Navigator
     from search.graph import Graph, Node
     from search.operators import OperatorGraph, Work
     from search.storage import RunRow, Storage
@@ -61,6 +62,7 @@ class Desk:
     graph: Graph | None
     storage: Storage
     briefing: Briefing
+    navigator: Navigator
     diagnose: Callable[[Attempt | None], Diagnosis]
     tokens: int | None
 
@@ -87,6 +89,7 @@ class Desk:
         from kb.database import open_engine
         from kb.knowledge import open_knowledge
         from search.authors.briefing import Briefing
+        from search.authors.navigation import Navigator
         from search.given import Given
         from search.storage import Storage
 
@@ -111,6 +114,7 @@ class Desk:
             graph=storage.record(row.run).graph if row is not None else None,
             storage=storage,
             briefing=Briefing(task, place.target, work, memory, graph=graph),
+            navigator=Navigator(task, work, memory),
             diagnose=diagnose,
             tokens=tokens,
         )
@@ -140,7 +144,8 @@ class Desk:
     def _told(self, node: Node | None, purpose: Purpose, moment: Moment) -> Told:
         voice, model = self._voice(purpose)
         if purpose == "ideas":
-            brief = self.briefing.ideas(voice, moment, self.task.settings.search.ideas)
+            count = self.task.settings.search.ideas
+            brief, _ = self.navigator.begin(self.briefing, voice, moment, count)
         elif purpose == "repair":
             assert node is not None
             brief = self.briefing.repair(voice, moment, node.attempt())

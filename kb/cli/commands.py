@@ -20,6 +20,7 @@ from kb.cli import (
     lessons,
     mcp,
     prompt,
+    reading,
     remote,
     replay,
     runs,
@@ -45,6 +46,7 @@ knowledge.register(app)
 ingest.register(app)
 facts.register(app)
 search.register(app)
+reading.register(app)
 effects.register(app)
 runs.register(app)
 replay.register(app)

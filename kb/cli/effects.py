@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +14,7 @@ from kb.config import Home
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kb.effect import Trial, Where
     from kb.effects import Effects
-    from kb.types import Effect
 
 
 def register(app: typer.Typer) -> None:
@@ -31,7 +27,7 @@ def effects(
     json: bool = JSON,
 ) -> None:
     """List what the use of each idea and passage gained in runs, best first: anywhere, or by place."""
-    from kb.effects import Effects
+    from kb.effects import Effects, by_place
     from kb.knowledge import open_tables
 
     known = Effects(open_tables(Home.find().make()), time.time())
@@ -58,27 +54,12 @@ def effects(
 def every(known: Effects) -> list[dict[str, Any]]:
     """Return one object a subject, the best expected gain first."""
     from kb.effect import Where
+    from kb.effects import row
 
     subjects = known.subjects()
     found = known.of(subjects, Where())
     rows = [row(subject, found[subject]) for subject in subjects]
     return sorted(rows, key=lambda one: (-one["gain"], one["name"]))
-
-
-def by_place(known: Effects, subject: str) -> list[dict[str, Any]]:
-    """Return one object for each place where a subject was measured."""
-    trials = known.trials(subject)
-    rows = []
-    for where in dict.fromkeys(_place(trial) for trial in trials):
-        here = [trial for trial in trials if _place(trial) == where]
-        effect = known.of([subject], where)[subject]
-        name = f"{', '.join(sorted(where.families))}; {where.architecture}; {where.bottleneck}"
-        counts = {fate: sum(one.fate == fate for one in here) for fate in _FATES}
-        rows.append({**row(name, effect), **counts})
-    return rows
-
-
-_FATES = ("won", "even", "lost", "failed")
 
 
 def find(subjects: Sequence[str], name: str) -> str:
@@ -99,21 +80,5 @@ def find(subjects: Sequence[str], name: str) -> str:
     )
 
 
-def row(name: str, effect: Effect) -> dict[str, Any]:
-    """Return an effect as plain values, gains as factors."""
-    values = asdict(effect)
-    for key in ("gain", "low", "high", "bonus", "lift"):
-        values[key] = round(math.exp(values[key]), 4)
-    return {"name": name, **values}
-
-
 def _some(names: Iterable[str]) -> list[str]:
     return list(names)[:5]
-
-
-def _place(trial: Trial) -> Where:
-    from kb.effect import Where
-
-    return Where(
-        families=trial.families, architecture=trial.architecture, bottleneck=trial.bottleneck
-    )

@@ -210,12 +210,18 @@ def believed_memory(
     known: Known | None = None,
 ) -> Memory:
     """Return the knowledge as authors see it: without lessons whose evidence is not in the record."""
+    from kb.reading import RecordReader
     from search.lessons_proof import Runs
     from search.memory import Believed, Memory, Silent, Witness
+    from search.readings import Witnessed
 
     records = Believed(knowledge.store, Runs(storage.engine).believes)
-    retriever = knowledge.retriever if retrieval else Silent()
-    return Memory(Witness(retriever, records.doubted()), records, known)
+    doubted = records.doubted()
+    if not retrieval:
+        return Memory(Witness(Silent(), doubted), records, known)
+    witness = Witness(knowledge.retriever, doubted)
+    reader = RecordReader(knowledge.store, knowledge.effects, doubted)
+    return Memory(witness, records, known, Witnessed(reader, witness))
 
 
 def known_ideas(knowledge: Knowledge, storage: Storage, task: Task, before: float) -> Known:

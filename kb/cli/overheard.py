@@ -44,9 +44,13 @@ def overhear(
     from search.authors import Idea
     from search.authors.llm import LanguageModel
     from search.outcome import STANDING
+    from search.task import RequestSettings
 
     task = session.task
-    task = replace(task, settings=task.settings.model_copy(update={"model": settings}))
+    # Who reads it elsewhere asks kb itself for more.
+    search = task.settings.search.model_copy(update={"requests": RequestSettings(steps=0)})
+    chosen = {"model": settings, "search": search}
+    task = replace(task, settings=task.settings.model_copy(update=chosen))
     author = LanguageModel(
         task, session.target, session.work, session.memory, _Listener(), graph=session.graph
     )

@@ -26,6 +26,8 @@ def give(given: Given, memory: Memory) -> None:
     """Let authors see what a run was given when it first asked, and keep what is asked first now."""
     memory.retriever.ask_through(given.retriever)
     memory.store = given.records(memory.store)
+    if memory.readings is not None:
+        memory.readings.ask_through(given.readings)
     if memory.known is not None:
         memory.known.earlier = given.earlier(memory.known.earlier)
 
@@ -40,7 +42,10 @@ def keep_reference(home: Home, run: str, task: Task) -> Path:
 
 def stored_task(home: Home, run: str, about: Mapping[str, Any]) -> Task:
     """Return the task of a run, from its record."""
-    settings = TaskFile.model_validate(about["settings"])
+    stored = about["settings"]
+    # A run from before there were requests goes on, and replays, without them.
+    search = {"requests": {"steps": 0}, **stored.get("search", {})}
+    settings = TaskFile.model_validate({**stored, "search": search})
     task = Task(
         name=about["task"],
         path=Path(about["path"]),

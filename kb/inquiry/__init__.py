@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kb.types import Kind, Scope
+from kb.types import Kind, Query, Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +53,17 @@ class Inquiry:
     limit: int = 16
     tokens: int | None = None
     encoding: str | None = None
+
+    def query(self, text: str, limit: int) -> Query:
+        """Return one plain question from where this inquiry comes from."""
+        return Query(
+            text=text,
+            scope=replace(self.scope, operator=self.families),
+            symptoms=self.symptoms,
+            kinds=tuple(kind for kind, _ in self.kinds),
+            limit=limit,
+            encoding=self.encoding,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from search.known import Known, tried_in
 from search.memory import Records, Retriever
 from search.operators import OperatorGraph, Work
 from search.patterns.recognise import read_program
+from search.readings import Readings
 from search.recall import PLATEAU, Recalled, recall, rounds_without_gain
 from search.task import Task
 from synth.context import FORM, Context, Current, Entry, Note, Purpose
@@ -77,6 +78,11 @@ class Knowledge(Protocol):
     @property
     def known(self) -> Known | None:
         """What was tried before, None where nothing is refused but equal words."""
+        ...
+
+    @property
+    def readings(self) -> Readings | None:
+        """Records and pages by name, None where nothing may be read."""
         ...
 
 
@@ -134,11 +140,14 @@ class Briefing:
         self._templates = templates or user_templates(task)
         self._count = lru_cache(_COUNTED)(count_tokens)
 
-    def ideas(self, reader: Reader, moment: Moment, count: int) -> Brief:
+    def ideas(self, reader: Reader, moment: Moment, count: int, **offered: Any) -> Brief:
         """Return the prompt for at most `count` ideas.
 
         What is not told of the history is named by its title and what it reached, so that it is not given
         again and its failure is a lesson; a clean slate has the titles alone.
+
+        Args:
+            offered: what else the answer's form tells: `requests`, which may come before ideas.
 
         Raises:
             ConfigError: the task does not fit the model's context.
@@ -165,6 +174,7 @@ class Briefing:
                 "categories": CATEGORIES,
                 "example": EXAMPLE,
                 "refused": tuple(more[-_REFUSED:]),
+                **offered,
             },
         )
 

@@ -8,16 +8,17 @@ says is put together from the run's own state and retrieved knowledge, as in Ker
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TypeVar
 
 from kb.records import TargetRecord
-from kb.types import Hit
+from kb.types import Passage
 from search.authors import Attempt, Draft, Idea, Moment
-from search.authors.briefing import Briefing, Knowledge, earlier_of
+from search.authors.briefing import Briefing, Knowledge, earlier_of, user_templates
 from search.authors.cast import Cast, Voice
+from search.authors.navigation import Navigator
 from search.known import Tried, tried_in
 from search.operators import OperatorGraph, Work
 from search.task import ModelSettings, Task
@@ -25,6 +26,7 @@ from synth.extract import extract_source
 from synth.models import Message, Model, Reply, Request
 from synth.prompt import Prompt
 from synth.quote import fence, one_line
+from synth.requests import Lookup, read_requests, with_requests
 from synth.sketches import Sketch, read_sketches, schema
 
 _EXCERPT = 500  # characters of a useless reply that are shown to its author
@@ -45,6 +47,14 @@ class _Asked:
     temperature: float
     schema: str | None = None
     program: str | None = None  # what an edit is applied to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """What a reply for ideas held: ideas, or else requests."""
+
+    sketches: tuple[Sketch, ...] = ()
+    requests: tuple[Lookup, ...] = ()
 
 
 class LanguageModel:
@@ -75,7 +85,9 @@ class LanguageModel:
             else Cast.of(model, settings.model or ModelSettings(name=model.name))
         )
         self._say = say
-        self._briefing = Briefing(task, target, work, knowledge, graph=graph)
+        templates = user_templates(task)
+        self._briefing = Briefing(task, target, work, knowledge, templates, graph)
+        self._navigator = Navigator(task, work, knowledge, templates)
         self._known = knowledge.known
 
     def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:
@@ -86,25 +98,39 @@ class LanguageModel:
             ConfigError: the task does not fit the model's context.
         """
         voice = self._cast.voice("ideas", moment)
-        brief = self._briefing.ideas(voice, moment, count)
-        asked = _Asked(
-            voice=voice,
-            prompt=brief.prompt,
-            seed=moment.seed,
-            temperature=voice.settings.temperature,
-            schema=schema(count),
-        )
+        brief, talk = self._navigator.begin(self._briefing, voice, moment, count)
         tried = tried_in(moment.history)
 
-        def read(reply: Reply) -> tuple[tuple[Sketch, ...], str]:
+        def read(reply: Reply) -> tuple[_Said | None, str]:
             found = read_sketches(reply.text, [(one.title, one.text) for one in tried])
             fresh, repeats = self._new(found.sketches, tried)
-            if found.sketches and not fresh:
-                return (), f"all ideas were tried before, if in other words: {'; '.join(repeats)}"
-            return fresh[:count], found.problem
+            if fresh:
+                return _Said(sketches=fresh[:count]), found.problem
+            if found.sketches:
+                again = f"all ideas were tried before, if in other words: {'; '.join(repeats)}"
+                return None, again
+            requests = read_requests(reply.text)
+            if requests and talk.open:
+                return _Said(requests=requests), ""
+            return None, "requests are used up: give ideas" if requests else found.problem
 
-        sketches, exchanges = self._ask(asked, read, "ideas")
-        return tuple(_idea(sketch, brief.quoted(), exchanges) for sketch in sketches or ())
+        exchanges: tuple[str, ...] = ()
+        while True:
+            form = schema(count)
+            asked = _Asked(
+                voice=voice,
+                prompt=replace(brief.prompt, messages=talk.messages),
+                seed=(moment.seed + 2 * talk.step) % 2**31,  # the next one is that of asking again
+                temperature=voice.settings.temperature,
+                schema=with_requests(form) if talk.open else form,
+            )
+            said, keys = self._ask(asked, read, "ideas")
+            exchanges += keys
+            if said is None or said.sketches:
+                break
+            talk.answer(said.requests)
+        sketches = said.sketches if said is not None else ()
+        return tuple(_idea(sketch, talk.quoted, exchanges) for sketch in sketches)
 
     def _new(
         self, sketches: tuple[Sketch, ...], tried: tuple[Tried, ...]
@@ -221,10 +247,10 @@ class LanguageModel:
         return None, tuple(exchanges)
 
 
-def _idea(sketch: Sketch, quoted: list[Hit], exchanges: tuple[str, ...]) -> Idea:
+def _idea(sketch: Sketch, quoted: Sequence[Passage], exchanges: tuple[str, ...]) -> Idea:
     """Return the idea of a sketch, with the passages that its labels name."""
     numbers = (int(label[1:]) - 1 for label in sketch.passages)
-    cited = [quoted[number].passage for number in numbers if 0 <= number < len(quoted)]
+    cited = [quoted[number] for number in numbers if 0 <= number < len(quoted)]
     records = [PurePosixPath(one.document).stem for one in cited if one.kind == "idea"]
     return Idea(
         title=sketch.title,

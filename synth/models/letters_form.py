@@ -28,7 +28,7 @@ def letter_text(request: Request, name: str, kind: str) -> str:
         f"# kb asks for {asked}: {name}\n\n"
         f"Write the answer to `{name}.reply.md` in this folder: under another name first, then "
         f"rename it, so that nobody reads half of it. {_form(request)} If the answer cannot be "
-        f"used, `{name}.problem.md` says why.\n\n"
+        f"used, `{name}.problem.md` says why.{_more(request)}\n\n"
         f"At most {request.max_tokens:,} tokens. What is asked begins here.\n\n---\n"
     )
     parts = [
@@ -54,6 +54,19 @@ def trouble(request: Request, text: str) -> str:
     if _EDIT.search(text):
         return ""
     return extract_source(text).problem
+
+
+def _more(request: Request) -> str:
+    """Return what else a letter may be answered with, and what it follows from."""
+    told = ""
+    if request.schema is not None and '"requests"' in request.schema:
+        told = (
+            "\n\nIt may hold `requests` in place of ideas (with `ideas` empty): the next letter "
+            "holds the answers, and asks again."
+        )
+    if any(turn.role == "assistant" for turn in request.messages):
+        told += "\n\nWhat you asked for in an earlier letter stands at its end."
+    return told
 
 
 def _form(request: Request) -> str:

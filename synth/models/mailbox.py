@@ -165,10 +165,8 @@ class Mailbox:
     def _reason(self, request: Request, before: Letter) -> str:
         with self._lock:
             asked = next(one for one, letter in self._answered if letter is before)
-        old, new = asked.messages, request.messages
-        if len(new) > len(old):
-            return new[-1].content
-        return new[-1].content[len(old[-1].content) :].strip()
+        old, new = asked.messages[-1].content, request.messages[-1].content
+        return new[len(old) :].strip()
 
     def _tell(self, line: str) -> None:
         if self._say is not None:
@@ -176,12 +174,13 @@ class Mailbox:
 
 
 def _goes_on(asked: Request, request: Request) -> bool:
-    """Say whether `request` is `asked` with more behind it, as who asks again words it."""
+    """Say whether `request` is `asked` with more in its last message, as who asks again words it.
+
+    One with more messages goes on from an answer that was of use.
+    """
     old, new = asked.messages, request.messages
     if not old or asked.schema != request.schema:
         return False
-    if len(new) > len(old):
-        return new[: len(old)] == old
     longer = len(new[-1].content) > len(old[-1].content)
     return (
         len(new) == len(old)

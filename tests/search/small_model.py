@@ -81,6 +81,7 @@ class Knowledge:
     retriever = OnePassage()
     store = Store()
     known = None
+    readings = None
 
 
 def processor() -> TargetRecord:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kb.cli.effects import by_place, every, find
+from kb.cli.effects import every, find
 from kb.config import Home
 from kb.database import create_tables, open_engine
 from kb.effect import Trial
-from kb.effects import Effects, Use, record
+from kb.effects import Effects, Use, by_place, record
 from kb.errors import ConfigError
 
 TILE, PAD = "kb:ideas/tile.md", "lessons:pad.md"

@@ -91,7 +91,7 @@ async def work(shell: Any, story: Any) -> None:
 async def first(call: Client) -> None:
     tools = {tool.name for tool in (await call.session.list_tools()).tools}
     assert tools == {
-        "search_knowledge", "list_runs", "run_history", "read_node", "idea_histories",
+        "search_knowledge", "read_record", "read_module", "idea_history", "list_runs", "run_history", "read_node", "idea_histories",
         "open_task", "brief", "submit_candidate", "finish_run",
     }  # fmt: skip
     assert "no task is open: call open_task" in await call.refused("brief")
@@ -99,6 +99,15 @@ async def first(call: Client) -> None:
     hits = await call("search_knowledge", question="vector registers on the cpu", limit=2)
     assert len(hits) == 2
     assert all(hit["document"] and hit["text"] for hit in hits)
+    whole = await call("read_record", name="online-softmax")
+    assert "What the online form does" in whole["text"]
+    assert whole["passages"][0]["document"] == "kb:ideas/online-softmax.md"
+    page = await call("read_module", name="operator-softmax", language="cpp")
+    assert "- cpu-rows-simd: " in page["text"]
+    assert "measured it yet" in (await call("idea_history", name="cpu-rows-simd"))["text"]
+    assert "the nearest are online-softmax" in await call.refused(
+        "read_record", name="onlin-softmax"
+    )
 
     opened = await call("open_task", task="ref.yaml")
     assert any("baselines" in line for line in call.told)
@@ -108,6 +117,8 @@ async def first(call: Client) -> None:
     assert "Model(torch.nn.Module)" in opened["reference"]
     text = await call("brief")
     assert "torch.relu(x)" in text
+    assert "read NAME" not in text, "who asks has tools for that"
+    assert (await call("read_record", name="peel-the-tail"))["passages"]
     assert "ideas" in text
 
     wrong = await call("submit_candidate", source=WRONG, **IDEA)
@@ -146,6 +157,12 @@ async def second(call: Client) -> None:
     assert node["source"] == CPP
     assert node["result"]["kind"] == "passed"
     rows = await call("idea_histories")
+    peeled = next(
+        row
+        for row in await call("idea_histories", tried_only=False)
+        if row["idea"] == "peel-the-tail"
+    )
+    assert peeled["retrieved"] >= 1, "what was read counts as retrieved"
     plain = next(row for row in rows if row["idea"] == "One plain loop")
     assert (plain["tried"], plain["passed"]) == (2, 1)
     report = await call("finish_run")

@@ -91,6 +91,7 @@ class Shelf:
 
     def __init__(self, known: Known | None = None) -> None:
         self.known = known
+        self.readings = None
         self.retriever = ByWords()
         self.store = Store()
 

@@ -50,6 +50,7 @@ class Knowledge:
     retriever = Nothing()
     store = Records()
     known = None
+    readings = None
 
 
 class Listener:

@@ -22,6 +22,7 @@ from synth.models.anthropic import Anthropic
 from synth.models.openai import OpenAI
 from synth.models.recorded import Recorded
 from synth.models.responses import Responses
+from synth.requests import with_requests
 from synth.sketches import schema
 
 pytestmark = [
@@ -84,6 +85,16 @@ def test_a_real_endpoint_follows_the_schema_of_ideas(url: str) -> None:
     said: list[str] = []
     reply = OpenAI("smollm2", base_url=url, say=said.append).reply(
         ask("Give one idea for a faster softmax as JSON.", tokens=600, rules=rules)
+    )
+    assert said == []
+    jsonschema.validate(json.loads(reply.text), json.loads(rules))
+
+
+def test_a_real_endpoint_follows_the_schema_of_requests_and_ideas(url: str) -> None:
+    rules = with_requests(schema(1))
+    said: list[str] = []
+    reply = OpenAI("smollm2", base_url=url, say=said.append).reply(
+        ask("Give one idea for a faster softmax as JSON.", tokens=1500, rules=rules)
     )
     assert said == []
     jsonschema.validate(json.loads(reply.text), json.loads(rules))

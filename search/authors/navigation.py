@@ -1,0 +1,319 @@
+"""Deep search by the author: what it asks to read before it gives ideas, answered within a budget.
+
+A fixed search answers the question that the state of a run poses. Who has to have the idea knows
+better what is missing, so a reply may hold requests in place of ideas, as the agents of KernelEvolve
+navigate from an index to its documents (arXiv 2512.23236, section 3.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from kb.errors import ConfigError
+from kb.inquiry import Inquiry
+from kb.reading import Reading, first_sentence
+from kb.retrieve import where_of
+from kb.types import Hit, Passage
+from search.authors import Moment
+from search.authors.briefing import Brief, Briefing, Knowledge, user_templates
+from search.authors.cast import Voice
+from search.operators import Work
+from search.readings import Readings
+from search.task import RequestSettings, Task
+from synth.context import flagged
+from synth.folder import Templates
+from synth.models import Message
+from synth.prompt import MESSAGE_TOKENS
+from synth.quote import fence, instructions, one_line, shorten
+from synth.requests import EXAMPLE, MOST, Lookup, said_again
+
+# Tokens of a prompt below which it has no room for answers beside itself.
+SMALLEST = 6_000
+_KEPT = 6  # a prompt leaves this part of its room to answers, however much it has to say
+_LATER = 3  # a step leaves this part of what is left to those after it: one in so many
+_LEAST = 500  # tokens of answers below which nothing more is asked for
+_FOUND = 8  # documents that a search names
+_BEYOND = 24  # passages that it looks at for them
+_ABOVE = "given above"
+_FORMS = "expected `read NAME`, `module NAME`, `search QUESTION` or `history of NAME`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """A reader whose prompt leaves room for answers."""
+
+    budget: int
+    encoding: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """A piece of an answer as its template shows it.
+
+    Attributes:
+        label: by which an idea may name it, "" where there is nothing to name.
+        flagged: lines that address their reader.
+        whole: it is cut in its middle where it is too long; else its last lines go.
+    """
+
+    text: str
+    label: str = ""
+    kind: str = ""
+    document: str = ""
+    section: str = ""
+    flagged: tuple[str, ...] = ()
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """One request with what was found; `note` says what is not quoted."""
+
+    words: str
+    note: str = ""
+    quotes: tuple[Quote, ...] = ()
+
+
+class Navigator:
+    """Opens conversations in which an author may ask for more.
+
+    Args:
+        work: what the task costs: the prompt names the pages of its operator families.
+        templates: None for the user's and the shipped ones.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        work: Work | None,
+        knowledge: Knowledge,
+        templates: Templates | None = None,
+    ) -> None:
+        self._settings = task.settings.search.requests
+        self._knowledge = knowledge
+        self._families = work.families if work is not None else ()
+        self._templates = templates or user_templates(task)
+
+    def begin(
+        self, briefing: Briefing, voice: Voice, moment: Moment, count: int
+    ) -> tuple[Brief, Conversation]:
+        """Return the prompt for ideas, and the conversation that may follow from it.
+
+        Raises:
+            ConfigError: the task does not fit the model's context.
+        """
+        readings, settings = self._knowledge.readings, self._settings
+        if readings is not None and settings.steps and voice.budget >= SMALLEST:
+            kept = min(settings.tokens, voice.budget // _KEPT)
+            reader = Room(budget=voice.budget - kept, encoding=voice.encoding)
+            try:
+                brief = briefing.ideas(reader, moment, count, requests=self._offer())
+            except ConfigError:
+                pass  # no room for both; where the prompt alone does not fit, that is said below
+            else:
+                return brief, Conversation(self, brief, voice, settings)
+        brief = briefing.ideas(voice, moment, count)
+        return brief, Conversation(self, brief, voice, RequestSettings(steps=0))
+
+    def look_up(self, request: Lookup, inquiry: Inquiry) -> Reading | list[Hit]:
+        """Return what a request asks for, in the scope of a run.
+
+        Args:
+            inquiry: by which the prompt's own passages were found.
+        """
+        readings = self._readings
+        query = inquiry.query(request.about, _BEYOND)
+        if request.kind == "read":
+            return readings.read(request.about)
+        if request.kind == "module":
+            return readings.module(request.about, query.scope, query.symptoms)
+        if request.kind == "history":
+            return readings.history(request.about, where_of(query))
+        return self._knowledge.retriever.search(replace(query, symptoms=()))
+
+    def render(self, answers: Sequence[Answered], steps: int) -> str:
+        """Return answers as a message; `steps` is how often more may be asked."""
+        return self._templates.render("answers", {"answers": answers, "steps": steps})
+
+    @property
+    def _readings(self) -> Readings:
+        assert self._knowledge.readings is not None, "nobody offered to read"
+        return self._knowledge.readings
+
+    def _offer(self) -> dict[str, object]:
+        pages = [f"operator-{one}" for one in self._families[:2]]
+        return {
+            "steps": self._settings.steps,
+            "most": MOST,
+            "modules": (*pages, "ideas-memory-access", "symptoms", "kernels"),
+            "example": EXAMPLE,
+        }
+
+
+class Conversation:
+    """The requests of one moment and what is left for them.
+
+    Args:
+        brief: the prompt that it begins with.
+    """
+
+    def __init__(
+        self, navigator: Navigator, brief: Brief, voice: Voice, settings: RequestSettings
+    ) -> None:
+        self._navigator = navigator
+        self._brief = brief
+        self._voice = voice
+        self._steps = settings.steps
+        self._left = min(settings.tokens, voice.budget - brief.prompt.tokens)
+        self._seen: set[str] = set()
+        self.messages = brief.prompt.messages
+        self.quoted: list[Passage] = [hit.passage for hit in brief.quoted()]
+        self.step = 0
+
+    @property
+    def open(self) -> bool:
+        """Say whether more may be asked for."""
+        return self.step < self._steps and self._left >= _LEAST
+
+    def answer(self, requests: tuple[Lookup, ...]) -> None:
+        """Add requests and their answers to the messages; the first quote is labelled after the last."""
+        self.step += 1
+        # Long ones are quoted here, in their headings and in what was not found: they must leave room.
+        while requests and 3 * self._voice.count(said_again(requests)) > self._left:
+            requests = requests[:-1]
+        said = Message(role="assistant", content=said_again(requests))
+        around = self._voice.count(said.content) + 2 * MESSAGE_TOKENS
+        steps = self._steps - self.step
+        later = self._left // _LATER if steps and self._left // _LATER >= _LEAST else 0
+        room = self._left - around - later
+        answers = [self._answer(one) for one in requests]
+        text = self._fitted(answers, room, steps if later else 0)
+        self._left -= around + self._voice.count(text)
+        if not later:
+            self._left = 0  # which the answers have said
+        self.messages = (*self.messages, said, Message(role="user", content=text))
+
+    def _answer(self, request: Lookup) -> Answered:
+        if request.kind is None:
+            return Answered(words=request.words, note=_FORMS)
+        if request.words.lower() in self._seen:
+            return Answered(words=request.words, note=_ABOVE)
+        self._seen.add(request.words.lower())
+        found = self._navigator.look_up(request, self._brief.inquiry)
+        if isinstance(found, list):
+            return self._listed(request, found)
+        if not found.found:
+            near = ", ".join(found.nearest) or "none"
+            return Answered(words=request.words, note=f"not known; the nearest names are {near}")
+        return self._told(request, found)
+
+    def _told(self, request: Lookup, found: Reading) -> Answered:
+        """Return what a name stands for, unless another name for it was given before."""
+        same = f"{found.kind} {found.name}"
+        if same in self._seen and same != request.words.lower():
+            return Answered(words=request.words, note=_ABOVE)
+        self._seen.add(same)
+        if not found.passages:
+            quote = Quote(text=found.text, flagged=instructions(found.text))
+            return Answered(words=request.words, note=found.title, quotes=(quote,))
+        note = f"its first passages, {found.more} more follow" if found.more else ""
+        quotes = tuple(self._quote(one) for one in found.passages)
+        return Answered(words=request.words, note=note, quotes=quotes)
+
+    def _listed(self, request: Lookup, hits: Sequence[Hit]) -> Answered:
+        """Return one line a document."""
+        first: dict[str, Hit] = {}
+        for hit in hits:
+            first.setdefault(hit.passage.document, hit)
+        chosen = list(first.values())[:_FOUND]
+        if not chosen:
+            return Answered(words=request.words, note="nothing was found")
+        text = "\n".join(map(self._line, chosen))
+        warnings = (warning for one in chosen for warning in flagged(one.passage))
+        quote = Quote(text=text, flagged=tuple(dict.fromkeys(warnings)))
+        return Answered(words=request.words, quotes=(quote,))
+
+    def _line(self, hit: Hit) -> str:
+        passage = hit.passage
+        title = passage.section.partition(" > ")[0]
+        elsewhere = " (for another target or language)" if hit.widened else ""
+        told = one_line(f"{title}. {first_sentence(passage.text)}", 300)
+        return f"[{self._label(passage)}] {passage.kind}, {passage.document}{elsewhere}: {told}"
+
+    def _quote(self, passage: Passage) -> Quote:
+        return Quote(
+            text=passage.text,
+            label=self._label(passage),
+            kind=passage.kind,
+            document=passage.document,
+            section=passage.section,
+            flagged=flagged(passage),
+            whole=True,
+        )
+
+    def _label(self, passage: Passage) -> str:
+        """Return the label of a passage; one that was quoted before keeps its own."""
+        for place, known in enumerate(self.quoted, start=1):
+            if known.id == passage.id:
+                return f"P{place}"
+        self.quoted.append(passage)
+        return f"P{len(self.quoted)}"
+
+    def _fitted(self, answers: Sequence[Answered], room: int, steps: int) -> str:
+        """Return answers cut to at most `room` tokens, each to a part of what those before it left."""
+        count = self._voice.count
+        bare = [replace(one, quotes=()) for one in answers]
+        space = room - count(self._navigator.render(bare, steps))
+        while True:
+            left = space
+            cut = []
+            for place, one in enumerate(answers):
+                shorter, used = _cut(one, max(0, left // (len(answers) - place)), count)
+                left -= used
+                cut.append(shorter)
+            text = self._navigator.render(cut, steps)
+            over = count(text) - room
+            if over <= 0 or space <= 0:
+                return text
+            space -= over + 8  # headings of quotes are estimates
+
+
+def _cut(answered: Answered, most: int, count: Callable[[str], int]) -> tuple[Answered, int]:
+    """Return an answer of at most `most` tokens, with how many it has."""
+    kept: list[Quote] = []
+    left = most
+    for quote in answered.quotes:
+        head = count(f"[{quote.label}] {quote.kind}, {quote.document}, {quote.section}") + 24
+        head += sum(map(count, quote.flagged))
+        cut = shorten if quote.whole else _beginning
+        text = cut(quote.text, max(0, left - head), lambda text: count(fence(text)))
+        if not text:
+            break
+        kept.append(replace(quote, text=text))
+        left -= head + count(fence(text))
+    if len(kept) == len(answered.quotes):
+        return replace(answered, quotes=tuple(kept)), most - left
+    note = f"{len(answered.quotes) - len(kept)} of {len(answered.quotes)} parts left out: no room"
+    note = f"{answered.note}; {note}" if answered.note else note
+    return replace(answered, note=note, quotes=tuple(kept)), most - left + count(note)
+
+
+def _beginning(text: str, tokens: int, count: Callable[[str], int]) -> str:
+    """Cut whole lines off the end of `text` until it counts at most `tokens`."""
+    if count(text) <= tokens:
+        return text
+    lines = text.split("\n")
+    low, high = 0, len(lines) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count(_first(lines, middle)) <= tokens:
+            low = middle
+        else:
+            high = middle - 1
+    return _first(lines, low) if low else ""
+
+
+def _first(lines: list[str], keep: int) -> str:
+    marker = f"[... {len(lines) - keep} of {len(lines)} lines left out ...]"
+    return "\n".join([*lines[:keep], marker])
