@@ -50,18 +50,18 @@ PLANS: Mapping[Stage, Plan] = {
     "ideas": Plan(
         areas={"computation": 0.8, "symptom": 0.6, "setting": 0.3},
         own=0.5,
-        kinds={"idea": 1.0, "kernel": 0.9, "guide": 0.7, "lesson": 0.7, "document": 0.6},
-        limit=14,
+        kinds={"idea": 1.0, "kernel": 1.1, "guide": 0.7, "lesson": 0.7, "document": 0.6},
+        limit=16,
     ),
     "plateau": Plan(
-        areas={"computation": 0.6, "symptom": 0.9, "setting": 0.5},
+        areas={"computation": 0.6, "symptom": 0.9, "setting": 0.7},
         own=0.3,
         kinds={"idea": 1.3, "kernel": 0.9, "guide": 0.4, "lesson": 0.7, "document": 0.6},
         limit=14,
     ),
     "draft": Plan(
-        areas={"computation": 0.6, "setting": 0.7},
-        own=1.0,
+        areas={"computation": 0.5, "setting": 0.7},
+        own=0.7,
         kinds={"idea": 1.4, "kernel": 1.3, "guide": 1.0, "lesson": 0.5, "document": 0.7},
         limit=12,
     ),
@@ -82,6 +82,7 @@ class Subject:
         told: what the reference says of itself, in its names and docstrings.
         families: operator families of the reference.
         precision: the task's policy; one that has no name counts as float32.
+        formats: of numbers that operands have beside it.
     """
 
     target: TargetRecord
@@ -89,6 +90,7 @@ class Subject:
     told: str = ""
     families: tuple[str, ...] = ()
     precision: str = "strict"
+    formats: tuple[str, ...] = ()
 
     @property
     def scope(self) -> Scope:
@@ -97,7 +99,7 @@ class Subject:
             vendor=(self.target.vendor,),
             architecture=(self.target.architecture,),
             language=(self.language,),
-            dtype=DTYPES.get(self.precision, ("float32",)),
+            dtype=(*DTYPES.get(self.precision, ("float32",)), *self.formats),
         )
 
 

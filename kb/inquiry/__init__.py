@@ -79,19 +79,21 @@ class Tuning:
         symptom: what each symptom that a record answers adds to its score, as a fraction.
         tried: factor of records that were tried.
         elsewhere: factor of an answer by a record whose patterns are not there.
+        anywhere: the same, to questions that are not about what the task computes.
         least: score below which nothing is given.
         relative: fraction of the best score below which nothing is given.
         lessons: fraction of the places that lessons may take.
     """
 
-    sharpness: float = 6.0
+    sharpness: float = 5.0
     depth: int = 24
     found: float = 0.25
-    agreement: float = 0.55
+    agreement: float = 0.45
     symptom: float = 0.15
-    tried: float = 0.26
-    elsewhere: float = 0.26
-    least: float = 0.33
+    tried: float = 0.35
+    elsewhere: float = 0.2
+    anywhere: float = 0.4
+    least: float = 0.29
     relative: float = 0.23
     lessons: float = 0.25
 

@@ -111,8 +111,9 @@ class Merger:
             one = found.setdefault(answer.document, self._found(answer.document))
             one.add(answer.rows, answer.cosine, answer.bm25)
             vote = found_weight * self._part(place)
-            if one.name in inquiry.elsewhere and not question.anywhere:
-                vote *= self._tuning.elsewhere
+            if one.name in inquiry.elsewhere:
+                tuning = self._tuning
+                vote *= tuning.anywhere if question.anywhere else tuning.elsewhere
             votes[answer.document] = max(votes.get(answer.document, 0.0), vote)
         return votes
 

@@ -80,7 +80,7 @@ class Questions:
         if step.stage == "repair":
             text = f"{step.outcome.replace('_', ' ')}: {step.message} {step.text}".strip()
         return build_inquiry(
-            self._subject,
+            replace(self._subject, formats=self._formats()),
             Need(
                 stage=step.stage,
                 patterns=found,
@@ -95,6 +95,12 @@ class Questions:
                 plans=self._plans,
             ),
         )
+
+    def _formats(self) -> tuple[str, ...]:
+        """Return the number formats beside the task's that its operands have."""
+        traits = self.program.traits
+        narrow = ("int8",) if "integer-weights" in traits else ()
+        return (*narrow, *(("float16", "bfloat16") if "half-precision" in traits else ()))
 
     def _elsewhere(self, found: Sequence[Recognised]) -> frozenset[str]:
         """Return the records that patterns name, but no pattern of this task does."""

@@ -21,7 +21,11 @@ _MOMENTS = {"mean", "var", "std", "var_mean", "sum", "norm", "linalg_vector_norm
 
 
 class Flow:
-    """The operators of a graph by what they take and what takes them."""
+    """The operators of a graph by what they take and what takes them.
+
+    Attributes:
+        summed_by: of a softmax or normalisation that is written out, the reduction that it scales by.
+    """
 
     def __init__(self, graph: OperatorGraph) -> None:
         self.graph = graph
@@ -32,6 +36,7 @@ class Flow:
         for name, taken in self.inputs.items():
             for one in dict.fromkeys(taken):
                 self.takers[one].append(name)
+        self.summed_by: dict[str, str] = {}
         self._steps = {one.name: _step(one) for one in graph.operators}
         self._compose()
 
@@ -149,6 +154,7 @@ class Flow:
                     self.origin, self.inputs[name]
                 ):
                     self._steps[name] = "softmax"
+                    self.summed_by[name] = total
                     self._steps[total] = ""
                     for behind in self._backwards(exp.name, 6):
                         if self.kind(behind) in {"amax", "max"}:
@@ -173,6 +179,7 @@ class Flow:
             ]
             if large:
                 self._steps[large[0]] = "normalization"
+                self.summed_by[large[0]] = moments[0]
                 for name in moments:
                     self._steps[name] = ""
                 return

@@ -25,7 +25,8 @@ def convolution_traits(flow: Flow) -> Iterator[tuple[str, str]]:
     for one in flow.steps("pooling"):
         yield from _pooling(flow, one)
     for one in flow:
-        if flow.kind(one.name).startswith(_UPSAMPLES):
+        spatial = len(one.shape) >= 4 and flow.kind(one.name) in {"repeat_interleave", "repeat"}
+        if flow.kind(one.name).startswith(_UPSAMPLES) or spatial:
             yield "upsampling", one.name
     for one in flow.named("mean", "sum", "amax"):
         taken = flow.shape(flow.inputs[one.name][0]) if flow.inputs[one.name] else ()

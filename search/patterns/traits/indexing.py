@@ -7,6 +7,7 @@ from math import prod
 
 from search.patterns.flow import Flow
 from search.patterns.source import Text
+from search.profilers.operators import family
 
 _LOOKUPS = {
     "embedding",
@@ -68,14 +69,39 @@ def indexing_traits(flow: Flow) -> Iterator[tuple[str, str]]:
         yield "one-hot", "one_hot"
     yield from _summed_lookup(flow)
     yield from _copies(flow)
+    yield from _windows(flow)
     if "searchsorted" in kinds or "bucketize" in kinds:
         yield "search-in-sorted", "searchsorted"
+    counted = [one for one in flow if one.shape and family(one) is not None]
+    if len(counted) >= 4:
+        yield "several-operators", f"{len(counted)} of them"
     elementwise = [one for one in flow if not flow.step(one.name) and one.shape]
     computed = [one for one in elementwise if flow.kind(one.name) not in _COPIES]
     if not any(flow.step(one.name) for one in flow) and len(computed) >= 1:
         yield "elementwise-only", f"{len(computed)} operators"
     if len(list(flow)) >= 30:
         yield "many-operators", f"{len(list(flow))} of them"
+
+
+def _windows(flow: Flow) -> Iterator[tuple[str, str]]:
+    """Windows of one tensor: by unfolding, or as shifted slices that elementwise operators join."""
+    for one in flow.named("unfold", "im2col", "as_strided"):
+        yield "windows-by-unfolding", one.name
+    for one in flow.named("roll"):
+        yield "shifted-copies", one.name
+    slices: dict[str, int] = {}
+    for one in flow.named("slice", "narrow"):
+        source = _uncut(flow, one.name)
+        slices[source] = slices.get(source, 0) + 1
+    if any(count >= 3 for count in slices.values()) and not any(flow.steps("matmul")):
+        yield "shifted-copies", f"{max(slices.values())} slices of one tensor"
+
+
+def _uncut(flow: Flow, name: str) -> str:
+    """Return what a slice of slices was cut from."""
+    while flow.kind(name) in {"slice", "narrow"}:
+        name = flow.inputs[name][0]
+    return name
 
 
 def _of_ones(flow: Flow, name: str) -> bool:

@@ -49,6 +49,7 @@ def row_traits(flow: Flow) -> Iterator[tuple[str, str]]:
     if any(flow.kind(one.name) not in _NORMS for one in flow.steps("normalization")):
         yield "norm-by-hand", "a moment, its root, a scaling"
     yield from _norm_of_a_sum(flow)
+    yield from _blocks(flow)
     if reductions >= 2:
         yield "several-reductions", f"{reductions} of them"
     yield from _scans(flow)
@@ -60,9 +61,12 @@ def row_traits(flow: Flow) -> Iterator[tuple[str, str]]:
 def _along(flow: Flow, one: Operator) -> Iterator[tuple[str, str]]:
     names = flow.inputs[one.name]
     taken = flow.shape(names[0]) if names else ()
-    if flow.step(one.name) == "normalization" and flow.kind(one.name) not in _NORMS:
-        taken = one.shape
-    places = _places(one, len(taken))
+    if one.name in flow.summed_by:  # written out: it runs along what its reduction runs along
+        one_by = flow.operators[flow.summed_by[one.name]]
+        taken = flow.shape(flow.inputs[one_by.name][0])
+        places = _places(one_by, len(taken))
+    else:
+        places = _places(one, len(taken))
     if (
         not taken
         or not places
@@ -114,6 +118,16 @@ def _over_the_batch(flow: Flow, one: Operator) -> bool:
     return 0 in places and 2 <= len(places) < len(taken)
 
 
+def _blocks(flow: Flow) -> Iterator[tuple[str, str]]:
+    """A reduction over dimensions with others between: pooling of blocks that a view cut out."""
+    for one in flow.named("mean", "sum", "amax", "amin", "max"):
+        taken = flow.shape(flow.inputs[one.name][0]) if flow.inputs[one.name] else ()
+        places = sorted(_places(one, len(taken)))
+        gaps = [two - one for one, two in zip(places, places[1:], strict=False)]
+        if len(taken) >= 5 and len(places) < len(taken) and any(gap > 1 for gap in gaps):
+            yield "pooling-of-blocks", one.name
+
+
 def _norm_of_a_sum(flow: Flow) -> Iterator[tuple[str, str]]:
     """A normalisation of the sum of two tensors of one shape."""
     for one in flow.steps("normalization"):
@@ -146,6 +160,8 @@ def _losses(flow: Flow) -> Iterator[tuple[str, str]]:
         yield "scalar-result", outputs[0].name
     kinds = {flow.kind(one.name) for one in flow}
     picked = kinds & {"gather", "nll_loss", "nll_loss_nd", "cross_entropy_loss", "one_hot"}
+    if "one_hot" in kinds and any(flow.steps("softmax")):
+        yield "cross-entropy", "softmax and one_hot"
     if picked and (
         kinds & {"log_softmax", "logsumexp", "cross_entropy_loss"} or {"exp", "log"} <= kinds
     ):
