@@ -57,13 +57,13 @@ PLANS: Mapping[Stage, Plan] = {
         areas={"computation": 0.6, "symptom": 0.9, "setting": 0.7},
         own=0.3,
         kinds={"idea": 1.3, "kernel": 0.9, "guide": 0.4, "lesson": 0.7, "document": 0.6},
-        limit=14,
+        limit=12,
     ),
     "draft": Plan(
         areas={"computation": 0.5, "setting": 0.7},
         own=0.7,
         kinds={"idea": 1.4, "kernel": 1.3, "guide": 1.0, "lesson": 0.5, "document": 0.7},
-        limit=12,
+        limit=9,
     ),
     "repair": Plan(
         areas={"computation": 0.2, "setting": 0.1, "fault": 1.2},
