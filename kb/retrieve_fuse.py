@@ -118,23 +118,21 @@ def fuse(rankings: Rankings, ids: Sequence[str]) -> list[Candidate]:
 
 
 def together(view: View, rankings: Rankings) -> Rankings:
-    """Rank documents by the mean of their best passages; each passage has its document's place.
+    """Rank documents by what their best passages add up to; each passage has its document's place.
 
     Sections are cut small: several that answer a little say more about a document than one does. A
-    document of fewer passages is judged by those that it has, or one of a single passage would lose to
-    all others.
+    document that is one passage counts as if all its parts said the same, or it would lose to all others.
     """
     total = _totals(rankings)
     documents = {row: view.document(row) for row in total}
     best: dict[str, list[float]] = {}
-    most = {documents[row]: min(PARTS, view.size(row)) for row in total}
     for row in sorted(total, key=lambda row: -total[row]):
         parts = best.setdefault(documents[row], [])
         if len(parts) < PARTS:
-            parts.append(total[row])
-    means = {document: sum(parts) / most[document] for document, parts in best.items()}
-    order = placed(sorted(means.values(), reverse=True))  # equal means share a place
-    places = {row: order[means[document]] for row, document in documents.items()}
+            parts.extend([total[row]] * (PARTS if view.size(row) == 1 else 1))
+    sums = {document: sum(parts) for document, parts in best.items()}
+    order = placed(sorted(sums.values(), reverse=True))  # equal sums share a place
+    places = {row: order[sums[document]] for row, document in documents.items()}
     return replace(rankings, places={**rankings.places, "document": places})
 
 

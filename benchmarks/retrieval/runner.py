@@ -11,7 +11,14 @@ from typing import Literal
 from benchmarks.retrieval.corpora import Corpus as Package
 from benchmarks.retrieval.corpora import write_pages
 from benchmarks.retrieval.measures import Marks
-from benchmarks.retrieval.methods import EFFECT, METHODS, measure, rank
+from benchmarks.retrieval.methods import (
+    EFFECT,
+    FUSION,
+    METHODS,
+    fuse_plainly,
+    measure,
+    rank,
+)
 from benchmarks.retrieval.questions import Corpus, Question, answerable, load_questions
 from benchmarks.retrieval.rules import PROGRAM, write_rules
 from benchmarks.retrieval.simulate import learn
@@ -98,6 +105,7 @@ def ask(
     rankings = {
         method: rank(knowledge.retriever, chosen, mode, scopes) for method, mode in METHODS.items()
     }
+    rankings[FUSION] = fuse_plainly(knowledge.retriever, chosen, scopes)
     train = [one for one in questions if not one.held_out]
     rankings[EFFECT] = _with_effect(knowledge, chosen, train, scopes)
     return Result(
