@@ -20,7 +20,7 @@ SHINGLE = 4  # words
 FEWEST = 8  # shingles below which two passages are the same only word for word
 # Tokens up to which a document has one place before all others: whoever reads one passage of a record
 # knows of the record, and a second one takes the place of another answer.
-SHORT = 400
+SHORT = 300
 _WORD = re.compile(r"\w+")
 
 
