@@ -41,7 +41,10 @@ class Trusting:
         reading = read_document(read_bytes(found.path), found.shown)
         if found.beside:
             reading = with_measurements(reading, found.path, found.beside)
-        return Made(reading=reading, pieces=split(reading.sections, count_tokens))
+        return Made(
+            reading=reading,
+            pieces=split(reading.sections, count_tokens, whole=reading.kind == "document"),
+        )
 
 
 def make_entry(found: Found, key: str, digest: str, rules: Rules, reader: Reads) -> Entry | None:

@@ -12,6 +12,7 @@ from kb.store import Piece
 # Tokens of cl100k_base. The encoder reads 256 word pieces, of which technical prose has 1.2 to a
 # token: what is beyond has no part in the vector.
 MAX_TOKENS = 210  # of a passage with its breadcrumb
+MAX_DOCUMENT = 400  # of a plain document that stays whole
 MAX_WHOLE = 512  # of a listing, a table or a function that stays whole
 MAX_PART = 350  # of the parts of a longer one
 TINY = 45  # of a section that says too little to stand alone
@@ -34,7 +35,7 @@ class _Text:
     flags: tuple[str, ...]
 
 
-def split(sections: Sequence[Section], count: Count) -> tuple[Piece, ...]:
+def split(sections: Sequence[Section], count: Count, *, whole: bool = False) -> tuple[Piece, ...]:
     """Cut sections into passages.
 
     Blocks of one section are put together while they fit, and so are neighbouring sections that
@@ -44,15 +45,24 @@ def split(sections: Sequence[Section], count: Count) -> tuple[Piece, ...]:
 
     Args:
         count: tokens of a text.
+        whole: a short document stays one passage: a note or a rule is asked for by words of all its
+            sections together.
     """
     size = lru_cache(maxsize=4096)(count)
     pieces: list[Piece] = []
+    if whole and _is_short(sections, size):
+        return (_whole(_one(sections, sections[0].trail[:1]), size),)
     for section in _joined(sections, size):
         name = " > ".join(section.trail)
         room = max(MAX_TOKENS - size(name), MAX_TOKENS // 2)
         texts = (text for block in section.blocks for text in _texts(block, room, size))
         pieces.extend(_piece(name, group, size) for group in _pack(texts, room, size))
     return tuple(pieces)
+
+
+def _whole(section: Section, count: Count) -> Piece:
+    texts = [text for block in section.blocks for text in _texts(block, MAX_DOCUMENT, count)]
+    return _piece(" > ".join(section.trail), texts, count)
 
 
 def _piece(section: str, texts: Sequence[_Text], count: Count) -> Piece:
@@ -81,7 +91,7 @@ def _joined(sections: Sequence[Section], count: Count) -> Iterator[Section]:
         tiny = len(section.trail) > 1 and cost <= TINY
         same = bool(run) and run[0].trail[:-1] == section.trail[:-1]
         if run and not (tiny and same and used + cost <= MAX_TOKENS // 2):
-            yield _one(run)
+            yield _one(run, run[0].trail[:-1])
             run, used = [], 0
         if tiny:
             run.append(section)
@@ -89,7 +99,7 @@ def _joined(sections: Sequence[Section], count: Count) -> Iterator[Section]:
         else:
             yield section
     if run:
-        yield _one(run)
+        yield _one(run, run[0].trail[:-1])
 
 
 def _cost(section: Section, count: Count) -> int:
@@ -99,11 +109,31 @@ def _cost(section: Section, count: Count) -> int:
     return count(section.trail[-1]) + sum(count(block.text) for block in section.blocks)
 
 
-def _one(run: Sequence[Section]) -> Section:
+def _is_short(sections: Sequence[Section], count: Count) -> bool:
+    """Say whether sections of one title, none of them code, are short enough to stay together."""
+    if len({section.trail[:1] for section in sections}) != 1 or len(sections) == 1:
+        return False
+    left = MAX_DOCUMENT - 2 * count(", ".join(section.trail[-1] for section in sections))
+    for section in sections:
+        if any(block.kind == "code" for block in section.blocks):
+            return False
+        left -= sum(count(block.text) for block in section.blocks)
+        if left < 0:
+            return False
+    return True
+
+
+def _one(run: Sequence[Section], above: tuple[str, ...]) -> Section:
+    """Return sections below the heading `above` as one, their own headings in its text."""
     if len(run) == 1:
         return run[0]
     blocks: list[Block] = []
+    names: list[str] = []
     for section in run:
+        if section.trail == above:
+            blocks += section.blocks
+            continue
+        names.append(section.trail[-1])
         first, *rest = section.blocks
         heading = f"**{section.trail[-1]}**"
         if first.kind == "prose":
@@ -111,11 +141,9 @@ def _one(run: Sequence[Section]) -> Section:
         else:
             blocks += [Block(text=heading, page=first.page), first]
         blocks += rest
-    names = ", ".join(section.trail[-1] for section in run)
-    trail = run[0].trail[:-1]
-    return Section(
-        trail=(*trail, names) if len(names) <= MAX_NAMES else trail, blocks=tuple(blocks)
-    )
+    named = ", ".join(names)
+    trail = (*above, named) if len(named) <= MAX_NAMES else above
+    return Section(trail=trail, blocks=tuple(blocks))
 
 
 def _pack(texts: Iterator[_Text], room: int, count: Count) -> Iterator[list[_Text]]:

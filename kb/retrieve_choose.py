@@ -1,27 +1,26 @@
-"""From candidates to hits: copies collapsed, no document takes every place, cut to size."""
+"""From candidates to hits: copies collapsed, a short document in one place, cut to size."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kb.indexes import Vector
     from kb.retrieve_fuse import Candidate
     from kb.retrieve_view import View
     from kb.types import Passage
 
-SAME_COSINE = 0.97  # two passages this close say the same
 SAME_SHINGLES = 0.9  # of the smaller one's, from which on two passages say the same
 SHINGLE = 4  # words
-FEWEST = 8  # shingles below which words alone say nothing
-PER_SECTION = 0.3  # of the places: for one document, or chapter of a long one, before others' turn
-SECTION_DEPTH = 2  # headings of a breadcrumb that make a section, the document's title included
-LONG = 40  # passages from which on a document is taken as its sections
+FEWEST = 8  # shingles below which two passages are the same only word for word
+# Tokens up to which a document has one place before all others: whoever reads one passage of a record
+# knows of the record, and a second one takes the place of another answer.
+SHORT = 300
 _WORD = re.compile(r"\w+")
 
 
@@ -66,7 +65,7 @@ def choose(
 ) -> tuple[list[Kept], list[LeftOut]]:
     """Choose from the best down, leaving out what repeats and what does not fit.
 
-    A document fills a part of the places first; more of it follows only where places are left.
+    A short document has one place first; more of it follows only where places are left.
 
     Args:
         parts: candidates, best first; all of a part come before any of the next one.
@@ -74,35 +73,32 @@ def choose(
     """
     chosen = _Chosen(view, room)
     for found in parts:
-        _in_turns(chosen, found, read)
+        _in_order(chosen, found, read)
     order = {one.row: place for place, one in enumerate(one for part in parts for one in part)}
     kept = sorted(chosen.kept, key=lambda one: order[one.candidate.row])
     return kept, sorted(chosen.left_out, key=lambda one: order[one.candidate.row])
 
 
-def _in_turns(
+def _in_order(
     chosen: _Chosen,
     found: Sequence[Candidate],
     read: Callable[[Sequence[Candidate]], Mapping[int, Passage]],
 ) -> None:
     waiting: list[tuple[Candidate, Passage]] = []
-    most = max(2, math.ceil(PER_SECTION * chosen.room.limit))
-    taken: dict[str, int] = {}
+    taken: Counter[str] = Counter()
     for candidate, passage in _read(found, read, chosen.room.limit):
         if chosen.full:
             break
-        unit = chosen.unit(candidate, passage)
-        if taken.get(unit, 0) >= most:
+        document = passage.document
+        if taken[document] and chosen.is_short(candidate):
             waiting.append((candidate, passage))
-            continue
-        place = taken.get(unit, 0) + 1
-        if chosen.offer(candidate, passage, f"{_ordinal(place)} of {unit}"):
-            taken[unit] = place
+        elif chosen.offer(candidate, passage, f"{_ordinal(taken[document] + 1)} of {document}"):
+            taken[document] += 1
     for candidate, passage in waiting:
         if chosen.full:
-            chosen.drop(candidate, passage, f"{most} of its section came before it")
+            chosen.drop(candidate, passage, "another passage of its short document came before it")
         else:
-            chosen.offer(candidate, passage, "a place was left after every other section's turn")
+            chosen.offer(candidate, passage, "a place was left after every other document")
 
 
 class _Chosen:
@@ -112,7 +108,6 @@ class _Chosen:
         self._view = view
         self.room = room
         self._left = math.inf if room.tokens is None else room.tokens
-        self._vectors: list[Vector] = []
         self.kept: list[Kept] = []
         self.left_out: list[LeftOut] = []
 
@@ -120,15 +115,13 @@ class _Chosen:
     def full(self) -> bool:
         return len(self.kept) >= self.room.limit
 
-    def unit(self, candidate: Candidate, passage: Passage) -> str:
-        """Return what takes turns: a document, or a section of one that is long."""
-        if self._view.size(candidate.row) < LONG:
-            return passage.document
-        return f"{passage.document}: {' > '.join(passage.section.split(' > ')[:SECTION_DEPTH])}"
+    def is_short(self, candidate: Candidate) -> bool:
+        """Say whether a candidate's document is so short that it has one place."""
+        return self._view.tokens(candidate.row) <= SHORT
 
     def offer(self, candidate: Candidate, passage: Passage, reason: str) -> bool:
         """Take a candidate, unless it repeats another or does not fit."""
-        same = self._same(candidate, passage)
+        same = self._same(passage)
         if same is not None:
             other, how = same
             other.copies.append(f"{passage.document}: {passage.section} ({how})")
@@ -139,7 +132,6 @@ class _Chosen:
             self.drop(candidate, passage, f"{cost} tokens, {self._left:.0f} are left")
             return False
         self._left -= cost
-        self._vectors.append(self._view.index.vectors[candidate.row])
         self.kept.append(Kept(candidate=candidate, passage=passage, reason=reason))
         return True
 
@@ -147,12 +139,8 @@ class _Chosen:
         """Note why a candidate was not taken."""
         self.left_out.append(LeftOut(candidate=candidate, passage=passage, reason=reason))
 
-    def _same(self, candidate: Candidate, passage: Passage) -> tuple[Kept, str] | None:
-        mine = self._view.index.vectors[candidate.row]
-        for other, vector in zip(self.kept, self._vectors, strict=True):
-            cosine = float(mine @ vector)
-            if cosine >= SAME_COSINE:
-                return other, f"cosine {cosine:.2f}"
+    def _same(self, passage: Passage) -> tuple[Kept, str] | None:
+        for other in self.kept:
             shared = _overlap(passage.text, other.passage.text)
             if shared >= SAME_SHINGLES:
                 return other, f"{shared:.0%} of its words"
@@ -163,7 +151,9 @@ def _overlap(one: str, two: str) -> float:
     """Return the share of the smaller text's shingles that the other has."""
     mine, theirs = _shingles(one), _shingles(two)
     smaller = min(len(mine), len(theirs))
-    return len(mine & theirs) / smaller if smaller >= FEWEST else 0.0
+    if smaller < FEWEST:
+        return float(_WORD.findall(one.lower()) == _WORD.findall(two.lower()))
+    return len(mine & theirs) / smaller
 
 
 @lru_cache(maxsize=4096)

@@ -114,7 +114,8 @@ def fuse(rankings: Rankings, ids: Sequence[str]) -> list[Candidate]:
 def together(view: View, rankings: Rankings) -> Rankings:
     """Rank documents by what their best passages add up to; each passage has its document's place.
 
-    Sections are cut small: several that answer a little say more about a document than one does.
+    Sections are cut small: several that answer a little say more about a document than one does. A
+    document that is one passage counts as if all its parts said the same, or it would lose to all others.
     """
     total = _totals(rankings)
     documents = {row: view.document(row) for row in total}
@@ -122,7 +123,7 @@ def together(view: View, rankings: Rankings) -> Rankings:
     for row in sorted(total, key=lambda row: -total[row]):
         parts = best.setdefault(documents[row], [])
         if len(parts) < PARTS:
-            parts.append(total[row])
+            parts.extend([total[row]] * (PARTS if view.size(row) == 1 else 1))
     sums = {document: sum(parts) for document, parts in best.items()}
     order = placed(sorted(sums.values(), reverse=True))  # equal sums share a place
     places = {row: order[sums[document]] for row, document in documents.items()}

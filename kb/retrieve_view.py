@@ -56,20 +56,33 @@ class View:
         """Return how many passages a row's document has."""
         return int(self._sizes[self.source_of[row]])
 
+    def tokens(self, row: int) -> int:
+        """Return how many tokens the passages of a row's document have together."""
+        return int(self._tokens[self.source_of[row]])
+
     def misses(self, row: int, scope: Scope) -> tuple[str, ...]:
         """Return the fields of `scope` that a row was not written for."""
         return self._sorts[int(self._sort_of[row])][1].misses(scope)
 
     @cached_property
     def _sizes(self) -> NDArray[np.intp]:
+        return self._of_documents(None)
+
+    @cached_property
+    def _tokens(self) -> NDArray[np.intp]:
+        return self._of_documents(self.index.tokens)
+
+    def _of_documents(self, weights: NDArray[np.int32] | None) -> NDArray[np.intp]:
+        """Return, for each source, the weights of all passages of its document; one each by default."""
         # One document is several sources where its passages have scopes of their own.
         names: dict[str, int] = {}
         number = [names.setdefault(one.shown, len(names)) for one in self.index.sources]
         of_source = np.asarray(number, np.intp)
-        passages = self.asked.apart(np.ones(len(self.source_of), bool))
-        counts = np.bincount(of_source[self.source_of[passages]], minlength=len(names))
-        sizes: NDArray[np.intp] = counts[of_source]
-        return sizes
+        rows = self.asked.apart(np.ones(len(self.source_of), bool))
+        own = None if weights is None else weights[rows]
+        sums = np.bincount(of_source[self.source_of[rows]], own, minlength=len(names))
+        found: NDArray[np.intp] = sums[of_source].astype(np.intp)
+        return found
 
     def _of_kinds(self, kinds: tuple[Kind, ...]) -> Mask:
         """Return which rows are passages of these kinds; none stands for all."""

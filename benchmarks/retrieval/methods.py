@@ -1,4 +1,4 @@
-"""The ways of ranking that are compared: each half of the retriever alone, both, and with effects."""
+"""The ways of ranking that are compared: each half alone, both plainly fused, all, and with effects."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 from benchmarks.retrieval.measures import DEPTH, Marks, mark
 from benchmarks.retrieval.questions import Question
+from kb.retrieve_fuse import RRF_K
 from kb.types import Mode, Passage, Query, Scope
 
 if TYPE_CHECKING:
     from kb.retrieve import Retriever
 
 METHODS: Mapping[str, Mode] = {"bm25": "bm25", "dense": "dense", "hybrid": "hybrid"}
+HALVES: tuple[Mode, ...] = ("bm25", "dense")
+FUSION = "plain fusion"
 EFFECT = "hybrid + effect"
+PLAIN_DEPTH = 100  # places of each half that the plain fusion knows
 
 
 def rank(
@@ -25,6 +29,25 @@ def rank(
         scope = scopes.get(question.id, Scope())
         query = Query(text=question.ask, scope=scope, limit=DEPTH, mode=mode)
         found.append([hit.passage for hit in retriever.search(query)])
+    return found
+
+
+def fuse_plainly(
+    retriever: Retriever, questions: Sequence[Question], scopes: Mapping[str, Scope]
+) -> list[list[Passage]]:
+    """Return the first passages by the reciprocal ranks of both halves, and nothing else."""
+    found = []
+    for question in questions:
+        total: dict[str, float] = {}
+        passages: dict[str, Passage] = {}
+        for mode in HALVES:
+            scope = scopes.get(question.id, Scope())
+            query = Query(text=question.ask, scope=scope, limit=PLAIN_DEPTH, mode=mode)
+            for place, hit in enumerate(retriever.search(query), start=1):
+                passages[hit.passage.id] = hit.passage
+                total[hit.passage.id] = total.get(hit.passage.id, 0.0) + 1 / (RRF_K + place)
+        order = sorted(total, key=lambda one: (-total[one], one))
+        found.append([passages[one] for one in order[:DEPTH]])
     return found
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from kb.errors import ConfigError
 from kb.types import Passage
 
-Corpus = Literal["library", "manuals"]
+Corpus = Literal["library", "manuals", "records"]
 Kind = Literal["remedy", "api", "limit", "error", "beaten"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 GRADES = (3, 2, 1)  # exact, good, related

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.retrieval.measures import HEADINGS, Interval, Marks, differences, grades, intervals
-from benchmarks.retrieval.methods import EFFECT
+from benchmarks.retrieval.methods import EFFECT, FUSION
 from benchmarks.retrieval.questions import EXACT, KINDS
 from benchmarks.retrieval.runner import Result
 
@@ -28,7 +28,7 @@ def tables(result: Result) -> str:
         found = intervals(marks)
         lines.append(_row(method, [_interval(found[name]) for name in SHOWN]))
     hybrid = result.marks["hybrid"]
-    for method in ("bm25", "dense"):
+    for method in ("bm25", "dense", FUSION):
         gain = differences(hybrid, result.marks[method])
         lines.append(_row(f"hybrid minus {method}", [_signed(gain[name]) for name in SHOWN]))
     gain = differences(result.marks[EFFECT], hybrid)

@@ -11,8 +11,16 @@ from typing import Literal
 from benchmarks.retrieval.corpora import Corpus as Package
 from benchmarks.retrieval.corpora import write_pages
 from benchmarks.retrieval.measures import Marks
-from benchmarks.retrieval.methods import EFFECT, METHODS, measure, rank
+from benchmarks.retrieval.methods import (
+    EFFECT,
+    FUSION,
+    METHODS,
+    fuse_plainly,
+    measure,
+    rank,
+)
 from benchmarks.retrieval.questions import Corpus, Question, answerable, load_questions
+from benchmarks.retrieval.rules import PROGRAM, write_rules
 from benchmarks.retrieval.simulate import learn
 from kb.asked import speaks_for
 from kb.config import Home, shipped_docs
@@ -62,14 +70,26 @@ def manuals(base: Path, packages: list[Package], split: Split, say: Say) -> Resu
             "run python -m benchmarks.retrieval.fetch"
         )
     write_pages(packages, base / "pages")
+    versions = {one.source.name: one.version for one in packages}
+    return ask(_alone(base, "manuals", base / "pages", say), "manuals", versions, split, say)
+
+
+def records(base: Path, split: Split, say: Say) -> Result:
+    """Ask the short records of another project, one for each rule of ruff."""
+    version = write_rules(base / "rules")
+    knowledge = _alone(base, "records", base / "rules", say)
+    return ask(knowledge, "records", {PROGRAM: version}, split, say)
+
+
+def _alone(base: Path, name: str, pages: Path, say: Say) -> Knowledge:
+    """Return a knowledge base of `pages` alone, without the shipped library."""
     empty = base / NO_RECORDS
     empty.mkdir(parents=True, exist_ok=True)
-    knowledge = open_knowledge(Home(base / "manuals").make(), shipped=empty)
-    report = knowledge.ingest([base / "pages"])
-    for name, reason in report.refused:
-        say(f"refused {name}: {reason}")
-    versions = {one.source.name: one.version for one in packages}
-    return ask(knowledge, "manuals", versions, split, say)
+    knowledge = open_knowledge(Home(base / name).make(), shipped=empty)
+    report = knowledge.ingest([pages])
+    for refused, reason in report.refused:
+        say(f"refused {refused}: {reason}")
+    return knowledge
 
 
 def ask(
@@ -85,6 +105,7 @@ def ask(
     rankings = {
         method: rank(knowledge.retriever, chosen, mode, scopes) for method, mode in METHODS.items()
     }
+    rankings[FUSION] = fuse_plainly(knowledge.retriever, chosen, scopes)
     train = [one for one in questions if not one.held_out]
     rankings[EFFECT] = _with_effect(knowledge, chosen, train, scopes)
     return Result(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ingest.readers import Block, Section
 from ingest.readers.markdown import cut
-from ingest.split import MAX_PART, MAX_TOKENS, MAX_WHOLE, split
+from ingest.split import MAX_DOCUMENT, MAX_PART, MAX_TOKENS, MAX_WHOLE, split
 from kb.tokens import count_tokens
 
 
@@ -43,6 +43,21 @@ def test_tiny_neighbours_become_one_passage() -> None:
         ("T > API > first, second", "**first**: Says first.\n\n**second**: Says second."),
         ("T > Other > third", "Says third."),
     ]
+
+
+def test_a_short_plain_document_stays_one_passage() -> None:
+    sections = [
+        Section(trail=("T",), blocks=(Block(text="Summary."),)),
+        Section(trail=("T", "Why"), blocks=(Block(text="why " * 60),)),
+        Section(trail=("T", "Example"), blocks=(Block(text="```\nx\n```", kind="fence"),)),
+    ]
+    (piece,) = split(sections, words, whole=True)
+    assert piece.section == "T > Why, Example"
+    assert piece.text.startswith("Summary.\n\n**Why**: why")
+    assert piece.text.endswith("**Example**\n\n```\nx\n```")
+    assert len(split(sections, words)) == 3
+    long = Section(trail=("T", "More"), blocks=(Block(text="more " * MAX_DOCUMENT),))
+    assert len(split([*sections, long], words, whole=True)) > 3
 
 
 def test_tiny_functions_keep_their_own_passage() -> None:

@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-
-import numpy as np
-
-from kb.retrieve_choose import Room, choose
+from kb.retrieve_choose import SHORT, Room, choose
 from kb.retrieve_fuse import Candidate
 from kb.types import Passage
 
@@ -12,17 +8,14 @@ WORDS = "copy the tile into shared memory with one thread a row and wait at the 
 
 
 class View:
-    """Rows with vectors of their own, and documents of a given size."""
+    """Rows of documents that have a given number of tokens."""
 
-    def __init__(self, passages: list[Passage], size: int = 3, alike: bool = False) -> None:
-        count = len(passages)
-        vectors = np.ones((count, 1)) if alike else np.eye(max(count, 1))
-        self.index = SimpleNamespace(vectors=vectors)
+    def __init__(self, passages: list[Passage], tokens: int = SHORT + 1) -> None:
         self.passages = dict(enumerate(passages))
-        self._size = size
+        self._tokens = tokens
 
-    def size(self, row: int) -> int:
-        return self._size
+    def tokens(self, row: int) -> int:
+        return self._tokens
 
     def read(self, part):
         return {one.row: self.passages[one.row] for one in part}
@@ -65,29 +58,28 @@ def test_the_same_words_in_another_order_are_another_passage() -> None:
     assert len(kept) == 2
 
 
-def test_short_passages_are_alike_by_meaning_only() -> None:
-    kept, _ = chosen(View([passage("use float4"), passage("use float4", "b.md")]))
-    assert len(kept) == 2
-    kept, left = chosen(View([passage("use float4"), passage("take float4", "b.md")], alike=True))
+def test_few_words_are_a_copy_only_word_for_word() -> None:
+    kept, left = chosen(View([passage("use float4"), passage("Use float4.", "b.md")]))
     assert len(kept) == 1
-    assert left[0].reason.endswith("(cosine 1.00)")
+    assert left[0].reason == "says the same as a.md (100% of its words)"
+    kept, _ = chosen(View([passage("use float4"), passage("take float4", "b.md")]))
+    assert len(kept) == 2
 
 
-def test_documents_take_turns_and_a_long_one_by_its_sections() -> None:
-    manual = [passage(f"{n} x", "manual.pdf", f"Manual > Chapter {n} > Part") for n in range(4)]
-    other = [passage("y", "other.md")]
-    kept, left = chosen(View([*manual, *other], size=3), limit=3)
-    assert [one.passage.document for one in kept] == ["manual.pdf", "manual.pdf", "other.md"]
-    assert "2 of its section came before it" in {one.reason for one in left}
-    kept, _ = chosen(View([*manual, *other], size=500), limit=3)
-    assert [one.passage.document for one in kept] == ["manual.pdf"] * 3
-    assert kept[0].reason == "first of manual.pdf: Manual > Chapter 0"
+def test_a_short_document_has_one_place_and_a_long_one_as_many_as_it_earns() -> None:
+    rows = [*(passage(f"{n} x") for n in range(3)), passage("y", "other.md")]
+    kept, left = chosen(View(rows, tokens=SHORT), limit=2)
+    assert [one.passage.text for one in kept] == ["0 x", "y"]
+    assert {one.reason for one in left} == {"another passage of its short document came before it"}
+    kept, _ = chosen(View(rows), limit=3)
+    assert [one.passage.text for one in kept] == ["0 x", "1 x", "2 x"]
+    assert kept[1].reason == "second of a.md"
 
 
-def test_places_that_are_left_go_to_who_had_a_turn() -> None:
-    kept, _ = chosen(View([passage(f"{n} x") for n in range(5)]), limit=4)
+def test_places_that_are_left_go_to_more_of_a_short_document() -> None:
+    kept, _ = chosen(View([passage(f"{n} x") for n in range(5)], tokens=SHORT), limit=4)
     assert [one.candidate.row for one in kept] == [0, 1, 2, 3]
-    assert kept[3].reason == "a place was left after every other section's turn"
+    assert kept[3].reason == "a place was left after every other document"
 
 
 def test_what_does_not_fit_is_left_out_and_a_smaller_one_taken() -> None:
