@@ -16,13 +16,12 @@ extern "C" void gram(const float* x, float* y, int64_t n) {
   for (int64_t at = 0; at < n; at += DEPTH)
     for (int j = 0; j < F; j += 16 * P)
       for (int i = 0; i < j + 16 * P && i < F; i += R) {  // tiles wholly below the diagonal are left out
-        v16 s[R][P];
-        for (int r = 0; r < R; ++r) for (int p = 0; p < P; ++p) s[r][p] = *(v16*)(sum[i + r] + j + p * 16);
+        v16 s[R][P] = {};  // of this block alone: one chain through all samples is too inexact
         for (const float* row = x + at * F; row < x + (at + DEPTH) * F; row += F) {
           const v16 a = *(const v16u*)(row + j), b = *(const v16u*)(row + j + 16);
           for (int r = 0; r < R; ++r) s[r][0] += a * row[i + r], s[r][1] += b * row[i + r];
         }
-        for (int r = 0; r < R; ++r) for (int p = 0; p < P; ++p) *(v16*)(sum[i + r] + j + p * 16) = s[r][p];
+        for (int r = 0; r < R; ++r) for (int p = 0; p < P; ++p) *(v16*)(sum[i + r] + j + p * 16) += s[r][p];
       }
   for (int i = 0; i < F; ++i)
     for (int j = 0; j < F; ++j) y[i * F + j] = (j < i ? sum[j][i] : sum[i][j]) / n;
