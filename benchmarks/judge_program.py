@@ -36,7 +36,7 @@ def told(program: Path, judge: Judge) -> dict[str, object]:
     """Judge one program and say what became of it."""
     outcome = judge.judge(program.read_text(), thorough=True)
     if not isinstance(outcome, Passed):
-        return {"program": str(program), **vars_of(outcome)}
+        return {"program": str(program), **failure(outcome)}
     return {
         "program": str(program),
         "kind": outcome.kind,
@@ -52,7 +52,7 @@ def told(program: Path, judge: Judge) -> dict[str, object]:
     }
 
 
-def vars_of(outcome: object) -> dict[str, object]:
+def failure(outcome: object) -> dict[str, object]:
     """Return what an outcome that did not pass says."""
     return {name: getattr(outcome, name) for name in ("kind", "reason", "detail")}
 
