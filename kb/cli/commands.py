@@ -19,6 +19,7 @@ from kb.cli import (
     knowledge,
     lessons,
     mcp,
+    measure,
     prompt,
     remote,
     replay,
@@ -46,6 +47,7 @@ ingest.register(app)
 facts.register(app)
 search.register(app)
 effects.register(app)
+measure.register(app)
 runs.register(app)
 replay.register(app)
 spending.register(app)
