@@ -85,7 +85,7 @@ class Measuring:
         from search.measuring.tables import load_tables
 
         share = _share(asked.shard)
-        home, place = Home.find(), choose_place(asked.target)
+        home, place = Home.find(), _place(asked)
         library = shipped_docs() / "ideas"
         documents = _ideas(library)
         shops = Shops(make_cards(documents.values()), place.target)
@@ -195,6 +195,15 @@ class _Bench:
             judge.close()
             del judge, problem
             gc.collect()  # the trials are large, and the next task's come at once
+
+
+def _place(asked: Asked) -> Place:
+    """Return where it is measured; what is only listed may be for any device."""
+    if asked.dry_run and asked.target != "auto":
+        from kb.cli.questions import find_target
+
+        return Place(target=find_target(asked.target), how="dry")
+    return choose_place(asked.target)
 
 
 def _ideas(library: Path) -> dict[str, Document]:

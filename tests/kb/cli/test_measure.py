@@ -71,10 +71,14 @@ def test_a_dry_run_lists_ideas_and_shapes_and_measures_nothing(bare_shell):
     assert not bare_shell.home.exists()
 
 
-def test_what_a_gpu_that_is_not_here_would_measure_is_listed(bare_shell):
-    done = bare_shell("measure", "gpu-scan-rows", "--dry-run", "--target", "h200")
+@pytest.mark.parametrize(
+    ("idea", "target", "told"),
+    [("gpu-scan-rows", "h200", "cumsum 256x8192"), ("cpu-pool-fused", "zen3", "relu-max-pool")],
+)
+def test_what_another_device_would_measure_is_listed(bare_shell, idea, target, told):
+    done = bare_shell("measure", idea, "--dry-run", "--target", target)
     assert done.returncode == 0, done.stderr
-    assert "cumsum 256x8192" in done.stdout
+    assert told in done.stdout
 
 
 @pytest.mark.parametrize(
