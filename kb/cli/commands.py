@@ -19,6 +19,7 @@ from kb.cli import (
     knowledge,
     lessons,
     mcp,
+    measure,
     prompt,
     reading,
     remote,
@@ -48,6 +49,7 @@ facts.register(app)
 search.register(app)
 reading.register(app)
 effects.register(app)
+measure.register(app)
 runs.register(app)
 replay.register(app)
 spending.register(app)

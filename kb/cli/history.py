@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,13 @@ from kb.cli.text import plan_line
 from kb.config import Home
 from kb.errors import ConfigError, StoreError
 from kb.native_copy import standalone
+from kb.records import Evidence, IdeaRecord
 from search.graph import Graph
 from search.outcome import Passed
 from search.report import build_report, idea_path
 from search.storage import RunRow, Storage
+
+_FATES = ("won", "even", "lost", "failed")
 
 
 def _storage(home: Home) -> Storage:
@@ -202,13 +207,21 @@ def write_best(path: Path, source: str) -> None:
 
 
 def idea_histories(home: Home) -> list[dict[str, Any]]:
-    """Return, for each idea record and each idea of a model, what became of it."""
+    """Return, for each idea record and each idea of a model, what became of it.
+
+    What ``kb measure`` wrote is told from the records, those in the home before the shipped ones.
+    """
     from kb.config import shipped_docs
     from kb.library import load_library
 
     rows: dict[str, dict[str, Any]] = {}
-    for document in load_library(shipped_docs() / "ideas"):
-        rows[document.name] = _row(document.name, document.record.title, document.record.category)  # type: ignore[union-attr]
+    measured = home.root / "measured"
+    own = load_library(measured) if any(measured.glob("*.md")) else ()
+    for document in (*load_library(shipped_docs() / "ideas"), *own):
+        record = document.record
+        if isinstance(record, IdeaRecord):
+            row = _row(document.name, record.title, record.category)
+            rows[document.name] = {**row, "measured": _measured(record.evidence)}
     if home.database.exists():
         storage = _storage(home)
         for _, retrieved in storage.retrievals():
@@ -223,7 +236,35 @@ def idea_histories(home: Home) -> list[dict[str, Any]]:
 
 def _row(idea: str, title: str, category: str) -> dict[str, Any]:
     counts = {"retrieved": 0, "tried": 0, "passed": 0, "won": 0}
-    return {"idea": idea, "title": title, "category": category, **counts, "best": None, "tasks": []}
+    return {
+        "idea": idea,
+        "title": title,
+        "category": category,
+        **counts,
+        "best": None,
+        "tasks": [],
+        "measured": {},
+    }
+
+
+def _measured(evidence: Iterable[Evidence]) -> dict[str, dict[str, int]]:
+    """Return by target how often an idea won, came out even, lost and failed."""
+    found: dict[str, Counter[str]] = {}
+    for one in evidence:
+        found.setdefault(one.target, Counter())[one.outcome] += 1
+    return {
+        target: {fate: counts[fate] for fate in _FATES if counts[fate]}
+        for target, counts in found.items()
+    }
+
+
+def measured_text(measured: Mapping[str, Mapping[str, int]]) -> str:
+    """Return in a few words what the records say of an idea's measurements."""
+    told = (
+        f"{target}: {', '.join(f'{count} {fate}' for fate, count in counts.items())}"
+        for target, counts in measured.items()
+    )
+    return "; ".join(told) or "unmeasured"
 
 
 def _count(rows: dict[str, dict[str, Any]], graph: Graph, run: RunRow) -> None:

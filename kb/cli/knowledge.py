@@ -30,18 +30,20 @@ def init(json: bool = JSON) -> None:
 
 
 def ideas(json: bool = JSON) -> None:
-    """List the ideas: how often each was retrieved and tried, on what, and what it gained."""
-    from kb.cli.history import idea_histories
+    """List the ideas: how often each was retrieved and tried, what it gained, what was measured."""
+    from kb.cli.history import idea_histories, measured_text
 
     rows = idea_histories(Home.find())
     if json:
         print_json(rows)
         return
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table("idea", "category", "retrieved", "tried", "won", "best gain", "on", box=None)
+    heads = ("category", "retrieved", "tried", "won", "best gain", "on", "measured")
+    table = Table(Column("idea", overflow="fold"), *heads, box=None)
     for row in rows:
         best = f"{row['best']:.2f}x" if row["best"] else ""
         counts = (str(row["retrieved"]), str(row["tried"]), str(row["won"]))
-        table.add_row(row["idea"], row["category"], *counts, best, ", ".join(row["tasks"]))
+        tasks, measured = ", ".join(row["tasks"]), measured_text(row["measured"])
+        table.add_row(row["idea"], row["category"], *counts, best, tasks, measured)
     console().print(table)

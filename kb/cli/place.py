@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kb.cli.output import say
 from kb.config import Home
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from kb.records import Document
     from search.judging.judge import Judge
     from search.judging.problem import Problem
+    from search.judging.terms import Limits
+    from search.judging.worker import Zygote
     from search.task import Task
 
 How = Literal["cpu", "cuda", "dry", "elsewhere"]
@@ -100,19 +102,32 @@ def _gpu_here() -> TargetRecord | None:
     return record
 
 
-def make_judge(place: Place, problem: Problem, *, seed: int, folder: Path) -> Judge:
+def make_judge(
+    place: Place,
+    problem: Problem,
+    *,
+    seed: int,
+    folder: Path,
+    limits: Limits | None = None,
+    zygote: Zygote | None = None,
+) -> Judge:
     """Start the judge for `place`; all of them have the same three methods.
+
+    Args:
+        limits: what a candidate may use, where the task is not to say.
+        zygote: see `make_zygote`; judges that follow one another share it.
 
     Raises:
         ConfigError: judging there needs a package that is missing.
     """
     from search.judging.terms import Limits
 
-    limits = Limits(thorough_seconds=problem.task.settings.final_seconds)
+    limits = limits or Limits(thorough_seconds=problem.task.settings.final_seconds)
+    common: Any = {"seed": seed, "folder": folder, "zygote": zygote}
     if place.how == "cpu":
         from search.judging.judge import Judge
 
-        return Judge(problem, place.target, seed=seed, folder=folder, limits=limits)
+        return Judge(problem, place.target, limits=limits, **common)
     if find_spec("triton") is None:
         raise ConfigError(
             "kernels for GPUs need triton, which is not installed: pip install 'kernel-kb[triton]'"
@@ -120,12 +135,22 @@ def make_judge(place: Place, problem: Problem, *, seed: int, folder: Path) -> Ju
     if place.how == "cuda":
         from search.judging.cuda.judge import CudaJudge
 
-        return cast(
-            "Judge", CudaJudge(problem, place.target, seed=seed, folder=folder, limits=limits)
-        )
+        return cast("Judge", CudaJudge(problem, place.target, limits=limits, **common))
     from search.dryrun.judge import DryJudge
 
-    return cast("Judge", DryJudge(problem, place.target, seed=seed, folder=folder))
+    return cast("Judge", DryJudge(problem, place.target, **common))
+
+
+def make_zygote(place: Place) -> Zygote:
+    """Return the warm process for several judges of `place`; whoever made it closes it."""
+    if place.how == "cuda":
+        from search.judging.cuda.worker import make_zygote
+
+        return make_zygote()
+    from search.judging.worker import Zygote
+    from search.judging.zygote import DRY
+
+    return Zygote(DRY if place.how == "dry" else 0)
 
 
 def judged_by(place: Place, task: Task) -> str:

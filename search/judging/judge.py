@@ -68,6 +68,7 @@ class Judge:
         seed: of parameters' and inputs' draws.
         folder: for builds and the compiler's cache; it may be shared by runs.
         limits: what a candidate may use.
+        zygote: the warm process, where several judges share one; its owner closes it.
 
     Use one judge from one thread: tracing binds a runner to the thread that looks at it.
     """
@@ -80,6 +81,7 @@ class Judge:
         seed: int,
         folder: Path,
         limits: Limits | None = None,
+        zygote: Zygote | None = None,
     ) -> None:
         self._problem = problem
         self._target = target
@@ -87,7 +89,8 @@ class Judge:
         self._seed = seed ^ secrets.randbits(40)
         self._folder = folder
         self._limits = limits or Limits()
-        self._zygote = Zygote()
+        self._shared = zygote is not None
+        self._zygote = zygote or Zygote()
         self._builder = Builder(
             self._zygote, LANGUAGES.create("cpp"), folder / "native", self._limits.build_seconds
         )
@@ -388,6 +391,7 @@ class Judge:
         """End every process that it started."""
         if self._rival is not None:
             self._rival.close()
-        self._zygote.close()
+        if not self._shared:
+            self._zygote.close()
         if self._arena is not None:
             self._arena.close()

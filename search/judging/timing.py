@@ -82,9 +82,16 @@ def choose_seats() -> Seats:
 @contextmanager
 def taken(seats: Seats) -> Iterator[None]:
     """Wait until no other judge of this user times on these processors, and keep them."""
+    with turn(f"stage-{seats.stage}"):
+        yield
+
+
+@contextmanager
+def turn(name: str) -> Iterator[None]:
+    """Wait until no other judge of this user times on what is called `name`, and keep it."""
     folder = cache_folder().parent
     folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / f"stage-{seats.stage}.lock"):
+    with FileLock(folder / f"{name}.lock"):
         yield
 
 

@@ -56,23 +56,28 @@ _PER_ELEMENT = {"softmax": 4.0, "normalization": 5.0, "scan": 1.0, "reduction": 
 def operator_graph(problem: Problem) -> OperatorGraph:
     """Trace the reference of `problem`.
 
-    `torch.export` without decompositions keeps composite operators (linear, layer_norm, softmax)
-    whole, which is how knowledge speaks of them.
-
     Raises:
         TaskError: the reference cannot be traced, with the first line of the reason.
     """
-    inputs = tuple(problem.inputs)
     try:
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")
-            program = torch.export.export(problem.model, inputs, strict=False)
+        return trace(problem.model, tuple(problem.inputs))
     except Exception as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise TaskError(
             f"{problem.task.reference}: torch.export cannot trace the forward ({first[:200]}): write it without "
             "control flow that depends on values"
         ) from error
+
+
+def trace(model: torch.nn.Module, inputs: tuple[Any, ...]) -> OperatorGraph:
+    """Return what `model` does to `inputs`; tensors without memory (`meta`) will do.
+
+    `torch.export` without decompositions keeps composite operators (linear, layer_norm, softmax)
+    whole, which is how knowledge speaks of them. It raises whatever it likes.
+    """
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(model, inputs, strict=False)
     return _convert(program, inputs)
 
 

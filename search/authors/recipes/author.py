@@ -7,14 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from kb.errors import NoRecipe
 from kb.records import Document, LessonRecord, TargetRecord
 from kb.types import Hit, Kind, Query, Scope
 from search.authors import Attempt, Draft, Idea, Moment
 from search.authors.recipes.book import Card, make_cards
 from search.authors.recipes.knobs import Trial, suggestions
-from search.authors.recipes.lower import lower
-from search.authors.recipes.plan import Plan, Workshop
+from search.authors.recipes.plan import Plan
 from search.authors.recipes.propose import (
     Proposal,
     combine,
@@ -24,12 +22,10 @@ from search.authors.recipes.propose import (
     start,
 )
 from search.authors.recipes.render import Unfit
+from search.authors.recipes.suiting import languages, make_shop, suiting
 from search.operators import OperatorGraph
 from search.task import Task
 
-# By device, the languages in which recipes are written, and by vendor what a GPU's are limited to.
-_LANGUAGES = {"cpu": ("cpp",), "gpu": ("triton", "cuda")}
-_VENDORS = {"cuda": "nvidia"}
 _FAMILIES = {
     "pointwise": ("elementwise",),
     "rows": ("normalization", "softmax", "reduction"),
@@ -84,13 +80,13 @@ class Recipes:
     def __init__(
         self, task: Task, target: TargetRecord, graph: OperatorGraph, knowledge: Knowledge
     ) -> None:
-        self._languages = _languages(task, target)
+        self._languages = languages(task.settings.language, target)
         self._target = target
         self._knowledge = knowledge
         listed = make_cards(knowledge.store.documents("idea"))
-        exact = {name: card for name, card in listed.items() if _exact(card, task)}
-        cards = _preferred(exact, target, self._languages)
-        self._shop = _shop(task, target, graph, cards)
+        cards = suiting(listed, target, self._languages, task.settings.precision)
+        library = task.settings.library == "allowed"
+        self._shop = make_shop(task.source, target, graph, cards, library=library)
         self._base = self._shop.base()
 
     def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:
@@ -210,80 +206,6 @@ class Recipes:
             return self._shop.source(plan)
         except Unfit:
             return None
-
-
-def _shop(
-    task: Task, target: TargetRecord, graph: OperatorGraph, cards: Mapping[str, Card]
-) -> Workshop:
-    """Return the workshop of a task; what no recipe computes is left to the library where it may be."""
-    gpu, allowed = target.device == "gpu", task.settings.library == "allowed"
-    whole: frozenset[str] = frozenset()
-    while True:
-        program = lower(graph, symbolic=gpu, whole=whole)
-        shop = Workshop(task.source, program, cards, library=allowed, units=target.units)
-        uncovered = shop.uncovered() if allowed else frozenset()
-        if uncovered <= whole:
-            return shop
-        whole |= uncovered
-
-
-def _languages(task: Task, target: TargetRecord) -> tuple[str, ...]:
-    """Return the languages in which recipes for `target` are written, as far as the task wants them.
-
-    Raises:
-        NoRecipe: there is none.
-    """
-    wanted = task.settings.language
-    found = tuple(
-        language
-        for language in _LANGUAGES[target.device]
-        if wanted in ("auto", language) and _VENDORS.get(language, target.vendor) == target.vendor
-    )
-    if not found:
-        raise NoRecipe(
-            "the offline author writes C++ for CPUs, Triton for GPUs and CUDA C++ for NVIDIA's, found"
-            f" target {target.name} and language {wanted}: configure a model (model: in the task file)"
-        )
-    return found
-
-
-def _preferred(
-    cards: Mapping[str, Card], target: TargetRecord, languages: tuple[str, ...]
-) -> dict[str, Card]:
-    """Return the cards that suit, those in the language that is best on `target` first."""
-    listed = (*target.languages, *languages)
-
-    def order(name: str) -> tuple[int, str]:
-        return min(listed.index(lang) for lang in _written(cards[name]) if lang in listed), name
-
-    suiting = [name for name, card in cards.items() if _suits(card, target, languages)]
-    return {name: cards[name] for name in sorted(suiting, key=order)}
-
-
-_SHORTER = {"tf32": ("tf32",), "half": ("tf32", "float16", "bfloat16")}
-
-
-def _written(card: Card) -> tuple[str, ...]:
-    """Return the languages that `card` is written in; a template that names none is C++."""
-    return card.scope.language or _LANGUAGES["cpu"]
-
-
-def _exact(card: Card, task: Task) -> bool:
-    """Say whether the task's precision allows a card: one that names only shorter types needs leave."""
-    precision = task.settings.precision
-    allowed = _SHORTER.get(precision, ()) if isinstance(precision, str) else ()
-    dtypes = card.scope.dtype
-    return not dtypes or "float32" in dtypes or bool(set(dtypes) & set(allowed))
-
-
-def _suits(card: Card, target: TargetRecord, languages: tuple[str, ...]) -> bool:
-    """Say whether the record's scope allows `card` here; what a scope leaves out is no limit."""
-    scope = card.scope
-    return (
-        bool(set(_written(card)) & set(languages))
-        and (not scope.vendor or target.vendor in scope.vendor)
-        and (not scope.architecture or target.architecture in scope.architecture)
-    )
 
 
 def _idea(proposal: Proposal, plan: Plan, passages: tuple[str, ...]) -> Idea:

@@ -55,6 +55,10 @@ class Workshop:
         self._cuts: dict[frozenset[str], tuple[Segment, ...]] = {}
         self._fits: dict[tuple[str, str], dict[str, Value] | None] = {}
 
+    def narrowed(self, cards: Mapping[str, Card]) -> Workshop:
+        """Return the workshop of the same task with other recipes."""
+        return Workshop(self._source, self.program, cards, library=self.library, units=self._units)
+
     @cached_property
     def anchors(self) -> tuple[str, ...]:
         """Operators that either a recipe or the library can do."""
@@ -85,10 +89,11 @@ class Workshop:
             return None
         key = (part.id, card.name)
         if key not in self._fits:
-            self._fits[key] = next((s for s in card.settings() if self._suits(part, card, s)), None)
+            self._fits[key] = next((s for s in card.settings() if self.suits(part, card, s)), None)
         return self._fits[key]
 
-    def _suits(self, part: Segment, card: Card, knobs: Mapping[str, Value]) -> bool:
+    def suits(self, part: Segment, card: Card, knobs: Mapping[str, Value]) -> bool:
+        """Say whether `card` renders `part` with these knobs."""
         try:
             render(self.program, part, card, knobs, "probe", self._units)
         except Unfit:

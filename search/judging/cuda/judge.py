@@ -21,12 +21,12 @@ from search.judging.cuda.rivals import Rivals, trusted_environment
 from search.judging.cuda.runner import MOST_CALLS
 from search.judging.cuda.timing import Races, resident_share
 from search.judging.cuda.verdict import Verdict
-from search.judging.cuda.worker import CudaWorker
+from search.judging.cuda.worker import CudaWorker, make_zygote
 from search.judging.faults import Fault
 from search.judging.problem import Problem
 from search.judging.runner import encode
 from search.judging.terms import Limits, Prepared
-from search.judging.timing import Timing
+from search.judging.timing import Timing, turn
 from search.judging.trials import Bank, make_bank
 from search.judging.worker import Zygote
 from search.outcome import Crashed, Outcome, Passed, Refused
@@ -58,6 +58,7 @@ class CudaJudge:
         seed: of parameters' and inputs' draws.
         folder: for builds and compilers' caches; it may be shared by runs.
         limits: what a candidate may use.
+        zygote: the warm process, where several judges share one; its owner closes it.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class CudaJudge:
         seed: int,
         folder: Path,
         limits: Limits | None = None,
+        zygote: Zygote | None = None,
     ) -> None:
         self._problem = problem
         self._target = target
@@ -75,8 +77,8 @@ class CudaJudge:
         self._seed = seed ^ secrets.randbits(40)
         self._folder = folder
         self._limits = limits or Limits()
-        major, minor = torch.cuda.get_device_capability()
-        self._zygote = Zygote(10 * major + minor)
+        self._shared = zygote is not None
+        self._zygote = zygote or make_zygote()
         self._compiler = Compiler(
             self._zygote, folder / "triton-builds", self._limits.build_seconds
         )
@@ -91,6 +93,7 @@ class CudaJudge:
         self._sessions = 0
         facts = read_device(torch.cuda.current_device())
         self._uuid = facts.uuid if facts is not None else ""
+        self._device = f"device-{self._uuid or torch.cuda.current_device()}"
         self._resident = resident_share(facts.l2 if facts is not None else 0, _FLUSH)
         self._watch = Watch(self._uuid)
         # A runner has an environment of its own, and must work on the judge's device.
@@ -112,19 +115,21 @@ class CudaJudge:
         self._set_precision()
         check_arguments(problem)
         progress("the reference in float64, on several distributions of inputs")
-        self._bank = make_bank(problem, self._seed, room=free_memory() // _SHARE_OF_MEMORY)
-        self._draws = Draws(self._bases())
+        with turn(self._device):
+            self._bank = make_bank(problem, self._seed, room=free_memory() // _SHARE_OF_MEMORY)
+            self._draws = Draws(self._bases())
+            self._lay_out()
         progress("the sandbox")
-        self._lay_out()
         self._spare()
         sandbox = self._try_sandbox()
         progress("the baselines, eager and torch.compile")
         rivals = self._seat_rivals()
         graph, work, notes = self._verdict.trace()
         progress("the baselines' times")
-        timing = self._race(None, blocks=3, seconds=self._limits.timing_seconds)
+        with turn(self._device):
+            timing = self._race(None, blocks=3, seconds=self._limits.timing_seconds)
+            self._verdict.reference_peak = rivals.memory()
         self._call_seconds += 30 * timing.seconds["eager"]
-        self._verdict.reference_peak = rivals.memory()
         if not self._watch.states:
             notes.append(
                 "the driver does not tell clocks and temperature: a drifting device is not seen"
@@ -261,32 +266,37 @@ class CudaJudge:
         try:
             told = self._told(region, sealed=True)
             hearing.load(source, prebuilt, told, self._limits.start_seconds)
-            hearing.question()
-            peak = hearing.memory()
-            self._verdict.require_own_kernels(worker.kernels)
-            assert self._next is not None
-            self._next.ready()  # it must not warm up beside a measurement
-            hearing.start_timing()
-            seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
-            timing = self._race(hearing, blocks=_BLOCKS[thorough], seconds=seconds)
-            hearing.end_timing()
-            self._require_free_device(worker, timing)
-            calls = min(_PROFILED, len(self._layout["sets"]))
-            hearing.refill(self._draws, self._session(), calls)
-            self._verdict.look_at_batches(
-                lambda: hearing.profile(calls, _FLUSHES, whole=True),
-                timing.seconds["candidate"],
-                calls=calls,
-                flushes=_FLUSHES,
-                flush_seconds=_FLUSH / self._target.bandwidth,
-            )
-            timeline = self._verdict.timeline(
-                lambda: self._profile(hearing), timing.seconds["candidate"], worker.kernels
-            )
+            with turn(self._device):  # what another judge runs would be timed along
+                passed = self._examine(hearing, worker, thorough)
         finally:
             worker.close()
-        passed = self._verdict.passed(hearing, timing, timeline, worker.reports, peak)
         return replace(passed, profile={**passed.profile, **self._clocks()}), worker.compile_seconds
+
+    def _examine(self, hearing: CudaHearing, worker: CudaWorker, thorough: bool) -> Passed:
+        """Question, time and profile a candidate that is loaded."""
+        hearing.question()
+        peak = hearing.memory()
+        self._verdict.require_own_kernels(worker.kernels)
+        assert self._next is not None
+        self._next.ready()  # it must not warm up beside a measurement
+        hearing.start_timing()
+        seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
+        timing = self._race(hearing, blocks=_BLOCKS[thorough], seconds=seconds)
+        hearing.end_timing()
+        self._require_free_device(worker, timing)
+        calls = min(_PROFILED, len(self._layout["sets"]))
+        hearing.refill(self._draws, self._session(), calls)
+        self._verdict.look_at_batches(
+            lambda: hearing.profile(calls, _FLUSHES, whole=True),
+            timing.seconds["candidate"],
+            calls=calls,
+            flushes=_FLUSHES,
+            flush_seconds=_FLUSH / self._target.bandwidth,
+        )
+        timeline = self._verdict.timeline(
+            lambda: self._profile(hearing), timing.seconds["candidate"], worker.kernels
+        )
+        return self._verdict.passed(hearing, timing, timeline, worker.reports, peak)
 
     def _require_free_device(self, worker: CudaWorker, timing: Timing) -> None:
         """Look where eager was slow beside the candidate whether it is fast without.
@@ -390,7 +400,8 @@ class CudaJudge:
         if self._next is not None:
             self._next.close()
             self._next = None
-        self._zygote.close()
+        if not self._shared:
+            self._zygote.close()
         for region in self._regions:
             region.close()
         self._regions = []

@@ -30,6 +30,14 @@ _CALM = {
 }
 
 
+def make_zygote() -> Zygote:
+    """Return the warm process for this machine's device, not yet started."""
+    import torch
+
+    major, minor = torch.cuda.get_device_capability()
+    return Zygote(10 * major + minor)
+
+
 def runner_environment(scratch: Path, more: Mapping[str, str]) -> dict[str, str]:
     """Return the whole environment of a runner that may write to `scratch` alone."""
     own = {

@@ -52,6 +52,12 @@ class Shell:
         )
 
 
+@pytest.fixture
+def bare_shell(tmp_path: Path) -> Shell:
+    """A shell over an empty home, for commands that ask the knowledge base nothing."""
+    return Shell(tmp_path, tmp_path / "home")
+
+
 @pytest.fixture(scope="session")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with the shipped documents indexed, made once."""

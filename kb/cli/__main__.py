@@ -1,0 +1,5 @@
+"""``python -m kb.cli``: the command from a checkout that is not installed."""
+
+from kb.cli import main
+
+main()
