@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -123,7 +124,7 @@ def _blocks(flow: Flow) -> Iterator[tuple[str, str]]:
     for one in flow.named("mean", "sum", "amax", "amin", "max"):
         taken = flow.shape(flow.inputs[one.name][0]) if flow.inputs[one.name] else ()
         places = sorted(_places(one, len(taken)))
-        gaps = [two - one for one, two in zip(places, places[1:], strict=False)]
+        gaps = [two - one for one, two in pairwise(places)]
         if len(taken) >= 5 and len(places) < len(taken) and any(gap > 1 for gap in gaps):
             yield "pooling-of-blocks", one.name
 
