@@ -19,7 +19,7 @@ from kb.config import shipped_docs
 from kb.errors import RecordError
 
 FOLDER = "patterns"
-Area = Literal["computation", "fault", "symptom", "setting"]
+Area = Literal["computation", "overview", "fault", "symptom", "setting"]
 AREAS: tuple[Area, ...] = get_args(Area)
 # What a condition may ask about; search.patterns.recognise says what each means.
 SUBJECTS = (

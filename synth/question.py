@@ -48,13 +48,13 @@ class Plan:
 
 PLANS: Mapping[Stage, Plan] = {
     "ideas": Plan(
-        areas={"computation": 0.8, "symptom": 0.6, "setting": 0.3},
+        areas={"computation": 0.8, "overview": 0.55, "symptom": 0.6, "setting": 0.3},
         own=0.5,
         kinds={"idea": 1.0, "kernel": 1.1, "guide": 0.7, "lesson": 0.7, "document": 0.6},
         limit=16,
     ),
     "plateau": Plan(
-        areas={"computation": 0.6, "symptom": 0.9, "setting": 0.7},
+        areas={"computation": 0.6, "overview": 0.3, "symptom": 0.9, "setting": 0.7},
         own=0.3,
         kinds={"idea": 1.3, "kernel": 0.9, "guide": 0.4, "lesson": 0.7, "document": 0.6},
         limit=12,

@@ -102,7 +102,9 @@ class Merger:
         """Return what one question gives to documents: by a pattern's list, or by its answers."""
         votes: dict[str, float] = {}
         named = [self._named[name] for name in question.see if name in self._named]
-        for place, document in enumerate(one for one in named if self._admits(one, inquiry)):
+        families = inquiry.families if question.anywhere else ()
+        fitting = (one for one in named if self._admits(one, inquiry, families))
+        for place, document in enumerate(fitting):
             votes[document] = question.weight * self._part(place)
         found_weight = question.weight * (self._tuning.found if question.see else 1.0)
         kinds = question.kinds or tuple(kind for kind, _ in inquiry.kinds)
@@ -153,9 +155,14 @@ class Merger:
             for document, unit in list(first.items())[: self._tuning.depth]
         )
 
-    def _admits(self, document: str, inquiry: Inquiry) -> bool:
+    def _admits(self, document: str, inquiry: Inquiry, families: tuple[str, ...]) -> bool:
+        """Say whether a record that a pattern names may be given.
+
+        What names it knows whether it fits, but for what is not about the computation: then its
+        operators must be those of the task.
+        """
         source = self._sources[document]
-        inside = not source.scope.misses(replace(inquiry.scope, operator=()))
+        inside = not source.scope.misses(replace(inquiry.scope, operator=families))
         return inside and source.kind in dict(inquiry.kinds)
 
     def _found(self, document: str) -> Found:

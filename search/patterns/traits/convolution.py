@@ -25,7 +25,10 @@ def convolution_traits(flow: Flow) -> Iterator[tuple[str, str]]:
     for one in flow.steps("pooling"):
         yield from _pooling(flow, one)
     for one in flow:
-        spatial = len(one.shape) >= 4 and flow.kind(one.name) in {"repeat_interleave", "repeat"}
+        kind = flow.kind(one.name)
+        spatial = (len(one.shape) >= 4 and kind in {"repeat_interleave", "repeat"}) or (
+            len(one.shape) >= 6 and kind == "expand"
+        )
         if flow.kind(one.name).startswith(_UPSAMPLES) or spatial:
             yield "upsampling", one.name
     for one in flow.named("mean", "sum", "amax"):

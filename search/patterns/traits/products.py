@@ -94,8 +94,10 @@ def _shape(sizes: Sizes) -> Iterator[tuple[str, str]]:
     yield "product", told
     if least == 1:
         yield "matrix-vector-product", told
-    elif least <= 32 and max(most, sizes.summed) >= 256 and sizes.batch < 64:
+    elif sizes.rows <= 32 and max(most, sizes.summed) >= 256 and sizes.batch < 64:
         yield "skinny-product", told
+    elif sizes.columns <= 32 and sizes.batch < 64:
+        yield "narrow-product", told
     if sizes.batch >= 32 and max(sizes.rows, sizes.columns, sizes.summed) <= 64:
         yield "many-small-products", f"{sizes.batch} of {told}"
     elif sizes.batch > 1:
