@@ -18,17 +18,16 @@ from kb.effects import Effects, subject_of
 from kb.embedders import Embedder
 from kb.errors import ConfigError
 from kb.inquiry import DEFAULT, Inquiry
-from kb.inquiry.answer import Answer, Dropped, answer_inquiry
-from kb.inquiry.merge import Merger
 from kb.progress import Progress, silent
 from kb.rerank import POOL, VARIABLE, CrossEncoder
 from kb.store import Store
 from kb.tokens import DEFAULT_ENCODING, count_tokens
-from kb.types import Hit, Passage, Query, Scope, Why
+from kb.types import Answer, Dropped, Hit, Passage, Query, Scope, Why
 
 if TYPE_CHECKING:
     from kb.indexes import Mask, Vector
     from kb.indexes.files import Index
+    from kb.inquiry.merge import Merger
     from kb.retrieve_choose import Kept, LeftOut, Room
     from kb.retrieve_fuse import Candidate, Rankings
     from kb.retrieve_view import View
@@ -108,6 +107,9 @@ class Retriever:
         Raises:
             StoreError: the knowledge base cannot be read or indexed.
         """
+        from kb.inquiry.answer import answer_inquiry
+        from kb.inquiry.merge import Merger
+
         view = self._view(self._derived.current(self._progress))
         if not view.index.ids:
             return Answer(hits=(), notes=("the knowledge base is empty",))

@@ -154,3 +154,26 @@ class Hit:
     lexical_rank: int | None
     widened: bool = False  # found only after the scope filter was lifted
     why: Why = field(default_factory=Why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """A passage that ranked high enough and is not among the hits, with the reason."""
+
+    document: str
+    section: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The hits of a question, what was left out, and what the reader should know.
+
+    Attributes:
+        near: documents that were found and not given, the nearest first.
+    """
+
+    hits: tuple[Hit, ...]
+    dropped: tuple[Dropped, ...] = ()
+    notes: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()

@@ -21,10 +21,9 @@ from sqlalchemy.exc import IntegrityError
 from kb.database import Base, create_tables, reading, writing
 from kb.effect import Where
 from kb.inquiry import Inquiry
-from kb.inquiry.answer import Answer
 from kb.reading import Reading
 from kb.records import Document
-from kb.types import Hit, Query, Scope
+from kb.types import Answer, Hit, Query, Scope
 from search.authors import Attempt, Diagnosis
 from search.known import Tried
 from search.memory import Records, Retriever

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from kb.effects import subject
 from kb.inquiry import Inquiry
-from kb.inquiry.answer import Answer
 from kb.records import Document
-from kb.types import Hit, Passage, Query
+from kb.types import Answer, Hit, Passage, Query
 
 if TYPE_CHECKING:
     from search.known import Known

@@ -141,6 +141,7 @@ def build_inquiry(subject: Subject, need: Need) -> Inquiry:
     return Inquiry(
         questions=tuple(_questions(subject, need, plan)),
         scope=subject.scope,
+        operators=subject.families,
         families=tuple(families),
         symptoms=tuple(need.symptoms) if need.stage != "repair" else (),
         kinds=tuple(plan.kinds.items()),

@@ -12,8 +12,8 @@ from kb.progress import Progress
 from kb.types import KINDS, MODES, Query, Scope
 
 if TYPE_CHECKING:
-    from kb.inquiry.answer import Answer
     from kb.records import TargetRecord
+    from kb.types import Answer
 
 T = TypeVar("T", bound=str)
 

@@ -13,8 +13,7 @@ from kb.cli.output import JSON, print_json, say, steps
 from kb.config import Home
 
 if TYPE_CHECKING:
-    from kb.inquiry.answer import Answer
-    from kb.types import Effect, Hit
+    from kb.types import Answer, Effect, Hit
 
 _LEFT_OUT = 12  # lines about what was left out
 _HALVES = {

@@ -34,7 +34,8 @@ class Inquiry:
 
     Attributes:
         scope: device, language and type: nothing outside is given. Operators are no part of it.
-        families: operator families of the task and of its patterns: records of others are not given.
+        operators: operator families of the task: what gains are looked up by.
+        families: those and the families of its patterns: records of others are not given.
         symptoms: of the diagnosis, the worst first; they order answers and fetch none.
         kinds: of documents that may be given, each with the factor of its score.
         tried: names of records that the search has tried already, given after the others.
@@ -45,6 +46,7 @@ class Inquiry:
 
     questions: tuple[Question, ...]
     scope: Scope
+    operators: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
     symptoms: tuple[str, ...] = ()
     kinds: tuple[tuple[Kind, float], ...] = (("idea", 1.0),)
@@ -58,7 +60,7 @@ class Inquiry:
         """Return one plain question from where this inquiry comes from."""
         return Query(
             text=text,
-            scope=replace(self.scope, operator=self.families),
+            scope=replace(self.scope, operator=self.operators or self.families),
             symptoms=self.symptoms,
             kinds=tuple(kind for kind, _ in self.kinds),
             limit=limit,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kb.effect import Where, factor
@@ -12,7 +12,7 @@ from kb.inquiry.lessons import measured_line, select_lessons
 from kb.inquiry.merge import worth_giving
 from kb.inquiry.pages import page
 from kb.tokens import DEFAULT_ENCODING, count_tokens
-from kb.types import Hit, Passage, Why
+from kb.types import Answer, Dropped, Hit, Passage, Why
 
 if TYPE_CHECKING:
     from kb.effects import Effects
@@ -23,29 +23,6 @@ if TYPE_CHECKING:
 
 SPARE = 8  # documents that are read beyond the limit, for those that do not fit
 MOST, LEAST = 1.25, 0.75  # what measured effects may multiply a score by
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
-    """A passage that ranked high enough and is not among the hits, with the reason."""
-
-    document: str
-    section: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The hits of a question, what was left out, and what the reader should know.
-
-    Attributes:
-        near: documents that were found and not given, the nearest first.
-    """
-
-    hits: tuple[Hit, ...]
-    dropped: tuple[Dropped, ...] = ()
-    notes: tuple[str, ...] = ()
-    near: tuple[str, ...] = ()
 
 
 def answer_inquiry(
@@ -67,8 +44,10 @@ def answer_inquiry(
         worth_giving(found, tuning), key=lambda one: (-one.score * _moved(known, one), one.document)
     )
     lessons: Mapping[str, Document] = {}
-    if any(one.kind == "lesson" for one in ranked):
-        lessons = {one.path: one for one in store.documents("lesson")}
+    learned = {one.document for one in found if one.kind == "lesson"}
+    if learned:
+        every = store.documents("lesson")
+        lessons = {one.path: one for one in every if one.path in learned}
     places = int(tuning.lessons * inquiry.limit)
     kept, beside = select_lessons(ranked, lessons, inquiry, places)
     count = _counter(inquiry.encoding)
@@ -102,7 +81,7 @@ def _effects(
         return {}
     scope = inquiry.scope
     where = Where(
-        families=frozenset(inquiry.families),
+        families=frozenset(inquiry.operators or inquiry.families),
         architecture=scope.architecture[0] if len(scope.architecture) == 1 else "",
         bottleneck=inquiry.symptoms[0] if inquiry.symptoms else "",
     )

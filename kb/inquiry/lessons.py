@@ -16,7 +16,7 @@ def is_near(lesson: LessonRecord, inquiry: Inquiry) -> bool:
 
     The operator families must agree by half, and where both name bottlenecks, one of them.
     """
-    theirs, mine = set(lesson.scope.operator), set(inquiry.families)
+    theirs, mine = set(lesson.scope.operator), set(inquiry.operators or inquiry.families)
     if theirs and mine and len(theirs & mine) < NEAR * len(theirs | mine):
         return False
     before = set(lesson.claim.before) if lesson.claim is not None else set()
@@ -26,30 +26,35 @@ def is_near(lesson: LessonRecord, inquiry: Inquiry) -> bool:
 def select_lessons(
     found: Sequence[Found], lessons: Mapping[str, Document], inquiry: Inquiry, places: int
 ) -> tuple[list[Found], dict[str, list[Document]]]:
-    """Return what stays of a ranking, and the lessons that are told on their idea's page.
+    """Return what stays of a ranking, and the near lessons that are told on their idea's page.
 
     Args:
-        lessons: records by document.
+        lessons: those that were found at all, by document.
         places: that lessons may take at most.
     """
     ideas = {one.name: one.document for one in found if one.kind == "idea"}
-    kept: list[Found] = []
+    near = {
+        name: record
+        for name, document in lessons.items()
+        if isinstance(record := document.record, LessonRecord) and is_near(record, inquiry)
+    }
     beside: dict[str, list[Document]] = {}
-    taken = 0
-    for one in found:
-        document = lessons.get(one.document)
-        if document is None:
-            kept.append(one)
-            continue
-        record = document.record
-        if not isinstance(record, LessonRecord) or not is_near(record, inquiry):
-            continue
-        page = ideas.get(f"ideas/{record.idea}") if record.idea else None
+    for name, record in near.items():
+        page = ideas.get(f"ideas/{record.idea}")
         if page is not None:
-            beside.setdefault(page, []).append(document)
-        elif taken < places:
-            kept.append(one)
-            taken += 1
+            beside.setdefault(page, []).append(lessons[name])
+    told = {document.path for documents in beside.values() for document in documents}
+    places_left = iter(range(places))
+    kept = [
+        one
+        for one in found
+        if one.kind != "lesson"
+        or (
+            one.document in near
+            and one.document not in told
+            and next(places_left, None) is not None
+        )
+    ]
     return kept, beside
 
 

@@ -55,4 +55,6 @@ def _excerpt(ranked: Sequence[Passage]) -> list[Passage]:
 
 def _titled(passage: Passage, titled: bool) -> str:
     heading = passage.section.rpartition(" > ")[2] if " > " in passage.section else ""
-    return f"## {heading}\n\n{passage.text}" if titled and heading else passage.text
+    # Short sections that share a passage carry their headings in its text.
+    own = passage.text.startswith("**")
+    return f"## {heading}\n\n{passage.text}" if titled and heading and not own else passage.text

@@ -16,11 +16,10 @@ from typing import Any, Protocol
 from kb.config import Home
 from kb.errors import ConfigError
 from kb.inquiry import Inquiry
-from kb.inquiry.answer import Answer
 from kb.patterns import FOLDER, Recognised, load_patterns
 from kb.records import CATEGORIES, Document, TargetRecord
 from kb.tokens import count_tokens
-from kb.types import Hit, Scope
+from kb.types import Answer, Hit, Scope
 from search.account import cost, detail, trials_of_branches, trials_of_ideas, verdict
 from search.authors import Attempt, Idea, Memory, Moment
 from search.authors.menu import Menu

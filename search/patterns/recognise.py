@@ -13,7 +13,7 @@ from search.operators import Operator, OperatorGraph, Value
 from search.patterns.flow import Flow
 from search.patterns.source import Text, read_text
 from search.patterns.traits import find_traits
-from search.profilers.operators import family, flops_of, nbytes, operator_name
+from search.profilers.operators import family, family_of, flops_of, nbytes, operator_name
 
 _BYTE = 8.0  # operations that a byte from memory costs a core
 
@@ -56,7 +56,9 @@ def read_program(name: str, source: str, graph: OperatorGraph | None) -> Program
     """Describe a reference; without its operators, the text alone tells what it calls."""
     text = read_text(name, source)
     if graph is None:
-        return Program(text=text, operators=text.calls)
+        families = {found for name in text.calls if (found := family_of(name))}
+        shares = dict.fromkeys(sorted(families), 1 / max(1, len(families)))
+        return Program(text=text, operators=text.calls, shares=shares, paths=frozenset(families))
     flow = Flow(graph)
     return Program(
         text=text,

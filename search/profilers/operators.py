@@ -38,14 +38,16 @@ _FAMILIES = {
                       "instance_norm", "rms_norm", "local_response_norm"),
     "softmax": ("softmax", "log_softmax", "logsumexp"),
     "reduction": ("sum", "mean", "amax", "amin", "max", "min", "prod", "norm", "var", "std",
-                  "argmax", "argmin", "linalg_vector_norm", "any", "all", "var_mean", "aminmax"),
-    "scan": ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"),
+                  "argmax", "argmin", "linalg_vector_norm", "any", "all", "var_mean", "aminmax", "cdist",
+                  "cosine_similarity"),
+    "scan": ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "gru", "lstm", "rnn_tanh", "rnn_relu"),
     "gather-scatter": ("gather", "scatter", "scatter_add", "index_select", "index", "index_put",
-                       "embedding", "embedding_bag", "take", "masked_fill"),
+                       "embedding", "embedding_bag", "take", "masked_fill", "index_add", "index_reduce",
+                       "scatter_reduce", "take_along_dim", "bincount", "histc"),
     "loss": ("mse_loss", "cross_entropy_loss", "nll_loss", "nll_loss_nd", "smooth_l1_loss", "l1_loss",
              "huber_loss", "kl_div", "cosine_embedding_loss", "hinge_embedding_loss",
              "triplet_margin_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"),
-    "sort": ("sort", "topk", "argsort", "kthvalue", "median"),
+    "sort": ("sort", "topk", "argsort", "kthvalue", "median", "quantile"),
 }  # fmt: skip
 _FAMILY = {name: family for family, names in _FAMILIES.items() for name in names}
 # Operations an element costs, so that ranking by cost means something; only sums of products,
@@ -172,6 +174,11 @@ def family(operator: Operator) -> str | None:
     if name in _FAMILY:
         return _FAMILY[name]
     return None if name in VIEWS or (not operator.shape and "get" in name) else "elementwise"
+
+
+def family_of(name: str) -> str | None:
+    """Return the family of an operator's plain name, None for one that no table names."""
+    return _FAMILY.get(name)
 
 
 def _indices(equation: str, shapes: list[tuple[int, ...]]) -> int:

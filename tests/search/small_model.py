@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from kb.config import shipped_docs
+from kb.inquiry import Inquiry
 from kb.library import load_library
 from kb.records import Document, TargetRecord
-from kb.types import Hit, Passage, Query
+from kb.types import Answer, Hit, Passage, Query
 from search.authors import Diagnosis, Moment
 
 CONTEXT = 4096
@@ -69,6 +70,9 @@ class Store:
 
 
 class OnePassage:
+    def inquire(self, inquiry: Inquiry) -> Answer:
+        return Answer(hits=tuple(self.search(inquiry.query("chain", 1))))
+
     def search(self, query: Query) -> list[Hit]:
         text = "Fuse the steps of an elementwise chain, so that memory is read and written once."
         passage = Passage(

@@ -1,50 +1,101 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kb.cli.questions import find_target
+from kb.patterns import Pattern, Recognised, When
 from kb.types import Scope
-from synth.question import KINDS, Need, Subject, build_query
+from synth.question import PLANS, Need, Subject, build_inquiry
 
 SUBJECT = Subject(
-    source="class Model(nn.Module):\n    x = F.softmax(nn.Parameter(y))\ndef get_inputs():\n    torch.rand(3)",
     target=find_target("h100"),
     language="triton",
+    told="Row softmax of attention scores.",
     families=("softmax",),
     precision="half",
 )
 
 
-def need(purpose: str, text: str = "") -> Need:
-    return Need(
-        purpose=purpose,  # type: ignore[arg-type]
-        symptoms=("memory-bound", "several-passes"),
-        tokens=900,
-        encoding="o200k_base",
-        text=text,
+def recognised(name: str, share: float = 1.0, **fields: object) -> Recognised:
+    pattern = Pattern(
+        name=name,
+        title=f"the {name}",
+        when=When(any=("word: it",)),
+        questions=(f"How is the {name} made fast?", f"What else helps the {name}?"),
+        **fields,  # type: ignore[arg-type]
     )
+    return Recognised(pattern=pattern, shown="it says so", share=share)
 
 
-def test_ideas_are_asked_for_by_operators_device_language_and_diagnosis_through_the_index() -> None:
-    query = build_query(SUBJECT, need("ideas"))
-    assert query.text == ("make softmax nvidia sm_90 triton faster: memory-bound, several-passes")
-    assert query.scope == Scope(
+LONG_ROWS = recognised("long-rows", 0.5, see=("ideas/online-softmax",), families=("reduction",))
+SPILLS = recognised("symptom-register-spills", area="symptom")
+CRASH = recognised("crash", area="fault")
+
+
+def test_each_pattern_asks_its_questions_and_its_first_one_names_its_records() -> None:
+    inquiry = build_inquiry(SUBJECT, Need(stage="ideas", patterns=(LONG_ROWS,)))
+    first, second = (one for one in inquiry.questions if "long-rows" in one.text)
+    assert (first.see, second.see) == (("ideas/online-softmax",), ())
+    assert "pattern long-rows: it says so" in first.reason
+    assert inquiry.families == ("softmax", "reduction")
+    assert inquiry.scope == Scope(
         vendor=("nvidia",),
         architecture=("sm_90",),
         language=("triton",),
-        operator=("softmax",),
         dtype=("float32", "float16", "bfloat16"),
     )
-    assert query.symptoms == ("memory-bound", "several-passes")
-    assert (query.kinds, query.hops) == (KINDS, 2)
-    assert (query.token_budget, query.encoding) == (900, "o200k_base")
 
 
-def test_who_writes_or_mends_asks_for_what_the_code_is_about() -> None:
-    draft = build_query(SUBJECT, need("draft", "Keep the row on the chip."))
-    assert draft.text == "Keep the row on the chip. triton: memory-bound, several-passes"
-    assert draft.hops == 0
-    assert build_query(SUBJECT, need("repair", "tl.arange is no power of two")).hops == 0
+def test_what_costs_more_of_the_time_asks_louder() -> None:
+    whole = replace(LONG_ROWS, share=1.0)
+    asked = build_inquiry(SUBJECT, Need(stage="ideas", patterns=(LONG_ROWS, whole))).questions
+    weights = [one.weight for one in asked if one.see]
+    assert weights == sorted(weights)
+    assert len(set(weights)) == 2
 
 
-def test_a_reference_without_a_diagnosis_is_asked_about_all_the_same() -> None:
-    plain = Need(purpose="ideas", symptoms=(), tokens=1, encoding="cl100k_base")
-    assert build_query(SUBJECT, plain).text == "make softmax nvidia sm_90 triton faster"
+def test_symptoms_ask_only_where_a_program_was_measured() -> None:
+    guessed = Need(stage="ideas", patterns=(SPILLS,), symptoms=("register-spills",))
+    measured = replace(guessed, measured=True)
+    assert not any("spills" in one.text for one in build_inquiry(SUBJECT, guessed).questions)
+    assert any("spills" in one.text for one in build_inquiry(SUBJECT, measured).questions)
+    assert build_inquiry(SUBJECT, guessed).symptoms == ("register-spills",)
+
+
+def test_a_repair_asks_by_the_fault_and_without_symptoms() -> None:
+    need = Need(
+        stage="repair",
+        patterns=(LONG_ROWS, SPILLS, CRASH),
+        symptoms=("register-spills",),
+        measured=True,
+        text="crashed: SIGSEGV in forward",
+        tried=("online-softmax",),
+    )
+    inquiry = build_inquiry(SUBJECT, need)
+    assert inquiry.symptoms == ()
+    assert inquiry.tried == ()
+    loudest = max(inquiry.questions, key=lambda one: one.weight)
+    assert "crash" in loudest.text
+    assert not any("spills" in one.text for one in inquiry.questions)
+    kinds = dict(inquiry.kinds)
+    assert kinds["guide"] > kinds["idea"]
+
+
+def test_a_draft_asks_by_its_idea_whose_record_comes_first() -> None:
+    need = Need(stage="draft", text="Keep the row on the chip.", record="online-softmax")
+    first = build_inquiry(SUBJECT, need).questions[0]
+    assert first.text == "Keep the row on the chip."
+    assert first.see == ("ideas/online-softmax",)
+    assert first.anywhere
+
+
+def test_without_patterns_the_modules_own_words_are_asked() -> None:
+    inquiry = build_inquiry(SUBJECT, Need(stage="ideas"))
+    assert [one.text for one in inquiry.questions] == [SUBJECT.told]
+
+
+def test_every_stage_has_a_plan_with_room_for_what_it_asks() -> None:
+    for stage, plan in PLANS.items():
+        inquiry = build_inquiry(SUBJECT, Need(stage=stage, text="x" * 10))
+        assert inquiry.limit == plan.limit
+        assert set(dict(inquiry.kinds)) <= {"idea", "guide", "kernel", "lesson", "document"}

@@ -57,6 +57,9 @@ def indexing_traits(flow: Flow) -> Iterator[tuple[str, str]]:
     ):
         if kinds & names and (trait != "lookup" or _by_tensor(flow, kinds & names)):
             yield trait, ", ".join(sorted(kinds & names))
+    for one in flow:
+        if flow.kind(one.name) in _SCATTERS and _of_ones(flow, one.name):
+            yield "counting", f"{one.name} of ones"
     for name, trait in (
         ("topk", "top-k"),
         ("median", "median"),

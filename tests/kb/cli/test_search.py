@@ -14,13 +14,12 @@ from kb.database import create_tables, open_engine
 from kb.effect import Trial
 from kb.effects import Effects, Use, record
 from kb.errors import ConfigError
-from kb.inquiry.answer import Answer
 from kb.knowledge import Knowledge
 from kb.retrieve import Retriever
-from kb.types import MODES, Scope
+from kb.types import MODES, Answer, Scope
 
 NAME = "kb:ideas/pad-shared-memory.md"
-ASKED = Asked(question="shared memory bank conflicts", symptoms=["bank-conflicts"], hops=1)
+ASKED = Asked(question="shared memory bank conflicts", symptoms=["bank-conflicts"])
 
 
 @pytest.fixture
@@ -94,7 +93,7 @@ def test_a_target_and_a_language_make_the_scope() -> None:
         language=("triton",),
         operator=("softmax",),
     )
-    assert (query.mode, query.hops, query.symptoms) == (MODES[-1], 1, ("bank-conflicts",))
+    assert (query.mode, query.symptoms) == (MODES[-1], ("bank-conflicts",))
 
 
 @pytest.mark.parametrize(

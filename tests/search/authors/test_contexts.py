@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from kb.config import Home
+from kb.inquiry import Inquiry
 from kb.knowledge import open_knowledge
 from kb.records import TargetRecord
 from kb.tokens import count_tokens
-from kb.types import Hit, Passage, Query
+from kb.types import Answer, Hit, Passage
 from search.authors import Attempt, Draft, Idea, Moment
 from search.authors.briefing import Brief, Briefing
 from search.diagnose import Ground, diagnose
@@ -25,6 +26,7 @@ from search.operators import Work
 from search.outcome import BuildFailed, Outcome, Passed, Ratio, Wrong
 from search.recall import choose_memory
 from search.task import Task, TaskFile
+from synth.question import PLANS
 
 # The package that carries the token ranks opens them in a deprecated way when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")
@@ -66,8 +68,8 @@ class Given:
     def __init__(self, *hits: Hit) -> None:
         self.hits = list(hits)
 
-    def search(self, query: Query) -> list[Hit]:
-        return self.hits
+    def inquire(self, inquiry: Inquiry) -> Answer:
+        return Answer(hits=tuple(self.hits))
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +180,15 @@ def documents(brief: Brief) -> set[str]:
 
 def test_first_round(desk: Desk) -> None:
     brief = desk.briefing().ideas(Reader(), desk.moment(), 4)
-    assert names(brief) == ["task", "target", "constraints", "diagnosis", "passages", "answer"]
+    assert names(brief) == [
+        "task",
+        "target",
+        "constraints",
+        "diagnosis",
+        "passages",
+        "menu",
+        "answer",
+    ]
     assert "**memory-bound**" in text(brief, "diagnosis")
     assert any("softmax" in name or "rows" in name for name in documents(brief))
     assert not any("gpu-" in name or "/kernels/h200" in name for name in documents(brief))
@@ -223,7 +233,7 @@ def test_after_a_spill(desk: Desk) -> None:
     assert "register-spills" in moment.diagnosis.symptoms
     assert "spills 512 bytes a thread" in text(brief, "diagnosis")
     assert "told by the compiler; confidence: high" in text(brief, "diagnosis")
-    assert "register-spills" in brief.query.symptoms
+    assert "register-spills" in brief.inquiry.symptoms
     assert any("spill" in hit.passage.text for hit in brief.quoted())
     assert not any("ideas/cpu-" in name for name in documents(brief))
 
@@ -285,7 +295,7 @@ def test_a_huge_budget(desk: Desk) -> None:
     history = (best, *(attempt(n, passed(3e-3), parent=0, round=1) for n in range(1, 60)))
     brief = desk.briefing().ideas(Reader(1_000_000), desk.moment(parent=best, history=history), 4)
     assert brief.prompt.cut == ()
-    assert len(brief.quoted()) > 30
+    assert len(brief.quoted()) <= PLANS["ideas"].limit
     assert brief.prompt.tokens < 100_000, "room is no reason to fill it"
     assert SOURCE.format(0).strip() in text(brief, "current")
     assert text(brief, "history").count("- **Idea") == 60

@@ -7,10 +7,11 @@ import pytest
 
 from kb.config import shipped_docs
 from kb.errors import ConfigError, ModelError
+from kb.inquiry import Inquiry
 from kb.library import load_library
 from kb.records import Document, TargetRecord
 from kb.tokens import count_tokens
-from kb.types import Hit, Passage, Query
+from kb.types import Answer, Hit, Passage, Query
 from search.authors import AUTHORS, Attempt, Diagnosis, Draft, Idea, Moment
 from search.authors.llm import LanguageModel
 from search.known import Known, Tried
@@ -60,10 +61,14 @@ class ByWords:
     """Ranks the shipped documents by the words that they share with the query."""
 
     def __init__(self) -> None:
-        self.queries: list[Query] = []
+        self.inquiries: list[Inquiry] = []
+
+    def inquire(self, inquiry: Inquiry) -> Answer:
+        self.inquiries.append(inquiry)
+        text = " ".join(one.text for one in inquiry.questions)
+        return Answer(hits=tuple(self.search(inquiry.query(text, inquiry.limit))))
 
     def search(self, query: Query) -> list[Hit]:
-        self.queries.append(query)
         words = set(query.text.lower().split())
         fitting = [
             one
@@ -208,20 +213,19 @@ def test_the_prompt_has_the_task_the_target_the_rules_and_the_diagnosis() -> Non
     assert "The program to improve" not in prompt
 
 
-def test_the_query_is_built_from_task_target_language_and_symptoms() -> None:
+def test_the_questions_are_built_from_task_target_language_and_symptoms() -> None:
     knowledge = Shelf()
     LanguageModel(TASK, cpu(), WORK, knowledge, Scripted([ideas(FUSE)])).ideas(moment(), 1)
-    (query,) = knowledge.retriever.queries
-    words = query.text.split()
-    for word in ("convolution", "MaxPool2d", "Conv2d", "cpp", cpu().architecture, "memory-bound"):
-        assert word in words
-    assert "rand" not in words
-    assert query.symptoms == DIAGNOSIS.symptoms
-    assert query.scope.language == ("cpp",)
-    assert query.scope.operator == WORK.families
-    assert query.scope.dtype == ("float32",)
-    assert "constraint" not in query.kinds
-    assert query.token_budget is not None
+    (inquiry,) = knowledge.retriever.inquiries
+    own = next(one for one in inquiry.questions if "module says of itself" in one.reason)
+    assert "pool" in own.text
+    assert any("(pattern vector-code" in one.reason for one in inquiry.questions)
+    assert inquiry.symptoms == DIAGNOSIS.symptoms
+    assert inquiry.scope.language == ("cpp",)
+    assert set(WORK.families) <= set(inquiry.families)
+    assert inquiry.scope.dtype == ("float32",)
+    assert "constraint" not in dict(inquiry.kinds)
+    assert inquiry.tokens is not None
 
 
 def test_what_was_tried_is_told_with_its_numbers_and_not_proposed_again() -> None:

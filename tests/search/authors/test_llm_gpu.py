@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from kb.config import shipped_docs
+from kb.inquiry import Inquiry
 from kb.library import load_library
 from kb.records import Document, TargetRecord
-from kb.types import Hit, Query
+from kb.types import Answer, Hit, Query
 from search.authors import Attempt, Diagnosis, Draft, Idea, Moment
 from search.authors.llm import LanguageModel
 from search.operators import Work
@@ -44,6 +45,9 @@ class Records:
 class Nothing:
     def search(self, query: Query) -> Sequence[Hit]:
         return []
+
+    def inquire(self, inquiry: Inquiry) -> Answer:
+        return Answer(hits=())
 
 
 class Knowledge:
