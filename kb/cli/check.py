@@ -40,7 +40,7 @@ def check(
     recipes: bool = typer.Option(True, help="Render every recipe for a reference that it fits."),
     json: bool = JSON,
 ) -> None:
-    """Check the library: schema, dead references, numbers that contradict each other, recipes."""
+    """Check the library: schema, dead references, contradicting numbers, patterns, recipes."""
     from kb.contents import INDEX
     from kb.errors import RecordError
     from kb.library import examine_library, load_library, write_index
@@ -56,6 +56,9 @@ def check(
     faults, documents = examine_library(root, beside, pages=shipped or (root / INDEX).is_file())
     if not documents and not faults:
         raise RecordError(f"expected Markdown records below {root}, found none: check the path")
+    from kb.cli.pattern_faults import pattern_faults
+
+    faults += pattern_faults(root, (*documents, *beside))
     with steps() as progress:
         if recipes or build:
             faults += _recipes(documents, build, progress)
