@@ -29,7 +29,7 @@ _MINIMUM = {
 }
 # More trials than these are not looked at, so that a prompt costs the same however long a run is.
 _TRIALS = 120
-_TITLES = 80  # of the menu that are shown: some twelve tokens each
+TITLES = 48  # of the menu that are shown: some twenty-five tokens each
 FORM = "its kernels as source strings"
 ORDER = (
     "task",
@@ -298,7 +298,7 @@ def _entries(menu: tuple[Entry, ...]) -> tuple[Item, ...]:
             name=one_line(one.name, 80),
             fields={"gained": one_line(one.gained, 80)},
         )
-        for rank, one in enumerate(menu[:_TITLES])
+        for rank, one in enumerate(menu[:TITLES])
     )
 
 

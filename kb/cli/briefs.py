@@ -319,7 +319,8 @@ def origins(told: Told) -> Iterator[str]:
         if not section["passages"]:
             yield from (f"{'':<12} {'':>6}   - {name}" for name in section["items"][:12])
         for passage in section["passages"]:
-            trail = passage["why"]["trail"] or _ranks(passage)
+            trail = [one.partition(" (")[0] for one in passage["why"]["trail"][:3]]
+            trail = trail or _ranks(passage)
             yield (
                 f"{'':<12} {passage['tokens']:>6}   {passage['label']} {passage['document']}: "
                 f"{passage['section']} ({'; '.join(trail)})"

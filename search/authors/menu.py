@@ -89,4 +89,4 @@ def gained(document: Document, targets: frozenset[str]) -> str:
         return "failed" if evidence else "unmeasured"
     if len(gains) == 1:
         return f"{gains[0]:.2f}x"
-    return f"{median(gains):.2f}x ({min(gains):.2f} to {max(gains):.2f}, {len(gains)} measurements)"
+    return f"{median(gains):.2f}x, median of {len(gains)}"
