@@ -75,11 +75,14 @@ def instructions(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def shorten(text: str, tokens: int, count: Callable[[str], int]) -> str:
-    """Cut whole lines out of the middle of `text` until it counts at most `tokens`.
+def shorten(text: str, tokens: int, count: Callable[[str], int], *, ending: float = 0.25) -> str:
+    """Cut whole lines out of `text` until it counts at most `tokens`.
 
-    Three quarters of what stays are from the start: a source begins with what it is, a compiler
-    with its first error. Returns "" where not one line fits.
+    A source begins with what it is, a compiler with its first error, so that most of what stays is
+    from the start. Returns "" where not one line fits.
+
+    Args:
+        ending: share of what stays that is from the end; 0 cuts the end off.
     """
     if count(text) <= tokens:
         return text
@@ -87,15 +90,14 @@ def shorten(text: str, tokens: int, count: Callable[[str], int]) -> str:
     low, high = 0, len(lines) - 1
     while low < high:
         middle = (low + high + 1) // 2
-        if count(_without_middle(lines, middle)) <= tokens:
+        if count(_cut(lines, middle, ending)) <= tokens:
             low = middle
         else:
             high = middle - 1
-    return _without_middle(lines, low) if low else ""
+    return _cut(lines, low, ending) if low else ""
 
 
-def _without_middle(lines: list[str], keep: int) -> str:
-    head = (3 * keep + 3) // 4
-    tail = keep - head
+def _cut(lines: list[str], keep: int, ending: float) -> str:
+    tail = int(ending * keep)
     marker = f"[... {len(lines) - keep} of {len(lines)} lines left out ...]"
-    return "\n".join([*lines[:head], marker, *(lines[-tail:] if tail else ())])
+    return "\n".join([*lines[: keep - tail], marker, *(lines[-tail:] if tail else ())])

@@ -286,8 +286,9 @@ def _cut(answered: Answered, most: int, count: Callable[[str], int]) -> tuple[An
     for quote in answered.quotes:
         head = count(f"[{quote.label}] {quote.kind}, {quote.document}, {quote.section}") + 24
         head += sum(map(count, quote.flagged))
-        cut = shorten if quote.whole else _beginning
-        text = cut(quote.text, max(0, left - head), lambda text: count(fence(text)))
+        ending = 0.25 if quote.whole else 0.0
+        room = max(0, left - head)
+        text = shorten(quote.text, room, lambda text: count(fence(text)), ending=ending)
         if not text:
             break
         kept.append(replace(quote, text=text))
@@ -297,23 +298,3 @@ def _cut(answered: Answered, most: int, count: Callable[[str], int]) -> tuple[An
     note = f"{len(answered.quotes) - len(kept)} of {len(answered.quotes)} parts left out: no room"
     note = f"{answered.note}; {note}" if answered.note else note
     return replace(answered, note=note, quotes=tuple(kept)), most - left + count(note)
-
-
-def _beginning(text: str, tokens: int, count: Callable[[str], int]) -> str:
-    """Cut whole lines off the end of `text` until it counts at most `tokens`."""
-    if count(text) <= tokens:
-        return text
-    lines = text.split("\n")
-    low, high = 0, len(lines) - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count(_first(lines, middle)) <= tokens:
-            low = middle
-        else:
-            high = middle - 1
-    return _first(lines, low) if low else ""
-
-
-def _first(lines: list[str], keep: int) -> str:
-    marker = f"[... {len(lines) - keep} of {len(lines)} lines left out ...]"
-    return "\n".join([*lines[:keep], marker])
