@@ -14,7 +14,7 @@ from ingest.document import read_document
 from ingest.files import Found, read_bytes
 from ingest.measurements import with_measurements
 from ingest.scope import find_scope, refine
-from ingest.split import split
+from ingest.split import keep_whole, split
 from ingest.stamps import stamp
 from kb.errors import RecordError
 from kb.rows import Entry, Piece
@@ -41,10 +41,7 @@ class Trusting:
         reading = read_document(read_bytes(found.path), found.shown)
         if found.beside:
             reading = with_measurements(reading, found.path, found.beside)
-        return Made(
-            reading=reading,
-            pieces=split(reading.sections, count_tokens, whole=reading.kind == "document"),
-        )
+        return Made(reading=reading, pieces=split(reading.sections, count_tokens))
 
 
 def make_entry(found: Found, key: str, digest: str, rules: Rules, reader: Reads) -> Entry | None:
@@ -103,6 +100,10 @@ def _scoped(entry: Entry, made: Made, rules: Rules) -> Entry:
         own = refine(made.reading, found, piece.section, piece.text)
         scope = rules.apply(entry.key, entry.shown, piece.section, (own or found).scope)
         pieces.append(replace(piece, found=own, scope=None if scope == whole else scope))
+    if made.reading.kind == "document" and not any(one.found or one.flags for one in pieces):
+        # Sections that apply elsewhere, or that speak to a model, stay apart.
+        together = keep_whole(made.reading.sections, count_tokens)
+        pieces = [replace(together, scope=pieces[0].scope)] if together is not None else pieces
     pieces = _with_asked(_without_copies(pieces), made.reading.asked)
     return replace(entry, found=found, scope=whole, pieces=tuple(pieces))
 

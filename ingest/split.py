@@ -35,7 +35,7 @@ class _Text:
     flags: tuple[str, ...]
 
 
-def split(sections: Sequence[Section], count: Count, *, whole: bool = False) -> tuple[Piece, ...]:
+def split(sections: Sequence[Section], count: Count) -> tuple[Piece, ...]:
     """Cut sections into passages.
 
     Blocks of one section are put together while they fit, and so are neighbouring sections that
@@ -45,13 +45,9 @@ def split(sections: Sequence[Section], count: Count, *, whole: bool = False) -> 
 
     Args:
         count: tokens of a text.
-        whole: a short document stays one passage: a note or a rule is asked for by words of all its
-            sections together.
     """
     size = lru_cache(maxsize=4096)(count)
     pieces: list[Piece] = []
-    if whole and _is_short(sections, size):
-        return (_whole(_one(sections, sections[0].trail[:1]), size),)
     for section in _joined(sections, size):
         name = " > ".join(section.trail)
         room = max(MAX_TOKENS - size(name), MAX_TOKENS // 2)
@@ -60,9 +56,17 @@ def split(sections: Sequence[Section], count: Count, *, whole: bool = False) -> 
     return tuple(pieces)
 
 
-def _whole(section: Section, count: Count) -> Piece:
-    texts = [text for block in section.blocks for text in _texts(block, MAX_DOCUMENT, count)]
-    return _piece(" > ".join(section.trail), texts, count)
+def keep_whole(sections: Sequence[Section], count: Count) -> Piece | None:
+    """Return a short document as one passage, None for one that is to be cut.
+
+    A note or a rule is asked for by words of all its sections together.
+    """
+    size = lru_cache(maxsize=4096)(count)
+    if not _is_short(sections, size):
+        return None
+    section = _one(sections, sections[0].trail[:1])
+    texts = [text for block in section.blocks for text in _texts(block, MAX_DOCUMENT, size)]
+    return _piece(" > ".join(section.trail), texts, size)
 
 
 def _piece(section: str, texts: Sequence[_Text], count: Count) -> Piece:

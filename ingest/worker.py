@@ -82,10 +82,7 @@ def _read(request: dict[str, Any]) -> bytes:
         raise RecordError(str(error).removeprefix(f"{shown}: ")) from error
     beside = [Path(one) for one in request["beside"]]
     reading = with_measurements(reading, path, beside, shown)
-    pieces = tuple(
-        _flagged(piece)
-        for piece in split(reading.sections, count_tokens, whole=reading.kind == "document")
-    )
+    pieces = tuple(_flagged(piece) for piece in split(reading.sections, count_tokens))
     return _json((reading, pieces))
 
 

@@ -17,7 +17,7 @@ from kb.effect import Where, factor
 from kb.effects import Effects, subject_of
 from kb.embedders import Embedder
 from kb.errors import ConfigError
-from kb.inquiry import DEFAULT, Inquiry
+from kb.inquiry import Inquiry
 from kb.progress import Progress, silent
 from kb.rerank import POOL, VARIABLE, CrossEncoder
 from kb.store import Store
@@ -27,6 +27,7 @@ from kb.types import Answer, Dropped, Hit, Passage, Query, Scope, Why
 if TYPE_CHECKING:
     from kb.indexes import Mask, Vector
     from kb.indexes.files import Index
+    from kb.inquiry.menu import Menu
     from kb.inquiry.merge import Merger
     from kb.retrieve_choose import Kept, LeftOut, Room
     from kb.retrieve_fuse import Candidate, Rankings
@@ -65,6 +66,7 @@ class Retriever:
         self._vectors: dict[tuple[str, str], Vector] = {}
         self._now: View | None = None
         self._merger: tuple[View, Merger] | None = None
+        self._menu: tuple[str, Menu] | None = None
 
     def search(self, query: Query) -> list[Hit]:
         """Return the passages that answer `query`, best first, without chance in the order.
@@ -121,9 +123,17 @@ class Retriever:
             inquiry,
             ids=view.index.ids,
             store=self._store,
+            menu=self._menu_now(),
             effects=self._effects,
-            tuning=DEFAULT,
         )
+
+    def _menu_now(self) -> Menu:
+        from kb.inquiry.menu import Menu
+
+        generation = self._store.generation()
+        if self._menu is None or self._menu[0] != generation:
+            self._menu = (generation, Menu(self._store))
+        return self._menu[1]
 
     def _ranked(
         self, view: View, query: Query

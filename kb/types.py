@@ -166,14 +166,29 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A record that is named and not quoted.
+
+    Attributes:
+        gained: what it came to where it was measured.
+    """
+
+    name: str
+    title: str
+    gained: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The hits of a question, what was left out, and what the reader should know.
 
     Attributes:
         near: documents that were found and not given, the nearest first.
+        menu: titles of what else is in scope, the nearest first, where they were asked for.
     """
 
     hits: tuple[Hit, ...]
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
     near: tuple[str, ...] = ()
+    menu: tuple[Entry, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import exp
 from typing import Any, Literal
 
-from kb.types import Effect, Hit, Passage
+from kb.types import Effect, Entry, Hit, Passage
 from synth.edit import EXAMPLE
 from synth.quote import instructions, one_line
 
@@ -29,7 +29,6 @@ _MINIMUM = {
 }
 # More trials than these are not looked at, so that a prompt costs the same however long a run is.
 _TRIALS = 120
-TITLES = 48  # of the menu that are shown: some twenty-five tokens each
 FORM = "its kernels as source strings"
 ORDER = (
     "task",
@@ -94,19 +93,6 @@ class Note:
     title: str
     document: str
     text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """A record that is named and not quoted.
-
-    Attributes:
-        gained: what it came to where it was measured.
-    """
-
-    name: str
-    title: str
-    gained: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,7 +284,7 @@ def _entries(menu: tuple[Entry, ...]) -> tuple[Item, ...]:
             name=one_line(one.name, 80),
             fields={"gained": one_line(one.gained, 80)},
         )
-        for rank, one in enumerate(menu[:TITLES])
+        for rank, one in enumerate(menu)
     )
 
 

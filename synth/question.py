@@ -147,6 +147,7 @@ def build_inquiry(subject: Subject, need: Need) -> Inquiry:
         kinds=tuple(plan.kinds.items()),
         tried=tuple(f"ideas/{name}" for name in need.tried) if need.stage != "repair" else (),
         elsewhere=need.elsewhere if need.stage != "repair" else frozenset(),
+        menu=subject.target.device if need.stage in ("ideas", "plateau") else "",
         limit=plan.limit,
         tokens=need.tokens,
         encoding=need.encoding,

@@ -15,12 +15,9 @@ from pathlib import Path
 from benchmarks.loop_retrieval.cases import Loaded, load_cases
 from benchmarks.loop_retrieval.measures import Marks, interval, mark
 from kb.config import Home
-from kb.inquiry import Inquiry
 from kb.inquiry.merge import FOLDERS, record_name
 from kb.knowledge import open_knowledge
 from kb.types import Answer, Hit
-from search.authors.menu import Menu
-from synth.context import TITLES
 
 TOKENS = 10_000  # room for passages
 SHOWN = ("ndcg", "central", "useless", "nothing", "given", "tokens", "menu")
@@ -41,7 +38,6 @@ def main() -> int:
         if given.cases == "all" or one.held_out == (given.cases == "held-out")
     ]
     knowledge = open_knowledge(Home.find())
-    menu = Menu(knowledge.store)
     rows: list[tuple[Loaded, Marks]] = []
     took: list[float] = []
     for one in cases:
@@ -52,7 +48,7 @@ def main() -> int:
         took.append(time.perf_counter() - began)
         names = [name for hit in hits if is_graded(name := name_of(hit))]
         tokens = sum(hit.passage.tokens for hit in hits)
-        rows.append((one, mark(names, one.case.grades, tokens, listed(menu, one, inquiry, answer))))
+        rows.append((one, mark(names, one.case.grades, tokens, listed(answer))))
         if given.misses:
             tell_misses(one, names)
     if given.json:
@@ -69,15 +65,9 @@ def main() -> int:
     return 0
 
 
-def listed(menu: Menu, one: Loaded, inquiry: Inquiry, answer: Answer) -> list[str]:
+def listed(answer: Answer) -> list[str]:
     """Return the records whose titles a prompt would show beside what is quoted."""
-    if one.case.stage not in {"ideas", "plateau"}:
-        return []
-    device = "cpu" if one.case.language == "cpp" else "gpu"
-    entries = menu.entries(inquiry, answer.near, answer.hits, device)
-    return [
-        f"{folder}/{entry.name}" for entry in entries[:TITLES] for folder in ("ideas", "kernels")
-    ]
+    return [f"{folder}/{entry.name}" for entry in answer.menu for folder in ("ideas", "kernels")]
 
 
 @cache

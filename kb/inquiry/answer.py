@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kb.effect import Where, factor
-from kb.inquiry import Inquiry, Tuning
+from kb.inquiry import DEFAULT, Inquiry
 from kb.inquiry.lessons import measured_line, select_lessons
 from kb.inquiry.merge import worth_giving
 from kb.inquiry.pages import page
@@ -16,6 +16,7 @@ from kb.types import Answer, Dropped, Hit, Passage, Why
 
 if TYPE_CHECKING:
     from kb.effects import Effects
+    from kb.inquiry.menu import Menu
     from kb.inquiry.merge import Found
     from kb.records import Document
     from kb.store import Store
@@ -31,14 +32,15 @@ def answer_inquiry(
     *,
     ids: Sequence[str],
     store: Store,
+    menu: Menu,
     effects: Effects | None,
-    tuning: Tuning,
 ) -> Answer:
     """Choose from ranked documents and return them as pages, best first.
 
     Args:
         ids: identities of passages by row.
     """
+    tuning = DEFAULT
     known = _effects(found, inquiry, effects)
     ranked = sorted(
         worth_giving(found, tuning), key=lambda one: (-one.score * _moved(known, one), one.document)
@@ -71,7 +73,8 @@ def answer_inquiry(
         hits.append(_hit(one, passage, known.get(one.document), _moved(known, one)))
     given = {hit.passage.document for hit in hits}
     near = tuple(one.document for one in found if one.document not in given)
-    return Answer(hits=tuple(hits), dropped=tuple(dropped), near=near)
+    entries = menu.entries(inquiry, near, hits) if inquiry.menu else ()
+    return Answer(hits=tuple(hits), dropped=tuple(dropped), near=near, menu=entries)
 
 
 def _effects(

@@ -22,7 +22,6 @@ from kb.tokens import count_tokens
 from kb.types import Answer, Hit, Scope
 from search.account import cost, detail, trials_of_branches, trials_of_ideas, verdict
 from search.authors import Attempt, Idea, Memory, Moment
-from search.authors.menu import Menu
 from search.authors.questions import Questions, Step
 from search.knobs import knob_trouble
 from search.known import Known, tried_in
@@ -32,7 +31,7 @@ from search.patterns.recognise import read_program
 from search.readings import Readings
 from search.recall import PLATEAU, Recalled, recall, rounds_without_gain
 from search.task import Task
-from synth.context import FORM, Context, Current, Entry, Note, Purpose
+from synth.context import FORM, Context, Current, Note, Purpose
 from synth.facts import target_lines
 from synth.folder import Templates
 from synth.prompt import Prompt, compose
@@ -247,7 +246,6 @@ class Briefing:
         informed = self._is_informed(moment)
         answer = self._knowledge.retriever.inquire(inquiry) if informed else Answer(hits=())
         hits = answer.hits
-        menu = self._listed(purpose, inquiry, answer) if informed else ()
         structured = bool(diagnosis.points)
         context = Context(
             purpose=purpose,
@@ -264,7 +262,7 @@ class Briefing:
             diagnosis=diagnosis.notes if structured else diagnosis.lines,
             memory=moment.memory,
             passages=hits,
-            menu=menu,
+            menu=answer.menu,
             form=self._form,
             **parts,
         )
@@ -286,16 +284,6 @@ class Briefing:
         parent = moment.parent.number if moment.parent is not None else None
         draw = Random(f"{self._task.settings.search.seed}:{moment.round}:{parent}:knowledge")
         return share >= 1 or draw.random() < share
-
-    def _listed(self, purpose: Purpose, inquiry: Inquiry, answer: Answer) -> tuple[Entry, ...]:
-        """Return the titles that new ideas are shown beside what is quoted."""
-        if purpose != "ideas" or not self._task.settings.retrieval:
-            return ()
-        return self._menu.entries(inquiry, answer.near, answer.hits, self._target.device)
-
-    @cached_property
-    def _menu(self) -> Menu:
-        return Menu(self._knowledge.store)
 
     @cached_property
     def _questions(self) -> Questions:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ingest.readers import Block, Section
 from ingest.readers.markdown import cut
-from ingest.split import MAX_DOCUMENT, MAX_PART, MAX_TOKENS, MAX_WHOLE, split
+from ingest.split import MAX_DOCUMENT, MAX_PART, MAX_TOKENS, MAX_WHOLE, keep_whole, split
 from kb.tokens import count_tokens
 
 
@@ -51,13 +51,14 @@ def test_a_short_plain_document_stays_one_passage() -> None:
         Section(trail=("T", "Why"), blocks=(Block(text="why " * 60),)),
         Section(trail=("T", "Example"), blocks=(Block(text="```\nx\n```", kind="fence"),)),
     ]
-    (piece,) = split(sections, words, whole=True)
+    piece = keep_whole(sections, words)
+    assert piece is not None
     assert piece.section == "T > Why, Example"
     assert piece.text.startswith("Summary.\n\n**Why**: why")
     assert piece.text.endswith("**Example**\n\n```\nx\n```")
     assert len(split(sections, words)) == 3
     long = Section(trail=("T", "More"), blocks=(Block(text="more " * MAX_DOCUMENT),))
-    assert len(split([*sections, long], words, whole=True)) > 3
+    assert keep_whole([*sections, long], words) is None
 
 
 def test_tiny_functions_keep_their_own_passage() -> None:

@@ -132,7 +132,7 @@ def test_the_prompt_of_a_node_is_printed_as_it_was_asked_with_the_origin_of_its_
     assert told["tokens"] <= told["budget"]
     sections = {one["name"]: one for one in told["sections"]}
     assert all(one["template"] == "shipped" and one["tokens"] > 0 for one in told["sections"])
-    assert any(one["why"]["ranks"] for one in sections["passages"]["passages"])
+    assert any(one["why"]["trail"] for one in sections["passages"]["passages"])
     assert "kb:languages/cpp.md" in sections["constraints"]["items"]
 
 

@@ -1,4 +1,4 @@
-"""The titles of all that the library holds for a task, beside the few records that a prompt quotes."""
+"""The titles of what the library holds for a task, beside the few records that a prompt quotes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Protocol
 
 from kb.inquiry import Inquiry
 from kb.records import Document, GuideRecord, IdeaRecord, TargetRecord
-from kb.types import Hit
-from synth.context import Entry
+from kb.types import Entry, Hit
 
 KINDS = ("idea", "kernel")
+TITLES = 48  # that are told at most: some twenty-five tokens each
 
 
 class Shelf(Protocol):
@@ -31,13 +31,12 @@ class Menu:
         self._kinds: dict[str, frozenset[str]] = {}
 
     def entries(
-        self, inquiry: Inquiry, near: Sequence[str], quoted: Iterable[Hit], device: str
+        self, inquiry: Inquiry, near: Sequence[str], quoted: Iterable[Hit]
     ) -> tuple[Entry, ...]:
         """Return titles with what each gained, without what is quoted whole.
 
         Args:
             near: documents that the questions led to as well, the nearest first.
-            device: kind of the target: what was measured on others is not told.
         """
         shown = {hit.passage.document for hit in quoted}
         place = {document: at for at, document in enumerate(near)}
@@ -49,10 +48,10 @@ class Menu:
         ]
         inside = [one for one in found if _concerns(one, families)]
         inside.sort(key=lambda one: (place.get(one.path, len(place)), one.name))
-        targets = self._targets(device)
+        targets = self._targets(inquiry.menu)
         return tuple(
             Entry(name=one.name, title=one.record.title, gained=gained(one, targets))
-            for one in inside
+            for one in inside[:TITLES]
         )
 
     def _targets(self, device: str) -> frozenset[str]:
