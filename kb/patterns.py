@@ -6,7 +6,7 @@ pattern of the same name there replaces the shipped one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,8 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kb.config import shipped_docs
 from kb.errors import RecordError
+from kb.types import Kind
 
 FOLDER = "patterns"
+# How records are named in patterns, by their kind.
+FOLDERS: Mapping[Kind, str] = {"idea": "ideas", "guide": "guidance", "kernel": "kernels"}
 Area = Literal["computation", "overview", "fault", "symptom", "setting"]
 AREAS: tuple[Area, ...] = get_args(Area)
 # What a condition may ask about; search.patterns.recognise says what each means.

@@ -15,8 +15,9 @@ from pathlib import Path
 from benchmarks.loop_retrieval.cases import Loaded, load_cases
 from benchmarks.loop_retrieval.measures import Marks, interval, mark
 from kb.config import Home
-from kb.inquiry.merge import FOLDERS, record_name
+from kb.inquiry.merge import record_name
 from kb.knowledge import open_knowledge
+from kb.patterns import FOLDERS
 from kb.types import Answer, Hit
 
 TOKENS = 10_000  # room for passages

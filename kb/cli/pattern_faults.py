@@ -7,14 +7,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kb.config import Home, shipped_docs
-from kb.patterns import FOLDER, Pattern, read_patterns
+from kb.config import Home
+from kb.patterns import FOLDER, FOLDERS, Pattern, load_patterns, read_patterns
 from kb.soundness import Fault
 
 if TYPE_CHECKING:
     from kb.records import Document
-
-_FOLDERS = {"idea": "ideas", "guide": "guidance", "kernel": "kernels"}
 
 
 def pattern_faults(root: Path, documents: Sequence[Document]) -> list[Fault]:
@@ -26,18 +24,11 @@ def pattern_faults(root: Path, documents: Sequence[Document]) -> list[Fault]:
     from search.patterns.traits import TRAITS
 
     records = {
-        f"{_FOLDERS[one.record.kind]}/{one.name}"
-        for one in documents
-        if one.record.kind in _FOLDERS
+        f"{FOLDERS[one.record.kind]}/{one.name}" for one in documents if one.record.kind in FOLDERS
     }
     folders = dict.fromkeys((root / FOLDER, Home.find().root / FOLDER))
     files = [path for folder in folders for path in sorted(folder.glob("*.yaml"))]
-    shipped = [
-        one
-        for path in sorted((shipped_docs() / FOLDER).glob("*.yaml"))
-        for one in read_patterns(path)
-    ]
-    known = {one.name for one in shipped}
+    known = {one.name for one in load_patterns()}
     found: list[Fault] = []
     for path in files:
         patterns = read_patterns(path)

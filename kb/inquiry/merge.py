@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from kb.inquiry import DEFAULT, Inquiry, Question, Tuning
+from kb.patterns import FOLDERS
 from kb.retrieve_fuse import Candidate, fuse, rank, together
 from kb.types import Kind, Query, Scope
 
 if TYPE_CHECKING:
     from kb.indexes import Vector
     from kb.retrieve_view import View
-
-FOLDERS: Mapping[Kind, str] = {"idea": "ideas", "guide": "guidance", "kernel": "kernels"}
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from kb.inquiry.merge import FOLDERS, Found
+from kb.inquiry.merge import Found
+from kb.patterns import FOLDERS
 from kb.types import Passage
 
 WHOLE = 1_000  # tokens up to which a record is shown whole
