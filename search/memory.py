@@ -112,7 +112,9 @@ class Witness:
         """Return what the retriever returns, without hidden documents."""
         found = self._inquiries.get(inquiry)
         if found is None:
-            found = self._inquiries[inquiry] = self._retriever.inquire(inquiry)
+            # What is hidden must not be told on another document's page either.
+            asked = replace(inquiry, hidden=self._hidden)
+            found = self._inquiries[inquiry] = self._retriever.inquire(asked)
             if len(self._inquiries) > _ANSWERS:
                 del self._inquiries[next(iter(self._inquiries))]
         return replace(found, hits=tuple(self._seen(found.hits)))

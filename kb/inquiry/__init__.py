@@ -40,6 +40,7 @@ class Inquiry:
         kinds: of documents that may be given, each with the factor of its score.
         tried: names of records that the search has tried already, given after the others.
         elsewhere: names of records that only patterns name which are not there: they answer less.
+        hidden: documents that are never told of: lessons that nothing on record proves.
         menu: kind of the device (``cpu``, ``gpu``) whose measurements the titles of other records are
             told with; "" for no titles.
         limit: documents at most.
@@ -54,6 +55,7 @@ class Inquiry:
     kinds: tuple[tuple[Kind, float], ...] = (("idea", 1.0),)
     tried: tuple[str, ...] = ()
     elsewhere: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()
     menu: str = ""
     limit: int = 16
     tokens: int | None = None

@@ -41,6 +41,7 @@ def answer_inquiry(
         ids: identities of passages by row.
     """
     tuning = DEFAULT
+    found = [one for one in found if one.document not in inquiry.hidden]
     known = _effects(found, inquiry, effects)
     ranked = sorted(
         worth_giving(found, tuning), key=lambda one: (-one.score * _moved(known, one), one.document)

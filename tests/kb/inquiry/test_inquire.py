@@ -12,6 +12,7 @@ from kb.inquiry import DEFAULT, Inquiry, Question
 from kb.inquiry.merge import worth_giving
 from kb.knowledge import Knowledge, open_knowledge
 from kb.types import Scope
+from search.memory import Witness
 
 TILES = """\
 ---
@@ -170,6 +171,21 @@ def test_a_lesson_of_near_work_stands_on_its_ideas_page_and_one_of_far_work_nowh
     )
     assert not any(hit.passage.kind == "lesson" for hit in hits)
     assert "far" not in page.passage.text
+
+
+def test_a_hidden_lesson_is_told_nowhere(knowledge: Knowledge) -> None:
+    hidden = replace(HERE, hidden=frozenset({"lessons:near.md"}))
+    answer = knowledge.retriever.inquire(hidden)
+    assert not any("Measured here" in hit.passage.text for hit in answer.hits)
+    assert "lessons:near.md" not in answer.near
+
+
+def test_what_a_witness_hides_is_not_asked_for(knowledge: Knowledge) -> None:
+    witness = Witness(knowledge.retriever, frozenset({"lessons:near.md"}))
+    assert not any("Measured here" in hit.passage.text for hit in witness.inquire(HERE).hits)
+    assert any(
+        "Measured here" in h.passage.text for h in Witness(knowledge.retriever).inquire(HERE).hits
+    )
 
 
 def test_tokens_and_places_are_kept_and_what_is_left_out_is_told(knowledge: Knowledge) -> None:
