@@ -6,6 +6,7 @@ pattern of the same name there replaces the shipped one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from kb.config import shipped_docs
 from kb.errors import RecordError
@@ -51,6 +52,17 @@ class When(BaseModel):
     all: tuple[Condition, ...] = ()
     any: tuple[Condition, ...] = ()
     none: tuple[Condition, ...] = ()
+
+    @field_validator("all", "any", "none")
+    @classmethod
+    def _readable(cls, conditions: tuple[str, ...]) -> tuple[str, ...]:
+        for one in conditions:
+            subject, _, wanted = one.partition(":")
+            try:
+                re.compile(wanted if subject == "message" else "")
+            except re.error as error:
+                raise ValueError(f"{one}: no regular expression: {error}") from error
+        return conditions
 
 
 class Pattern(BaseModel):

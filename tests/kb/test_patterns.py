@@ -36,6 +36,7 @@ def test_a_users_patterns_are_added_and_replace_shipped_ones_of_their_name(tmp_p
         ("patterns: [{name: a b, title: xyz, when: {}}]", "patterns.0.name"),
         ("patterns: [{name: a, title: xyz, when: {any: [softmax]}}]", "patterns.0.when.any.0"),
         ("patterns: [{name: a, title: xyz, when: {}, see: [softmax]}]", "patterns.0.see.0"),
+        ("patterns: [{name: a, title: xyz, when: {any: ['message: (']}}]", "regular expression"),
         ("patterns: [", "expected"),
     ],
 )
