@@ -19,13 +19,13 @@ evolve: install
 test: install
 	@$(MAKE) --no-print-directory -j2 check embed
 	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15 --ignore-glob='tests/search/judging/test_*' --ignore=tests/search/judging/corpus
-	@.venv/bin/python -m pytest tests/search/judging --ignore=tests/search/judging/cuda
+	@.venv/bin/python -m pytest tests/search/judging --ignore=tests/search/judging/cuda --ignore=tests/search/judging/dryrun --ignore=tests/search/judging/spool
 
 check: install
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
 	@.venv/bin/lint-imports
-	@.venv/bin/python -m kb.library
+	@.venv/bin/python -m kb.records.library
 	@.venv/bin/mypy
 
 # The shipped documents are embedded once, for the homes of all tests.

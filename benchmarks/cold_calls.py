@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from kb.native import load_cpp, method
-from search.judging.arena import keep_freed_memory
-from search.judging.timing import Evictor, one_thread
+from search.judging.cpu.timing import Evictor, one_thread
+from search.sandbox.shared_memory import keep_freed_memory
 
 SOURCE = """
 extern "C" { void Py_IncRef(void*); }

@@ -29,7 +29,7 @@ import json, sys, time
 began = time.perf_counter()
 from kb.config import Home
 from kb.knowledge import open_knowledge
-from kb.types import Query
+from kb.records.types import Query
 knowledge = open_knowledge(Home.find())
 opened = time.perf_counter()
 questions = json.loads(sys.argv[1])

@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from ingest.suspicion import suspicions
+from ingest.isolation.injection_scan import suspicions
 
 SUFFIXES = (".md", ".rst", ".txt", ".html", ".h", ".cuh", ".py", ".c")
 MOST = 400_000  # characters of one file

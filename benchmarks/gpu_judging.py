@@ -21,8 +21,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from search.judging.cuda.judge import CudaJudge
-from search.judging.problem import load_problem
-from search.judging.terms import Limits
+from search.judging.limits import Limits
+from search.reference import load_problem
 
 REFERENCE = """
 import torch
@@ -103,7 +103,7 @@ def throughput(count: int) -> None:
             judge.prepare()
             print(f"preparation {time.perf_counter() - start:.1f} s (eager, torch.compile, truth)")
             judge._race = clocked("timing", judge._race)
-            from search.judging.cuda.hearing import CudaHearing
+            from search.judging.cuda.session import CudaHearing
 
             # The first call compiles; what the same call takes once compiled is left in the rest.
             CudaHearing.question = first_call(CudaHearing.question, spent)

@@ -23,7 +23,7 @@ from pathlib import Path
 def make_documents(folder: Path, passages: int) -> None:
     """Write documents until they have about as many sections as passages are asked for."""
     from kb.config import shipped_docs
-    from kb.records import split_front_matter
+    from kb.records.schema import split_front_matter
 
     bodies = []
     for path in sorted(shipped_docs().rglob("*.md")):
@@ -68,7 +68,7 @@ def bare(documents: Path) -> dict[str, float]:
     from kb.database import reading
     from kb.embedders import create_embedder
     from kb.knowledge import open_tables
-    from kb.rows import PassageRow, embedded_text
+    from kb.store.tables import PassageRow, embedded_text
 
     with reading(open_tables(Home.find())) as session:
         rows = session.execute(select(PassageRow.section, PassageRow.text)).all()

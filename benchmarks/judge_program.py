@@ -14,12 +14,12 @@ import tempfile
 from pathlib import Path
 
 from kb.config import shipped_docs
-from kb.library import load_library
-from kb.records import TargetRecord
-from search.judging.judge import Judge
-from search.judging.problem import load_problem
-from search.judging.terms import Limits
+from kb.records.library import load_library
+from kb.records.schema import TargetRecord
+from search.judging.cpu.judge import Judge
+from search.judging.limits import Limits
 from search.outcome import Passed
+from search.reference import load_problem
 from search.targets.cpu import match_target, read_facts
 from search.task import load_task
 

@@ -98,7 +98,7 @@ def contents(home: Path) -> dict[str, Any]:
 def answers(home: Path) -> list[list[str]]:
     from kb.config import Home
     from kb.knowledge import open_knowledge
-    from kb.types import Query
+    from kb.records.types import Query
 
     retriever = open_knowledge(Home(home)).retriever
     return [[hit.passage.id for hit in retriever.search(Query(text=one))] for one in QUESTIONS]

@@ -303,7 +303,7 @@ OTHER = (
 def alike() -> None:
     from kb.config import Home
     from kb.embedders import DEFAULT_EMBEDDER, create_embedder
-    from search.lessons_alike import Alike
+    from search.lessons.duplicates import Alike
 
     embedder = create_embedder(DEFAULT_EMBEDDER, Home.find().cache)
     compare = Alike(embedder)

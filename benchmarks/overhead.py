@@ -14,11 +14,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from kb.records import TargetRecord
-from search.judging.hearing import Hearing
-from search.judging.judge import Judge
-from search.judging.problem import load_problem
-from search.judging.terms import Limits
+from kb.records.schema import TargetRecord
+from search.judging.cpu.judge import Judge
+from search.judging.cpu.session import Hearing
+from search.judging.limits import Limits
+from search.reference import load_problem
 from search.task import Task, TaskFile
 
 REFERENCE = """

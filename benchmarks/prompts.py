@@ -22,20 +22,20 @@ from typing import Any
 from kb.config import Home
 from kb.database import open_engine
 from kb.knowledge import open_knowledge
-from kb.records import TargetRecord
-from kb.types import Hit, Query
+from kb.records.schema import TargetRecord
+from kb.records.types import Hit, Query
 from search.authors.llm import LanguageModel
-from search.diagnose import Ground, diagnose
-from search.driver import Driver
+from search.costs.graph import Work as Cost
+from search.diagnosis.diagnose import Ground, diagnose
+from search.drivers.sequential import Driver
 from search.evaluators.free import Free
-from search.known import Known
-from search.lessons_alike import Alike
+from search.lessons.duplicates import Alike
 from search.loop import JudgeNode, Result, Search, Work
-from search.memory import Memory, Silent, Witness
-from search.operators import Work as Cost
 from search.outcome import Outcome
 from search.policies import POLICIES
-from search.storage import Storage
+from search.prompting.knowledge_view import Memory, Silent, Witness
+from search.prompting.novelty import Known
+from search.runs.storage import Storage
 from search.task import Task, load_task
 from synth.models import Reply, Request
 from synth.models.recorded import Recorded

@@ -14,13 +14,13 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from ingest.confine import Confined
+from ingest.chunking.split import split
 from ingest.document import read_document
-from ingest.files import Found, read_bytes
-from ingest.measurements import with_measurements
-from ingest.sources import gathered
-from ingest.split import split
-from ingest.suspicion import suspicions
+from ingest.figures.benchmark_results import with_measurements
+from ingest.isolation.injection_scan import suspicions
+from ingest.isolation.pool import Confined
+from ingest.sources.collect import gathered
+from ingest.sources.files import Found, read_bytes
 from kb.errors import RecordError
 from kb.tokens import count_tokens
 

@@ -40,8 +40,8 @@ def fill(count: int) -> dict[str, Any]:
     from kb.database import writing
     from kb.embedders import create_embedder
     from kb.knowledge import open_tables
-    from kb.rows import DocumentRow, PassageRow, VectorRow
-    from kb.store import Store
+    from kb.store.documents import Store
+    from kb.store.tables import DocumentRow, PassageRow, VectorRow
 
     engine = open_tables(Home.find().make())
     rng = np.random.default_rng(0)
@@ -90,7 +90,7 @@ def grow() -> dict[str, Any]:
 
 def ask() -> dict[str, Any]:
     """Open the library and ask it, with and without a filter."""
-    from kb.types import Query, Scope
+    from kb.records.types import Query, Scope
 
     began = time.perf_counter()
     knowledge = open_empty()
@@ -140,10 +140,10 @@ def compare() -> dict[str, Any]:
 def chroma(count: int) -> dict[str, Any]:
     """Build and ask a Chroma server over the same passages."""
     from kb.config import Home
-    from kb.derive import Derived
     from kb.embedders import create_embedder
+    from kb.indexes.sync import Derived
     from kb.knowledge import open_tables
-    from kb.store import Store
+    from kb.store.documents import Store
 
     home = Home.find()
     store = Store(open_tables(home))

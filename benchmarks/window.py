@@ -13,12 +13,12 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
+from ingest.chunking.split import split
 from ingest.document import read_document
 from ingest.readers import SUFFIXES
-from ingest.split import split
 from kb.embedders.minilm import LENGTH, model_folder
 from kb.errors import RecordError
-from kb.store import Piece, embedded_text
+from kb.store.documents import Piece, embedded_text
 from kb.tokens import count_tokens
 
 

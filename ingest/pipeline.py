@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ingest.confine import Confined
-from ingest.corrections import NO_RULES, Rules
-from ingest.files import Found, find, read_text
-from ingest.prepare import Reads, Trusting, make_entry, stamp_of
+from ingest.entry import Reads, Trusting, make_entry, stamp_of
+from ingest.isolation.pool import Confined
 from ingest.readers import SUFFIXES
 from ingest.report import Report
-from ingest.sources import Source, gathered, reach
+from ingest.scope.overrides import NO_RULES, Rules
+from ingest.sources.collect import Source, gathered, reach
+from ingest.sources.files import Found, find, read_text
 from kb.errors import RecordError
 from kb.progress import Progress, silent
-from kb.records import split_front_matter
-from kb.store import Entry, Store
+from kb.records.schema import split_front_matter
+from kb.store.documents import Entry, Store
 
 __all__ = ["Gone", "Looked", "Report", "Terms", "ingest", "look"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kb.changes import Change
+from kb.store.diff import Change
 
 _LISTED = ("added", "changed", "removed", "skipped", "refused")
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from ingest import VERSION
 from kb.config import Home, shipped_docs
-from kb.derive import Derived
-from kb.effects import Effects
 from kb.embedders import DEFAULT_EMBEDDER, Embedder, create_embedder
 from kb.errors import StoreError
+from kb.indexes.sync import Derived
 from kb.progress import Progress, silent
-from kb.rerank import reranker
-from kb.retrieve import Retriever
-from kb.store import Store
+from kb.retrieval.effect_store import Effects
+from kb.retrieval.reranker import reranker
+from kb.retrieval.retriever import Retriever
+from kb.store.documents import Store
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -77,7 +77,7 @@ def open_knowledge(
     _sync(home, store, "lessons", home.lessons, progress)
     _sync_scopes(home, store, progress)
     if changed and shipped is None:
-        from kb.seed import Seed
+        from kb.indexes.seed import Seed
 
         seed = Seed(store, embedder.name, home.cache, "kb:")
         seed.plant()
@@ -131,9 +131,9 @@ def _lifts(store: Store, moment: float) -> dict[str, float]:
     documents = store.documents("lesson")
     if not documents:  # the schema of records costs more to import than a search
         return {}
-    from kb.effect import MAX_LIFT
-    from kb.records import LessonRecord
-    from kb.standing import standing
+    from kb.records.schema import LessonRecord
+    from kb.retrieval.effect_estimate import MAX_LIFT
+    from kb.retrieval.lesson_confidence import standing
 
     today = datetime.fromtimestamp(moment, UTC).date()
     found = {}
@@ -149,7 +149,7 @@ def _sync_scopes(home: Home, store: Store, progress: Progress) -> None:
     path = home.root / "scopes.yaml"
     digest = blake2b(path.read_bytes(), digest_size=16).hexdigest() if path.is_file() else ""
     if digest != (store.state("scopes") or ""):
-        from ingest.corrections import load_rules, sync_rules
+        from ingest.scope.overrides import load_rules, sync_rules
 
         moved = sync_rules(store, load_rules(home))
         progress(f"scopes.yaml changed: {moved} passages apply elsewhere now")
@@ -160,8 +160,8 @@ def _sync(home: Home, store: Store, label: str, folder: Path, progress: Progress
     digest = _digest(folder)
     if store.state(f"synced:{label}") == digest:
         return False
-    from ingest.corrections import load_rules
     from ingest.pipeline import Terms, ingest
+    from ingest.scope.overrides import load_rules
 
     terms = Terms(rules=load_rules(home))
     report = ingest([folder], store, label=label, terms=terms, progress=progress)

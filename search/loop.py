@@ -13,13 +13,13 @@ from random import Random
 
 from search.authors import Attempt, Diagnosis, Draft, Idea, Memory, Moment
 from search.graph import Graph, Node, Proposal, Slot, Step, seed_of
-from search.knobs import Tunable, promising
 from search.outcome import STANDING, Outcome
 from search.policies import Policy
-from search.recall import Choice, choose_memory
+from search.prompting.history import Choice, choose_memory
+from search.runs.storage import Record, outcome_key
 from search.stop import stalled, stop_reason
-from search.storage import Record, outcome_key
 from search.task import TaskFile
+from search.tunables import Tunable, promising
 
 MAX_REPAIRS = 2
 
@@ -73,7 +73,7 @@ class JudgeNode:
     """Ask an evaluator for the outcome of a node.
 
     Attributes:
-        key: the name that the outcome has in every run, see `search.storage.outcome_key`.
+        key: the name that the outcome has in every run, see `search.runs.storage.outcome_key`.
     """
 
     node: Node
@@ -86,7 +86,7 @@ class Ideas:
 
     Attributes:
         retrieved: documents.
-        subjects: what gains of the passages are credited to, see `kb.effects.subject`.
+        subjects: what gains of the passages are credited to, see `kb.retrieval.effect_store.subject`.
     """
 
     ideas: tuple[Idea, ...]

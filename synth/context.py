@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from math import exp
 from typing import Any, Literal
 
-from kb.types import Effect, Entry, Hit, Passage
-from synth.edit import EXAMPLE
-from synth.quote import instructions, one_line
+from kb.records.types import Effect, Entry, Hit, Passage
+from synth.quoting import instructions, one_line
+from synth.replies.edits import EXAMPLE
 
 Purpose = Literal["ideas", "draft", "repair"]
 Confidence = Literal["high", "medium", "low"]
@@ -100,7 +100,7 @@ class Bottleneck:
     """One thing that holds a program back, as a context step states it.
 
     Attributes:
-        symptom: from `kb.records.SYMPTOMS` where one fits.
+        symptom: from `kb.records.schema.SYMPTOMS` where one fits.
         text: what was seen, with its figures.
         evidence: where that is known from.
         gain: fraction of the call's time that mending it could save at most, None where unknown.

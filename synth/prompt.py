@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from kb.errors import ConfigError
 from synth.context import Context, Item, Section, priorities
-from synth.folder import Templates, shipped
 from synth.models import Message
-from synth.quote import shorten
+from synth.quoting import shorten
+from synth.template_loader import Templates, shipped
 
 Count = Callable[[str], int]
 

@@ -9,8 +9,8 @@ from typing import Any, get_args
 import pytest
 
 from kb.config import shipped_docs
-from kb.library import load_library
-from kb.records import (
+from kb.records.library import load_library
+from kb.records.schema import (
     CATEGORIES,
     OPERATOR_FAMILIES,
     SYMPTOMS,
@@ -18,7 +18,7 @@ from kb.records import (
     IdeaRecord,
     TargetRecord,
 )
-from kb.types import Kind
+from kb.records.types import Kind
 
 REQUIRED_TARGETS = {
     "v100", "t4", "a100", "l4", "l40s", "h100", "h200", "b200", "rtx3090", "rtx4090", "rtx5090",
@@ -49,7 +49,7 @@ def records(documents: tuple[Document, ...]) -> list[TargetRecord]:
 
 
 def test_the_library_agrees_with_itself_and_with_its_index() -> None:
-    from kb.library import check_library
+    from kb.records.library import check_library
 
     assert check_library(shipped_docs()) == []
 

@@ -22,8 +22,8 @@ import numpy as np
 from kb.config import Home
 from kb.database import open_engine
 from search.graph import Node
-from search.spending import spending
-from search.storage import Storage
+from search.runs.spending import spending
+from search.runs.storage import Storage
 
 RESULTS = Path(__file__).parent / "results.json"
 ARMS = ("none", "before", "now")

@@ -15,10 +15,10 @@ from pathlib import Path
 from benchmarks.loop_retrieval.cases import Loaded, load_cases
 from benchmarks.loop_retrieval.measures import Marks, interval, mark
 from kb.config import Home
-from kb.inquiry.merge import record_name
 from kb.knowledge import open_knowledge
-from kb.patterns import FOLDERS
-from kb.types import Answer, Hit
+from kb.records.patterns import FOLDERS
+from kb.records.types import Answer, Hit
+from kb.retrieval.multi_query.merge import record_name
 
 TOKENS = 10_000  # room for passages
 SHOWN = ("ndcg", "central", "useless", "nothing", "given", "tokens", "menu")

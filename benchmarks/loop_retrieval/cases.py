@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from kb.cli.diagnosis import diagnoser_of
-from kb.cli.questions import find_target
+from kb.app.diagnosis import diagnoser_of
+from kb.app.queries import find_target
 from kb.config import Home
-from kb.patterns import load_patterns
-from search.authors.questions import Questions, Step
-from search.operators import OperatorGraph, Work
+from kb.records.patterns import load_patterns
+from search.costs.graph import OperatorGraph, Work
 from search.patterns.recognise import read_program
+from search.prompting.questions import Questions, Step
 from search.task import load_task
-from synth.question import Stage, Subject
+from synth.query import Stage, Subject
 
 if TYPE_CHECKING:
-    from search.judging.problem import Problem
+    from search.reference import Problem
 
 FOLDER = Path(__file__).parent / "cases"
 HELD_OUT_ONE_IN = 3
@@ -185,8 +185,8 @@ def _traced(name: str, source: str) -> tuple[OperatorGraph, Work]:
     digest = blake2b(source.encode(), digest_size=8).hexdigest()
     kept = trace_folder() / f"{name}-{digest}.pickle"
     if not kept.is_file():
-        from search.profilers.operators import operator_graph
-        from search.profilers.work import count_work
+        from search.costs.trace import operator_graph
+        from search.costs.work import count_work
 
         graph = operator_graph(cast("Problem", _plain_problem(reference)))
         kept.write_bytes(pickle.dumps((graph, count_work(graph))))

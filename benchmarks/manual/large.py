@@ -14,8 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from ingest.chunking.split import split
 from ingest.document import read_document
-from ingest.split import split
 from kb.tokens import count_tokens
 
 

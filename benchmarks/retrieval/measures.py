@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from benchmarks.retrieval.questions import EXACT, GOOD, Question
-from kb.types import Passage
+from kb.records.types import Passage
 
 DEPTH = 10  # passages of a ranking that are looked at
 RESAMPLES = 10_000

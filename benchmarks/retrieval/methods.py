@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from benchmarks.retrieval.measures import DEPTH, Marks, mark
 from benchmarks.retrieval.questions import Question
-from kb.retrieve_fuse import RRF_K
-from kb.types import Mode, Passage, Query, Scope
+from kb.records.types import Mode, Passage, Query, Scope
+from kb.retrieval.fusion import RRF_K
 
 if TYPE_CHECKING:
-    from kb.retrieve import Retriever
+    from kb.retrieval.retriever import Retriever
 
 METHODS: Mapping[str, Mode] = {"bm25": "bm25", "dense": "dense", "hybrid": "hybrid"}
 HALVES: tuple[Mode, ...] = ("bm25", "dense")

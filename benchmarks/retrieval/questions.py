@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from kb.errors import ConfigError
-from kb.types import Passage
+from kb.records.types import Passage
 
 Corpus = Literal["library", "manuals", "records"]
 Kind = Literal["remedy", "api", "limit", "error", "beaten"]

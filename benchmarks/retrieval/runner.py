@@ -22,13 +22,13 @@ from benchmarks.retrieval.methods import (
 from benchmarks.retrieval.questions import Corpus, Question, answerable, load_questions
 from benchmarks.retrieval.rules import PROGRAM, write_rules
 from benchmarks.retrieval.simulate import learn
-from kb.asked import speaks_for
 from kb.config import Home, shipped_docs
 from kb.errors import ConfigError
 from kb.knowledge import Knowledge, open_knowledge
-from kb.library import load_library
-from kb.records import TargetRecord
-from kb.types import Passage, Scope
+from kb.records.library import load_library
+from kb.records.schema import TargetRecord
+from kb.records.types import Passage, Scope
+from kb.store.aliases import speaks_for
 
 Split = Literal["all", "train", "test"]
 Say = Callable[[str], None]

@@ -21,11 +21,11 @@ from benchmarks.retrieval.methods import rank
 from benchmarks.retrieval.questions import Question
 from kb.config import Home
 from kb.database import create_tables, open_engine
-from kb.effect import Trial
-from kb.effects import Effects, Use, record, subject
 from kb.knowledge import Knowledge
-from kb.retrieve import Retriever
-from kb.types import Passage, Scope
+from kb.records.types import Passage, Scope
+from kb.retrieval.effect_estimate import Trial
+from kb.retrieval.effect_store import Effects, Use, record, subject
+from kb.retrieval.retriever import Retriever
 
 READ = 5  # passages that a search tries
 TRIALS = 2  # candidates for each of them

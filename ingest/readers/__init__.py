@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from kb.records.types import Kind, Scope
 from kb.registry import Registry
-from kb.types import Kind, Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +74,10 @@ class BytesReader(Protocol):
 READERS: Registry[Reader] = Registry(
     "reader",
     {
-        "asciidoc": "ingest.readers.asciidoc:AsciiDoc",
+        "asciidoc": "ingest.readers.asciidoc.reader:AsciiDoc",
         "markdown": "ingest.readers.markdown:Markdown",
         "notebook": "ingest.readers.notebook:Notebook",
-        "restructuredtext": "ingest.readers.rst:ReStructuredText",
+        "restructuredtext": "ingest.readers.rst.reader:ReStructuredText",
         "text": "ingest.readers.text:Text",
         "python": "ingest.readers.source:Python",
         "cpp": "ingest.readers.source:Cpp",
@@ -91,8 +91,8 @@ READERS: Registry[Reader] = Registry(
 BYTES_READERS: Registry[BytesReader] = Registry(
     "bytes-reader",
     {
-        "html": "ingest.readers.html:Html",
-        "pdf": "ingest.readers.pdf:Pdf",
+        "html": "ingest.readers.html.reader:Html",
+        "pdf": "ingest.readers.pdf.reader:Pdf",
     },
 )
 

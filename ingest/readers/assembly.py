@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from ingest.readers import Block, Reading, Section
+from kb.records.types import Scope
 from kb.tokens import count_tokens
-from kb.types import Scope
 
 PART = 330  # tokens
 _HEAD = 100_000  # characters in which a listing says what it is for

@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from ingest.markup import cut, first_heading
 from ingest.readers import Block, Reading, Section
-from kb.records import (
+from ingest.readers.markup import cut, first_heading
+from kb.records.schema import (
     Document,
     TargetRecord,
     asked_groups,
@@ -17,7 +17,7 @@ from kb.records import (
     split_front_matter,
     without_key,
 )
-from kb.types import Scope
+from kb.records.types import Scope
 
 
 class Markdown:

@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from ingest.blocks import fence
-from ingest.markup import cut, first_heading
+from ingest.chunking.blocks import fence
 from ingest.readers import Reading
+from ingest.readers.markup import cut, first_heading
 from kb.errors import RecordError
 
 MAX_OUTPUT = 600  # characters: a longer output is data, not an answer

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from ingest.blocks import Outline, fence, prose, short
+from ingest.chunking.blocks import Outline, fence, prose, short
 from ingest.readers import Block, Reading
 from kb.errors import RecordError
 

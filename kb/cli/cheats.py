@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kb.cli.output import print_json, say, steps
+from kb.cli.render.output import print_json, say, steps
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:

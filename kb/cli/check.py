@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kb.cli.output import JSON, print_json, say, steps
+from kb.cli.render.output import JSON, print_json, say, steps
 from kb.config import shipped_docs
 
 if TYPE_CHECKING:
     from kb.progress import Progress
-    from kb.records import Document
-    from kb.soundness import Fault
+    from kb.records.lint import Fault
+    from kb.records.schema import Document
 
 FOUND = 1
 EPILOG = (
@@ -41,9 +41,9 @@ def check(
     json: bool = JSON,
 ) -> None:
     """Check the library: schema, dead references, contradicting numbers, patterns, recipes."""
-    from kb.contents import INDEX
     from kb.errors import RecordError
-    from kb.library import examine_library, load_library, write_index
+    from kb.records.library import examine_library, load_library, write_index
+    from kb.records.pages import INDEX
 
     root = folder or shipped_docs()
     if not root.is_dir():
@@ -56,7 +56,7 @@ def check(
     faults, documents = examine_library(root, beside, pages=shipped or (root / INDEX).is_file())
     if not documents and not faults:
         raise RecordError(f"expected Markdown records below {root}, found none: check the path")
-    from kb.cli.pattern_faults import pattern_faults
+    from kb.app.doctor.patterns import pattern_faults
 
     faults += pattern_faults(root, (*documents, *beside))
     with steps() as progress:
@@ -74,12 +74,12 @@ def check(
 
 
 def _recipes(documents: tuple[Document, ...], build: bool, progress: Progress) -> list[Fault]:
-    from kb.records import IdeaRecord
-    from kb.soundness import Fault
+    from kb.records.lint import Fault
+    from kb.records.schema import IdeaRecord
 
     if not any(isinstance(d.record, IdeaRecord) and d.record.recipe for d in documents):
         return []
-    from search.authors.recipes.proof import Samples, render_recipes
+    from search.codegen.selftest import Samples, render_recipes
 
     with tempfile.TemporaryDirectory() as scratch:
         samples = Samples(Path(scratch))
@@ -91,7 +91,7 @@ def _recipes(documents: tuple[Document, ...], build: bool, progress: Progress) -
             if one.trouble
         ]
         if build:
-            from kb.cli.building import build_faults
+            from kb.app.doctor.template_builds import build_faults
 
             sound = [one for one in rendered if not one.trouble]
             faults += build_faults(sound, samples, Path(scratch), progress)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kb.cli.output import JSON, print_json
+from kb.cli.render.output import JSON, print_json
 from kb.config import Home
 
 if TYPE_CHECKING:
-    from kb.cli.checks import Finding
+    from kb.app.doctor.checks import Finding
 
 CHEATS = typer.Option(
     False,
@@ -31,7 +31,7 @@ def doctor(cheats: bool = CHEATS, only: list[str] = ONLY, json: bool = JSON) -> 
     """Check the compiler, torch, the target, the sandbox, the embeddings and the model."""
     from dataclasses import asdict
 
-    from kb.cli.checks import examine
+    from kb.app.doctor.checks import examine
 
     if cheats:
         from kb.cli.cheats import judge_corpus

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kb.cli.output import JSON, console, print_json, say, steps
+from kb.cli.render.output import JSON, console, print_json, say, steps
 from kb.config import Home
 
 if TYPE_CHECKING:
-    from search.dryrun.architecture import Architecture
-    from search.dryrun.desk import Finding
+    from search.judging.dryrun.architecture import Architecture
+    from search.judging.dryrun.check import Finding
     from search.outcome import Outcome
 
 FAILED = 4
@@ -59,8 +59,8 @@ def dry(
 
 
 def _architectures(names: tuple[str, ...]) -> tuple[Architecture, ...]:
-    from kb.targets import load_targets
-    from search.dryrun.architecture import choose_architectures, known_architectures
+    from kb.records.targets import load_targets
+    from search.judging.dryrun.architecture import choose_architectures, known_architectures
 
     documents = load_targets(Home.find())
     if not names:
@@ -72,9 +72,9 @@ def _examine(
     file: Path, reference: Path, chosen: tuple[Architecture, ...], *, thorough: bool
 ) -> Finding:
     from kb.errors import ConfigError
-    from search.dryrun.desk import Desk
-    from search.judging.problem import load_problem
-    from search.judging.terms import Limits
+    from search.judging.dryrun.check import Desk
+    from search.judging.limits import Limits
+    from search.reference import load_problem
     from search.task import load_task
 
     try:
@@ -101,7 +101,7 @@ def _examine(
 
 
 def _outcomes(finding: Finding, chosen: tuple[Architecture, ...]) -> dict[str, Outcome]:
-    from search.dryrun.judge import outcome_of
+    from search.judging.dryrun.judge import outcome_of
 
     return {a.name: outcome_of(finding, a.name) for a in chosen}
 
@@ -119,7 +119,7 @@ def _values(
 
 
 def _answers(finding: Finding) -> str:
-    from search.judging.faults import Fault
+    from search.sandbox.faults import Fault
 
     answers = finding.answers
     if isinstance(answers, Fault):
@@ -136,7 +136,7 @@ def _answers(finding: Finding) -> str:
 def _show(outcomes: dict[str, Outcome], finding: Finding) -> None:
     from rich.table import Table
 
-    from search.judging.faults import Fault
+    from search.sandbox.faults import Fault
 
     columns = ("for", "kernel", "launches", "registers", "shared", "spills", "stack", "warps")
     table = Table(*columns, "occupancy", "limited by", box=None)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kb.cli.output import JSON, console, print_json
+from kb.cli.render.output import JSON, console, print_json
 from kb.config import Home
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kb.effects import Effects
+    from kb.retrieval.effect_store import Effects
 
 
 def register(app: typer.Typer) -> None:
@@ -27,8 +27,8 @@ def effects(
     json: bool = JSON,
 ) -> None:
     """List what the use of each idea and passage gained in runs, best first: anywhere, or by place."""
-    from kb.effects import Effects, by_place
     from kb.knowledge import open_tables
+    from kb.retrieval.effect_store import Effects, by_place
 
     known = Effects(open_tables(Home.find().make()), time.time())
     if name is None:
@@ -53,8 +53,8 @@ def effects(
 
 def every(known: Effects) -> list[dict[str, Any]]:
     """Return one object a subject, the best expected gain first."""
-    from kb.effect import Where
-    from kb.effects import row
+    from kb.retrieval.effect_estimate import Where
+    from kb.retrieval.effect_store import row
 
     subjects = known.subjects()
     found = known.of(subjects, Where())

@@ -23,8 +23,8 @@ def export(
 ) -> None:
     """Write a run with its prompts, answers, sources and outcomes to one file."""
     from kb.database import open_engine
-    from search.export import write_run
-    from search.storage import Storage
+    from search.runs.export import write_run
+    from search.runs.storage import Storage
 
     path = output or Path(f"{run}.run.gz")
     rows = write_run(Storage(open_engine(Home.find().make())), run, path)
@@ -36,8 +36,8 @@ def import_run(
 ) -> None:
     """Take up an exported run, to read it (`kb show`, `kb node`) or to replay it."""
     from kb.knowledge import open_tables
-    from search.export import read_run
-    from search.storage import Storage
+    from search.runs.export import read_run
+    from search.runs.storage import Storage
 
     # With the tables of passages, in which what prompts quoted is looked up.
     run = read_run(Storage(open_tables(Home.find())), file)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kb.cli.output import JSON, print_json
+from kb.cli.render.output import JSON, print_json
 from kb.config import Home
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ingest.ledger import Ledger, Line
+    from ingest.figures.review import Ledger, Line
 
 _UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 _NUMBERS = typer.Argument(..., min=1, help="Numbers that `kb facts` lists.")
@@ -89,7 +89,7 @@ def amount(field: str, value: float) -> str:
 
 
 def _ledger() -> Ledger:
-    from ingest.ledger import Ledger
+    from ingest.figures.review import Ledger
     from kb.knowledge import open_tables
 
     home = Home.find().make()

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kb.cli.output import JSON, long_text, print_json, say, steps
+from kb.cli.render.output import JSON, long_text, print_json, say, steps
 from kb.config import Home
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ingest.plan import Plan
+    from ingest.dry_run import Plan
     from ingest.report import Report
     from kb.embedders import Embedder
     from kb.knowledge import Knowledge
     from kb.progress import Progress
-    from kb.rows import Found
-    from kb.shelf import Shelved
-    from kb.types import Passage, Scope
+    from kb.records.types import Passage, Scope
+    from kb.store.tables import Found
+    from kb.store.views import Shelved
 
 SAMPLE = 16  # passages that are embedded to tell how long all will take
 SHOWN = 40  # documents that get a line of their own; the rest is counted
@@ -104,7 +104,7 @@ def _ingest(home: Home, sources: Sequence[str], *, allow_local: bool, json: bool
 
 def _figures(home: Home) -> int:
     """Look for figures of targets in the tables of what was read; return how many are new."""
-    from ingest.ledger import Ledger
+    from ingest.figures.review import Ledger
     from kb.knowledge import open_tables
 
     return Ledger(home, open_tables(home)).refresh()
@@ -118,9 +118,9 @@ def _read(
     progress: Progress,
     allow_local: bool,
 ) -> None:
-    from ingest.corrections import load_rules
     from ingest.pipeline import Terms
     from ingest.pipeline import ingest as run
+    from ingest.scope.overrides import load_rules
 
     terms = Terms(rules=load_rules(home), local=allow_local)
     run(sources, knowledge.store, terms=terms, report=report, progress=progress)
@@ -128,9 +128,9 @@ def _read(
 
 
 def _plan(home: Home, sources: Sequence[str], *, allow_local: bool, json: bool) -> None:
-    from ingest.corrections import load_rules
+    from ingest.dry_run import plan
     from ingest.pipeline import Terms
-    from ingest.plan import plan
+    from ingest.scope.overrides import load_rules
     from kb.knowledge import default_embedder, open_store
 
     store, embedder = open_store(home), default_embedder(home)
@@ -230,12 +230,12 @@ def _inspect(home: Home, name: str, *, again: bool, json: bool) -> None:
 
 def _reread(home: Home, path: Path) -> Shelved:
     """Return what would be made of a file now."""
-    from ingest.confine import Confined
-    from ingest.corrections import load_rules
-    from ingest.files import find
-    from ingest.prepare import make_entry
+    from ingest.entry import make_entry
+    from ingest.isolation.pool import Confined
+    from ingest.scope.overrides import load_rules
+    from ingest.sources.files import find
     from kb.errors import RecordError
-    from kb.shelf import as_shelved
+    from kb.store.views import as_shelved
 
     (found,) = find([path])
     with Confined() as desk:
@@ -294,7 +294,7 @@ def _pages(pages: tuple[int, int]) -> str:
 
 
 def _scope_text(scope: Scope) -> str:
-    from kb.shelf import plain_scope
+    from kb.store.views import plain_scope
 
     fields: dict[str, Any] = plain_scope(scope)
     return "; ".join(f"{name} {', '.join(values)}" for name, values in fields.items()) or "all"

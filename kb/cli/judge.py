@@ -25,7 +25,7 @@ INTERRUPTED = 130
 
 def parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    from search.spool.serve import LEASE
+    from search.judging.spool.server import LEASE
 
     options = argparse.ArgumentParser(
         prog="kb judge",
@@ -86,9 +86,9 @@ def judge(arguments: Sequence[str]) -> int:
 
 
 def _server(options: argparse.Namespace, cache: Path) -> Any:
-    from search.spool.bench import Bench
-    from search.spool.folder import Folder
-    from search.spool.serve import Server
+    from search.judging.spool.folder import Folder
+    from search.judging.spool.judge_process import Bench
+    from search.judging.spool.server import Server
 
     return Server(
         Folder(options.folder.absolute()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from kb.cli.output import JSON, console, print_json, steps
+from kb.cli.render.output import JSON, console, print_json, steps
 from kb.config import Home
 
 
@@ -31,7 +31,7 @@ def init(json: bool = JSON) -> None:
 
 def ideas(json: bool = JSON) -> None:
     """List the ideas: how often each was retrieved and tried, what it gained, what was measured."""
-    from kb.cli.history import idea_histories, measured_text
+    from kb.app.history import idea_histories, measured_text
 
     rows = idea_histories(Home.find())
     if json:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kb.cli.output import JSON, console, print_json, say
+from kb.cli.render.output import JSON, console, print_json, say
 from kb.config import Home
 
 if TYPE_CHECKING:
-    from search.lessons_book import Book, Entry
+    from search.lessons.store import Book, Entry
 
 WHICH = typer.Argument(..., help="A lesson's number, its name, or the beginning of it.")
 
@@ -43,7 +43,7 @@ def list_lessons(
     """List the lessons, with what confirms and contradicts each."""
     if context.invoked_subcommand is not None:
         return
-    from kb.cli.lessons_view import Wanted, rows
+    from kb.cli.render.lessons import Wanted, rows
 
     wanted = Wanted(target=target, family=family, effect=effect, run=run, retired=retired)
     found = rows(Home.find(), wanted, say)
@@ -74,7 +74,7 @@ def list_lessons(
 @lessons.command(epilog="Example: kb lessons show 3")
 def show(which: str = WHICH, json: bool = JSON) -> None:
     """Show one lesson: what it says, its evidence, and whether the evidence is there."""
-    from kb.cli.lessons_view import text_of, values_of
+    from kb.cli.render.lessons import text_of, values_of
 
     book, runs = _open()
     entry = book.find(which)
@@ -105,7 +105,7 @@ def retire(
     because: str = typer.Option(..., help="Why it is wrong or of no use."),
 ) -> None:
     """Take a lesson out of use; its evidence is kept, and only `restore` brings it back."""
-    from kb.cli.learning import today
+    from kb.app.learning import today
 
     book, _ = _open()
     _told(book.retire(which, because, today()), "retired")
@@ -128,8 +128,8 @@ def confirm(
     """Add a measurement to a lesson: whether it confirms or contradicts is for it to say."""
     from dataclasses import asdict
 
-    from kb.cli.learning import say_changes, today
-    from kb.cli.lessons_view import evidence_of
+    from kb.app.learning import say_changes, today
+    from kb.cli.render.lessons import evidence_of
     from kb.knowledge import sync_lessons
 
     home = Home.find()
@@ -151,7 +151,7 @@ def learn(
     """Distil a finished run again, as it was when it ended; what is known changes nothing."""
     from dataclasses import asdict
 
-    from kb.cli.learning import learn_again
+    from kb.app.learning import learn_again
 
     changes = learn_again(Home.find(), run)
     if json:
@@ -163,9 +163,9 @@ def learn(
 
 def _open() -> tuple[Book, Path]:
     """Return the book of lessons, and the folder of its home."""
-    from kb.cli.learning import open_book
+    from kb.app.learning import open_book
     from kb.database import open_engine
-    from search.storage import Storage
+    from search.runs.storage import Storage
 
     home = Home.find().make()
     return open_book(home, Storage(open_engine(home))), home.root

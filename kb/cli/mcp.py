@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from kb.cli.output import say
+from kb.cli.render.output import say
 from kb.config import Home
 from kb.errors import ConfigError
 
@@ -23,7 +23,7 @@ def serve() -> None:
     Search the knowledge base, get a task's brief and history, submit candidates and read verdicts.
     """
     try:
-        from kb.cli.mcp_tools import make_server
+        from kb.app.mcp_tools import make_server
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
             raise

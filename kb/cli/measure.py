@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kb.cli.output import JSON, console, print_json, say
+from kb.cli.render.output import JSON, console, print_json, say
 
 if TYPE_CHECKING:
-    from kb.cli.measuring import Measuring
+    from kb.app.measuring import Measuring
     from search.measuring.choice import Pair
     from search.measuring.session import Measured
 
@@ -47,7 +47,7 @@ def measure(
     json: bool = JSON,
 ) -> None:
     """Measure every idea that has a recipe over several shapes; wins and losses become evidence."""
-    from kb.cli.measuring import Asked, Measuring
+    from kb.app.measuring import Asked, Measuring
 
     asked = Asked(
         ideas=tuple(ideas or ()), shapes=shapes, settings=settings, minutes=minutes, target=target,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kb.cli.output import JSON, print_json, say, steps
+from kb.cli.render.output import JSON, print_json, say, steps
 from kb.config import Home
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kb.cli.briefs import Told
+    from kb.app.prompt_preview import Told
 
 EPILOG = (
     "Examples: kb prompt examples/conv2d.yaml | kb prompt examples/conv2d.yaml --node 7 | "
@@ -49,7 +49,7 @@ def prompt(
     json: bool = JSON,
 ) -> None:
     """Print the exact prompt of a task or a node, with tokens and sources of its parts."""
-    from kb.cli.briefs import Desk, difference, values
+    from kb.app.prompt_preview import Desk, difference, values
 
     home = Home.find()
     if templates:
@@ -72,7 +72,7 @@ def prompt(
     elif diff is not None:
         typer.echo("\n".join(difference(*told)))
     elif explain:
-        from kb.cli.inquiries import explain_inquiry
+        from kb.cli.render.inquiries import explain_inquiry
 
         typer.echo("\n".join(explain_inquiry(told[0].brief)))
     else:
@@ -81,7 +81,7 @@ def prompt(
 
 def _show(told: Told) -> None:
     """Print the prompt as it is sent, and where its parts come from beside it."""
-    from kb.cli.briefs import origins
+    from kb.app.prompt_preview import origins
 
     for message in told.brief.prompt.messages:
         typer.echo(f"--- {message.role} ---\n{message.content}\n")
@@ -90,9 +90,9 @@ def _show(told: Told) -> None:
 
 
 def _list_templates(home: Home, task: Path | None, *, as_json: bool) -> None:
-    from search.authors.briefing import user_templates
+    from search.prompting.prompts import user_templates
     from search.task import load_task
-    from synth.folder import ENDING, SHIPPED, Templates
+    from synth.template_loader import ENDING, SHIPPED, Templates
 
     if task is not None:
         templates = user_templates(load_task(task))

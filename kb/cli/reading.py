@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kb.cli.output import JSON, print_json, steps
+from kb.cli.render.output import JSON, print_json, steps
 from kb.config import Home
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:
     from kb.progress import Progress
-    from kb.reading import Reading
-    from kb.types import Scope
-    from search.readings import Readings
+    from kb.records.types import Scope
+    from kb.retrieval.lookup import Reading
+    from search.prompting.readings import Readings
 
 _EXAMPLES = (
     "Examples: kb read attention-by-tiles; kb read module operator-attention --target h100; "
@@ -62,7 +62,7 @@ def read(
 def open_reader(home: Home, progress: Progress) -> Readings:
     """Open the knowledge base for somebody who reads it by name, doubted lessons among it."""
     from kb.knowledge import open_knowledge
-    from kb.reading import RecordReader
+    from kb.retrieval.lookup import RecordReader
 
     knowledge = open_knowledge(home, progress)
     return RecordReader(knowledge.store, knowledge.effects)
@@ -70,7 +70,7 @@ def open_reader(home: Home, progress: Progress) -> Readings:
 
 def scope_of(target: str | None, language: str | None) -> Scope:
     """Return where knowledge must apply, as the options of a command say."""
-    from kb.cli.questions import Asked, build_query
+    from kb.app.queries import Asked, build_query
 
     return build_query(Asked(question=_PAGE, target=target, language=language)).scope
 

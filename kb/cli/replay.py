@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kb.cli.output import JSON, print_json, say, steps
+from kb.cli.render.output import JSON, print_json, say, steps
 from kb.config import Home
 
 if TYPE_CHECKING:
-    from kb.cli.place import Place
-    from kb.cli.session import Session
-    from search.driver import Driver
+    from kb.app.device import Place
+    from kb.app.session import Session
+    from search.drivers.replay import Findings, Tape
+    from search.drivers.sequential import Driver
     from search.loop import Search
-    from search.replay import Findings, Tape
-    from search.storage import Record, Storage
+    from search.runs.storage import Record, Storage
     from search.task import ModelSettings
 
 DIVERGED = 5
@@ -49,8 +49,8 @@ def replay(
 
 def play(home: Home, run: str, *, judge: bool) -> dict[str, Any]:
     """Replay a run in a record of its own, which is thrown away; return what differs."""
-    from kb.cli.history import open_run
-    from search.replay import Findings, missing
+    from kb.app.history import open_run
+    from search.drivers.replay import Findings, missing
 
     recorded = open_run(home, run)
     findings = Findings()
@@ -77,12 +77,12 @@ def play(home: Home, run: str, *, judge: bool) -> dict[str, Any]:
 
 def _session(home: Home, row: Any, findings: Findings, progress: Any, *, judge: bool) -> Session:
     """Prepare the run as it was, with a tape in place of its models."""
-    from kb.cli.choose import make_author
-    from kb.cli.session import prepare
-    from kb.cli.stored import give, stored_task
-    from search.given import Given
-    from search.replay import Tape
-    from search.spending import Ledger
+    from kb.app.factories import make_author
+    from kb.app.resume import give, stored_task
+    from kb.app.session import prepare
+    from search.drivers.replay import Tape
+    from search.runs.snapshot import Given
+    from search.runs.spending import Ledger
 
     task = stored_task(home, row.run, row.about)
     place = _place(task.settings.target, row.about["target"], here=judge)
@@ -100,9 +100,9 @@ def _session(home: Home, row: Any, findings: Findings, progress: Any, *, judge: 
 
 
 def _cast(session: Session, tape: Tape, ledger: Any) -> Any:
-    from kb.cli.models import role_settings
-    from search.authors.cast import Cast, Voice
-    from search.replay import Player
+    from kb.app.models import role_settings
+    from search.authors.model_pool import Cast, Voice
+    from search.drivers.replay import Player
 
     settings = session.task.settings
     voices = {
@@ -122,8 +122,8 @@ def _name(settings: ModelSettings) -> str:
 
 def _place(asked: str, recorded: str, *, here: bool) -> Place | None:
     """Return where the run was judged: this machine where it is the same, else somewhere else."""
-    from kb.cli.place import Place, choose_place
-    from kb.cli.questions import find_target
+    from kb.app.device import Place, choose_place
+    from kb.app.queries import find_target
     from kb.errors import KbError
 
     try:
@@ -149,14 +149,14 @@ def _run(
     judge: bool,
 ) -> str:
     """Play the search to its end; return why it ended."""
-    from kb.cli.diagnosis import diagnoser
-    from kb.cli.session import open_judge
+    from kb.app.diagnosis import diagnoser
+    from kb.app.session import open_judge
+    from search.drivers.replay import End, Verdicts
     from search.evaluators.local import Local
-    from search.evaluators.spool import Spool
+    from search.judging.spool.client import Spool
     from search.loop import Search
     from search.policies import POLICIES
-    from search.replay import End, Verdicts
-    from synth.models.paid import Exhausted
+    from synth.models.budgeted import Exhausted
 
     baselines = (recorded.row.report or {}).get("baselines") or {}
     settings = session.task.settings
@@ -199,10 +199,10 @@ def _driver(
     findings: Findings,
 ) -> Driver:
     """Return the driver of the kind that the run had: its order of work decides what prompts know."""
-    from search.batch import Batches
-    from search.driver import Driver
-    from search.replay import Listener
-    from search.waves import Turn, Waves
+    from search.drivers.batched import Batches
+    from search.drivers.concurrent import Turn, Waves
+    from search.drivers.replay import Listener
+    from search.drivers.sequential import Driver
 
     parts = (search, session.author, verdicts, storage, session.witness,
              Listener(recorded.graph, findings))  # fmt: skip
@@ -224,7 +224,7 @@ class _NoPost:
 def _scratch() -> Iterator[Storage]:
     """Open a record that is thrown away."""
     from kb.database import open_file
-    from search.storage import Storage
+    from search.runs.storage import Storage
 
     with tempfile.TemporaryDirectory(prefix="kb-replay-") as folder:
         engine = open_file(Path(folder) / "replay.sqlite")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from kb.cli.output import JSON, console, print_json
+from kb.cli.render.output import JSON, console, print_json
 from kb.config import Home
 
 RUN = typer.Argument(..., help="A run's name, as `kb runs` lists it.")
@@ -44,7 +44,7 @@ def evolve(
     json: bool = JSON,
 ) -> None:
     """Search for a faster kernel: ideas, implementations, and a judge on this machine."""
-    from kb.cli.session import evolve as run
+    from kb.app.session import evolve as run
     from search.task import judge_elsewhere, load_task, look_with, override, write_to
 
     loaded = override(
@@ -61,14 +61,14 @@ def evolve(
 
 def resume(run: str = RUN, json: bool = JSON) -> None:
     """Go on with a run that was interrupted or killed; it ends as an unbroken one would have."""
-    from kb.cli.session import resume as go_on
+    from kb.app.session import resume as go_on
 
     raise typer.Exit(go_on(Home.find().make(), run, as_json=json))
 
 
 def list_runs(json: bool = JSON) -> None:
     """List the runs, oldest first."""
-    from kb.cli.history import run_rows
+    from kb.app.history import run_rows
 
     rows = run_rows(Home.find())
     if json:
@@ -89,8 +89,8 @@ def list_runs(json: bool = JSON) -> None:
 
 def show(run: str = RUN, json: bool = JSON) -> None:
     """Show what a run was asked, what it found, and the ideas that led there."""
-    from kb.cli.history import open_run
-    from kb.cli.text import report_text
+    from kb.app.history import open_run
+    from kb.cli.render.text import report_text
 
     found = open_run(Home.find(), run)
     if json:
@@ -101,8 +101,8 @@ def show(run: str = RUN, json: bool = JSON) -> None:
 
 def tree(run: str = RUN, json: bool = JSON) -> None:
     """Draw the search graph with ideas and speed-ups."""
-    from kb.cli.history import open_run
-    from kb.cli.text import tree_of
+    from kb.app.history import open_run
+    from kb.cli.render.text import tree_of
 
     found = open_run(Home.find(), run)
     if json:
@@ -117,8 +117,8 @@ def node(
     json: bool = JSON,
 ) -> None:
     """Show one node: idea, prompt with its passages, source, diff to its parent, outcome."""
-    from kb.cli.history import open_run
-    from kb.cli.text import node_text
+    from kb.app.history import open_run
+    from kb.cli.render.text import node_text
 
     found = open_run(Home.find(), run).node(number)
     if json:
@@ -133,7 +133,7 @@ def best(
     json: bool = JSON,
 ) -> None:
     """Print or write the run's best source, as a file that needs only torch and g++."""
-    from kb.cli.history import open_run, write_best
+    from kb.app.history import open_run, write_best
 
     found = open_run(Home.find(), run)
     source, report = found.standalone(), found.report()["best"]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kb.cli.output import JSON, print_json, say, steps
+from kb.cli.render.output import JSON, print_json, say, steps
 from kb.config import Home
 
 if TYPE_CHECKING:
-    from kb.types import Answer, Effect, Hit
+    from kb.records.types import Answer, Effect, Hit
 
 _LEFT_OUT = 12  # lines about what was left out
 _HALVES = {
@@ -52,7 +52,7 @@ def search(
     json: bool = JSON,
 ) -> None:
     """Find the passages that answer a question, best first."""
-    from kb.cli.questions import Asked, ask
+    from kb.app.queries import Asked, ask
 
     asked = Asked(
         question=question,

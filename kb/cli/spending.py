@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from kb.cli.output import JSON, console, print_json
+from kb.cli.render.output import JSON, console, print_json
 from kb.config import Home
 
 
@@ -21,8 +21,8 @@ def show_spending(
     json: bool = JSON,
 ) -> None:
     """Show what each model cost a run: calls, tokens, money, seconds."""
-    from kb.cli.history import open_run
-    from search.spending import spending
+    from kb.app.history import open_run
+    from search.runs.spending import spending
     from synth.models.prices import Prices
 
     home = Home.find()

@@ -49,7 +49,7 @@ EMBEDDERS: Registry[Embedder] = Registry(
     {
         "minilm": "kb.embedders.minilm:MiniLm",
         "openai": "kb.embedders.openai:OpenAiModel",
-        "sentence-transformers": "kb.embedders.sentence:SentenceModel",
+        "sentence-transformers": "kb.embedders.sentence_transformers:SentenceModel",
     },
 )
 

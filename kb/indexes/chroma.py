@@ -25,7 +25,7 @@ from filelock import FileLock
 
 from kb.errors import ConfigError, StoreError
 from kb.indexes import Ranked, best
-from kb.types import Passage
+from kb.records.types import Passage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

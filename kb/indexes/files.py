@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from kb.indexes import Dense, Lexical
-from kb.indexes.lexical import Bm25
+from kb.indexes.bm25 import Bm25
 from kb.indexes.segments import (
     Joined,
     Segment,
@@ -28,7 +28,7 @@ from kb.indexes.segments import (
     plan,
     write_segment,
 )
-from kb.types import Kind, Scope
+from kb.records.types import Kind, Scope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kb.indexes.arrays import new_array
-from kb.indexes.words import forms, split_tokens
+from kb.words import forms, split_tokens
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,10 +20,10 @@ import numpy as np
 
 from kb.indexes import Ranked
 from kb.indexes.arrays import new_array
-from kb.indexes.exact import FILE, Exact
-from kb.indexes.lexical import matched_text
+from kb.indexes.bm25 import matched_text
+from kb.indexes.flat import FILE, Exact
+from kb.indexes.int8_scan import CODES, FROM, Scan
 from kb.indexes.postings import Postings, write_postings
-from kb.indexes.scan import CODES, FROM, Scan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

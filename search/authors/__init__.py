@@ -82,7 +82,7 @@ class Diagnosis:
     """The bottleneck in words and numbers.
 
     Attributes:
-        symptoms: from `kb.records.SYMPTOMS`, the worst first.
+        symptoms: from `kb.records.schema.SYMPTOMS`, the worst first.
         lines: one sentence each, with its figures.
         points: the same, structured: what holds the program back, why that is believed, and what to
             leave for later; empty where only lines are known.
@@ -103,7 +103,7 @@ class Moment:
         seed: derived from the run's seed and the step, so that a resumed run asks the same.
         parent: the attempt to improve, None to start from the reference.
         history: every attempt of the run so far, in order.
-        memory: what of it to tell, see `search.recall`; with a clean slate neither the parent nor what
+        memory: what of it to tell, see `search.prompting.history`; with a clean slate neither the parent nor what
             was tried is looked at.
     """
 

@@ -13,21 +13,21 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from kb.records import TargetRecord
-from kb.types import Passage
+from kb.records.schema import TargetRecord
+from kb.records.types import Passage
 from search.authors import Attempt, Draft, Idea, Moment
-from search.authors.briefing import Briefing, Knowledge, earlier_of, user_templates
-from search.authors.cast import Cast, Voice
+from search.authors.model_pool import Cast, Voice
 from search.authors.navigation import Navigator
-from search.known import Tried, tried_in
-from search.operators import OperatorGraph, Work
+from search.costs.graph import OperatorGraph, Work
+from search.prompting.novelty import Tried, tried_in
+from search.prompting.prompts import Briefing, Knowledge, earlier_of, user_templates
 from search.task import ModelSettings, Task
-from synth.extract import extract_source
 from synth.models import Message, Model, Reply, Request
 from synth.prompt import Prompt
-from synth.quote import fence, one_line
-from synth.requests import Lookup, read_requests, with_requests
-from synth.sketches import Sketch, read_sketches, schema
+from synth.quoting import fence, one_line
+from synth.replies.ideas import Sketch, read_sketches, schema
+from synth.replies.requests import Lookup, read_requests, with_requests
+from synth.replies.source import extract_source
 
 _EXCERPT = 500  # characters of a useless reply that are shown to its author
 # Asking the same again would be filtered, and paid for, again.

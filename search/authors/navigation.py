@@ -11,22 +11,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kb.errors import ConfigError
-from kb.inquiry import Inquiry
-from kb.reading import Reading, first_sentence
-from kb.retrieve import where_of
-from kb.types import Hit, Passage
+from kb.records.types import Hit, Passage
+from kb.retrieval.lookup import Reading, first_sentence
+from kb.retrieval.multi_query import Inquiry
+from kb.retrieval.retriever import where_of
 from search.authors import Moment
-from search.authors.briefing import Brief, Briefing, Knowledge, user_templates
-from search.authors.cast import Voice
-from search.operators import Work
-from search.readings import Readings
+from search.authors.model_pool import Voice
+from search.costs.graph import Work
+from search.prompting.prompts import Brief, Briefing, Knowledge, user_templates
+from search.prompting.readings import Readings
 from search.task import RequestSettings, Task
 from synth.context import flagged
-from synth.folder import Templates
 from synth.models import Message
 from synth.prompt import MESSAGE_TOKENS
-from synth.quote import fence, instructions, one_line, shorten
-from synth.requests import EXAMPLE, MOST, Lookup, said_again
+from synth.quoting import fence, instructions, one_line, shorten
+from synth.replies.requests import EXAMPLE, MOST, Lookup, said_again
+from synth.template_loader import Templates
 
 # Tokens of a prompt below which it has no room for answers beside itself.
 SMALLEST = 6_000

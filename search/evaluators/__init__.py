@@ -29,6 +29,6 @@ EVALUATORS: Registry[Evaluator] = Registry(
     {
         "local": "search.evaluators.local:Local",
         "free": "search.evaluators.free:Free",
-        "spool": "search.evaluators.spool:Spool",
+        "spool": "search.judging.spool.client:Spool",
     },
 )

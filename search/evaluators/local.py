@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search.judging.judge import Judge
+from search.judging.cpu.judge import Judge
 from search.outcome import Outcome
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from kb.errors import TaskError
-from search.judging.faults import Fault, forged, wrong
-from search.judging.problem import Problem
-from search.judging.runner import encode
-from search.judging.trials import Bank
+from search.judging.tolerance import Bank
 from search.outcome import Refused
+from search.reference import Problem
+from search.sandbox.faults import Fault, forged, wrong
+from search.sandbox.runner import encode
 
 
 def check_arguments(problem: Problem) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
-from search.judging.problem import Problem
-from search.judging.trials import Trial, Truth
+from search.judging.tolerance import Trial, Truth
+from search.reference import Problem
 
 _SHOWN = 4
 _POISON = 3.3e38  # what fresh memory reads as in a runner

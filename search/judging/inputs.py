@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from search.judging.problem import Problem
+from search.reference import Problem
 
 _STRUCTURED = (
     0.25  # fraction of exact zeros from which they are a pattern, e.g. a triangular matrix

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Sequence
 
 from kb.errors import ToolchainError
-from kb.native import BASE_FLAGS, native_key
+from kb.runtime.cpp import BASE_FLAGS, native_key
 from search.languages import Unbuildable, Unit
 from search.languages.cpp_flags import ALLOWED
 from search.languages.literals import Call, calls, parse

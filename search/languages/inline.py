@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from kb.errors import ToolchainError
-from kb.native_inline import inline_key, normalised, strings
-from kb.native_nvcc import nvcc_flags
+from kb.runtime.nvcc import nvcc_flags
+from kb.runtime.torch_inline import inline_key, normalised, strings
 from search.languages import Unbuildable, Unit
 from search.languages.cpp_flags import ALLOWED
 from search.languages.literals import Call

@@ -8,10 +8,10 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from kb import native_nvcc
 from kb.errors import ToolchainError
-from kb.native_cuda import cuda_key
-from kb.native_inline import PARAMETERS
+from kb.runtime import nvcc
+from kb.runtime.cuda import cuda_key
+from kb.runtime.torch_inline import PARAMETERS
 from search.languages import Unbuildable, Unit, inline
 from search.languages.literals import Call, calls, parse
 from search.languages.nvcc_flags import checked
@@ -46,7 +46,7 @@ class NativeParts:
                 f"expected an NVIDIA architecture such as sm_90, found {architecture!r}: "
                 "CUDA C++ is compiled for those only"
             )
-        self.architecture = native_nvcc.sm_name((int(found[1]), int(found[2])))
+        self.architecture = nvcc.sm_name((int(found[1]), int(found[2])))
 
     def units(self, source: str) -> tuple[Unit, ...]:
         """Return what each ``load_cuda`` and ``load_inline`` call with constant arguments compiles."""
@@ -63,13 +63,13 @@ class NativeParts:
         Raises:
             ToolchainError: what the unit needs is not on this machine.
         """
-        home = native_nvcc.cuda_home()
+        home = nvcc.cuda_home()
         if unit.output != "kernel.cubin":
             return inline.command(unit, home, self.architecture)
         if home is not None:
-            flags = native_nvcc.nvcc_flags(self.architecture, unit.flags)
+            flags = nvcc.nvcc_flags(self.architecture, unit.flags)
             return (str(home / "bin" / "nvcc"), "-cubin", *flags, text, "-o", library)
-        if not native_nvcc.has_nvrtc():
+        if not nvcc.has_nvrtc():
             raise ToolchainError(
                 "the language cuda needs nvcc or NVRTC, this machine has neither: install the CUDA toolkit "
                 "and put nvcc on PATH (or set CUDA_HOME), or pip install nvidia-cuda-nvrtc"
@@ -78,7 +78,7 @@ class NativeParts:
 
     def readable(self) -> tuple[str, ...]:
         """Return the folders that the compiler reads, wherever the toolkit is installed."""
-        home = native_nvcc.cuda_home()
+        home = nvcc.cuda_home()
         return () if home is None else (str(home), str(home.resolve()))
 
     def explain(self, message: str) -> str:
@@ -114,7 +114,7 @@ def _cubin(call: Call) -> Unit:
         words = shlex.split(flags)
     except ValueError as error:
         raise Unbuildable(f"line {call.line}: compiler flags {flags!r}: {error}") from error
-    script = "" if native_nvcc.cuda_home() else inspect.getsource(native_nvcc)
+    script = "" if nvcc.cuda_home() else inspect.getsource(nvcc)
     return Unit(
         key=cuda_key(source, flags),
         source=source,

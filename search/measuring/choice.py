@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kb.records import TargetRecord
-from search.authors.recipes.alone import Fit, fit
-from search.authors.recipes.book import Card
-from search.authors.recipes.plan import Workshop
-from search.authors.recipes.suiting import exact, languages, make_shop, suiting
+from kb.records.schema import TargetRecord
+from search.codegen.applicability import exact, languages, make_shop, suiting
+from search.codegen.library import Card
+from search.codegen.plan import Workshop
+from search.codegen.single_idea import Fit, fit
 from search.measuring.tables import KINDS, Shape, Tables
 
 if TYPE_CHECKING:
-    from search.operators import OperatorGraph
+    from search.costs.graph import OperatorGraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ def _graph(shape: Shape) -> OperatorGraph:
     """Trace a task on tensors without memory: nothing is computed, whatever its size."""
     import torch
 
-    from search.profilers.operators import trace
+    from search.costs.trace import trace
 
     module = types.ModuleType("reference")
     exec(compile(shape.source, shape.name, "exec"), module.__dict__)  # noqa: S102 - the library's own

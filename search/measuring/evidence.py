@@ -11,7 +11,7 @@ from datetime import date
 from pathlib import Path
 
 from kb.errors import RecordError
-from kb.records import Evidence, IdeaRecord, parse_record
+from kb.records.schema import Evidence, IdeaRecord, parse_record
 from search.outcome import Outcome, Passed, Ratio
 
 _DIGITS = 4  # that a time and a ratio are written with

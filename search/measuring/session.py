@@ -11,10 +11,10 @@ from itertools import islice
 from typing import Protocol
 
 from kb.errors import TaskError, ToolchainError
-from kb.records import Evidence
-from search.authors.recipes.alone import Rendering, combined, renderings
-from search.authors.recipes.propose import COMBINE
-from search.judging.terms import Prepared
+from kb.records.schema import Evidence
+from search.codegen.propose import COMBINE
+from search.codegen.single_idea import Rendering, combined, renderings
+from search.judging.limits import Prepared
 from search.measuring.choice import Pair, Shops, by_task
 from search.measuring.evidence import evidence_of
 from search.measuring.tables import Shape

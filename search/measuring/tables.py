@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kb.config import shipped_docs
 from kb.errors import RecordError
-from kb.records import OperatorFamily
+from kb.records.schema import OperatorFamily
 from search.task import PrecisionName, Task, TaskFile
 
 FOLDER = "measurements"

@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 
-from search.operators import Operator, OperatorGraph, Ref, Value
-from search.profilers.operators import family, operands, operator_name
+from search.costs.graph import Operator, OperatorGraph, Ref, Value
+from search.costs.trace import family, operands, operator_name
 
 LONGEST = 4  # steps of a path
 PATHS = 400  # that are followed to one operator: an unrolled loop has no end of them

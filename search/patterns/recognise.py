@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from kb.indexes.words import split_words
-from kb.patterns import Pattern, Recognised
-from search.operators import Operator, OperatorGraph, Value
+from kb.records.patterns import Pattern, Recognised
+from kb.words import split_words
+from search.costs.graph import Operator, OperatorGraph, Value
+from search.costs.trace import family, family_of, flops_of, nbytes, operator_name
 from search.patterns.flow import Flow
 from search.patterns.source import Text, read_text
 from search.patterns.traits import find_traits
-from search.profilers.operators import family, family_of, flops_of, nbytes, operator_name
 
 _BYTE = 8.0  # operations that a byte from memory costs a core
 

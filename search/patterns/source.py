@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kb.indexes.words import split_words
+from kb.words import split_words
 
 _IGNORED = frozenset(
     [

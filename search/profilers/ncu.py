@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from search.profilers.solo import REQUEST, SOURCE, TENSORS
+from search.profilers.profiled_process import REQUEST, SOURCE, TENSORS
 from search.profilers.timeline import plain_name
 
 _PEAK, _ACTIVE = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"
@@ -215,7 +215,7 @@ class Program:
     """A candidate, ready to be run by itself.
 
     Attributes:
-        init: constructor's arguments, as `search.judging.runner.encode` gives them.
+        init: constructor's arguments, as `search.sandbox.runner.encode` gives them.
         inputs: tensors and plain values of one call; `state`: parameters and buffers.
         prebuilt: paths of its native parts by key.
         readable: files and folders that it needs beyond those.
@@ -257,7 +257,7 @@ def measure(program: Program, folder: Path, seconds: float = 120.0) -> Counted |
 def _write(program: Program, ncu: str, folder: Path, seconds: float) -> None:
     import torch
 
-    from search.judging.sandbox import gpu_devices
+    from search.sandbox.sandbox import gpu_devices
 
     tensors = {
         str(number): value
@@ -292,7 +292,7 @@ def command(ncu: str, folder: Path, report: Path) -> list[str]:
     metrics = [*METRICS.values(), *(_STALL.format(stall) for stall in STALLS)]
     code = (
         "import json, sys; sys.path[:] = json.loads(sys.argv[2])\n"
-        "from search.profilers.solo import main; main(sys.argv[1])"
+        "from search.profilers.profiled_process import main; main(sys.argv[1])"
     )
     return [
         ncu, "--clock-control", "none", "--profile-from-start", "off", "--target-processes",
@@ -313,7 +313,7 @@ def _run(
     ]
     code = (
         "import json, sys; told = json.loads(sys.argv[1]); sys.path[:] = told['path']\n"
-        "from search.profilers.walls import enclose; enclose(told)"
+        "from search.profilers.profiler_sandbox import enclose; enclose(told)"
     )
     told = {
         "path": sys.path,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kb.records import Document, TargetRecord
+    from kb.records.schema import Document, TargetRecord
     from search.targets.cuda import DeviceFacts
 
 

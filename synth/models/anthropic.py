@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import anthropic
 
 from synth.models import Request
-from synth.models.endpoint import Endpoint, in_words
-from synth.models.wire import Answer
+from synth.models.client.endpoint import Endpoint, in_words
+from synth.models.client.http import Answer
 
 # What this protocol calls the reasons for which an answer ended.
 _ENDS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length",

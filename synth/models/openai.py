@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import openai
 
 from synth.models import Request
-from synth.models.endpoint import Endpoint, in_words
-from synth.models.wire import Answer
+from synth.models.client.endpoint import Endpoint, in_words
+from synth.models.client.http import Answer
 
 
 class OpenAI(Endpoint):

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import openai
 
 from synth.models import Request
-from synth.models.endpoint import Endpoint, in_words
+from synth.models.client.endpoint import Endpoint, in_words
+from synth.models.client.http import Answer, Broken
 from synth.models.openai import OpenAI
-from synth.models.wire import Answer, Broken
 
 
 class Responses(Endpoint):

@@ -7,8 +7,8 @@ from pathlib import Path
 import yaml
 
 from benchmarks.ablation import Run, _geometric, _reached, _table
-from kb.types import Query
-from search.memory import Silent, Witness
+from kb.records.types import Query
+from search.prompting.knowledge_view import Silent, Witness
 from search.task import TaskFile
 
 INFINITE = math.inf

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ingest.confine import Confined
+from ingest.isolation.pool import Confined
 from ingest.pipeline import Terms
 from kb.config import Home
 from kb.database import create_tables, open_engine
-from kb.store import Store
+from kb.store.documents import Store
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ingest import prepare, stamps
-from ingest.confine import Confined
+from ingest import entry
+from ingest.isolation.pool import Confined
 from ingest.pipeline import Report, Terms, ingest
-from kb.store import Entry, Store
+from ingest.sources import file_stat
+from kb.store.documents import Entry, Store
 
 IDEA = """---
 kind: idea
@@ -194,7 +195,7 @@ def test_new_readers_read_everything_again(
 ) -> None:
     (docs / "a.md").write_text("# a\n\nText.\n")
     ingest([docs], store, terms=terms)
-    for module in (prepare, stamps):
+    for module in (entry, file_stat):
         monkeypatch.setattr(module, "VERSION", "next")
     assert ingest([docs], store, terms=terms).changed == ["docs/a.md"]
 
@@ -252,13 +253,13 @@ def test_what_has_not_changed_is_not_opened(
     docs: Path, store: Store, terms: Terms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (docs / "a.md").write_text("# a\n\nText.\n")
-    monkeypatch.setattr(stamps, "SETTLED", 0)
+    monkeypatch.setattr(file_stat, "SETTLED", 0)
     ingest([docs], store, terms=terms)
 
     def opened(path: Path) -> bytes:
         raise AssertionError(f"{path} was opened")
 
-    monkeypatch.setattr(prepare, "read_bytes", opened)
+    monkeypatch.setattr(entry, "read_bytes", opened)
     assert ingest([docs], store, terms=terms).skipped == ["docs/a.md"]
 
 

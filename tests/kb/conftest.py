@@ -7,7 +7,7 @@ import pytest
 from kb.config import Home
 from kb.database import create_tables, open_engine
 from kb.knowledge import Knowledge, open_knowledge
-from kb.store import Store
+from kb.store.documents import Store
 
 CORPUS = {
     "ideas/pad-shared-memory.md": """---

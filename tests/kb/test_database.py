@@ -9,7 +9,7 @@ from sqlalchemy import event, text
 from kb.config import Home
 from kb.database import create_tables, open_engine, reading, writing
 from kb.errors import ConfigError, StoreError
-from kb.store import StateRow, Store
+from kb.store.documents import StateRow, Store
 
 
 def test_a_damaged_file_is_named_with_what_would_do_and_kept(home: Home) -> None:

@@ -12,7 +12,7 @@ from kb import knowledge as module
 from kb.config import Home
 from kb.errors import ConfigError, StoreError
 from kb.knowledge import Knowledge, open_knowledge, open_store, sync_lessons
-from kb.types import Query
+from kb.records.types import Query
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:chromadb")
 
@@ -148,7 +148,7 @@ def test_a_search_from_the_command_line_imports_nothing_heavy(corpus: Path, home
     open_knowledge(home, shipped=corpus)
     script = (
         "import sys; from pathlib import Path; from kb.config import Home; "
-        "from kb.knowledge import open_knowledge; from kb.types import Query; "
+        "from kb.knowledge import open_knowledge; from kb.records.types import Query; "
         f"found = open_knowledge(Home(Path({str(home.root)!r})), shipped=Path({str(corpus)!r})); "
         "assert found.retriever.search(Query(text='bank')); "
         "heavy = {'torch', 'chromadb', 'scipy', 'transformers', 'tiktoken', 'pydantic'}; "

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kb.cli.learning import believed_memory
+from kb.app.learning import believed_memory
 from kb.config import Home
 from kb.database import open_engine
 from kb.knowledge import Knowledge, open_knowledge
-from kb.records import TargetRecord
+from kb.records.schema import TargetRecord
 from search.authors import Diagnosis, Idea, Moment
-from search.authors.cast import Cast
 from search.authors.llm import LanguageModel
-from search.memory import Memory
-from search.operators import Work
-from search.storage import Storage
+from search.authors.model_pool import Cast
+from search.costs.graph import Work
+from search.prompting.knowledge_view import Memory
+from search.runs.storage import Storage
 from search.task import ModelSettings, Task, TaskFile
 from synth.models import Model, Reply, Request
 from synth.models.scripted import Rule, Scripted

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from kb.native_signature import signatures
+from kb.runtime.signature import signatures
 
 _HEADER = Path(__file__).with_suffix(".hpp")
 _EXTREME = re.compile(

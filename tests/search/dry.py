@@ -8,7 +8,7 @@ from pathlib import Path
 
 from search.task import Task, TaskFile
 
-KERNELS = Path(__file__).parent / "dryrun" / "kernels"
+KERNELS = Path(__file__).parent / "judging" / "dryrun" / "kernels"
 MARK = "# The answer, a file of its own.\n"
 
 

@@ -21,14 +21,14 @@ from typing import Any
 import torch
 
 from kb.errors import TaskError
-from search.authors.recipes.book import Card
-from search.authors.recipes.lower import lower
-from search.authors.recipes.plan import Choice, Workshop
-from search.authors.recipes.render import Unfit, render
-from search.authors.recipes.segment import Segment
-from search.judging.problem import Problem, load_problem
-from search.judging.trials import make_bank
-from search.profilers.operators import operator_graph
+from search.codegen.fusion import Segment
+from search.codegen.library import Card
+from search.codegen.lower import lower
+from search.codegen.plan import Choice, Workshop
+from search.codegen.render import Unfit, render
+from search.costs.trace import operator_graph
+from search.judging.tolerance import make_bank
+from search.reference import Problem, load_problem
 from search.task import Task, TaskFile
 
 UNITS = 132

@@ -19,20 +19,20 @@ from play import Watcher, open_storage, settings_of
 from recipe_bench import Bench, Shelf, reference
 
 from kb.config import shipped_docs
-from kb.records import Document, TargetRecord, parse_record
+from kb.records.schema import Document, TargetRecord, parse_record
 from search.authors import Diagnosis
 from search.authors.recipes import Recipes
-from search.authors.recipes.book import make_cards
-from search.driver import Driver
+from search.codegen.library import make_cards
+from search.drivers.sequential import Driver
 from search.graph import Graph
-from search.lessons_book import Book, Change
-from search.lessons_proof import Runs
+from search.lessons.distill import Setting, lessons, verdicts
+from search.lessons.evidence import Runs
+from search.lessons.store import Book, Change
 from search.loop import Search
-from search.memory import Believed, Memory, Witness
 from search.outcome import Outcome, Passed, Ratio, Wrong
 from search.policies import POLICIES
-from search.remember import Setting, lessons, verdicts
-from search.storage import Record
+from search.prompting.knowledge_view import Believed, Memory, Witness
+from search.runs.storage import Record
 from search.task import Task
 
 DAY = date(2026, 11, 20)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kb.records import TargetRecord
+from kb.records.schema import TargetRecord
 
 TWO_CORES = TargetRecord(
     kind="target",

@@ -12,8 +12,8 @@ from typing import Any
 
 from machines import BOUNDLESS as TARGET
 
-from search.evaluators.spool import Spool
-from search.spool.folder import Folder
+from search.judging.spool.client import Spool
+from search.judging.spool.folder import Folder
 from search.task import Task, TaskFile
 
 FAST = {

@@ -12,15 +12,15 @@ from typing import Any
 
 import torch
 
-from kb.records import Document
-from kb.types import Hit, Passage, Query
-from search.authors.recipes.assemble import Kernel, assemble
-from search.authors.recipes.book import Card
-from search.authors.recipes.lower import Program, lower
-from search.authors.recipes.render import Unfit, prelude, render
-from search.authors.recipes.segment import Segment, segment
-from search.operators import OperatorGraph
-from search.profilers.operators import operator_graph
+from kb.records.schema import Document
+from kb.records.types import Hit, Passage, Query
+from search.codegen.fusion import Segment, segment
+from search.codegen.library import Card
+from search.codegen.lower import Program, lower
+from search.codegen.module_writer import Kernel, assemble
+from search.codegen.render import Unfit, prelude, render
+from search.costs.graph import OperatorGraph
+from search.costs.trace import operator_graph
 
 REFERENCE = """import torch, torch.nn as nn, torch.nn.functional as F
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from kb.config import shipped_docs
-from kb.inquiry import Inquiry
-from kb.library import load_library
-from kb.records import Document, TargetRecord
-from kb.types import Answer, Hit, Passage, Query
+from kb.records.library import load_library
+from kb.records.schema import Document, TargetRecord
+from kb.records.types import Answer, Hit, Passage, Query
+from kb.retrieval.multi_query import Inquiry
 from search.authors import Diagnosis, Moment
 
 CONTEXT = 4096

@@ -10,17 +10,17 @@ from play import Watcher, settings_of
 
 from kb.config import Home
 from kb.database import open_engine, reading
-from kb.effects import RetrievalRow, UseRow
 from kb.knowledge import Knowledge, open_knowledge
-from kb.types import Hit, Query, Scope
+from kb.records.types import Hit, Query, Scope
+from kb.retrieval.effect_store import RetrievalRow, UseRow
 from search.authors import Attempt, Diagnosis, Draft, Idea, Moment
-from search.credit import Origin, keep_credits
-from search.driver import Driver
+from search.drivers.sequential import Driver
+from search.lessons.credit import Origin, keep_credits
 from search.loop import Search
-from search.memory import Witness
 from search.outcome import BuildFailed, Outcome, Passed, Ratio
 from search.policies import POLICIES
-from search.storage import Record, Storage
+from search.prompting.knowledge_view import Witness
+from search.runs.storage import Record, Storage
 
 IDEA = """---
 kind: idea

@@ -9,9 +9,9 @@ import pytest
 from landscape import DAY, Landscape, Play
 from machines import TWO_CORES
 
-from kb.standing import standing
-from search.lessons_book import Book
-from search.lessons_proof import Runs
+from kb.retrieval.lesson_confidence import standing
+from search.lessons.evidence import Runs
+from search.lessons.store import Book
 
 
 def _low(values: list[float]) -> float:

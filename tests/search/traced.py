@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from search.judging.problem import load_problem
-from search.operators import OperatorGraph
-from search.profilers.operators import operator_graph
+from search.costs.graph import OperatorGraph
+from search.costs.trace import operator_graph
+from search.reference import load_problem
 from search.task import Task, TaskFile
 
 

@@ -6,12 +6,12 @@ from itertools import pairwise
 import pytest
 
 from kb.errors import ConfigError
-from kb.records import CATEGORIES
+from kb.records.schema import CATEGORIES
+from kb.records.types import Effect, Hit, Passage, Why
 from kb.tokens import count_tokens
-from kb.types import Effect, Hit, Passage, Why
 from synth.context import Context, Current, Note, Purpose, Trial
 from synth.prompt import Prompt, compose
-from synth.sketches import EXAMPLE
+from synth.replies.ideas import EXAMPLE
 
 # The package that carries the token ranks opens them in a deprecated way when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")

@@ -23,7 +23,7 @@ from search.judging.corpus.cases import (
     reference_source,
     twin_of,
 )
-from search.judging.terms import Limits
+from search.judging.limits import Limits
 from search.outcome import Outcome, Passed
 
 _SEED = 0  # a run's own default
@@ -184,7 +184,7 @@ def open_judge(
     Raises:
         KbError: there is no such device, or it cannot judge.
     """
-    from search.judging.problem import load_problem
+    from search.reference import load_problem
 
     task = cast(Any, _task(device, reference, settings, folder))  # a task without its file checker
     target = cast(Any, _target(device))
@@ -195,13 +195,13 @@ def open_judge(
 
         problem = load_problem(task, _SEED, device="cuda")
         return CudaJudge(problem, target, seed=_SEED, folder=builds, limits=_LIMITS[device])
-    from search.judging.judge import Judge
+    from search.judging.cpu.judge import Judge
 
     return Judge(load_problem(task), target, seed=_SEED, folder=builds, limits=_LIMITS[device])
 
 
 def _task(device: Device, reference: str, settings: Mapping[str, str], folder: Path) -> Any:
-    from search.spool.plain import JudgedSettings, JudgedTask
+    from search.judging.spool.wire_types import JudgedSettings, JudgedTask
 
     source = reference_source(device, reference)
     path = folder / f"{reference}.py"
@@ -219,7 +219,7 @@ def _task(device: Device, reference: str, settings: Mapping[str, str], folder: P
 
 
 def _target(device: Device) -> Any:
-    from search.spool.plain import JudgedMatch, JudgedTarget
+    from search.judging.spool.wire_types import JudgedMatch, JudgedTarget
 
     nobody = JudgedMatch(
         cpu_vendor=None, cpu_family=None, cpu_models=(), cpu_flags=(), gpu_name=None

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from kb.errors import ToolchainError
-from search.judging.sandbox import Cell
-from search.judging.worker import Child, Zygote
+from search.sandbox.runner_handle import Child, Zygote
+from search.sandbox.sandbox import Cell
 
 _MEMORY, _FILE = 8 << 30, 256 << 20
 _ENTRY = re.compile(r"^\s*\.(?:visible|weak)\s+\.entry\s+([\w$]+)", re.MULTILINE)

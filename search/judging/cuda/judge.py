@@ -1,4 +1,4 @@
-"""The judge on a GPU: what `search.judging.judge.Judge` is on a processor."""
+"""The judge on a GPU: what `search.judging.cpu.judge.Judge` is on a processor."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kb.errors import TaskError, ToolchainError
+from search.diagnosis.facts import Look
 from search.judging.checks import check_arguments
+from search.judging.cpu.timing import Timing, turn
+from search.judging.cuda.acceptance import Verdict
+from search.judging.cuda.baselines import Rivals, trusted_environment
 from search.judging.cuda.compiling import Compiler
-from search.judging.cuda.hearing import CudaHearing, Draws
 from search.judging.cuda.memory import CudaArena, Region, free_memory, plan, set_bytes
-from search.judging.cuda.rivals import Rivals, trusted_environment
 from search.judging.cuda.runner import MOST_CALLS
+from search.judging.cuda.session import CudaHearing, Draws
 from search.judging.cuda.timing import Races, resident_share
-from search.judging.cuda.verdict import Verdict
 from search.judging.cuda.worker import CudaWorker, make_zygote
-from search.judging.faults import Fault
-from search.judging.problem import Problem
-from search.judging.runner import encode
-from search.judging.terms import Limits, Prepared
-from search.judging.timing import Timing, turn
-from search.judging.trials import Bank, make_bank
-from search.judging.worker import Zygote
+from search.judging.limits import Limits, Prepared
+from search.judging.tolerance import Bank, make_bank
 from search.outcome import Crashed, Outcome, Passed, Refused
-from search.profilers.counted import look
 from search.profilers.ncu import Program
-from search.scene import Look
+from search.profilers.ncu_cache import look
+from search.reference import Problem
+from search.sandbox.faults import Fault
+from search.sandbox.runner import encode
+from search.sandbox.runner_handle import Zygote
 from search.targets.cuda import Watch, read_device
 
 if TYPE_CHECKING:
-    from kb.records import TargetRecord
+    from kb.records.schema import TargetRecord
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
 JUDGE_VERSION = "cuda-5"

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from search.judging.arena import _DTYPES, Arena
-from search.judging.problem import Layout
+from search.reference import Layout
+from search.sandbox.shared_memory import _DTYPES, Arena
 
 _HANDLE = 64  # bytes of a CUipcMemHandle
 _ALIGN = 512  # what the framework's own allocator aligns to

@@ -12,18 +12,18 @@ import torch
 import torch.utils.cpp_extension
 
 # Imported here, before the walls: a runner may read the libraries, not the files of this project.
-import kb.native_cuda
-import kb.native_inline
-import kb.native_launch
-import kb.native_nvcc
-import kb.native_signature
-import kb.native_tma
-from search.judging.arena import DONE, FAILED, GO, PREPARE, READY, STOP, Arena
+import kb.runtime.cuda
+import kb.runtime.launch
+import kb.runtime.nvcc
+import kb.runtime.signature
+import kb.runtime.tma
+import kb.runtime.torch_inline
 from search.judging.cuda import cute_hooks, triton_hooks
 from search.judging.cuda.memory import CudaArena, Region
-from search.judging.runner import Runner
 from search.languages.cute import imports_cute
 from search.profilers.capture import capture, warm_up
+from search.sandbox.runner import Runner
+from search.sandbox.shared_memory import DONE, FAILED, GO, PREPARE, READY, STOP, Arena
 
 # Control words beside those of the arena; the times of a batch's calls follow as doubles.
 COUNT, EMPTY, FLUSHES, TOLD, HOST, TIMES = 6, 7, 8, 9, 10, 64
@@ -65,7 +65,7 @@ class CudaRunner(Runner):
         torch.backends.cudnn.allow_tf32 = tf32
         if layout["sealed"]:
             triton_hooks.install(self._compile)
-            kb.native_inline.install()
+            kb.runtime.torch_inline.install()
 
     def _place(self, model: Any) -> Any:
         return model.to("cuda") if isinstance(model, torch.nn.Module) else model

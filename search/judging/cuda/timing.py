@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from search.judging.cuda.hearing import Batch
-from search.judging.faults import Fault
-from search.judging.timing import Timing, interval
+from search.judging.cpu.timing import Timing, interval
+from search.judging.cuda.session import Batch
 from search.outcome import Crashed, Refused
+from search.sandbox.faults import Fault
 
 _WARM_SECONDS = 0.05  # of work before the first block, for the clocks to rise
 _FEWEST = 3

@@ -28,7 +28,7 @@ def _compile(capability: int) -> None:
     from triton.backends.nvidia import compiler, driver
     from triton.compiler import ASTSource
 
-    from search.judging.cuda.sample import copy_kernel
+    from search.judging.cuda.probe_kernel import copy_kernel
 
     compiler.get_ptxas_version(capability)  # cached: a runner may not start ptxas
     try:

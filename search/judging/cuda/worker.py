@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from search.judging.arena import Arena, plan
 from search.judging.cuda import cute_hooks
 from search.judging.cuda.compiling import Compiler
-from search.judging.sandbox import Cell, Part, gpu_devices
-from search.judging.worker import Worker, Zygote
 from search.languages.cute import package_folders
+from search.sandbox.runner_handle import Worker, Zygote
+from search.sandbox.sandbox import Cell, Part, gpu_devices
+from search.sandbox.shared_memory import Arena, plan
 
 _MEMORY = 16 << 30
 _MOST_COMPILING = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from search.operators import Operator
+from search.costs.graph import Operator
 from search.patterns.flow import Flow
 
 _TRIANGLES = {"tril", "triu", "tril_", "triu_"}

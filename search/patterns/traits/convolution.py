@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
-from search.operators import Operator
+from search.costs.graph import Operator
 from search.patterns.flow import Flow
 
 _ACTIVATIONS = {"relu", "relu_", "hardtanh", "gelu", "silu", "hardswish", "leaky_relu", "elu", "sigmoid", "tanh"}  # fmt: skip

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from search.costs.trace import family
 from search.patterns.flow import Flow
 from search.patterns.source import Text
-from search.profilers.operators import family
 
 _LOOKUPS = {
     "embedding",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from search.operators import Operator
+from search.costs.graph import Operator
 from search.patterns.flow import Flow
 
 LARGE = 0.2  # of the largest product's terms, from which on a product's shape counts

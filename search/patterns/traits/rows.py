@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
-from search.operators import Operator
+from search.costs.graph import Operator
 from search.patterns.flow import Flow
 
 _LONG, _SHORT = 8192, 64

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.manual.typeset import Placed, typeset
+from ingest.chunking.split import split
 from ingest.document import read_document
 from ingest.readers import Reading
-from ingest.split import split
 from kb.tokens import count_tokens
 
 

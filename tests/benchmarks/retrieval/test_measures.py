@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.retrieval.measures import Marks, differences, grades, intervals, mark
 from benchmarks.retrieval.questions import Question
-from kb.types import Passage
+from kb.records.types import Passage
 
 QUESTION = Question.model_validate(
     {

@@ -4,7 +4,7 @@ import pytest
 
 from ingest.readers.markdown import Markdown
 from kb.errors import RecordError
-from kb.types import Scope
+from kb.records.types import Scope
 
 TARGET = """---
 kind: target

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
+from ingest.chunking.split import split
 from ingest.readers import READERS, SUFFIXES, Reading
 from ingest.readers.statements import WHOLE
-from ingest.split import split
 from kb.tokens import count_tokens
 
 CUDA = """#include <cuda.h>

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kb.cli.commands import app
-from kb.library import write_index
+from kb.records.library import write_index
 
 TARGET = """---
 kind: target

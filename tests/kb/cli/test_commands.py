@@ -64,7 +64,7 @@ def test_ideas_lists_every_shipped_idea(make_shell):
 def test_the_loader_of_a_best_file_is_the_one_that_the_judge_used():
     import inspect
 
-    from kb.cli.history import standalone
+    from kb.app.history import standalone
 
     source = "import torch\nfrom kb.native import load_cpp\nlib = load_cpp('')\n"
     text = standalone(source)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from kb.cli.devices import counters, gpu
+from kb.app.doctor.devices import counters, gpu
 from kb.config import Home
 from search.targets.cuda import read_device
 

@@ -9,9 +9,9 @@ import pytest
 from kb.cli.effects import every, find
 from kb.config import Home
 from kb.database import create_tables, open_engine
-from kb.effect import Trial
-from kb.effects import Effects, Use, by_place, record
 from kb.errors import ConfigError
+from kb.retrieval.effect_estimate import Trial
+from kb.retrieval.effect_store import Effects, Use, by_place, record
 
 TILE, PAD = "kb:ideas/tile.md", "lessons:pad.md"
 

@@ -10,14 +10,14 @@ from play import Deterministic, open_storage, settings_of
 from play import play as play_run
 from typer.testing import CliRunner
 
-from kb.cli import learning
+from kb.app import learning
 from kb.cli.commands import app
 from kb.config import Home
 from kb.errors import ConfigError, KbError
-from kb.records import parse_record
+from kb.records.schema import parse_record
+from search.lessons.distill import Setting
 from search.outcome import Passed
-from search.remember import Setting
-from search.storage import Storage
+from search.runs.storage import Storage
 
 NAMES = (
     "tile the rows",
@@ -190,8 +190,8 @@ A colleague says so.
 @pytest.mark.parametrize("run", ["elsewhere-7", "play-1"])
 def test_a_file_whose_evidence_is_not_in_the_record_is_unproven_and_not_acted_on(home, run):
     from kb.knowledge import open_store, sync_lessons
-    from search.lessons_proof import Runs
-    from search.memory import Believed
+    from search.lessons.evidence import Runs
+    from search.prompting.knowledge_view import Believed
 
     # The node of play-1 is there, and it measured another gain.
     text = HAND.replace("RUN", run).replace("before: 2.0", "before: 100.0")
@@ -212,7 +212,7 @@ def test_a_file_whose_evidence_is_not_in_the_record_is_unproven_and_not_acted_on
 
 
 def test_evidence_that_says_otherwise_than_the_record_is_refused(home):
-    from search.lessons_proof import Runs
+    from search.lessons.evidence import Runs
 
     fault = Runs(open_storage(home.root).engine).fault
     row = rows("--effect", "helps")[0]

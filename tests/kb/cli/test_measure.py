@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kb.config import shipped_docs
-from kb.records import IdeaRecord, parse_record
+from kb.records.schema import IdeaRecord, parse_record
 
 IDEA = "cpu-pointwise-fused"
 

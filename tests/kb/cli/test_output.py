@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kb.cli.output import Lines, long_text
+from kb.cli.render.output import Lines, long_text
 
 
 class Clock:

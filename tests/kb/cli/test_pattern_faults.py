@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from kb.app.doctor.patterns import pattern_faults
 from kb.cli.commands import app
-from kb.cli.pattern_faults import pattern_faults
 from kb.config import shipped_docs
-from kb.library import load_library
+from kb.records.library import load_library
 
 BROKEN = """\
 patterns:

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from kb.cli.questions import Asked, build_query
+from kb.app.queries import Asked, build_query
 from kb.cli.search import explained, lines
 from kb.config import Home
 from kb.database import create_tables, open_engine
-from kb.effect import Trial
-from kb.effects import Effects, Use, record
 from kb.errors import ConfigError
 from kb.knowledge import Knowledge
-from kb.retrieve import Retriever
-from kb.types import MODES, Answer, Scope
+from kb.records.types import MODES, Answer, Scope
+from kb.retrieval.effect_estimate import Trial
+from kb.retrieval.effect_store import Effects, Use, record
+from kb.retrieval.retriever import Retriever
 
 NAME = "kb:ideas/pad-shared-memory.md"
 ASKED = Asked(question="shared memory bank conflicts", symptoms=["bank-conflicts"])

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from kb.cli.diagnosis import diagnosis_lines
-from kb.cli.tables import kernel_lines
-from kb.cli.text import report_text
+from kb.app.diagnosis import diagnosis_lines
+from kb.cli.render.tables import kernel_lines
+from kb.cli.render.text import report_text
 from search.authors import Attempt, Draft, Idea
 from search.outcome import Crashed, KernelTime, Outcome, Passed, Ratio
 

@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from kb.cli.text import beside, report_text
+from kb.cli.render.text import beside, report_text
 from search.authors import Draft, Idea
 from search.graph import Graph, Node, Slot, Step
 from search.outcome import Passed, Ratio
-from search.report import build_report
+from search.runs.report import build_report
 
 RATIO = {"ratio": 2.0, "low": 1.9, "high": 2.1}
 

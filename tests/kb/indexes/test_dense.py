@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from kb.errors import ConfigError, StoreError
-from kb.indexes import Dense, Ranked, best, scan
+from kb.indexes import Dense, Ranked, best, int8_scan
 from kb.indexes.chroma import Approximate, Chroma, server
-from kb.indexes.exact import Exact
-from kb.indexes.scan import Scan
+from kb.indexes.flat import Exact
+from kb.indexes.int8_scan import Scan
 from kb.indexes.segments import Joined, Text, load_segment, write_segment
-from kb.types import Passage
+from kb.records.types import Passage
 
 # posthog, which chromadb brings, touches a deprecated part of the standard library.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:chromadb")
@@ -53,7 +53,9 @@ def make(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
             rows = passages(len(matrix))
             sync(Chroma(tmp_path / "chroma", "e"), rows, matrix)
             return approximate(Chroma(tmp_path / "chroma", "e"), rows, matrix)
-        monkeypatch.setattr(scan, "FULL", 2)  # so that few rows are scanned, not compared in full
+        monkeypatch.setattr(
+            int8_scan, "FULL", 2
+        )  # so that few rows are scanned, not compared in full
         Exact.write(tmp_path, matrix)
         exact = Exact.load(tmp_path)
         if request.param == "exact":

@@ -8,7 +8,7 @@ import pytest
 
 from kb.indexes.files import Index, Outline, Source, clean, load_index, write_index
 from kb.indexes.segments import Text
-from kb.types import Scope
+from kb.records.types import Scope
 
 WORDS = ("swizzle", "prefetch", "tile", "warp", "bank")
 

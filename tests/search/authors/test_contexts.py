@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 
 from kb.config import Home
-from kb.inquiry import Inquiry
 from kb.knowledge import open_knowledge
-from kb.records import TargetRecord
+from kb.records.schema import TargetRecord
+from kb.records.types import Answer, Hit, Passage
+from kb.retrieval.multi_query import Inquiry
 from kb.tokens import count_tokens
-from kb.types import Answer, Hit, Passage
 from search.authors import Attempt, Draft, Idea, Moment
-from search.authors.briefing import Brief, Briefing
-from search.diagnose import Ground, diagnose
-from search.known import Known, Tried
-from search.memory import Memory, Witness
-from search.operators import Work
+from search.costs.graph import Work
+from search.diagnosis.diagnose import Ground, diagnose
 from search.outcome import BuildFailed, Outcome, Passed, Ratio, Wrong
-from search.recall import choose_memory
+from search.prompting.history import choose_memory
+from search.prompting.knowledge_view import Memory, Witness
+from search.prompting.novelty import Known, Tried
+from search.prompting.prompts import Brief, Briefing
 from search.task import Task, TaskFile
-from synth.question import PLANS
+from synth.query import PLANS
 
 # The package that carries the token ranks opens them in a deprecated way when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")

@@ -7,16 +7,16 @@ import pytest
 
 from kb.config import shipped_docs
 from kb.errors import ConfigError, ModelError
-from kb.inquiry import Inquiry
-from kb.library import load_library
-from kb.records import Document, TargetRecord
+from kb.records.library import load_library
+from kb.records.schema import Document, TargetRecord
+from kb.records.types import Answer, Hit, Passage, Query
+from kb.retrieval.multi_query import Inquiry
 from kb.tokens import count_tokens
-from kb.types import Answer, Hit, Passage, Query
 from search.authors import AUTHORS, Attempt, Diagnosis, Draft, Idea, Moment
 from search.authors.llm import LanguageModel
-from search.known import Known, Tried
-from search.operators import Work
+from search.costs.graph import Work
 from search.outcome import BuildFailed, Crashed, Outcome, Passed, Ratio, Refused, Wrong
+from search.prompting.novelty import Known, Tried
 from search.task import ModelSettings, Task, TaskFile, load_task
 from synth.models import Model, Reply, Request
 from synth.models.recorded import Recorded

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from kb.config import shipped_docs
-from kb.inquiry import Inquiry
-from kb.library import load_library
-from kb.records import Document, TargetRecord
-from kb.types import Answer, Hit, Query
+from kb.records.library import load_library
+from kb.records.schema import Document, TargetRecord
+from kb.records.types import Answer, Hit, Query
+from kb.retrieval.multi_query import Inquiry
 from search.authors import Attempt, Diagnosis, Draft, Idea, Moment
 from search.authors.llm import LanguageModel
-from search.operators import Work
+from search.costs.graph import Work
 from search.outcome import BuildFailed
 from search.task import TaskFile, load_task
 from synth.models import Reply, Request

@@ -12,7 +12,7 @@ import pytest
 from small_model import CONTEXT, MOMENT, REFERENCE, Knowledge, processor, start
 
 from kb.errors import ModelError
-from kb.records import CATEGORIES
+from kb.records.schema import CATEGORIES
 from search.authors import Attempt, Draft, Idea
 from search.authors.llm import LanguageModel
 from search.outcome import BuildFailed
@@ -22,8 +22,8 @@ from synth.models.anthropic import Anthropic
 from synth.models.openai import OpenAI
 from synth.models.recorded import Recorded
 from synth.models.responses import Responses
-from synth.requests import with_requests
-from synth.sketches import schema
+from synth.replies.ideas import schema
+from synth.replies.requests import with_requests
 
 pytestmark = [
     # The package that carries the token ranks opens them in a deprecated way when it is imported.

@@ -11,15 +11,15 @@ import jsonschema
 import pytest
 from asking import MODEL, MOMENT, Heard, Place, asks, gives, task_of
 
-from kb.effect import Trial
-from kb.effects import Use, record
 from kb.knowledge import open_knowledge
-from search.authors.cast import Voice
+from kb.retrieval.effect_estimate import Trial
+from kb.retrieval.effect_store import Use, record
+from search.authors.model_pool import Voice
 from search.task import ModelSettings
 from synth.models import Reply, Request
 from synth.models.scripted import Rule
-from synth.requests import with_requests
-from synth.sketches import schema
+from synth.replies.ideas import schema
+from synth.replies.requests import with_requests
 
 # The package that carries the token ranks opens them in a deprecated way when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")

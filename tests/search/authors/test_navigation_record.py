@@ -12,24 +12,24 @@ from typing import Any
 import pytest
 from asking import DIAGNOSIS, MODEL, MOMENT, REFERENCE, Heard, Place, asks, gives, task_of
 
-from kb.cli.stored import give, stored_task
+from kb.app.resume import give, stored_task
 from kb.config import Home
 from kb.database import open_engine
 from kb.errors import ModelError
 from search.authors import Idea
-from search.authors.cast import Cast, Voice
-from search.driver import Driver
-from search.given import Given
+from search.authors.model_pool import Cast, Voice
+from search.drivers.replay import Findings, Listener, Player, Tape, Verdicts
+from search.drivers.sequential import Driver
 from search.loop import Search
-from search.memory import Memory
 from search.outcome import Outcome, Refused
 from search.policies import POLICIES
-from search.replay import Findings, Listener, Player, Tape, Verdicts
-from search.spending import Ledger, spending
-from search.storage import Record, Storage
+from search.prompting.knowledge_view import Memory
+from search.runs.snapshot import Given
+from search.runs.spending import Ledger, spending
+from search.runs.storage import Record, Storage
 from synth.models import Model, Reply, Request
-from synth.models.mailbox import Mailbox
-from synth.models.paid import Exhausted, Paid
+from synth.models.budgeted import Exhausted, Paid
+from synth.models.mailbox.model import Mailbox
 from synth.models.recorded import Recorded
 from synth.models.scripted import Rule, Scripted
 

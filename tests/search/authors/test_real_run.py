@@ -16,21 +16,21 @@ from sqlalchemy import select, text
 
 from kb.config import Home
 from kb.database import open_engine
-from search.authors.cast import Cast, Voice
 from search.authors.llm import LanguageModel
-from search.driver import Driver
+from search.authors.model_pool import Cast, Voice
+from search.drivers.replay import Findings, Listener, Player, Tape, Verdicts, missing
+from search.drivers.sequential import Driver
 from search.graph import Graph
 from search.loop import Search
-from search.memory import Witness
 from search.outcome import BuildFailed, Outcome
 from search.policies import POLICIES
-from search.replay import Findings, Listener, Player, Tape, Verdicts, missing
-from search.spending import CALLS, Ledger, spending
-from search.storage import Record, Storage
+from search.prompting.knowledge_view import Witness
+from search.runs.spending import CALLS, Ledger, spending
+from search.runs.storage import Record, Storage
 from search.task import ModelSettings, Task, TaskFile
 from synth.models import Model, Request
+from synth.models.budgeted import Exhausted, Paid
 from synth.models.openai import OpenAI
-from synth.models.paid import Exhausted, Paid
 from synth.models.recorded import Recorded
 from synth.models.scripted import Rule, Scripted
 

@@ -5,9 +5,9 @@ import pytest
 from machines import BOUNDLESS as TARGET
 
 from search.judging.corpus.cases import reference_source
-from search.judging.judge import Judge
-from search.judging.problem import load_problem
-from search.judging.terms import Limits
+from search.judging.cpu.judge import Judge
+from search.judging.limits import Limits
+from search.reference import load_problem
 from search.task import Task, TaskFile
 
 LIMITS = Limits(

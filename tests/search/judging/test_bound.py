@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 from machines import BOUNDLESS
 
-from kb.records import TargetRecord
-from search.judging.judge import Judge
-from search.judging.problem import load_problem
-from search.judging.terms import Limits
+from kb.records.schema import TargetRecord
+from search.judging.cpu.judge import Judge
+from search.judging.limits import Limits
 from search.outcome import Outcome, Refused
+from search.reference import load_problem
 from search.task import Task
 
 LIMITS = Limits(timing_seconds=0.1, thorough_seconds=0.4, compile=False, memory=1 << 30)

@@ -5,16 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from kb import native, native_inline, native_nvcc
-from search.judging.build import Builder
-from search.judging.faults import Fault
-from search.judging.worker import Zygote
+from kb.runtime import cpp, nvcc, torch_inline
 from search.languages.cuda import Cuda
 from search.outcome import BuildFailed
+from search.sandbox.build import Builder
+from search.sandbox.faults import Fault
+from search.sandbox.runner_handle import Zygote
 
-pytestmark = pytest.mark.skipif(
-    native_nvcc.cuda_home() is None, reason="nvcc is not on this machine"
-)
+pytestmark = pytest.mark.skipif(nvcc.cuda_home() is None, reason="nvcc is not on this machine")
 KERNEL = 'extern "C" __global__ void twice(float* x) {{ {} x[threadIdx.x] *= 2; }}'
 
 
@@ -115,9 +113,9 @@ def test_an_inline_extension_is_built_and_imported_by_the_call_that_asked_for_it
 
     built = builder.build(EXTENSION)
     assert ["k" in said for said in builder.remarks(EXTENSION).values()] == [True]
-    monkeypatch.setattr(native, "prebuilt", built)
-    monkeypatch.setattr(native, "sealed", True)
-    monkeypatch.setattr(cpp_extension, "load_inline", native_inline.load_inline_prebuilt)
+    monkeypatch.setattr(cpp, "prebuilt", built)
+    monkeypatch.setattr(cpp, "sealed", True)
+    monkeypatch.setattr(cpp_extension, "load_inline", torch_inline.load_inline_prebuilt)
     names: dict[str, object] = {}
     exec(EXTENSION, names)
     extension = names["extension"]

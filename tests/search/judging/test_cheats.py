@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from search.judging.corpus.cases import SECRET_VARIABLE, Bait, Case, complaint, load_cases
-from search.judging.judge import Judge
+from search.judging.cpu.judge import Judge
 
 HONEST = """
 import torch.nn as nn

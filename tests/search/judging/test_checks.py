@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from search.judging.checks import check_outputs
-from search.judging.faults import Fault
-from search.judging.problem import Layout
+from search.reference import Layout
+from search.sandbox.faults import Fault
 
 PROBLEM: Any = SimpleNamespace(
     inputs=(3, torch.zeros(4, 5)),

@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from search.judging.construct import construct
+from search.sandbox.parameters import construct
 
 
 class Packs(nn.Module):

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from search.judging import problem as problem_module
-from search.judging.hearing import Hearing
-from search.judging.judge import Judge
+from search import reference as problem_module
+from search.judging.cpu.judge import Judge
+from search.judging.cpu.session import Hearing
 
 CHEATS = Path(__file__).parent / "cheats"
 
@@ -108,7 +108,7 @@ def test_what_the_sandbox_refuses_works_outside_it(
             secret=str(tmp_path / "secret"), folder=str(tmp_path), port=server.getsockname()[1]
         )
         enter = (
-            "from search.judging.sandbox import Cell, enter, missing\n"
+            "from search.sandbox.sandbox import Cell, enter, missing\n"
             "cell = Cell(single=True, readable=(), writable=(), memory=1 << 30, cpu_seconds=9, file_bytes=1 << 20)\n"
             "assert not missing(enter(cell))\n"
         )

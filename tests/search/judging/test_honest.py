@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from search.judging.corpus.cases import Case, complaint, load_cases, reference_source
-from search.judging.judge import Judge
+from search.judging.cpu.judge import Judge
 
 
 @pytest.mark.parametrize("case", load_cases("cpu", ("honest",)), ids=lambda case: case.name)

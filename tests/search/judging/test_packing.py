@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from search.judging.judge import Judge
+from search.judging.cpu.judge import Judge
 
 REFERENCE = """
 import torch

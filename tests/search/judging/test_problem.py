@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from kb.errors import TaskError, ToolchainError
-from search.judging.problem import load_problem
+from search.reference import load_problem
 from search.task import Task
 
 HEAD = "import torch\nimport torch.nn as nn\n"

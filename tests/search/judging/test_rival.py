@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from search.judging.judge import Judge
+from search.judging.cpu.judge import Judge
 
 TINY = """
 import torch

@@ -1,6 +1,6 @@
 import pytest
 
-from search.judging.seccomp import program
+from search.sandbox.seccomp import program
 
 ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 ALLOW, REFUSE, NO_SYSTEM_CALL, KILL = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000

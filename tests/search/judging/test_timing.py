@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from search.judging.timing import Evictor, Race, Sample, choose_seats, interval, local, one_thread
+from search.judging.cpu.timing import (
+    Evictor,
+    Race,
+    Sample,
+    choose_seats,
+    interval,
+    local,
+    one_thread,
+)
 
 
 def test_the_interval_of_a_median_holds_it_as_often_as_it_says() -> None:
@@ -114,7 +122,7 @@ def test_eviction_is_bounded_on_machines_with_huge_caches() -> None:
 def test_judges_of_one_user_take_turns(tmp_path: Path) -> None:
     code = (
         "import time\n"
-        "from search.judging.timing import Seats, taken\n"
+        "from search.judging.cpu.timing import Seats, taken\n"
         "with taken(Seats(stage=0, seat=0)):\n"
         "    began = time.monotonic()\n"
         "    time.sleep(0.3)\n"

@@ -5,8 +5,8 @@ import torch
 
 from kb.errors import TaskError
 from search.judging.compare import explain
-from search.judging.problem import Problem, load_problem
-from search.judging.trials import inside, make_bank
+from search.judging.tolerance import inside, make_bank
+from search.reference import Problem, load_problem
 from search.task import Task
 
 HEAD = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n"

@@ -8,9 +8,9 @@ import pytest
 
 from kb.errors import TaskError
 from search.evaluators.local import Local
-from search.judging.judge import Judge
-from search.judging.runner import decode, encode
-from search.judging.sandbox import REQUIRED, missing, probe, system_paths
+from search.judging.cpu.judge import Judge
+from search.sandbox.runner import decode, encode
+from search.sandbox.sandbox import REQUIRED, missing, probe, system_paths
 
 HONEST = """
 import torch.nn as nn
@@ -103,7 +103,7 @@ def test_forbidding_the_library_where_tracing_is_not_permitted_is_refused(
     def never(*_: object, **__: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr("search.judging.tracing._trace", never)
+    monkeypatch.setattr("search.sandbox.ptrace._trace", never)
     with pytest.raises(TaskError, match="library: forbidden needs to trace"):
         make_judge(norm_source, library="forbidden")
     assert make_judge(norm_source).judge(HONEST).kind == "passed"

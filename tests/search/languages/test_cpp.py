@@ -1,7 +1,7 @@
 import pytest
 
 from kb.errors import ToolchainError
-from kb.native import native_key
+from kb.runtime.cpp import native_key
 from search.languages import LANGUAGES, Unbuildable, Unit
 from search.languages.cpp import Cpp
 

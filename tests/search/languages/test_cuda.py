@@ -3,17 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from kb import native_nvcc
 from kb.errors import ToolchainError
-from kb.native_cuda import cuda_key
-from kb.native_inline import inline_key
+from kb.runtime import nvcc
+from kb.runtime.cuda import cuda_key
+from kb.runtime.torch_inline import inline_key
 from search.languages import LANGUAGES, Unbuildable, Unit
 from search.languages.cuda import Cuda
 
 KERNEL = 'extern "C" __global__ void k(float* x) { x[0] = 1; }'
-needs_nvcc = pytest.mark.skipif(
-    native_nvcc.cuda_home() is None, reason="nvcc is not on this machine"
-)
+needs_nvcc = pytest.mark.skipif(nvcc.cuda_home() is None, reason="nvcc is not on this machine")
 
 
 def test_the_language_is_registered() -> None:
@@ -50,7 +48,7 @@ def test_a_source_is_found_without_running_the_file(text: str) -> None:
 
 
 def test_the_same_text_as_cuda_and_as_cpp_is_built_under_two_names() -> None:
-    from kb.native import native_key
+    from kb.runtime.cpp import native_key
 
     assert cuda_key("int x;") != native_key("int x;")
 
@@ -123,8 +121,8 @@ def test_a_message_of_another_kind_is_kept() -> None:
 def test_neither_compiler_is_one_line_that_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(native_nvcc, "cuda_home", lambda: None)
-    monkeypatch.setattr(native_nvcc, "has_nvrtc", lambda: False)
+    monkeypatch.setattr(nvcc, "cuda_home", lambda: None)
+    monkeypatch.setattr(nvcc, "has_nvrtc", lambda: False)
     unit = Unit(key="k", source="", flags=(), line=1, output="kernel.cubin")
     with pytest.raises(ToolchainError, match=r"nvcc or NVRTC.*install"):
         Cuda("sm_90").command(unit, "kernel.cu", "kernel.cubin")
@@ -133,11 +131,11 @@ def test_neither_compiler_is_one_line_that_says_what_to_install(
 def test_without_nvcc_the_unit_carries_what_compiles_it_with_nvrtc(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(native_nvcc, "cuda_home", lambda: None)
-    monkeypatch.setattr(native_nvcc, "has_nvrtc", lambda: True)
+    monkeypatch.setattr(nvcc, "cuda_home", lambda: None)
+    monkeypatch.setattr(nvcc, "has_nvrtc", lambda: True)
     language = Cuda("sm_90")
     (unit,) = language.units(f"load_cuda({KERNEL!r})")
-    assert unit.files["nvrtc.py"] == Path(native_nvcc.__file__).read_text()
+    assert unit.files["nvrtc.py"] == Path(nvcc.__file__).read_text()
     command = language.command(unit, unit.text, unit.output)
     assert command[1:] == ("-I", "nvrtc.py", "kernel.cu", "kernel.cubin", "sm_90a")
 

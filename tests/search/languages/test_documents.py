@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import hardware_docs
-from kb import native_nvcc
+from kb.runtime import nvcc
 from search.languages.cuda import Cuda
 from search.languages.triton import Triton
 
@@ -25,15 +25,13 @@ def example(language: str) -> str:
     return found[1]
 
 
-@pytest.mark.skipif(native_nvcc.cuda_home() is None, reason="nvcc is not on this machine")
+@pytest.mark.skipif(nvcc.cuda_home() is None, reason="nvcc is not on this machine")
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_120"])
 def test_the_cuda_answer_compiles(architecture: str, tmp_path: Path) -> None:
     language = Cuda(architecture)
     (unit,) = language.units(example("cuda"))
     flags = " ".join(unit.flags)
-    said = native_nvcc.compile_cubin(
-        unit.source, flags, language.architecture, tmp_path / "k.cubin"
-    )
+    said = nvcc.compile_cubin(unit.source, flags, language.architecture, tmp_path / "k.cubin")
     assert "scale_relu" in said
     assert " 0 bytes spill stores" in said
 

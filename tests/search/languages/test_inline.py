@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from kb import native_nvcc
+from kb.runtime import nvcc
 from search.languages import Unit
 from search.languages.cuda import Cuda
 
@@ -173,7 +173,7 @@ def compilers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         for name in ("nvcc", "g++"):
             (home / "bin" / name).write_text(text)
             (home / "bin" / name).chmod(0o755)
-        monkeypatch.setattr(native_nvcc, "cuda_home", lambda: home)
+        monkeypatch.setattr(nvcc, "cuda_home", lambda: home)
         monkeypatch.setenv("PATH", f"{home / 'bin'}:/usr/bin:/bin")
         return log
 

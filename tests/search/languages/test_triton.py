@@ -80,9 +80,9 @@ def test_a_real_fault_is_told_as_a_build_that_failed_with_its_cause(
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource, CompilationError
 
-    from search.judging.faults import raised
-    from search.judging.runner import describe
     from search.outcome import BuildFailed
+    from search.sandbox.faults import raised
+    from search.sandbox.runner import describe
 
     path = tmp_path / "written.py"
     path.write_text(

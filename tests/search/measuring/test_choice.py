@@ -7,10 +7,10 @@ import ast
 import pytest
 
 from kb.config import shipped_docs
-from kb.library import load_library
-from kb.records import TargetRecord
-from search.authors.recipes.alone import renderings
-from search.authors.recipes.book import make_cards
+from kb.records.library import load_library
+from kb.records.schema import TargetRecord
+from search.codegen.library import make_cards
+from search.codegen.single_idea import renderings
 from search.measuring.choice import Pair, Shops, by_task, choose
 from search.measuring.tables import KINDS, load_tables
 

@@ -9,8 +9,8 @@ import pytest
 
 from kb.config import shipped_docs
 from kb.errors import RecordError
-from kb.library import examine_library, load_library
-from kb.records import Evidence, IdeaRecord, parse_record
+from kb.records.library import examine_library, load_library
+from kb.records.schema import Evidence, IdeaRecord, parse_record
 from search.measuring.evidence import Records, evidence_of, line, with_evidence
 from search.outcome import BuildFailed, Outcome, Passed, Ratio
 

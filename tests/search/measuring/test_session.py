@@ -11,9 +11,9 @@ from machines import TWO_CORES
 
 from kb.config import shipped_docs
 from kb.errors import TaskError, ToolchainError
-from kb.library import load_library
-from search.authors.recipes.book import make_cards
-from search.judging.terms import Prepared
+from kb.records.library import load_library
+from search.codegen.library import make_cards
+from search.judging.limits import Prepared
 from search.measuring.choice import Pair, Shops, choose
 from search.measuring.session import Measured, Session, Terms
 from search.measuring.tables import Shape, load_tables

@@ -29,7 +29,7 @@ def test_a_task_is_a_reference_with_its_sizes(tmp_path: Path) -> None:
     ((shape,),) = load_tables("cpu", tmp_path).values()
     task = shape.task(tmp_path)
     assert task.settings.precision == "strict"
-    from search.judging.problem import load_problem
+    from search.reference import load_problem
 
     problem = load_problem(task)
     assert tuple(problem.inputs[0].shape) == (3, 5)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from traced import traced
 
-from kb.patterns import load_patterns
+from kb.records.patterns import load_patterns
 from search.patterns.recognise import Program, State, read_program, recognise
 from search.patterns.traits import TRAITS
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from search.profilers.counted import look
 from search.profilers.ncu import (
     Counted,
     Program,
@@ -17,6 +16,7 @@ from search.profilers.ncu import (
     measure,
     parse_csv,
 )
+from search.profilers.ncu_cache import look
 
 RECORDED = Path(__file__).parent / "recorded"
 GPU = torch.cuda.is_available()

@@ -1,7 +1,7 @@
 import pytest
 
 from kb.errors import ConfigError
-from kb.records import Document, TargetRecord
+from kb.records.schema import Document, TargetRecord
 from search.targets.cpu import Facts, match_target, read_facts, resolve
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from kb.config import shipped_docs
 from kb.errors import ConfigError
-from kb.library import load_library
-from kb.records import Document, TargetRecord
+from kb.records.library import load_library
+from kb.records.schema import Document, TargetRecord
 from search.targets.cuda import (
     ClockState,
     DeviceFacts,

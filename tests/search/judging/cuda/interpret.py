@@ -13,11 +13,11 @@ from pathlib import Path
 
 import torch
 
-from search.judging.construct import construct
+from search.sandbox.parameters import construct
 from search.judging.corpus.cases import Case, corpus_folder, header, load_cases
-from search.judging.problem import Problem, as_tuple, load_problem
-from search.judging.trials import Bank, inside, make_bank
-from search.spool.plain import JudgedSettings, JudgedTask
+from search.reference import Problem, as_tuple, load_problem
+from search.judging.tolerance import Bank, inside, make_bank
+from search.judging.spool.wire_types import JudgedSettings, JudgedTask
 
 PARTS = {
     "own_norm": "layernorm",

@@ -14,11 +14,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from search.judging.arena import Arena, plan
+from search.sandbox.shared_memory import Arena, plan
 from search.judging.cuda.cute_hooks import ENVIRONMENT, WHAT
 from search.judging.cuda.worker import CudaWorker, runner_cell, runner_environment
-from search.judging.faults import Fault
-from search.judging.worker import Worker, Zygote
+from search.sandbox.faults import Fault
+from search.sandbox.runner_handle import Worker, Zygote
 
 needs_package = pytest.mark.skipif(
     find_spec("cutlass") is None,

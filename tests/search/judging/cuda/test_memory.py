@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from search.judging.cuda.memory import plan, set_bytes
-from search.judging.problem import Layout
+from search.reference import Layout
 
 
 def test_sets_results_and_parameters_do_not_overlap() -> None:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from search.judging.cuda.hearing import Batch
+from search.judging.cuda.session import Batch
 from search.judging.cuda.timing import Pace, Races, resident_share
-from search.judging.faults import Fault
+from search.sandbox.faults import Fault
 from search.outcome import Crashed, Refused
 
 FLUSH = 50e-6

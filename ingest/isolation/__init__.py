@@ -1,0 +1,1 @@
+"""Reading in processes of limited rights, and a scan for prompt injection."""

@@ -1,0 +1,72 @@
+"""HTML: Sphinx, Doxygen, rustdoc, wikis, and manuals of one page."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from pathlib import PurePosixPath
+
+from ingest.chunking.blocks import Outline, body_of
+from ingest.readers import Reading, Section
+from kb.errors import RecordError
+
+_CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+_XML = re.compile(rb"""^\s*<\?xml[^>]+encoding\s*=\s*["']([\w.:-]+)""")
+_HEAD = 4096  # bytes in which a page says its encoding
+# What these names mean on the web (WHATWG Encoding, section 4.2).
+_ON_THE_WEB = {"latin1": "cp1252", "iso-8859-1": "cp1252", "iso8859-1": "cp1252", "ascii": "cp1252"}
+
+
+class Html:
+    """Reads the text proper: navigation, scripts, styles and hidden elements are left out."""
+
+    def read(self, data: bytes, path: str) -> Reading:
+        """Read a page in its own encoding.
+
+        Raises:
+            RecordError: its encoding is not what it says, or it has no text.
+        """
+        from ingest.readers.html.markup import main_of, parse, stream, title_of
+
+        page = parse(_decode(data))
+        main = main_of(page)
+        sections: tuple[Section, ...] = ()
+        title = PurePosixPath(path).stem
+        if main is not None:
+            title = title_of(page, main) or title
+            outline = Outline(title)
+            outline.extend(stream(main))
+            sections = outline.sections()
+        if not sections:
+            raise RecordError(
+                "expected a page with text, found none in it: save the page as a browser shows it"
+            )
+        return Reading(kind="document", title=title, body=body_of(sections), sections=sections)
+
+
+def _decode(data: bytes) -> str:
+    name = _encoding(data)
+    try:
+        return data.decode(name).replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
+    except LookupError as error:
+        raise RecordError(
+            f"expected a known encoding, found {name!r}: convert it to UTF-8"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise RecordError(
+            f"expected {name} text, found byte {data[error.start]:#04x} at {error.start}: "
+            "convert it to UTF-8"
+        ) from error
+
+
+def _encoding(data: bytes) -> str:
+    for mark, name in (
+        (codecs.BOM_UTF8, "utf-8-sig"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if data.startswith(mark):
+            return name
+    found = _CHARSET.search(data[:_HEAD]) or _XML.search(data[:_HEAD])
+    name = found[1].decode("ascii").lower() if found else "utf-8"
+    return _ON_THE_WEB.get(name, name)

@@ -1,0 +1,1 @@
+"""What a document applies to: devices, languages, operators."""

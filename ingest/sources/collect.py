@@ -1,0 +1,198 @@
+"""Where documents come from: files, folders, globs, git checkouts, archives, and addresses."""
+
+from __future__ import annotations
+
+import glob
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ingest.figures.result_files import beside, is_measurement
+from ingest.isolation.pool import Confined
+from ingest.sources.archives import Member
+from ingest.sources.fetch import fetch, is_url
+from ingest.sources.files import FEW, Found, find, is_archive, printable, unreadable
+from kb.errors import ConfigError, RecordError
+
+_MAGIC = re.compile(r"[*?\[]")
+
+Source = str | Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """Which documents of the store come from one source.
+
+    Attributes:
+        prefix: how the keys of all of them begin.
+    """
+
+    prefix: str
+    _holds: Callable[[str], bool]
+
+    def holds(self, key: str) -> bool:
+        """Say whether the document of this key comes from the source."""
+        return key.startswith(self.prefix) and self._holds(key)
+
+
+def reach(source: Source) -> Reach:
+    """Return which keys of the store belong to `source`, whether it is there or not."""
+    text = str(source)
+    if is_url(text):
+        return Reach(prefix=text, _holds=lambda key: key == text or key.startswith(f"{text}!/"))
+    if _is_glob(source):
+        return _reach_of_glob(text)
+    place = _absolute(Path(text))
+    whole = place.rstrip("/") + "/"
+    return Reach(prefix=place, _holds=lambda key: key == place or key.startswith(whole))
+
+
+@contextmanager
+def gathered(
+    sources: Sequence[Source], desk: Confined, *, allow_local: bool = False
+) -> Iterator[Iterator[Found]]:
+    """Give an iterator over what `sources` hold; what was unpacked or fetched stays until the end.
+
+    Args:
+        desk: unpacks the archives.
+        allow_local: take addresses of this machine and of private networks.
+
+    Raises:
+        ConfigError: there is no room for temporary files.
+    """
+    try:
+        spool = tempfile.TemporaryDirectory(prefix="kb-ingest-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot make a temporary folder ({error.strerror}): set TMPDIR to one that can be written"
+        ) from error
+    with spool as folder:
+        yield _Spool(Path(folder).resolve(), desk, allow_local).gather(sources)
+
+
+class _Spool:
+    """Opens sources into a folder of its own."""
+
+    def __init__(self, folder: Path, desk: Confined, allow_local: bool) -> None:
+        self._folder = folder
+        self._desk = desk
+        self._allow_local = allow_local
+        self._used = 0
+
+    def gather(self, sources: Sequence[Source]) -> Iterator[Found]:
+        seen: set[str] = set()
+        for source in sources:
+            for found in self._open(source):
+                if found.identity not in seen:
+                    seen.add(found.identity)
+                    yield found
+
+    def _open(self, source: Source) -> Iterator[Found]:
+        text = str(source)
+        if is_url(text):
+            yield from self._fetched(text)
+            return
+        paths = _matches(text) if _is_glob(source) else [Path(text)]
+        if not paths:
+            reason = "no file matches: check the pattern"
+            yield Found(path=Path(_absolute(Path(text))), shown=printable(text), reason=reason)
+        for found in find(paths, archives=True):
+            if found.reason is None and is_archive(found.path.name):
+                yield from self._unpacked(found, f"{found.identity}/")
+            else:
+                yield found
+
+    def _fetched(self, url: str) -> Iterator[Found]:
+        shown = printable(url)
+        try:
+            path = fetch(url, self._room(), allow_local=self._allow_local)
+        except RecordError as error:
+            yield Found(path=self._folder / "nothing", shown=shown, key=url, reason=str(error))
+            return
+        found = Found(path=path, shown=shown, key=url)
+        # The path of an address may go on below what is an archive: another mark stands between.
+        yield from self._unpacked(found, f"{url}!/") if is_archive(path.name) else (found,)
+
+    def _unpacked(self, archive: Found, prefix: str) -> Iterator[Found]:
+        try:
+            members = self._desk.unpack(archive.path, self._room())
+        except RecordError as error:
+            yield replace(archive, reason=str(error))
+            return
+        yield from _documents(archive, members, prefix)
+
+    def _room(self) -> Path:
+        self._used += 1
+        room = self._folder / str(self._used)
+        room.mkdir()
+        return room
+
+
+def _documents(archive: Found, members: Sequence[Member], prefix: str) -> Iterator[Found]:
+    """Yield the files of an archive, and in one line those that are refused for one reason."""
+    present = {member.path for member in members if member.path is not None}
+    owned = {
+        path: tuple(one for one in map(str, _neighbours(Path(path))) if one in present)
+        for path in present
+    }
+    measurements = {one for several in owned.values() for one in several}
+    refused: dict[str, list[Found]] = {}
+    for member in members:
+        where = Path(member.path) if member.path is not None else Path(archive.path, "refused")
+        reason = member.reason
+        if member.path in measurements:
+            continue
+        if reason is None and is_measurement(where.name):
+            reason = unreadable(where.name)
+        found = Found(
+            path=where,
+            shown=f"{archive.shown}/{printable(member.name)}",
+            reason=reason,
+            key=f"{prefix}{member.name}",
+            beside=tuple(Path(one) for one in owned.get(member.path or "", ())),
+        )
+        if reason is None:
+            yield found
+        else:
+            refused.setdefault(reason, []).append(found)
+    for reason, several in refused.items():
+        if len(several) <= FEW:
+            yield from several
+        else:
+            first = several[0]
+            yield replace(first, reason=f"and {len(several) - 1} more of {archive.shown}: {reason}")
+
+
+def _neighbours(path: Path) -> list[Path]:
+    return [path.with_name(name) for name in beside(path.name)]
+
+
+def _is_glob(source: Source) -> bool:
+    text = str(source)
+    return _MAGIC.search(text) is not None and not Path(text).expanduser().exists()
+
+
+def _matches(pattern: str) -> list[Path]:
+    found = glob.glob(str(Path(pattern).expanduser()), recursive=True)
+    return [Path(path) for path in sorted(found)]
+
+
+def _reach_of_glob(pattern: str) -> Reach:
+    from pathspec import GitIgnoreSpec
+
+    whole = _absolute(Path(pattern))
+    prefix = _MAGIC.split(whole)[0].rpartition("/")[0] + "/"
+    # The same words as in a glob; that a folder which matches is taken with all that is in it holds too.
+    spec = GitIgnoreSpec.from_lines([whole])
+    return Reach(prefix=prefix, _holds=lambda key: spec.match_file(key.lstrip("/")))
+
+
+def _absolute(path: Path) -> str:
+    """Return a path as the store has it; links are resolved as far as the path is there."""
+    try:
+        return path.expanduser().resolve().as_posix()
+    except (OSError, RuntimeError):
+        return path.expanduser().absolute().as_posix()

@@ -1,0 +1,1 @@
+"""The application: what the commands, the MCP server and the web pages share. No typer here."""

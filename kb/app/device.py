@@ -1,0 +1,177 @@
+"""Where the candidates of a run are judged: on this processor, on this GPU, elsewhere, or only compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from kb.cli.render.output import say
+from kb.config import Home
+from kb.errors import ConfigError, TaskError
+from kb.records.schema import TargetRecord
+from search.task import FINAL_SECONDS
+
+if TYPE_CHECKING:
+    from kb.records.schema import Document
+    from search.judging.cpu.judge import Judge
+    from search.judging.limits import Limits
+    from search.reference import Problem
+    from search.sandbox.runner_handle import Zygote
+    from search.task import Task
+
+How = Literal["cpu", "cuda", "dry", "elsewhere"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A device and how it is reached."""
+
+    target: TargetRecord
+    how: How
+
+    @property
+    def device(self) -> str:
+        """Where the reference is loaded, as torch names it."""
+        return "cuda" if self.how == "cuda" else "cpu"
+
+
+def choose_place(name: str, *, elsewhere: bool = False) -> Place:
+    """Return where candidates for the target `name` are judged.
+
+    Args:
+        name: ``auto`` is this machine's GPU where there is one, else its processor.
+        elsewhere: candidates are judged on another machine, which checks that it is the target.
+
+    Raises:
+        ConfigError: no record describes the device at hand, or none has that name.
+        TaskError: the target is another machine's processor.
+    """
+    from kb.app.queries import find_target
+
+    if name == "auto":
+        here = _gpu_here()
+        if elsewhere:
+            return Place(target=here or _processor(), how="elsewhere")
+        return Place(target=here, how="cuda") if here else Place(target=_processor(), how="cpu")
+    record = find_target(name)
+    if elsewhere:
+        return Place(target=record, how="elsewhere")
+    if record.device == "gpu":
+        here = _gpu_here()
+        same = here is not None and here.name == record.name
+        return Place(target=record, how="cuda" if same else "dry")
+    processor = _processor()
+    if record.name not in (processor.name, "cpu"):
+        raise TaskError(
+            f"target {name!r} is not this machine ({processor.name}): kb judges on the device at hand, "
+            "use target: auto"
+        )
+    return Place(target=record, how="cpu")
+
+
+def _documents() -> list[Document]:
+    from kb.records.targets import load_targets
+
+    return load_targets(Home.find())
+
+
+def _processor() -> TargetRecord:
+    from search.targets.cpu import match_target, read_facts
+
+    return cast("TargetRecord", match_target(_documents(), read_facts()).record)
+
+
+def _gpu_here() -> TargetRecord | None:
+    """Return the record of this machine's GPU, None where there is none that torch can use."""
+    from search.targets.cuda import read_device, torch_trouble
+    from search.targets.gpus import disagreements, match_gpu
+
+    facts = read_device()
+    if facts is None:
+        return None
+    trouble = torch_trouble()
+    if trouble is not None:
+        say(f"{facts.name} is here, but {trouble}: it is not used")
+        return None
+    record = cast("TargetRecord", match_gpu(_documents(), facts).record)
+    for line in disagreements(record, facts):
+        say(f"target {record.name}: {line}")
+    return record
+
+
+def make_judge(
+    place: Place,
+    problem: Problem,
+    *,
+    seed: int,
+    folder: Path,
+    limits: Limits | None = None,
+    zygote: Zygote | None = None,
+) -> Judge:
+    """Start the judge for `place`; all of them have the same three methods.
+
+    Args:
+        limits: what a candidate may use, where the task is not to say.
+        zygote: see `make_zygote`; judges that follow one another share it.
+
+    Raises:
+        ConfigError: judging there needs a package that is missing.
+    """
+    from search.judging.limits import Limits
+
+    limits = limits or Limits(thorough_seconds=problem.task.settings.final_seconds)
+    common: Any = {"seed": seed, "folder": folder, "zygote": zygote}
+    if place.how == "cpu":
+        from search.judging.cpu.judge import Judge
+
+        return Judge(problem, place.target, limits=limits, **common)
+    if find_spec("triton") is None:
+        raise ConfigError(
+            "kernels for GPUs need triton, which is not installed: pip install 'kernel-kb[triton]'"
+        )
+    if place.how == "cuda":
+        from search.judging.cuda.judge import CudaJudge
+
+        return cast("Judge", CudaJudge(problem, place.target, limits=limits, **common))
+    from search.judging.dryrun.judge import DryJudge
+
+    return cast("Judge", DryJudge(problem, place.target, **common))
+
+
+def make_zygote(place: Place) -> Zygote:
+    """Return the warm process for several judges of `place`; whoever made it closes it."""
+    if place.how == "cuda":
+        from search.judging.cuda.worker import make_zygote
+
+        return make_zygote()
+    from search.sandbox.fork_server import DRY
+    from search.sandbox.runner_handle import Zygote
+
+    return Zygote(DRY if place.how == "dry" else 0)
+
+
+def judged_by(place: Place, task: Task) -> str:
+    """Return what an outcome depends on besides the source: task, device, judge and torch."""
+    if place.how == "cuda":
+        from search.judging.cuda import judge as cuda
+
+        judge = cuda.JUDGE_VERSION
+    elif place.how == "dry":
+        from search.judging.dryrun.judge import DRY_VERSION
+
+        judge = DRY_VERSION
+    else:
+        from search.judging.cpu.judge import JUDGE_VERSION
+
+        judge = JUDGE_VERSION
+    parts = (task.identity, place.target.name, judge, version("torch"), *unusual(task))
+    return "/".join(parts)
+
+
+def unusual(task: Task) -> tuple[str, ...]:
+    """Return what a task changes about how long it is measured."""
+    seconds = task.settings.final_seconds
+    return () if seconds == FINAL_SECONDS else (f"final {seconds:g} s",)

@@ -1,0 +1,1 @@
+"""What `kb doctor` and `kb check` look at."""

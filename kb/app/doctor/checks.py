@@ -1,0 +1,160 @@
+"""What `kb doctor` looks at; each check says what to do about what it finds."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from kb.config import Home
+from kb.errors import KbError
+
+State = Literal["works", "limited", "broken", "off"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One part of the installation."""
+
+    part: str
+    state: State
+    detail: str
+    advice: str = ""
+
+
+def examine(home: Home) -> list[Finding]:
+    """Look at every part; a part that raises what a user can mend is broken, not fatal."""
+    checks: tuple[tuple[str, Callable[[Home], Iterator[Finding]]], ...] = (
+        ("home", _home),
+        ("compiler", _compiler),
+        ("torch", _torch),
+        ("target", _target),
+        ("gpu", _gpu),
+        ("counters", _counters),
+        ("sandbox", _sandbox),
+        ("embeddings", _embeddings),
+        ("tokens", _tokens),
+        ("model", _model),
+    )
+    findings = []
+    for part, check in checks:
+        try:
+            findings += list(check(home))
+        except KbError as error:
+            findings.append(Finding(part=part, state="broken", detail=str(error)))
+    return findings
+
+
+def _home(home: Home) -> Iterator[Finding]:
+    from sqlalchemy import text
+
+    from kb.database import open_engine, reading
+
+    if not home.root.exists():
+        yield Finding(
+            part="home", state="off", detail=f"{home.root} is not there yet", advice="kb init"
+        )
+        return
+    with reading(open_engine(home)) as session:
+        session.execute(text("select 1"))
+    free = shutil.disk_usage(home.root).free
+    state: State = "works" if free > 2**30 else "limited"
+    advice = "" if state == "works" else "free at least 1 GB"
+    yield Finding(
+        part="home", state=state, detail=f"{home.root}, {free / 2**30:.0f} GB free", advice=advice
+    )
+
+
+def _compiler(_home: Home) -> Iterator[Finding]:
+    path = shutil.which("g++")
+    if path is None:
+        yield Finding(
+            part="compiler",
+            state="broken",
+            detail="no g++ on PATH",
+            advice="install your system's C++ compiler (build-essential)",
+        )
+        return
+    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    yield Finding(part="compiler", state="works", detail=version.stdout.splitlines()[0])
+
+
+def _torch(_home: Home) -> Iterator[Finding]:
+    from importlib.metadata import version
+
+    yield Finding(part="torch", state="works", detail=f"torch {version('torch')}")
+
+
+def _target(_home: Home) -> Iterator[Finding]:
+    from kb.app.device import choose_place
+
+    place = choose_place("auto")
+    record = place.target
+    rate = f"{record.peak['float32'] / 1e9:.0f} GFLOP/s float32"
+    detail = f"{record.name}: {record.title}, {rate}; target: auto judges on the {place.how}"
+    yield Finding(part="target", state="works", detail=detail)
+
+
+def _gpu(home: Home) -> Iterator[Finding]:
+    from kb.app.doctor.devices import gpu
+
+    yield from gpu(home)
+
+
+def _counters(home: Home) -> Iterator[Finding]:
+    from kb.app.doctor.devices import counters
+
+    yield from counters(home)
+
+
+def _sandbox(_home: Home) -> Iterator[Finding]:
+    from search.sandbox.sandbox import REQUIRED, probe
+
+    for part in probe():
+        state: State = "works" if part.works else "limited"
+        if not part.works and part.name in REQUIRED:
+            state = "broken"
+        advice = "" if part.works else "candidates are less isolated: use a kernel that allows it"
+        yield Finding(
+            part="sandbox", state=state, detail=f"{part.name}: {part.detail}", advice=advice
+        )
+
+
+def _embeddings(home: Home) -> Iterator[Finding]:
+    from kb.embedders import DEFAULT_EMBEDDER, create_embedder
+
+    embedder = create_embedder(os.environ.get("KB_EMBEDDER") or DEFAULT_EMBEDDER, home.cache)
+    (vector,) = embedder.embed(["bank conflicts"])
+    yield Finding(
+        part="embeddings", state="works", detail=f"{embedder.name}, {len(vector)} dimensions"
+    )
+
+
+def _tokens(_home: Home) -> Iterator[Finding]:
+    from kb.tokens import count_tokens
+
+    count = count_tokens("shared memory bank conflicts")
+    yield Finding(part="tokens", state="works", detail=f"tiktoken, {count} tokens in four words")
+
+
+def _model(_home: Home) -> Iterator[Finding]:
+    name = os.environ.get("KB_MODEL")
+    if name is None:
+        yield Finding(
+            part="model",
+            state="off",
+            detail="none configured: the offline author works from the knowledge base",
+            advice="set KB_MODEL, KB_BASE_URL and KB_API_KEY, or `model:` in a task",
+        )
+        return
+    from kb.app.factories import make_model
+    from search.task import ModelSettings
+    from synth.models import Message, Request
+
+    model = make_model(ModelSettings(name=name, base_url=os.environ.get("KB_BASE_URL"), retries=0))
+    question = Message(role="user", content="Answer with the word ready.")
+    reply = model.reply(Request(messages=(question,), max_tokens=16, temperature=0.0, seed=0))
+    yield Finding(part="model", state="works", detail=f"{name} answered in {reply.seconds:.1f} s")

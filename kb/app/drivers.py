@@ -1,0 +1,84 @@
+"""What a run is searched by, and who drives it: in batches where the judge is a trip away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kb.cli.render.output import say
+
+if TYPE_CHECKING:
+    from kb.app.session import Session
+    from kb.progress import Progress
+    from search.authors import Attempt, Diagnosis
+    from search.drivers.sequential import Driver, Watcher
+    from search.judging.cpu.judge import Judge
+    from search.judging.spool.client import Spool
+    from search.loop import Search
+    from search.runs.storage import Record
+
+
+def open_spool(session: Session) -> Spool | None:
+    """Return the judge behind the task's spool folder, None where the task judges here."""
+    folder = session.task.spool
+    if folder is None:
+        return None
+    from search.evaluators import EVALUATORS
+
+    spool: Spool = EVALUATORS.factory("spool")(
+        folder,
+        session.task,
+        session.target,
+        seed=session.task.settings.search.seed,
+        limits={"thorough_seconds": session.task.settings.final_seconds},
+        say=say,
+    )
+    return spool
+
+
+def make_search(
+    session: Session,
+    record: Record,
+    diagnose: Callable[[Attempt | None], Diagnosis],
+    elapsed: Callable[[], float],
+    context: str,
+) -> Search:
+    """Return the search over `record`, which keeps what `diagnose` says of each node."""
+    from search.loop import Search
+    from search.policies import POLICIES
+
+    settings = session.task.settings
+    return Search(
+        record,
+        POLICIES.create(settings.search.policy),
+        settings,
+        session.given.diagnose(diagnose),
+        elapsed,
+        context=context,
+        memory=None if session.author_name == "recipes" else settings.search.memory,
+    )
+
+
+def make_driver(
+    session: Session,
+    search: Search,
+    judge: Judge | Spool,
+    watcher: Watcher,
+    context: str,
+    progress: Progress,
+) -> Driver:
+    """Return who drives the search: in batches where an answer takes a trip, else one by one."""
+    from kb.app.mailbox import make_waves
+    from search.drivers.batched import Batches
+    from search.drivers.sequential import Driver
+    from search.evaluators.local import Local
+    from search.judging.spool.client import Spool
+
+    others = (session.storage, session.witness, watcher)
+    evaluator = judge if isinstance(judge, Spool) else Local(judge)
+    waves = make_waves((search, session.author, evaluator, *others), context, progress)
+    if waves is not None:
+        return waves
+    if isinstance(judge, Spool):
+        return Batches(search, session.author, judge, *others)
+    return Driver(search, session.author, evaluator, *others)

@@ -1,0 +1,123 @@
+"""From what a task and the environment say to the parts that a run works with."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kb.app.models import check_models, model_is_configured
+from kb.cli.render.output import say
+from kb.config import Home
+from kb.errors import ConfigError, TaskError, ToolchainError
+from kb.records.schema import TargetRecord
+from search.task import ModelSettings, Task, TaskFile
+
+if TYPE_CHECKING:
+    from search.authors import Author
+    from search.authors.model_pool import Cast
+    from search.costs.graph import OperatorGraph, Work
+    from search.prompting.knowledge_view import Memory
+    from synth.models import Model
+
+
+def check_settings(settings: TaskFile, place: str) -> None:
+    """Refuse what cannot work before anything that takes time; `place`: see `kb.app.device`."""
+    from search.policies import POLICIES
+
+    POLICIES.check(settings.search.policy)
+    if choose_author(settings) != "recipes":
+        check_models(Home.find(), settings)
+    if settings.language == "cute" and place in {"cuda", "dry"} and not find_spec("cutlass"):
+        raise ToolchainError(
+            "language cute needs NVIDIA's package, which is not installed: pip install 'kernel-kb[cute]' "
+            "(nvidia-cutlass-dsl), or use triton or cuda"
+        )
+    if settings.evaluator == "local" and place == "cpu" and shutil.which("g++") is None:
+        raise ToolchainError(
+            "no C++ compiler: expected g++ on PATH, found none: install your system's g++ "
+            "(build-essential)"
+        )
+
+
+def choose_language(name: str, target: TargetRecord) -> str:
+    """Return the language to write in: the target's first that kb can judge, or the named one."""
+    from search.languages import LANGUAGES
+
+    if name != "auto":
+        LANGUAGES.check(name)
+        if name not in target.languages:
+            raise TaskError(
+                f"language {name!r} does not run on {target.name}: it takes {', '.join(target.languages)}"
+            )
+        return name
+    known = set(LANGUAGES)
+    for language in target.languages:
+        if language in known:
+            return language
+    raise TaskError(
+        f"target {target.name!r} is described, not judged: it takes {', '.join(target.languages)}, kb judges "
+        f"{', '.join(LANGUAGES)}: name another target"
+    )
+
+
+def choose_author(settings: TaskFile) -> str:
+    """Return the author's name: a language model where one is configured, else recipes."""
+    from search.authors import AUTHORS
+
+    configured = model_is_configured(settings)
+    if settings.author == "auto":
+        return "llm" if configured else "recipes"
+    name = AUTHORS.check(settings.author)
+    if name == "llm" and not configured:
+        raise ConfigError(
+            "author llm needs a model: set `model: {name: …, base_url: …}` in the task, or KB_MODEL"
+        )
+    return name
+
+
+def make_author(
+    name: str,
+    task: Task,
+    target: TargetRecord,
+    graph: OperatorGraph,
+    work: Work,
+    memory: Memory,
+    cast: Cast,
+) -> Author:
+    """Build the author."""
+    from search.authors import AUTHORS
+
+    if name == "recipes":
+        return AUTHORS.create(name, task, target, graph, memory)
+    return AUTHORS.create(name, task, target, work, memory, cast, say, graph)
+
+
+def make_model(settings: ModelSettings, heard: Callable[[str, int], None] | None = None) -> Model:
+    """Build the chat back end: a script is read from the file that ``name`` gives.
+
+    Args:
+        heard: told the model and how many tokens of an answer have come so far.
+    """
+    from synth.models import MODELS
+
+    if settings.provider == "scripted":
+        from synth.models.scripted import Scripted
+
+        return Scripted.load(Path(settings.name))
+    if settings.provider == "mailbox":
+        from kb.app.mailbox import make_mailbox
+
+        return make_mailbox(settings)
+    return MODELS.create(
+        settings.provider,
+        settings.name,
+        base_url=settings.base_url,
+        timeout_seconds=settings.timeout_seconds,
+        retries=settings.retries,
+        say=say,
+        heard=heard,
+        **({"keys": (settings.key,)} if settings.key is not None else {}),
+    )

@@ -1,0 +1,361 @@
+"""What happens after a search: what the run taught is written back into the knowledge base."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+from kb.cli.render.output import say
+from kb.config import Home
+from kb.errors import ConfigError
+from kb.progress import Progress
+from kb.records.schema import TargetRecord
+from kb.records.types import Passage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kb.app.session import Session
+    from kb.knowledge import Knowledge
+    from search.authors import Attempt, Diagnosis, Idea
+    from search.costs.graph import OperatorGraph, Work
+    from search.lessons.distill import Setting
+    from search.lessons.evidence import Runs
+    from search.lessons.store import Book, Change, Fate
+    from search.outcome import Outcome
+    from search.prompting.knowledge_view import Memory
+    from search.prompting.novelty import Known
+    from search.runs.storage import Record, Storage
+    from search.task import Task
+    from synth.models import Model
+
+_WORDS: dict[Fate, str] = {
+    "new": "new",
+    "known": "known before",
+    "confirmed": "confirmed",
+    "contradicted": "contradicted",
+    "noted": "undecided",
+    "retired": "retired",
+    "revived": "believed again",
+    "replaced": "replaced",
+    "refused": "refused",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A run whose search is over.
+
+    Attributes:
+        confirmed: outcomes of the finalists, measured again.
+        model: writes lessons in words, None where there is none.
+    """
+
+    home: Home
+    storage: Storage
+    record: Record
+    setting: Setting
+    confirmed: Mapping[int, Outcome]
+    model: Model | None = None
+
+
+def setting_of(
+    record: Record,
+    storage: Storage,
+    task: Task,
+    target: TargetRecord,
+    work: Work,
+    **more: Any,
+) -> Setting:
+    """Return where a run's measurements were taken.
+
+    Args:
+        more: language, shapes, input_shapes, eager_seconds and diagnose.
+    """
+    from search.lessons.distill import Setting, regime_of
+
+    diagnose: Callable[[Attempt | None], Diagnosis] = more["diagnose"]
+    precision = task.settings.precision
+    return Setting(
+        run=record.run,
+        task=task.name,
+        identity=task.identity,
+        target=target.name,
+        architecture=target.architecture,
+        language=more["language"],
+        families=work.families,
+        symptoms=diagnose(None).symptoms,
+        shapes=more["shapes"],
+        eager_seconds=more["eager_seconds"],
+        regime=regime_of(work.bytes, target, more["input_shapes"]),
+        precision=precision if isinstance(precision, str) else "explicit tolerances",
+        at=datetime.fromtimestamp(storage.run(record.run).started, UTC).date(),
+        diagnose=diagnose,
+    )
+
+
+def input_shapes(graph: OperatorGraph) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of a task's inputs."""
+    return tuple(value.shape for value in graph.values if value.kind == "input")
+
+
+def learn(run: Finished) -> list[Change]:
+    """Write what a run taught, say so in one line, and return it in detail."""
+    from kb.knowledge import sync_lessons
+    from search.lessons.distill import lessons, verdicts
+    from search.lessons.evidence import Runs
+
+    proof = Runs(run.storage.engine).measured_again(run.record.run, run.confirmed)
+    book = open_book(run.home, run.storage, proof)
+    found = lessons(run.record.graph, run.confirmed, run.setting)
+    if run.model is not None and found:
+        from search.lessons.llm_wording import write_lessons
+
+        found = write_lessons(run.model, found, say)
+    cited = citations(run.storage, run.record)
+    told = verdicts(run.record.graph, run.confirmed, run.setting, cited)
+    changes = book.learn(found, told, today())
+    for problem in book.problems:
+        say(problem)
+    say_changes(changes)
+    sync_lessons(run.home)
+    return changes
+
+
+def learn_from(
+    session: Session,
+    record: Record,
+    baselines: Mapping[str, float],
+    confirmed: Mapping[int, Outcome],
+) -> None:
+    """Write what the run of a session taught back into the knowledge base."""
+    from kb.app.diagnosis import diagnoser
+    from kb.app.models import lesson_writer
+    from kb.app.session import shapes_line
+
+    setting = setting_of(
+        record,
+        session.storage,
+        session.task,
+        session.target,
+        session.work,
+        language=session.language,
+        shapes=shapes_line(session.graph),
+        input_shapes=input_shapes(session.graph),
+        eager_seconds=baselines["eager"],
+        diagnose=diagnoser(session, baselines),
+    )
+    written = session.author_name == "llm"
+    learn(
+        Finished(
+            home=session.home,
+            storage=session.storage,
+            record=record,
+            setting=setting,
+            confirmed=confirmed,
+            model=lesson_writer(session) if written else None,
+        )
+    )
+
+
+def open_book(home: Home, storage: Storage, proof: Runs | None = None) -> Book:
+    """Open the lessons of a home.
+
+    Args:
+        proof: what evidence is held against, None for the record of runs as it is.
+    """
+    from kb.embedders import DEFAULT_EMBEDDER, create_embedder
+    from search.lessons.duplicates import Alike
+    from search.lessons.evidence import Runs
+    from search.lessons.store import Book
+
+    embedder = create_embedder(os.environ.get("KB_EMBEDDER") or DEFAULT_EMBEDDER, home.cache)
+    proof = proof or Runs(storage.engine)
+    return Book(home.make().root, proof.fault, Alike(embedder))
+
+
+def open_memory(
+    home: Home,
+    storage: Storage,
+    task: Task,
+    progress: Progress,
+    *,
+    as_of: float | None,
+    remembers: bool,
+) -> Memory:
+    """Open the knowledge base for the authors of a run.
+
+    Args:
+        as_of: seconds since the epoch that the ranking and earlier ideas are taken of, None for now.
+        remembers: ideas of the task's earlier runs are known again.
+    """
+    from kb.knowledge import open_knowledge
+
+    knowledge = open_knowledge(home, progress, as_of=as_of)
+    before = time.time() if as_of is None else as_of
+    known = known_ideas(knowledge, storage, task, before) if remembers else None
+    return believed_memory(knowledge, storage, retrieval=task.settings.retrieval, known=known)
+
+
+def believed_memory(
+    knowledge: Knowledge,
+    storage: Storage,
+    *,
+    retrieval: bool = True,
+    known: Known | None = None,
+) -> Memory:
+    """Return the knowledge as authors see it: without lessons whose evidence is not in the record."""
+    from kb.retrieval.lookup import RecordReader
+    from search.lessons.evidence import Runs
+    from search.prompting.knowledge_view import Believed, Memory, Silent, Witness
+    from search.prompting.readings import Witnessed
+
+    records = Believed(knowledge.store, Runs(storage.engine).believes)
+    doubted = records.doubted()
+    if not retrieval:
+        return Memory(Witness(Silent(), doubted), records, known)
+    witness = Witness(knowledge.retriever, doubted)
+    reader = RecordReader(knowledge.store, knowledge.effects, doubted)
+    return Memory(witness, records, known, Witnessed(reader, witness))
+
+
+def known_ideas(knowledge: Knowledge, storage: Storage, task: Task, before: float) -> Known:
+    """Return what was tried on a task in runs that began before a moment, with how it is compared."""
+    from search.lessons.duplicates import Alike
+    from search.prompting.novelty import Known, earlier_ideas
+
+    alike = Alike(knowledge.derived.embedder)
+    return Known(alike, earlier_ideas(storage, task, before))
+
+
+def today() -> date:
+    """Return the day by which evidence ages."""
+    return datetime.now(UTC).date()
+
+
+def say_changes(changes: Sequence[Change]) -> None:
+    """Say in one line what was learned, and in one line each what was refused or retired."""
+    counts = Counter(change.fate for change in changes)
+    listed = ", ".join(f"{counts[fate]} {word}" for fate, word in _WORDS.items() if counts[fate])
+    if listed:
+        say(f"lessons: {listed} (kb lessons lists them)")
+    for change in changes:
+        if change.why:
+            say(f"  {_WORDS[change.fate]}: {change.lesson}: {change.why}")
+
+
+def citations(storage: Storage, record: Record) -> Callable[[Idea], tuple[str, ...]]:
+    """Return the function that names the lessons which an idea starts from.
+
+    The offline author says so itself; a model cites passages, and what it cites it builds on.
+    """
+    from kb.store.documents import Store
+
+    wanted: dict[str, None] = {}
+    for proposal in record.graph.proposals.values():
+        for idea in proposal.ideas:
+            if not idea.plan:
+                wanted.update(dict.fromkeys(idea.passages))
+    passages = Store(storage.engine).passages(list(wanted)) if wanted else {}
+
+    def cited(idea: Idea) -> tuple[str, ...]:
+        if idea.plan:
+            named = idea.plan.get("lesson")
+            return (named,) if named else ()
+        found = (passages[one] for one in idea.passages if one in passages)
+        return tuple(dict.fromkeys(_lesson(one) for one in found if one.kind == "lesson"))
+
+    return cited
+
+
+def _lesson(passage: Passage) -> str:
+    return passage.document.rpartition(":")[2].rpartition("/")[2].removesuffix(".md")
+
+
+def learn_again(home: Home, run: str) -> list[Change]:
+    """Distil a finished run again, from its record and its reference.
+
+    Raises:
+        ConfigError: it is not finished, or was not timed.
+        StoreError: there is no such run.
+    """
+    from kb.app.diagnosis import diagnoser_of
+    from kb.app.history import open_run
+    from kb.app.queries import find_target
+    from kb.app.resume import stored_task
+    from kb.app.session import shapes_line
+    from search.costs.trace import operator_graph
+    from search.costs.work import count_work
+    from search.reference import load_problem
+
+    found = open_run(home, run)
+    report = found.row.report
+    if report is None or not report.get("timed", True):
+        raise ConfigError(
+            f"expected a finished run that was timed, found {run} {found.row.status}: "
+            f"kb resume {run} finishes it, and learns"
+        )
+    task = stored_task(home, run, found.row.about)
+    target = find_target(found.row.about["target"])
+    graph = operator_graph(load_problem(task))
+    work = count_work(graph)
+    record = found.storage.record(run)
+    setting = setting_of(
+        record,
+        found.storage,
+        task,
+        target,
+        work,
+        language=found.row.about["language"],
+        shapes=shapes_line(graph),
+        input_shapes=input_shapes(graph),
+        eager_seconds=report["baselines"]["eager"],
+        diagnose=diagnoser_of(task, target, work, len(graph.operators), report["baselines"]),
+    )
+    finished = Finished(
+        home=home,
+        storage=found.storage,
+        record=record,
+        setting=setting,
+        confirmed=_confirmed(report) | _measured_again(found.storage, record, task),
+    )
+    return learn(finished)
+
+
+def _measured_again(storage: Storage, record: Record, task: Task) -> dict[int, Outcome]:
+    """Return the finalists' second outcomes, where the judge that measured them is this one."""
+    from kb.app.device import choose_place, judged_by
+    from search.runs.storage import outcome_key
+
+    place = choose_place(task.settings.target, elsewhere=task.spool is not None)
+    context = judged_by(place, task)
+    found = {}
+    for node in record.graph.nodes:
+        outcome = storage.outcome(outcome_key(node.draft.source, context, "confirmed"))
+        if outcome is not None:
+            found[node.number] = outcome
+    return found
+
+
+def _confirmed(report: Mapping[str, Any]) -> dict[int, Outcome]:
+    """Return the winner as it was measured again; the other finalists' second times are not kept."""
+    from search.outcome import Passed, Ratio
+
+    best = report["best"]
+    if best is None or not best.get("confirmed"):
+        return {}
+    outcome = Passed(
+        seconds=best["seconds"],
+        samples=0,
+        speedup={name: Ratio(**ratio) for name, ratio in best["speedup"].items()},
+        max_error=best["max_error"],
+        allowed_error=best["allowed_error"],
+        own_share=best["own_share"],
+        profile=best["profile"],
+    )
+    return {best["node"]: outcome}

@@ -1,0 +1,140 @@
+"""From what a task and the environment say about models to the cast that writes a run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kb.config import Home
+from kb.errors import ConfigError
+from search.task import ModelSettings, TaskFile
+
+if TYPE_CHECKING:
+    from kb.app.session import Session
+    from kb.progress import Progress
+    from search.authors.model_pool import Cast, Role
+    from search.runs.spending import Ledger
+    from search.runs.storage import Storage
+    from synth.models import Model
+    from synth.models.budgeted import Price
+    from synth.models.prices import Prices
+
+# What is written by a script or by people costs no money.
+_UNPAID = ("scripted", "mailbox")
+
+
+def model_settings(settings: TaskFile) -> ModelSettings | None:
+    """Return the task's model, else the one that the environment names, None where none does."""
+    if settings.model is not None:
+        return settings.model
+    name = os.environ.get("KB_MODEL")
+    return ModelSettings(name=name, base_url=os.environ.get("KB_BASE_URL")) if name else None
+
+
+def role_settings(settings: TaskFile) -> Mapping[Role, tuple[ModelSettings, ...]]:
+    """Return who writes what: `models:` by role, and `model:` where that names nobody."""
+    from search.authors.model_pool import ROLES
+
+    named = settings.models
+    found: dict[Role, tuple[ModelSettings, ...]] = {
+        role: chosen for role in ROLES if named is not None and (chosen := getattr(named, role))
+    }
+    one = model_settings(settings)
+    if one is not None:
+        for role in ("ideas", "code", "repair"):
+            found.setdefault(role, (one,))
+    return found
+
+
+def model_is_configured(settings: TaskFile) -> bool:
+    """Say whether the task or the environment names a model that can write ideas and sources."""
+    found = role_settings(settings)
+    return "ideas" in found or "code" in found
+
+
+def check_models(home: Home, settings: TaskFile) -> None:
+    """Refuse models that cannot work, before anything that takes time.
+
+    Raises:
+        ConfigError: a provider, an address or a price is missing or unknown.
+    """
+    from kb.app.factories import make_model
+    from synth.models.prices import FILE, Prices
+
+    prices = Prices.load(home.root)
+    for models in role_settings(settings).values():
+        for one in models:
+            make_model(one)
+            if settings.stop.money is not None and not _is_free(one) and not prices.known(one.name):
+                raise ConfigError(
+                    f"stop.money: expected a price for model {one.name!r}, found none: add it to "
+                    f"{home.root / FILE} as `models: {{{one.name}: {{input: …, output: …}}}}`, "
+                    "money per million tokens"
+                )
+
+
+def make_cast(
+    home: Home, settings: TaskFile, storage: Storage, ledger: Ledger, progress: Progress
+) -> Cast:
+    """Build every model of a task, with its exchanges kept and its calls booked."""
+    from kb.app.factories import make_model
+    from search.authors.model_pool import Cast, Voice
+    from synth.models.prices import Prices
+    from synth.models.recorded import Recorded
+
+    prices = Prices.load(home.root)
+    heard = _shown(progress)
+    made: dict[ModelSettings, Model] = {}
+    voices: dict[Role, list[Voice]] = {}
+    for role, models in role_settings(settings).items():
+        for one in models:
+            if one not in made:
+                made[one] = _paid(make_model(one, heard), one, ledger, prices)
+            model = Recorded(made[one], storage, noted=ledger.noted(role))
+            voices.setdefault(role, []).append(Voice(model=model, settings=one))
+    choose = settings.models.choose if settings.models is not None else "weights"
+    return Cast(voices, choose=choose, accounts=ledger)
+
+
+def lesson_writer(session: Session) -> Model:
+    """Return the model that has the ideas, booked as the one that writes lessons."""
+    from synth.models.recorded import Recorded
+
+    model = session.cast.members("ideas")[0].model
+    assert isinstance(model, Recorded)
+    return model.noting(session.ledger.noted("lessons"))
+
+
+def _paid(model: Model, settings: ModelSettings, ledger: Ledger, prices: Prices) -> Model:
+    from synth.models.budgeted import Paid
+
+    # Who answers by letter is not one of several workers: each letter waits for itself.
+    limit = None if settings.provider in _UNPAID else settings.concurrency
+    return Paid(model, ledger, _price(settings, prices), concurrency=limit)
+
+
+def _price(settings: ModelSettings, prices: Prices) -> Price:
+    if _is_free(settings):
+        return lambda _: 0.0
+    return partial(prices.cost, settings.name)
+
+
+def _is_free(settings: ModelSettings) -> bool:
+    """Say whether answers cost no money: a server of one's own, a script, a person."""
+    from synth.models.prices import is_local
+
+    if settings.provider in _UNPAID:
+        return True
+    if settings.base_url is not None:
+        return is_local(settings.base_url)
+    return settings.provider in ("llamacpp", "ollama", "sglang", "vllm")
+
+
+def _shown(progress: Progress) -> Callable[[str, int], None] | None:
+    """Return what shows how far an answer is, None where nobody looks on."""
+    if not sys.stderr.isatty():
+        return None
+    return lambda model, tokens: progress(f"{model} answers, tokens so far", tokens)

@@ -1,0 +1,401 @@
+"""Prompts put together from a task file or from the record of a run, without asking a model."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+from kb.cli.render.output import say
+from kb.config import Home
+from kb.errors import ConfigError, StoreError
+from kb.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kb.records.types import Hit
+    from search.authors import Attempt, Diagnosis, Memory, Moment
+    from search.authors.model_pool import Role, Voice
+    from search.authors.navigation import Navigator
+    from search.costs.graph import OperatorGraph, Work
+    from search.graph import Graph, Node
+    from search.prompting.prompts import Brief, Briefing
+    from search.runs.storage import RunRow, Storage
+    from search.task import Task
+    from synth.context import Purpose
+
+_ROLES: dict[Purpose, Role] = {"ideas": "ideas", "draft": "code", "repair": "repair"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """A prompt with the place that it is for.
+
+    Attributes:
+        node: None for the reference.
+        asked: whether the record has this very prompt; None where no model was asked there.
+    """
+
+    task: str
+    run: str | None
+    node: int | None
+    purpose: Purpose
+    memory: Memory
+    model: str | None
+    budget: int
+    encoding: str
+    diagnosis: Diagnosis
+    brief: Brief
+    asked: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """What prompts of one task are made from."""
+
+    task: Task
+    row: RunRow | None
+    graph: Graph | None
+    storage: Storage
+    briefing: Briefing
+    navigator: Navigator
+    diagnose: Callable[[Attempt | None], Diagnosis]
+    tokens: int | None
+
+    @classmethod
+    def open(
+        cls,
+        home: Home,
+        named: Path,
+        run: str | None,
+        tokens: int | None,
+        progress: Progress,
+        *,
+        with_run: bool,
+    ) -> Desk:
+        """Load a task with its latest run, or the one that is named.
+
+        Raises:
+            KbError: there is no such task or run, or the knowledge base cannot be opened.
+        """
+        from kb.app.device import choose_place
+        from kb.app.diagnosis import diagnoser_of
+        from kb.app.learning import believed_memory, known_ideas
+        from kb.app.resume import give
+        from kb.database import open_engine
+        from kb.knowledge import open_knowledge
+        from search.authors.navigation import Navigator
+        from search.prompting.prompts import Briefing
+        from search.runs.snapshot import Given
+        from search.runs.storage import Storage
+
+        storage = Storage(open_engine(home))
+        task, row = _find(home, storage, named, run, with_run=with_run)
+        place = choose_place(task.settings.target, elsewhere=task.spool is not None)
+        progress("loading the reference")
+        graph, work = _cost(task, place.device)
+        as_of = row.started if row is not None else None
+        knowledge = open_knowledge(home, progress, as_of=as_of)
+        known = known_ideas(knowledge, storage, task, as_of or time.time())
+        memory = believed_memory(knowledge, storage, retrieval=task.settings.retrieval, known=known)
+        diagnose = diagnoser_of(task, place.target, work, len(graph.operators), _baselines(row))
+        if row is not None:
+            # What the run found and measured then, so that a prompt is the one that was asked.
+            given = Given(storage.engine, writes=False).open(row.run)
+            give(given, memory)
+            diagnose = given.diagnose(diagnose)
+        return cls(
+            task=task,
+            row=row,
+            graph=storage.record(row.run).graph if row is not None else None,
+            storage=storage,
+            briefing=Briefing(task, place.target, work, memory, graph=graph),
+            navigator=Navigator(task, work, memory),
+            diagnose=diagnose,
+            tokens=tokens,
+        )
+
+    def tell(self, number: int | None, purpose: str | None) -> Told:
+        """Return the prompt for the reference, or for a node of the run.
+
+        Raises:
+            ConfigError: there is no such node or purpose, or it does not fit the model's context.
+        """
+        chosen = _purpose(purpose)
+        if number is None:
+            if chosen not in {None, "ideas"}:
+                raise ConfigError(
+                    f"expected --node beside --purpose {chosen}: only ideas are asked for without one"
+                )
+            return self._told(None, "ideas", self._first())
+        node = self._node(number)
+        passed = node.outcome is None or node.outcome.kind in _standing()
+        chosen = chosen or ("ideas" if passed else "repair")
+        if chosen == "repair" and passed:
+            raise ConfigError(f"expected a node that failed, found node {number}, which stands")
+        if chosen == "ideas" and not passed:
+            raise ConfigError(f"expected a node that stands, found node {number}, which failed")
+        return self._told(node, chosen, self._moment(node, chosen))
+
+    def _told(self, node: Node | None, purpose: Purpose, moment: Moment) -> Told:
+        voice, model = self._voice(purpose)
+        if purpose == "ideas":
+            count = self.task.settings.search.ideas
+            brief, _ = self.navigator.begin(self.briefing, voice, moment, count)
+        elif purpose == "repair":
+            assert node is not None
+            brief = self.briefing.repair(voice, moment, node.attempt())
+        else:
+            assert node is not None
+            before = tuple(n.attempt() for n in self._beside(node))
+            brief = self.briefing.draft(voice, moment, node.idea, node.step.branch, before)
+        return Told(
+            task=self.task.name,
+            run=self.row.run if self.row is not None else None,
+            node=node.number if node is not None else None,
+            purpose=purpose,
+            memory=moment.memory,
+            model=model,
+            budget=voice.budget,
+            encoding=voice.encoding,
+            diagnosis=moment.diagnosis,
+            brief=brief,
+            asked=self._asked(node, brief) if purpose == "draft" and node is not None else None,
+        )
+
+    def _first(self) -> Moment:
+        from search.authors import Moment
+        from search.prompting.history import choose_memory
+
+        memory = choose_memory(self.task.settings.search.memory, None, (), 0, last=True)
+        return Moment(
+            round=0, seed=0, parent=None, history=(), diagnosis=self.diagnose(None), memory=memory
+        )
+
+    def _moment(self, node: Node, purpose: Purpose) -> Moment:
+        """Return the state of the search at a node: after it for ideas, as it was for a draft."""
+        from search.authors import Moment
+        from search.prompting.history import choose_memory
+
+        assert self.graph is not None
+        every = self.graph.attempts()
+        if purpose == "ideas":
+            parent: Attempt | None = node.attempt()
+            round, history = max(one.round for one in every) + 1, every
+        else:
+            above = self.graph.proposals[node.step.slot].parent
+            parent = None if above is None else self.graph.nodes[above].attempt()
+            last = node.number + (purpose == "repair")
+            round, history = node.step.slot.round, tuple(a for a in every if a.number < last)
+        earlier = tuple(one for one in history if one.round < round)
+        choice = self.task.settings.search.memory
+        memory = choose_memory(choice, parent, earlier, round, last=False)
+        if purpose != "ideas" and parent is None and round:
+            memory = "clean"
+        return Moment(
+            round=round,
+            seed=0,
+            parent=None if memory == "clean" else parent,
+            history=history,
+            diagnosis=self.diagnose(parent),
+            memory=memory,
+        )
+
+    def _node(self, number: int) -> Node:
+        assert self.graph is not None
+        assert self.row is not None
+        if number >= len(self.graph.nodes):
+            raise ConfigError(
+                f"run {self.row.run} has no node {number}: it has 0 to {len(self.graph.nodes) - 1}"
+            )
+        node = self.graph.nodes[number]
+        if node.outcome is None:
+            raise ConfigError(
+                f"node {number} of {self.row.run} was not judged yet: kb resume judges it"
+            )
+        return node
+
+    def _beside(self, node: Node) -> list[Node]:
+        assert self.graph is not None
+        found = self.graph.branches(node.step.slot, node.step.idea)
+        return [one for one in found if one.number < node.number and one.outcome is not None]
+
+    def _asked(self, node: Node, brief: Brief) -> bool | None:
+        found = self.storage.exchange(node.draft.exchanges[0]) if node.draft.exchanges else None
+        if found is None:
+            return None
+        then = [message["content"] for message in found[0]["messages"]]
+        return then == [message.content for message in brief.prompt.messages]
+
+    def _voice(self, purpose: Purpose) -> tuple[Voice, str | None]:
+        """Return who would read a prompt; with no model configured, one that tiktoken counts for."""
+        from kb.app.models import role_settings
+        from search.authors.model_pool import INSTEAD, Voice
+        from search.task import ModelSettings
+        from synth.models.scripted import Scripted
+
+        role = _ROLES[purpose]
+        by_role = role_settings(self.task.settings)
+        found = next((by_role[one] for one in (role, *INSTEAD[role]) if one in by_role), ())
+        settings = found[0] if found else ModelSettings(name="none")
+        if self.tokens is not None:
+            room = {"context_tokens": self.tokens, "reply_tokens": 64}
+            settings = settings.model_copy(update=room)
+        if not found:
+            say("no model is configured: tokens are counted as a model of tiktoken's would")
+        return Voice(model=Scripted([], name=settings.name), settings=settings), (
+            settings.name if found else None
+        )
+
+
+def values(told: Told) -> dict[str, Any]:
+    """Return a prompt and the origin of its parts as plain values."""
+    prompt = told.brief.prompt
+    quoted = {hit.passage.id: hit for hit in told.brief.hits}
+    labels = {one: f"P{number}" for number, one in enumerate(prompt.passages, start=1)}
+    return {
+        **{name: getattr(told, name) for name in ("task", "run", "node", "purpose", "memory")},
+        **{name: getattr(told, name) for name in ("model", "budget", "encoding", "asked")},
+        "tokens": prompt.tokens,
+        "diagnosis": asdict(told.diagnosis),
+        "inquiry": asdict(told.brief.inquiry),
+        "patterns": [
+            {
+                "name": one.pattern.name,
+                "area": one.pattern.area,
+                "shown": one.shown,
+                "share": one.share,
+            }
+            for one in told.brief.patterns
+        ],
+        "sections": [
+            {
+                "name": part.name,
+                "tokens": part.tokens,
+                "template": part.template,
+                "items": list(part.items),
+                "passages": [_passage(quoted[one], labels[one]) for one in part.passages],
+            }
+            for part in prompt.sections
+        ],
+        "cut": [asdict(cut) for cut in prompt.cut],
+        "messages": [asdict(message) for message in prompt.messages],
+    }
+
+
+def _passage(hit: Hit, label: str) -> dict[str, Any]:
+    passage = hit.passage
+    return {
+        "label": label,
+        "id": passage.id,
+        "document": passage.document,
+        "section": passage.section,
+        "pages": passage.pages,
+        "kind": passage.kind,
+        "flags": passage.flags,
+        "tokens": passage.tokens,
+        "score": hit.score,
+        "why": asdict(hit.why),
+    }
+
+
+def origins(told: Told) -> Iterator[str]:
+    """Yield where the parts of a prompt come from, a line each."""
+    found = values(told)
+    where = f"node {told.node} of {told.run}" if told.node is not None else "the reference"
+    yield (
+        f"{told.purpose} for {where}: {found['tokens']} of {told.budget} tokens ({told.encoding}); "
+        f"memory: {told.memory}"
+    )
+    if told.asked is not None:
+        same = "is what was asked" if told.asked else "differs from what was asked"
+        yield f"this {same} (kb node {told.run} {told.node} shows that)"
+    for section in found["sections"]:
+        yield f"{section['name']:<12} {section['tokens']:>6} tokens  {section['template']}"
+        if not section["passages"]:
+            yield from (f"{'':<12} {'':>6}   - {name}" for name in section["items"][:12])
+        for passage in section["passages"]:
+            trail = [one.partition(" (")[0] for one in passage["why"]["trail"][:3]]
+            trail = trail or _ranks(passage)
+            yield (
+                f"{'':<12} {passage['tokens']:>6}   {passage['label']} {passage['document']}: "
+                f"{passage['section']} ({'; '.join(trail)})"
+            )
+    for cut in found["cut"]:
+        of = f"{cut['kept']} of {cut['of']} tokens kept" if cut["of"] else "never counted"
+        yield f"left out: {cut['section']}, {cut['item']}: {of}"
+
+
+def _ranks(passage: dict[str, Any]) -> list[str]:
+    return [f"{name} {place}" for name, place in passage["why"]["ranks"].items()] or ["found"]
+
+
+def difference(one: Told, other: Told) -> list[str]:
+    """Return what differs between two prompts, as a unified difference."""
+
+    def lines(told: Told) -> list[str]:
+        whole = "\n".join(message.content for message in told.brief.prompt.messages)
+        return whole.splitlines()
+
+    def name(told: Told) -> str:
+        return f"{told.run} node {told.node} ({told.purpose})"
+
+    return list(difflib.unified_diff(lines(one), lines(other), name(one), name(other), lineterm=""))
+
+
+def _find(
+    home: Home, storage: Storage, named: Path, run: str | None, *, with_run: bool
+) -> tuple[Task, RunRow | None]:
+    """Return the task that the user named, with its run where one is wanted."""
+    from kb.app.resume import stored_task
+    from search.task import load_task
+
+    if run is None and not named.exists() and named.parent == Path() and not named.suffix:
+        run = named.name
+    if run is not None:
+        row = storage.run(run)
+        return stored_task(home, run, row.about), row
+    task = load_task(named)
+    if not with_run:
+        return task, None
+    rows = [row for row in storage.runs() if row.about.get("source") == task.source]
+    if not rows:
+        raise StoreError(
+            f"no run of {named}, whose nodes could be named: kb evolve {named} makes one"
+        )
+    return stored_task(home, rows[-1].run, rows[-1].about), rows[-1]
+
+
+def _baselines(row: RunRow | None) -> dict[str, float]:
+    """Return what a finished run measured of the reference, nothing of another."""
+    report = row.report if row is not None else None
+    return dict(report["baselines"]) if report is not None else {}
+
+
+def _cost(task: Task, device: str) -> tuple[OperatorGraph, Work]:
+    """Return the operators of a task, and what it costs."""
+    from search.costs.trace import operator_graph
+    from search.costs.work import count_work
+    from search.reference import load_problem
+
+    graph = operator_graph(load_problem(task, device=device))
+    return graph, count_work(graph)
+
+
+def _standing() -> tuple[str, ...]:
+    from search.outcome import STANDING
+
+    return tuple(STANDING)
+
+
+def _purpose(name: str | None) -> Purpose | None:
+    from synth.context import Purpose as Known
+
+    known = get_args(Known)
+    if name is None or name in known:
+        return cast("Purpose | None", name)
+    raise ConfigError(f"unknown purpose {name!r}: known are {', '.join(known)}")

@@ -1,0 +1,76 @@
+"""Takes up runs that exist: their task as it was, and what they were given and paid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kb.config import Home
+from kb.errors import ConfigError
+from search.task import Task, TaskFile
+
+if TYPE_CHECKING:
+    from kb.app.session import Session
+    from search.prompting.knowledge_view import Memory
+    from search.runs.snapshot import Given
+
+
+def open_accounts(session: Session, run: str) -> None:
+    """Go on with what `run` paid for and was given, or begin to keep it."""
+    session.ledger.open(run)
+    give(session.given.open(run), session.memory)
+
+
+def give(given: Given, memory: Memory) -> None:
+    """Let authors see what a run was given when it first asked, and keep what is asked first now."""
+    memory.retriever.ask_through(given.retriever)
+    memory.store = given.records(memory.store)
+    if memory.readings is not None:
+        memory.readings.ask_through(given.readings)
+    if memory.known is not None:
+        memory.known.earlier = given.earlier(memory.known.earlier)
+
+
+def keep_reference(home: Home, run: str, task: Task) -> Path:
+    """Keep the reference as it was when the run began: a resumed run must see the same one."""
+    path = home.root / "runs" / run / "reference.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(task.source, encoding="utf-8")
+    return path
+
+
+def stored_task(home: Home, run: str, about: Mapping[str, Any]) -> Task:
+    """Return the task of a run, from its record."""
+    stored = about["settings"]
+    # A run from before there were requests goes on, and replays, without them.
+    search = {"requests": {"steps": 0}, **stored.get("search", {})}
+    settings = TaskFile.model_validate({**stored, "search": search})
+    task = Task(
+        name=about["task"],
+        path=Path(about["path"]),
+        reference=Path(about["reference"]),
+        source=about["source"],
+        settings=settings,
+    )
+    return Task(
+        name=task.name,
+        path=task.path,
+        reference=keep_reference(home, run, task),
+        source=task.source,
+        settings=settings,
+    )
+
+
+def check_same_place(about: Mapping[str, Any], session: Session) -> None:
+    """Refuse to go on where the device or the author is another one.
+
+    Raises:
+        ConfigError: it is.
+    """
+    for key, found in (("target", session.target.name), ("author", session.author_name)):
+        if about[key] != found:
+            raise ConfigError(
+                f"the run began with {key} {about[key]!r}, here it is {found!r}: "
+                "resume it where it began, or start a new run"
+            )

@@ -1,0 +1,1 @@
+"""The schema of records, and the library's Markdown files as records."""

@@ -1,0 +1,1 @@
+"""Retrieval: from a query to ranked passages."""

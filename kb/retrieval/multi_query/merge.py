@@ -1,0 +1,182 @@
+"""From several questions to one ranking of documents, each with why it stands there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from kb.records.patterns import FOLDERS
+from kb.records.types import Kind, Query, Scope
+from kb.retrieval.fusion import Candidate, fuse, rank, together
+from kb.retrieval.multi_query import DEFAULT, Inquiry, Question, Tuning
+
+if TYPE_CHECKING:
+    from kb.indexes import Vector
+    from kb.retrieval.filters import View
+
+
+@dataclass(slots=True, kw_only=True)
+class Found:
+    """A document that some questions lead to.
+
+    Attributes:
+        name: as patterns name it (``ideas/online-softmax``), "" for a plain document.
+        rows: its passages that were found, the best first.
+        votes: what each question gave it, with the question's reason.
+        cosine, bm25: of its best passage to any question.
+        answers: symptoms of the inquiry that it answers.
+    """
+
+    document: str
+    kind: Kind
+    name: str
+    rows: list[int] = field(default_factory=list)
+    votes: list[tuple[float, str]] = field(default_factory=list)
+    cosine: float | None = None
+    bm25: float | None = None
+    answers: tuple[str, ...] = ()
+    score: float = 0.0
+
+    def add(self, rows: Sequence[int], cosine: float | None, bm25: float | None) -> None:
+        """Note what a question found of it."""
+        self.rows += [row for row in rows if row not in self.rows]
+        self.cosine = max((v for v in (self.cosine, cosine) if v is not None), default=None)
+        self.bm25 = max((v for v in (self.bm25, bm25) if v is not None), default=None)
+
+    @property
+    def trail(self) -> tuple[str, ...]:
+        """Why it is here, the weightiest reason first."""
+        return tuple(dict.fromkeys(reason for _, reason in sorted(self.votes, key=lambda v: -v[0])))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """A document among the answers of one question, with its passages there."""
+
+    document: str
+    rows: tuple[int, ...]
+    cosine: float | None
+    bm25: float | None
+
+
+class Merger:
+    """Ranks the documents of one view for inquiries.
+
+    Args:
+        embed: gives a question's vector.
+    """
+
+    def __init__(
+        self, view: View, embed: Callable[[str], Vector], tuning: Tuning = DEFAULT
+    ) -> None:
+        self._view = view
+        self._embed = embed
+        self._tuning = tuning
+        self._sources = {one.shown: one for one in view.index.sources}
+        self._named = {
+            record_name(one.kind, one.shown): one.shown
+            for one in view.index.sources
+            if one.kind in FOLDERS
+        }
+        self._answers = lru_cache(maxsize=512)(self._answer)
+
+    def merge(self, inquiry: Inquiry) -> list[Found]:
+        """Return the documents that the questions lead to, best first."""
+        found: dict[str, Found] = {}
+        for question in inquiry.questions:
+            for document, vote in self._votes(question, inquiry, found).items():
+                one = found.setdefault(document, self._found(document))
+                one.votes.append((vote, question.reason))
+        kinds = dict(inquiry.kinds)
+        for one in found.values():
+            one.score = self._score(one, inquiry, kinds[one.kind])
+        return sorted(found.values(), key=lambda one: (-one.score, one.document))
+
+    def _votes(
+        self, question: Question, inquiry: Inquiry, found: dict[str, Found]
+    ) -> dict[str, float]:
+        """Return what one question gives to documents: by a pattern's list, or by its answers."""
+        votes: dict[str, float] = {}
+        named = [self._named[name] for name in question.see if name in self._named]
+        families = inquiry.families if question.anywhere else ()
+        fitting = (one for one in named if self._admits(one, inquiry, families))
+        for place, document in enumerate(fitting):
+            votes[document] = question.weight * self._part(place)
+        found_weight = question.weight * (self._tuning.found if question.see else 1.0)
+        kinds = question.kinds or tuple(kind for kind, _ in inquiry.kinds)
+        answers = self._answers(question.text, inquiry.scope, inquiry.families, kinds)
+        for place, answer in enumerate(answers):
+            one = found.setdefault(answer.document, self._found(answer.document))
+            one.add(answer.rows, answer.cosine, answer.bm25)
+            vote = found_weight * self._part(place)
+            if one.name in inquiry.elsewhere:
+                tuning = self._tuning
+                vote *= tuning.anywhere if question.anywhere else tuning.elsewhere
+            votes[answer.document] = max(votes.get(answer.document, 0.0), vote)
+        return votes
+
+    def _part(self, place: int) -> float:
+        return self._tuning.sharpness / (self._tuning.sharpness + place)
+
+    def _score(self, one: Found, inquiry: Inquiry, kind: float) -> float:
+        tuning = self._tuning
+        votes = sorted((vote for vote, _ in one.votes), reverse=True)
+        score = kind * (votes[0] + tuning.agreement * sum(votes[1:]))
+        own = self._sources[one.document].symptoms
+        one.answers = tuple(name for name in inquiry.symptoms if name in own)
+        score *= 1.0 + tuning.symptom * len(one.answers)
+        return score * (tuning.tried if one.name in inquiry.tried else 1.0)
+
+    def _answer(
+        self, text: str, scope: Scope, families: tuple[str, ...], kinds: tuple[Kind, ...]
+    ) -> tuple[_Answer, ...]:
+        """Return the documents that answer one question, best first, each with its passages."""
+        asked = replace(scope, operator=families)
+        among = self._view.of_kinds(kinds) & (self._view.outside(asked) == 0)
+        if not among.any():
+            return ()
+        query = Query(text=text, kinds=kinds)
+        rankings = together(self._view, rank(self._view, query, self._embed(text), among))
+        first: dict[str, list[Candidate]] = {}
+        for one in fuse(rankings, self._view.index.ids):
+            unit = first.setdefault(self._view.document(one.row), [])
+            unit.append(one)
+        return tuple(
+            _Answer(
+                document=document,
+                rows=tuple(one.row for one in unit),
+                cosine=max((one.cosine for one in unit if one.cosine is not None), default=None),
+                bm25=max((one.bm25 for one in unit if one.bm25 is not None), default=None),
+            )
+            for document, unit in list(first.items())[: self._tuning.depth]
+        )
+
+    def _admits(self, document: str, inquiry: Inquiry, families: tuple[str, ...]) -> bool:
+        """Say whether a record that a pattern names may be given.
+
+        What names it knows whether it fits, but for what is not about the computation: then its
+        operators must be those of the task.
+        """
+        source = self._sources[document]
+        inside = not source.scope.misses(replace(inquiry.scope, operator=families))
+        return inside and source.kind in dict(inquiry.kinds)
+
+    def _found(self, document: str) -> Found:
+        kind = self._sources[document].kind
+        return Found(document=document, kind=kind, name=record_name(kind, document))
+
+
+def worth_giving(found: Sequence[Found], tuning: Tuning = DEFAULT) -> list[Found]:
+    """Return the documents whose score is enough to take an author's time."""
+    best = max((one.score for one in found), default=0.0)
+    least = max(tuning.least, tuning.relative * best)
+    return [one for one in found if one.score >= least]
+
+
+def record_name(kind: Kind, document: str) -> str:
+    """Return a record's name as patterns write it, "" for what they cannot name."""
+    stem = PurePosixPath(document).stem
+    return f"{FOLDERS[kind]}/{stem}" if kind in FOLDERS else ""

@@ -1,0 +1,61 @@
+"""Documents as a prompt shows them: records whole, long ones and plain documents by their best passages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from kb.records.patterns import FOLDERS
+from kb.records.types import Passage
+from kb.retrieval.multi_query.merge import Found
+
+WHOLE = 1_000  # tokens up to which a record is shown whole
+EXCERPT = 500  # tokens of the best passages of a longer one, or of a plain document
+
+
+def page(
+    found: Found, passages: Sequence[Passage], best: Mapping[str, int], count: Callable[[str], int]
+) -> Passage:
+    """Return a document as one passage.
+
+    Args:
+        passages: of the document, in its order.
+        best: places of those that answered, by their identity; 0 is the best.
+        count: tokens of a text.
+    """
+    total = sum(one.tokens for one in passages)
+    ranked = sorted(passages, key=lambda one: best.get(one.id, len(best)))
+    chosen = passages if found.kind in FOLDERS and total <= WHOLE else _excerpt(ranked)
+    kept = [one for one in passages if one in chosen]
+    text = "\n\n".join(_titled(one, found.kind in FOLDERS) for one in kept)
+    left = len(passages) - len(kept)
+    if found.kind in FOLDERS and left:
+        text += f"\n\n[{left} more sections of this record are not shown]"
+    first = ranked[0]
+    whole = found.kind in FOLDERS
+    return replace(
+        first,
+        section=first.section.split(" > ")[0] if whole else first.section,
+        text=text,
+        tokens=count(text),
+        flags=tuple(dict.fromkeys(flag for one in kept for flag in one.flags)),
+    )
+
+
+def _excerpt(ranked: Sequence[Passage]) -> list[Passage]:
+    """Return the best passages that fit, at least one."""
+    kept: list[Passage] = []
+    left = EXCERPT
+    for one in ranked:
+        if kept and one.tokens > left:
+            continue
+        kept.append(one)
+        left -= one.tokens
+    return kept
+
+
+def _titled(passage: Passage, titled: bool) -> str:
+    heading = passage.section.rpartition(" > ")[2] if " > " in passage.section else ""
+    # Short sections that share a passage carry their headings in its text.
+    own = passage.text.startswith("**")
+    return f"## {heading}\n\n{passage.text}" if titled and heading and not own else passage.text

@@ -1,0 +1,239 @@
+"""The author that needs no model: ideas that retrieval proposes, rendered by their recipes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from kb.records.schema import Document, LessonRecord, TargetRecord
+from kb.records.types import Hit, Kind, Query, Scope
+from search.authors import Attempt, Draft, Idea, Moment
+from search.codegen.applicability import languages, make_shop, suiting
+from search.codegen.library import Card, make_cards
+from search.codegen.plan import Plan
+from search.codegen.propose import (
+    Proposal,
+    combine,
+    from_lessons,
+    learned,
+    proposals,
+    start,
+)
+from search.codegen.render import Unfit
+from search.codegen.tuner import Trial, suggestions
+from search.costs.graph import OperatorGraph
+from search.task import Task
+
+_FAMILIES = {
+    "pointwise": ("elementwise",),
+    "rows": ("normalization", "softmax", "reduction"),
+    "pool": ("pooling",),
+    "scan": ("scan",),
+    "conv": ("convolution",),
+    "matmul": ("matmul",),
+}
+
+
+class Retriever(Protocol):
+    """Answers queries."""
+
+    def search(self, query: Query) -> list[Hit]:
+        """Return the passages that answer `query`, best first."""
+        ...
+
+
+class Store(Protocol):
+    """Holds records."""
+
+    def documents(self, kind: Kind) -> list[Document]:
+        """Return every record of `kind`."""
+        ...
+
+
+class Knowledge(Protocol):
+    """The knowledge base as this author sees it."""
+
+    @property
+    def retriever(self) -> Retriever:
+        """What answers queries."""
+        ...
+
+    @property
+    def store(self) -> Store:
+        """What holds records."""
+        ...
+
+
+class Recipes:
+    """Ideas and sources from the knowledge base alone.
+
+    Args:
+        target: the device: its kind decides the language, its vendor and architecture the recipes.
+        graph: what the reference computes.
+
+    Raises:
+        NoRecipe: the target has no recipes, or an operator has none and nothing else is to gain.
+    """
+
+    def __init__(
+        self, task: Task, target: TargetRecord, graph: OperatorGraph, knowledge: Knowledge
+    ) -> None:
+        self._languages = languages(task.settings.language, target)
+        self._target = target
+        self._knowledge = knowledge
+        listed = make_cards(knowledge.store.documents("idea"))
+        cards = suiting(listed, target, self._languages, task.settings.precision)
+        library = task.settings.library == "allowed"
+        self._shop = make_shop(task.source, target, graph, cards, library=library)
+        self._base = self._shop.base()
+
+    def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:
+        """Return at most `count` new ideas for `moment.parent`, the most promising first."""
+        hits = self._search(moment)
+        passages: dict[str, tuple[str, ...]] = {}
+        for hit in hits:
+            # "kb:ideas/cpu-rows.md" and "lessons:softmax-won.md" are records by their stems.
+            name = re.split(r"[/:]", hit.passage.document)[-1].removesuffix(".md")
+            passages[name] = (*passages.get(name, ()), hit.passage.id)
+        seen = {attempt.draft.source for attempt in moment.history}
+        found: list[Idea] = []
+        for proposal in self._proposals(moment, tuple(passages)):
+            if len(found) == count:
+                break
+            first = self._first(proposal, moment, seen)
+            if first is None:
+                continue
+            plan, source = first
+            seen.add(source)
+            quoted = passages.get(proposal.lesson or "", ()) + passages.get(proposal.card.name, ())
+            found.append(_idea(proposal, plan, quoted))
+        return tuple(found)
+
+    def draft(
+        self, moment: Moment, idea: Idea, branch: int, siblings: tuple[Attempt, ...]
+    ) -> Draft | None:
+        """Return implementation number `branch` of `idea`: its defaults, then what Optuna asks for."""
+        history = {attempt.number: attempt for attempt in (*moment.history, *siblings)}
+        attempts = tuple(history[number] for number in sorted(history))
+        seen = {attempt.draft.source for attempt in attempts}
+        plan = idea.plan["plan"]
+        if branch == 0:
+            source = self._source(plan)
+            if source is not None and source not in seen:
+                return Draft(source=source, plan=plan, passages=idea.passages)
+        focus = idea.plan["focus"] or _widest(plan, branch)
+        found = self._vary(plan, focus, attempts, moment.seed + 7919 * branch)
+        for varied in found:
+            source = self._source(varied)
+            if source is not None and source not in seen:
+                return Draft(source=source, plan=varied, passages=idea.passages)
+        return None
+
+    def repair(self, moment: Moment, failed: Attempt) -> Draft | None:  # noqa: ARG002
+        """Return None: a recipe that failed is not mended, another is tried."""
+        return None
+
+    def _search(self, moment: Moment) -> list[Hit]:
+        patterns = [part.pattern for part in self._shop.cut(())]
+        families = tuple(dict.fromkeys(name for p in patterns for name in _FAMILIES.get(p, ())))
+        operators = dict.fromkeys(
+            operator.target.split(".")[0] for operator in self._shop.program.graph.operators
+        )
+        words = (*families, *operators, *self._languages, self._target.architecture)
+        scope = Scope(
+            vendor=(self._target.vendor,),
+            architecture=(self._target.architecture,),
+            language=self._languages,
+            operator=families,
+        )
+        text = " ".join([*words, *moment.diagnosis.symptoms])
+        query = Query(
+            text=text,
+            scope=scope,
+            symptoms=moment.diagnosis.symptoms,
+            kinds=("idea",),
+            limit=24,
+        )
+        # Lessons have places of their own: they are few, and a library of ideas is large.
+        lessons = replace(query, kinds=("lesson",), limit=8)
+        retriever = self._knowledge.retriever
+        return [*retriever.search(query), *retriever.search(lessons)]
+
+    def _proposals(self, moment: Moment, retrieved: Sequence[str]) -> Iterator[Proposal]:
+        lessons = [
+            (document.name, document.record)
+            for document in self._knowledge.store.documents("lesson")
+            if isinstance(document.record, LessonRecord)
+        ]
+        if moment.parent is None:
+            yield from from_lessons(self._shop, self._base, lessons)
+        plan = start(self._shop, self._base, moment.parent)
+        if moment.parent is not None:
+            yield from combine(self._shop, moment.parent, plan, moment.history)
+        expected = learned(lessons, self._target.architecture, self._languages)
+        yield from proposals(self._shop, plan, moment, retrieved, expected)
+
+    def _first(self, proposal: Proposal, moment: Moment, seen: set[str]) -> tuple[Plan, str] | None:
+        """Return the first plan of `proposal` that makes a new source."""
+        source = self._source(proposal.plan)
+        if source is not None and source not in seen:
+            return proposal.plan, source
+        if proposal.focus is None:
+            return None
+        for plan in self._vary(proposal.plan, proposal.focus, moment.history, moment.seed):
+            source = self._source(plan)
+            if source is not None and source not in seen:
+                return plan, source
+        return None
+
+    def _vary(
+        self, plan: Plan, focus: str, history: Sequence[Attempt], seed: int
+    ) -> Iterator[dict[str, Any]]:
+        """Yield `plan` with other knobs for the segment `focus`."""
+        chosen = plan["segments"].get(focus)
+        if chosen is None:
+            return
+        card: Card = self._shop.cards[chosen["recipe"]]
+        trials = list(_trials(history, focus, card.name))
+        for knobs in suggestions(card.knobs, trials, seed):
+            segments = {**plan["segments"], focus: {**chosen, "knobs": knobs}}
+            yield {**plan, "segments": segments}
+
+    def _source(self, plan: Plan) -> str | None:
+        try:
+            return self._shop.source(plan)
+        except Unfit:
+            return None
+
+
+def _idea(proposal: Proposal, plan: Plan, passages: tuple[str, ...]) -> Idea:
+    card = proposal.card
+    return Idea(
+        title=proposal.title,
+        text=f"{card.text}\n\n{proposal.note}".strip(),
+        category=card.category,
+        record=card.name or None,
+        passages=passages,
+        plan={
+            "plan": plan,
+            "focus": proposal.focus,
+            **({"lesson": proposal.lesson} if proposal.lesson else {}),
+        },
+    )
+
+
+def _widest(plan: Plan, branch: int) -> str:
+    """Return the segment whose knobs an idea without a focus varies: each in turn."""
+    names = sorted(plan["segments"])
+    return names[branch % len(names)] if names else ""
+
+
+def _trials(history: Sequence[Attempt], focus: str, recipe: str) -> Iterator[Trial]:
+    for attempt in history:
+        segments: Mapping[str, Any] = attempt.draft.plan.get("segments", {})
+        chosen = segments.get(focus)
+        if chosen and chosen["recipe"] == recipe:
+            cost = 1 / attempt.merit if attempt.merit else None
+            yield Trial(knobs=chosen["knobs"], cost=cost)

@@ -1,0 +1,1 @@
+"""The offline author's compiler: operator graph, fusion, schedules and code generators."""

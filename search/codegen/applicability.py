@@ -1,0 +1,110 @@
+"""Which recipes suit a device and a task, and the workshop that renders them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kb.errors import NoRecipe
+from kb.records.schema import TargetRecord
+from search.codegen.library import Card
+from search.codegen.lower import lower
+from search.codegen.plan import Workshop
+from search.costs.graph import OperatorGraph
+
+# By device, the languages in which recipes are written, and by vendor what a GPU's are limited to.
+_LANGUAGES = {"cpu": ("cpp",), "gpu": ("triton", "cuda")}
+_VENDORS = {"cuda": "nvidia"}
+_SHORTER = {"tf32": ("tf32",), "half": ("tf32", "float16", "bfloat16")}
+
+
+def languages(wanted: str, target: TargetRecord) -> tuple[str, ...]:
+    """Return the languages in which recipes for `target` are written, as far as they are wanted.
+
+    Args:
+        wanted: a language, or ``auto`` for any.
+
+    Raises:
+        NoRecipe: there is none.
+    """
+    found = tuple(
+        language
+        for language in _LANGUAGES.get(target.device, ())
+        if wanted in ("auto", language) and _VENDORS.get(language, target.vendor) == target.vendor
+    )
+    if not found:
+        raise NoRecipe(
+            "the offline author writes C++ for CPUs, Triton for GPUs and CUDA C++ for NVIDIA's, found"
+            f" target {target.name} and language {wanted}: configure a model (model: in the task file)"
+        )
+    return found
+
+
+def suiting(
+    cards: Mapping[str, Card],
+    target: TargetRecord,
+    languages: tuple[str, ...],
+    precision: object = "strict",
+) -> dict[str, Card]:
+    """Return the cards that suit, those in the language that is best on `target` first.
+
+    Args:
+        precision: of the task.
+    """
+    listed = (*target.languages, *languages)
+
+    def order(name: str) -> tuple[int, str]:
+        return min(listed.index(lang) for lang in _written(cards[name]) if lang in listed), name
+
+    found = [
+        name
+        for name, card in cards.items()
+        if suits(card, target, languages) and exact(card, precision)
+    ]
+    return {name: cards[name] for name in sorted(found, key=order)}
+
+
+def suits(card: Card, target: TargetRecord, languages: tuple[str, ...]) -> bool:
+    """Say whether the record's scope allows `card` here; what a scope leaves out is no limit."""
+    scope = card.scope
+    return (
+        bool(set(_written(card)) & set(languages))
+        and (not scope.vendor or target.vendor in scope.vendor)
+        and (not scope.architecture or target.architecture in scope.architecture)
+    )
+
+
+def exact(card: Card, precision: object) -> bool:
+    """Say whether a precision allows a card: one that names only shorter types needs leave."""
+    allowed = _SHORTER.get(precision, ()) if isinstance(precision, str) else ()
+    dtypes = card.scope.dtype
+    return not dtypes or "float32" in dtypes or bool(set(dtypes) & set(allowed))
+
+
+def make_shop(
+    source: str,
+    target: TargetRecord,
+    graph: OperatorGraph,
+    cards: Mapping[str, Card],
+    *,
+    library: bool = True,
+) -> Workshop:
+    """Return the workshop of a task; what no recipe computes is left to the library where it may be.
+
+    Args:
+        source: text of the reference.
+        library: whether a candidate may call the library.
+    """
+    gpu = target.device == "gpu"
+    whole: frozenset[str] = frozenset()
+    while True:
+        program = lower(graph, symbolic=gpu, whole=whole)
+        shop = Workshop(source, program, cards, library=library, units=target.units)
+        uncovered = shop.uncovered() if library else frozenset()
+        if uncovered <= whole:
+            return shop
+        whole |= uncovered
+
+
+def _written(card: Card) -> tuple[str, ...]:
+    """Return the languages that `card` is written in; a template that names none is C++."""
+    return card.scope.language or _LANGUAGES["cpu"]

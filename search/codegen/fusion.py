@@ -1,0 +1,398 @@
+"""Cutting the graph into segments: what one kernel, or one call of the library, does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from search.codegen.access_analysis import walk
+from search.codegen.iteration_space import Misfit
+from search.codegen.library_ops import anchor_dims, operand_order, pool_dims, scan_dims
+from search.codegen.lower import Program
+
+FUSED = ("pointwise", "rows", "pool", "scan", "conv", "matmul")
+_INNER = ("pool", "scan")  # anchors that may compute what they read on the way in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A part of the graph that is done at once.
+
+    Attributes:
+        id: stable name: the pattern and the node that it ends with.
+        pattern: ``pointwise``, ``rows``, ``pool``, ``scan``, ``conv``, ``matmul`` or ``library``.
+        anchor: the convolution, product, pooling, scan or library operator.
+        nodes: primitive nodes that it computes; with an anchor, those after it (before it for
+            ``pool`` and ``scan``).
+        pool: the pooling operator that a convolution feeds.
+        post: nodes after the pooling or the scan.
+        inputs: nodes that it reads, the anchor's operands first.
+        outputs: nodes that others read, or that the forward returns.
+        dims: sizes for the recipe.
+    """
+
+    id: str
+    pattern: str
+    anchor: str | None
+    nodes: tuple[str, ...]
+    pool: str | None
+    post: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    dims: Mapping[str, int | str]
+
+
+@dataclass
+class _Group:
+    """A segment while it grows."""
+
+    pattern: str
+    anchor: str | None = None
+    nodes: list[str] = field(default_factory=list)
+    pool: str | None = None
+    post: list[str] = field(default_factory=list)
+    dims: dict[str, int | str] = field(default_factory=dict)
+
+    def after(self) -> list[str]:
+        """The nodes behind the last anchor, which may still grow."""
+        return self.post if self.pool or self.pattern in _INNER else self.nodes
+
+    def members(self) -> list[str]:
+        """All nodes of the group, anchors among them."""
+        ends = [name for name in (self.anchor, self.pool) if name]
+        return [*ends, *self.nodes, *self.post]
+
+
+def segment(program: Program, library: Iterable[str]) -> tuple[Segment, ...]:
+    """Cut `program` into segments, in an order in which they can run.
+
+    Args:
+        library: anchors (convolutions, products) that a library call does, though a recipe could.
+    """
+    chosen = frozenset(library)
+    found = _segments(program, chosen, masks=True)
+    if any(program.nodes[name].mask for part in found for name in part.outputs):
+        # A kernel would have to write truth values: computed where they are used, perhaps none has to.
+        found = _segments(program, chosen, masks=False)
+    return found
+
+
+def _segments(program: Program, library: frozenset[str], *, masks: bool) -> tuple[Segment, ...]:
+    barriers: set[str] = set()
+    while True:
+        cut = _Cutter(program, library, frozenset(barriers), masks=masks)
+        groups = cut.run()
+        wrong = cut.wrong(groups)
+        if not wrong - barriers:
+            return tuple(cut.segments(groups))
+        barriers |= wrong
+
+
+class _Cutter:
+    """Grows groups along the graph in execution order.
+
+    Args:
+        barriers: nodes that join no group before them.
+        masks: truth values may be computed behind a convolution or a product, in its kernel.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        library: frozenset[str],
+        barriers: frozenset[str],
+        *,
+        masks: bool,
+    ) -> None:
+        self._masks_behind = masks
+        self._program = program
+        self._nodes = program.nodes
+        self._library = library
+        self._barriers = barriers
+        self._groups: list[_Group] = []
+        self._of: dict[str, _Group] = {}
+
+    def run(self) -> list[_Group]:
+        """Assign every node that is not a plain view of something materialised."""
+        for name, node in self._nodes.items():
+            if node.kind == "value":
+                continue
+            if node.kind == "opaque":
+                self._place_opaque(name)
+            elif node.kind == "view" and self._program.base(name) not in self._of:
+                continue  # a view of a value is read through
+            else:
+                self._place(name)
+        return [group for group in self._groups if group.members()]
+
+    def _place(self, name: str) -> None:
+        for group in self._producers(name):
+            if name not in self._barriers and self._joins(group, name):
+                self._add(group, name)
+                return
+        if self._nodes[name].kind == "view":
+            return  # a view of what another segment writes is read through
+        pattern = "rows" if self._nodes[name].kind == "reduce" else "pointwise"
+        self._open(_Group(pattern, nodes=[name]))
+
+    def _open(self, group: _Group) -> None:
+        self._groups.append(group)
+        for name in group.members():
+            self._of[name] = group
+
+    def _add(self, group: _Group, name: str) -> None:
+        others = [g for g in self._producers(name) if g is not group]
+        for other in others:
+            if self._merges(group, other, name):
+                for member in other.nodes:
+                    self._of[member] = group
+                kept = group.after()
+                kept[:] = sorted(other.nodes + kept, key=list(self._nodes).index)
+                if other.pattern == "rows":
+                    group.pattern = "rows"
+                other.nodes = []
+        group.after().append(name)
+        if self._nodes[name].kind == "reduce":
+            group.pattern = "rows"
+        self._of[name] = group
+
+    def _producers(self, name: str) -> list[_Group]:
+        """Return the fusible groups that `name` reads, the latest first."""
+        found: list[_Group] = []
+        for operand in self._nodes[name].operands:
+            group = self._of.get(operand) or self._of.get(self._program.base(operand))
+            if group is not None and group.pattern in FUSED and group not in found:
+                found.append(group)
+        # Where sizes are read at run time, what follows an anchor joins it before anything else.
+        first = self._program.symbolic
+        return sorted(
+            found,
+            key=lambda group: (first and group.anchor is not None, self._groups.index(group)),
+            reverse=True,
+        )
+
+    def _joins(self, group: _Group, name: str) -> bool:
+        if self._depends(name, group):
+            return False
+        node = self._nodes[name]
+        coming = self._masks(name, group)
+        if group.anchor is None:
+            return self._fits([*coming, *group.nodes, name])
+        tip = group.pool or group.anchor
+        if node.kind == "reduce" or node.numel != self._nodes[tip].numel:
+            return False
+        if node.mask and not self._masks_behind:
+            return False
+        return self._fits([*group.after(), name], tip)
+
+    def _masks(self, name: str, group: _Group) -> list[str]:
+        """Return the nodes of other groups that compute truth values for `name`: they have to come along."""
+        given = [n for n in self._nodes[name].operands if self._nodes[n].mask and n in self._of]
+        others = dict.fromkeys(id(self._of[n]) for n in given if self._of[n] is not group)
+        chosen = [g for g in self._groups if id(g) in others and g.anchor is None]
+        return [member for other in chosen for member in other.nodes]
+
+    def _merges(self, group: _Group, other: _Group, name: str) -> bool:
+        """Whether `other`, which `name` also reads, may become part of `group`."""
+        if other.anchor or self._between(group, other):
+            return False
+        if group.anchor is None:
+            coming = (n for n in self._masks(name, group) if n not in other.nodes)
+            return self._fits([*other.nodes, *coming, *group.nodes, name])
+        return self._program.symbolic and self._serves(group, other, name)
+
+    def _serves(self, group: _Group, other: _Group, name: str) -> bool:
+        """Whether `other` computes, from less, only what `name` behind an anchor needs."""
+        inside = {*other.members(), name}
+        users = {user for member in other.members() for user in self._program.users[member]}
+        small = all(self._nodes[n].numel < self._nodes[name].numel for n in other.members())
+        if not small or users - inside or other.pattern != "pointwise":
+            return False
+        return self._fits([*other.nodes, *group.after(), name], group.pool or group.anchor)
+
+    def _between(self, group: _Group, other: _Group) -> bool:
+        """Whether one group reaches the other through a third."""
+        ours, theirs = set(group.members()), set(other.members())
+        return self._detour(ours, theirs) or self._detour(theirs, ours)
+
+    def _detour(self, start: set[str], goal: set[str]) -> bool:
+        third = {
+            user
+            for name in start
+            for user in self._program.users[name]
+            if user not in start and user not in goal and not self._free(user)
+        }
+        third |= {
+            user
+            for name in start
+            for view in self._program.users[name]
+            if self._free(view)
+            for user in self._program.users[view]
+            if user not in start and user not in goal
+        }
+        return bool(self._downstream(third) & goal)
+
+    def _free(self, name: str) -> bool:
+        return self._nodes[name].kind == "view" and name not in self._of
+
+    def _downstream(self, names: set[str]) -> set[str]:
+        seen, pending = set(names), list(names)
+        while pending:
+            for user in self._program.users[pending.pop()]:
+                if user not in seen:
+                    seen.add(user)
+                    pending.append(user)
+        return seen
+
+    def _depends(self, name: str, group: _Group) -> bool:
+        """Whether `name` reads, outside `group`, something that depends on it."""
+        inside = set(group.members())
+        outside = {
+            user for member in inside for user in self._program.users[member] if user not in inside
+        }
+        outside.discard(name)
+        return name in self._downstream(outside)
+
+    def _fits(self, names: list[str], tip: str | None = None) -> bool:
+        ends = [n for n in names if not set(self._program.users[n]) & set(names)]
+        try:
+            if tip is None:
+                walk(self._nodes, names, ends, unfinished=True)
+            else:
+                shape = self._nodes[tip].shape
+                group = self._of[tip]
+                borders = plane_borders(group.pattern, shape, group.dims)
+                found = walk(self._nodes, [*names, tip], ends, borders, unfinished=True)
+                # The anchor's result is at hand where it is due, and nowhere else.
+                return (tip, found.space.full) in found.uses and all(
+                    access == found.space.full for name, access in found.uses if name == tip
+                )
+        except Misfit:
+            return False
+        return True
+
+    def _place_opaque(self, name: str) -> None:
+        operator = self._program.operators[name]
+        for pattern, read in (("pool", pool_dims), ("scan", scan_dims)):
+            inner = read(self._program, operator)
+            if inner is not None:
+                self._place_inner(name, pattern, inner)
+                return
+        found = anchor_dims(self._program, operator)
+        if found is None or name in self._library:
+            self._open(_Group("library", anchor=name))
+            return
+        pattern, dims = found
+        self._open(_Group(pattern, anchor=name, dims=dims))
+
+    def _place_inner(self, name: str, pattern: str, dims: dict[str, int | str]) -> None:
+        source = self._nodes[name].operands[0]
+        group = self._of.get(source)
+        if group and name not in self._barriers and group.pool is None:
+            inside = set(group.members())
+            leaving = [n for n in group.members() if set(self._program.users[n]) - inside]
+            alone = leaving == [source] and self._program.users[source] == (name,)
+            if alone and group.pattern == "conv" and pattern == "pool":
+                group.pool, group.dims = name, {**group.dims, **dims}
+                self._of[name] = group
+                return
+            borders = plane_borders(pattern, self._nodes[source].shape, dims)
+            if alone and group.pattern == "pointwise" and self._borders_fit(group, source, borders):
+                group.pattern, group.anchor, group.dims = pattern, name, dims
+                self._of[name] = group
+                return
+        self._open(_Group(pattern, anchor=name, dims=dims))
+
+    def _borders_fit(self, group: _Group, source: str, borders: tuple[int, ...]) -> bool:
+        try:
+            walk(self._nodes, group.nodes, [source], borders)
+        except Misfit:
+            return False
+        return True
+
+    def wrong(self, groups: list[_Group]) -> set[str]:
+        """Return nodes that must not stay where they are: more leaves a kernel than it can write."""
+        found: set[str] = set()
+        for group in groups:
+            inside = set(group.members())
+            leaving = self._leaving(group)
+            if group.anchor and group.pattern in FUSED and len(leaving) > 1:
+                members = sorted(inside, key=list(self._nodes).index)
+                first = min(members.index(name) for name in leaving)
+                found |= set(members[first + 1 :])
+                if group.pattern in _INNER and group.anchor not in found:
+                    found |= set(members[1:])
+            elif group.anchor is None:
+                try:
+                    walk(self._nodes, group.nodes, leaving)
+                except Misfit:
+                    # A small intermediate is wanted outside: it starts a segment of its own, and
+                    # what is bigger must not draw it in.
+                    full = max(self._nodes[name].numel for name in group.nodes)
+                    found |= {n for n in group.nodes if self._nodes[n].numel == full} or inside
+        return found
+
+    def _leaving(self, group: _Group) -> list[str]:
+        inside = set(group.members())
+        found = []
+        for name in sorted(inside, key=list(self._nodes).index):
+            outside = set(self._program.users[name]) - inside
+            if outside or name in self._program.outputs:
+                base = self._program.base(name)
+                if base not in found:
+                    found.append(base if base in inside else name)
+        return found
+
+    def segments(self, groups: list[_Group]) -> list[Segment]:
+        """Return the groups as segments, each after those that it reads."""
+        made = [self._segment(group) for group in groups]
+        done: set[str] = {name for name, node in self._nodes.items() if node.kind == "value"}
+        ordered: list[Segment] = []
+        while made:
+            ready = next(s for s in made if all(name in done for name in s.inputs))
+            made.remove(ready)
+            ordered.append(ready)
+            done.update(ready.outputs)
+        return ordered
+
+    def _segment(self, group: _Group) -> Segment:
+        inside = set(group.members())
+        inputs: list[str] = []
+        if group.anchor and group.pattern in ("conv", "matmul"):
+            operator = self._program.operators[group.anchor]
+            names = operand_order(operator, self._nodes[group.anchor].operands)
+            inputs += map(self._program.base, names)
+        for name in group.members():
+            for operand in self._nodes[name].operands:
+                base = self._program.base(operand)
+                if base not in inside and base not in inputs:
+                    inputs.append(base)
+        outputs = self._leaving(group)
+        last = max(inside, key=list(self._nodes).index)
+        return Segment(
+            id=f"{group.pattern}:{last}",
+            pattern=group.pattern,
+            anchor=group.anchor,
+            nodes=tuple(group.nodes),
+            pool=group.pool,
+            post=tuple(group.post),
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            dims=group.dims,
+        )
+
+
+def plane_borders(
+    pattern: str, shape: tuple[int, ...], dims: Mapping[str, int | str]
+) -> tuple[int, ...]:
+    """Return the suffix products between which a row of an anchor's result lies.
+
+    The first is the number of elements of a row with all that is inside it; a second says how many
+    elements lie between neighbours of the row, one where there is none.
+    """
+    if pattern == "matmul":
+        return (shape[-1] if shape else 1,)
+    if pattern == "scan":
+        inner = int(dims["inner"])
+        return (int(dims["length"]) * inner, inner)
+    return (shape[-1] * shape[-2],)

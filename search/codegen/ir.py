@@ -1,0 +1,242 @@
+"""The operator graph in primitive nodes: maps, views, row reductions, and what stays opaque."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from search.costs.graph import Operator, OperatorGraph, Ref
+
+Shape = tuple[int, ...]
+FLOAT_MAX = 3.4028234663852886e38
+# Marks of an expression that is worth computing once: calls of vector mathematics, and division.
+_HEAVY = (
+    "vexp",
+    "vlog",
+    "vtanh",
+    "vsig",
+    "vsilu",
+    "verf",
+    "vgelu",
+    "vsoft",
+    "vmish",
+    "vpow(",
+    "lanewise",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One primitive step; its elements are float32 and contiguous unless it is a mask.
+
+    Attributes:
+        form: of a map, its C++ expression over ``{0}``, ``{1}``, ...; of a reduction, the name of the
+            prelude's reducer (``Sum``, ``Max``, ``Min``, ``Prod``; for run-time sizes also ``Mean``,
+            or ``Mean:1`` with one less in the divisor).
+        operands: names of nodes.
+        dims: of a reduction, the reduced dimensions of its operand, kept with size one.
+        operator: the operator of the graph that it belongs to.
+        mask: the elements are truth values; such a node cannot leave a kernel.
+        usable: a fused kernel can read it (float32).
+        integer: its elements are integers; only an expression made for them reads it.
+    """
+
+    name: str
+    kind: Literal["value", "map", "view", "reduce", "opaque"]
+    shape: Shape
+    form: str = ""
+    operands: tuple[str, ...] = ()
+    dims: tuple[int, ...] = ()
+    operator: str = ""
+    mask: bool = False
+    usable: bool = True
+    integer: bool = False
+
+    @property
+    def numel(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def heavy(self) -> bool:
+        """Whether computing it twice costs more than keeping it."""
+        return self.kind == "map" and any(mark in self.form for mark in _HEAVY)
+
+
+def literal(value: float) -> str:
+    """Return `value` as a C++ expression of the vector type ``V``."""
+    number = float(value)
+    if math.isnan(number):
+        return "to<V>(NAN)"
+    if abs(number) > FLOAT_MAX:
+        return f"to<V>({'-' if number < 0 else ''}INFINITY)"
+    return f"to<V>({number!r}f)"
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """Return the shape that `shapes` broadcast to.
+
+    Raises:
+        ValueError: they do not.
+    """
+    rank = max((len(shape) for shape in shapes), default=0)
+    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    result = []
+    for sizes in zip(*padded, strict=True):
+        wide = {size for size in sizes if size != 1}
+        if len(wide) > 1:
+            raise ValueError(f"shapes {shapes} do not broadcast")
+        result.append(wide.pop() if wide else 1)
+    return tuple(result)
+
+
+class Unsupported(Exception):
+    """An operator, or its arguments, that no primitive node expresses."""
+
+
+class Builder:
+    """Collects nodes while operators are lowered.
+
+    Attributes:
+        nodes: by name, in execution order.
+        symbolic: kernels read sizes at run time, so no expression may contain one.
+        effects: operators that are done for what they write, though nothing reads it.
+    """
+
+    def __init__(self, graph: OperatorGraph, *, symbolic: bool = False) -> None:
+        self.graph = graph
+        self.symbolic = symbolic
+        self.nodes: dict[str, Node] = {}
+        self.effects: list[str] = []
+        self.operators = {operator.name: operator for operator in graph.operators}
+        self._taken = {*self.operators, *(value.name for value in graph.values)}
+        self._renamed: dict[str, str] = {}
+        self._written: set[str] = set()
+        self._current = ""
+        self._pending: list[Node] = []
+
+    def begin(self, operator: Operator) -> None:
+        """Start lowering `operator`."""
+        self._current, self._pending = operator.name, []
+
+    def commit(self, result: str) -> None:
+        """Keep the nodes of the current operator; `result` is the node that it returns."""
+        for node in self._pending:
+            self.nodes[node.name] = node
+        if result != self._current:
+            self._renamed[self._current] = result
+
+    def opaque(self, operator: Operator) -> None:
+        """Keep `operator` whole."""
+        self._pending = []
+        names = tuple(self.resolve(ref.name) for ref in refs((operator.args, operator.kwargs)))
+        self.nodes[operator.name] = Node(
+            name=operator.name,
+            kind="opaque",
+            shape=operator.shape,
+            form=operator.target,
+            operands=names,
+            operator=operator.name,
+            usable=operator.dtype == "float32",
+        )
+
+    def replace(self, old: str, new: str) -> None:
+        """From here on `old` means `new`: an operator wrote into its argument."""
+        before, after = old, self.resolve(new)
+        # What it is another name of was written to as well; what it is a copy of was not.
+        while before in self._renamed and (before in self._written or not self._copies(before)):
+            before = self._renamed[before]
+        self._written.add(before)
+        if before != after:  # e.g. detach_, which changes nothing
+            self._renamed[before] = after
+
+    def _copies(self, name: str) -> bool:
+        return name in self.operators and self.operators[name].target.startswith("clone.")
+
+    def resolve(self, name: str) -> str:
+        """Return the node that stands for the value or operator result `name`."""
+        while name in self._renamed:
+            name = self._renamed[name]
+        return name
+
+    def get(self, name: str) -> Node:
+        """Return the node called `name`, kept or pending."""
+        name = self.resolve(name)
+        for node in self._pending:
+            if node.name == name:
+                return node
+        return self.nodes[name]
+
+    def only_first(self, operator: Operator) -> bool:
+        """Say whether only the first of several results of `operator` is used."""
+        users = [
+            other
+            for other in self.graph.operators
+            if Ref(operator.name) in refs((other.args, other.kwargs))
+        ]
+        return all(user.target == "getitem" and user.args[1] == 0 for user in users)
+
+    def operand(self, argument: Any, *, integer: bool = False) -> Node:
+        """Return the node that `argument` refers to, one that a kernel can read.
+
+        Raises:
+            Unsupported: it is no reference, or neither float32 nor, where asked for, of integers.
+        """
+        if not isinstance(argument, Ref):
+            raise Unsupported
+        node = self.get(argument.name)
+        if not node.usable or node.integer != integer:
+            raise Unsupported
+        return node
+
+    def map(self, form: str, *operands: Node, mask: bool = False) -> Node:
+        """Add the elementwise expression `form` of `operands`, broadcast."""
+        shape = broadcast(*(node.shape for node in operands))
+        names = tuple(node.name for node in operands)
+        return self._add("map", shape, form=form, operands=names, mask=mask)
+
+    def view(self, source: Node, shape: Shape) -> Node:
+        """Add `source` under another shape with the same elements in the same order."""
+        if source.shape == shape:
+            return source
+        kept = {"mask": source.mask, "integer": source.integer}
+        return self._add("view", shape, operands=(source.name,), **kept)
+
+    def expand(self, source: Node, shape: Shape) -> Node:
+        """Add `source` broadcast to `shape`."""
+        if source.shape == shape:
+            return source
+        return self._add("map", shape, form="{0}", operands=(source.name,), mask=source.mask)
+
+    def reduce(self, form: str, source: Node, dims: tuple[int, ...]) -> Node:
+        """Add the reduction of `source` over `dims`, which stay with size one.
+
+        Raises:
+            Unsupported: the dimensions are not neighbours.
+        """
+        if source.mask:
+            raise Unsupported
+        wide = [dim for dim in dims if source.shape[dim] != 1]
+        between = range(min(wide), max(wide)) if wide else ()
+        if any(source.shape[dim] != 1 and dim not in dims for dim in between):
+            raise Unsupported
+        shape = tuple(1 if dim in dims else size for dim, size in enumerate(source.shape))
+        return self._add("reduce", shape, form=form, operands=(source.name,), dims=dims)
+
+    def _add(self, kind: Any, shape: Shape, **fields: Any) -> Node:
+        name = f"{self._current}_{len(self._pending)}"
+        while name in self._taken:  # the third `add` of a graph is called add_2
+            name += "_"
+        node = Node(name=name, kind=kind, shape=shape, operator=self._current, **fields)
+        self._pending.append(node)
+        return node
+
+
+def refs(arguments: Any) -> tuple[Ref, ...]:
+    """Return the references in `arguments`, nested tuples included, in order."""
+    if isinstance(arguments, Ref):
+        return (arguments,)
+    if isinstance(arguments, (tuple, list)):
+        return tuple(ref for argument in arguments for ref in refs(argument))
+    return ()

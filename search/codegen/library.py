@@ -1,0 +1,125 @@
+"""Idea records that can be rendered: their templates, knobs and what they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kb.errors import RecordError
+from kb.records.schema import Choices, Document, IdeaRecord, Knob, Recipe, split_template
+from kb.records.types import Scope
+
+Value = int | float | str | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One idea with its recipe, refinements resolved.
+
+    Attributes:
+        template: None for a recipe that changes how the graph is cut instead of rendering a part.
+        fixed: knobs that the idea sets once and for all.
+    """
+
+    name: str
+    title: str
+    category: str
+    text: str
+    pattern: str
+    template: str | None
+    knobs: Mapping[str, Knob]
+    fixed: Mapping[str, Value]
+    flags: tuple[str, ...]
+    scope: Scope
+
+    def defaults(self) -> dict[str, Value]:
+        """Return the knobs' first values."""
+        return {name: default(knob) for name, knob in self.knobs.items()}
+
+    def settings(self) -> Iterator[dict[str, Value]]:
+        """Yield the defaults, then every setting that differs from them in one listed knob."""
+        first = self.defaults()
+        yield first
+        for name, knob in self.knobs.items():
+            for choice in knob.choices[1:] if isinstance(knob, Choices) else ():
+                yield {**first, name: choice}
+
+    def accept(self, knobs: Mapping[str, Value]) -> dict[str, Value]:
+        """Return `knobs` with what is unknown or out of bounds replaced by the default."""
+        chosen = self.defaults()
+        for name, knob in self.knobs.items():
+            if name in knobs and _allowed(knob, knobs[name]):
+                chosen[name] = knobs[name]
+        return chosen
+
+
+def default(knob: Knob) -> Value:
+    """Return the value of `knob` that is tried first."""
+    return knob.choices[0] if isinstance(knob, Choices) else knob.default
+
+
+def _allowed(knob: Knob, value: Value) -> bool:
+    if isinstance(knob, Choices):
+        return any(type(value) is type(choice) and value == choice for choice in knob.choices)
+    inside = isinstance(value, int) and knob.low <= value <= knob.high
+    return inside and (int(value) - knob.low) % knob.step == 0
+
+
+def make_card(document: Document, find: Callable[[str], Document | None]) -> Card | None:
+    """Return the card of an idea, None where it has no recipe.
+
+    Args:
+        find: returns the idea record of a name.
+
+    Raises:
+        RecordError: the recipe has no template, or refines an idea that has none.
+    """
+    record = document.record
+    if not isinstance(record, IdeaRecord) or record.recipe is None or record.anti:
+        return None
+    template, knobs, fixed, flags = _resolve(document, record.recipe, find, ())
+    return Card(
+        name=document.name,
+        title=record.title,
+        category=record.category,
+        text=split_template(document.body)[0],
+        pattern=record.recipe.pattern,
+        template=template,
+        knobs=knobs,
+        fixed=fixed,
+        flags=flags,
+        scope=record.scope.value(),
+    )
+
+
+def _resolve(
+    document: Document,
+    recipe: Recipe,
+    find: Callable[[str], Document | None],
+    path: tuple[str, ...],
+) -> tuple[str | None, dict[str, Knob], dict[str, Value], tuple[str, ...]]:
+    if recipe.refines is None:
+        template = split_template(document.body)[1]
+        return template, dict(recipe.knobs), dict(recipe.set), recipe.flags
+    parent = find(recipe.refines)
+    known = isinstance(parent, Document) and isinstance(parent.record, IdeaRecord)
+    if not known or parent is None or document.name in path:
+        raise RecordError(
+            f"{document.path}: refines {recipe.refines!r}, which has no recipe: name one that has"
+        )
+    assert isinstance(parent.record, IdeaRecord)
+    if parent.record.recipe is None:
+        raise RecordError(f"{document.path}: refines {recipe.refines!r}, which has no recipe")
+    template, knobs, fixed, flags = _resolve(
+        parent, parent.record.recipe, find, (*path, document.name)
+    )
+    fixed = {**fixed, **recipe.set}
+    knobs = {name: knob for name, knob in {**knobs, **recipe.knobs}.items() if name not in fixed}
+    return template, knobs, fixed, (*flags, *recipe.flags)
+
+
+def make_cards(documents: Iterable[Document]) -> dict[str, Card]:
+    """Return every idea with a recipe by name, in order of names."""
+    by_name = {document.name: document for document in documents}
+    cards = (make_card(by_name[name], by_name.get) for name in sorted(by_name))
+    return {card.name: card for card in cards if card is not None}

@@ -1,0 +1,152 @@
+"""Sizes of the operators that a recipe computes whole: convolutions, products, pooling."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from search.codegen.ir import Shape
+from search.codegen.lower import Program, packet
+from search.codegen.pointwise import arguments
+from search.costs.graph import Operator, Ref
+
+Dims = dict[str, int | str]
+
+
+def anchor_dims(program: Program, operator: Operator) -> tuple[str, Dims] | None:
+    """Return the pattern and the sizes of `operator`, None where no recipe computes it."""
+    if operator.dtype != "float32" or not operator.shape or 0 in operator.shape:
+        return None
+    names = [ref.name for ref in operator.args if isinstance(ref, Ref)]
+    read = program.read(operator)
+    nodes = [program.nodes[read[name]] for name in names]
+    if not all(node.usable and not node.mask for node in nodes):
+        return None
+    shapes = [node.shape for node in nodes]
+    kind = packet(operator.target)
+    if kind in ("conv2d", "convolution"):
+        return _conv(operator, shapes, kind)
+    return _product(operator, shapes, kind)
+
+
+def _product(operator: Operator, shapes: list[Shape], kind: str) -> tuple[str, Dims] | None:
+    if kind == "linear":
+        return "matmul", _matmul_dims(shapes[0], shapes[1], transposed=1, bias=len(shapes) > 2)
+    if kind in ("matmul", "mm", "bmm"):
+        return _matmul(shapes[0], shapes[1])
+    if kind == "addmm" and not operator.kwargs and len(shapes[0]) == 1:
+        return _addmm(shapes)
+    return None
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    if isinstance(value, int):
+        return value, value
+    items = tuple(int(item) for item in value)
+    return (items[0], items[0]) if len(items) == 1 else (items[0], items[1])
+
+
+def _conv(operator: Operator, shapes: list[Shape], kind: str) -> tuple[str, Dims] | None:
+    names = ["input", "weight", "bias", "stride", "padding", "dilation"]
+    names += ["groups"] if kind == "conv2d" else ["transposed", "output_padding", "groups"]
+    values = arguments(operator, *names)
+    padding = values.get("padding", 0)
+    if len(shapes[0]) != 4 or isinstance(padding, str) or values.get("transposed"):
+        return None
+    stride, pad = _pair(values.get("stride", 1)), _pair(padding)
+    dilation = _pair(values.get("dilation", 1))
+    (n, c, h, w), (oc, _, kh, kw) = shapes[0], shapes[1]
+    sizes = {"n": n, "c": c, "h": h, "w": w, "oc": oc}
+    sizes |= {"oh": operator.shape[2], "ow": operator.shape[3], "kh": kh, "kw": kw}
+    sizes |= {"sh": stride[0], "sw": stride[1], "ph": pad[0], "pw": pad[1]}
+    sizes |= {"dh": dilation[0], "dw": dilation[1], "groups": int(values.get("groups", 1))}
+    sizes |= {"bias": int(len(shapes) > 2)}
+    return "conv", {**sizes, **_NO_POOL}
+
+
+_NO_POOL: Dims = {
+    "pool": "",
+    **dict.fromkeys(
+        ("pkh", "pkw", "psh", "psw", "pph", "ppw", "poh", "pow", "count_include_pad"), 0
+    ),
+}
+
+
+def _matmul_dims(a: Shape, b: Shape, *, transposed: int = 0, bias: bool = False) -> Dims:
+    m = math.prod(a[:-1])
+    n = b[0] if transposed else b[-1]
+    sizes: Dims = {"batch": 1, "m": m, "n": n, "k": a[-1], "b_transposed": transposed}
+    return {**sizes, "bias": int(bias), "b_batched": 0}
+
+
+def _matmul(a: Shape, b: Shape) -> tuple[str, Dims] | None:
+    if len(a) < 2 or len(b) < 2:
+        return None
+    if len(b) == 2:
+        return "matmul", _matmul_dims(a, b)
+    if a[:-2] != b[:-2]:
+        return None
+    sizes: Dims = {"batch": math.prod(a[:-2]), "m": a[-2], "n": b[-1], "k": a[-1]}
+    return "matmul", {**sizes, "b_transposed": 0, "bias": 0, "b_batched": 1}
+
+
+def _addmm(shapes: list[Shape]) -> tuple[str, Dims] | None:
+    # The bias comes first among the operator's arguments; `operand_order` puts it last.
+    if shapes[0] != (shapes[2][-1],):
+        return None
+    return "matmul", _matmul_dims(shapes[1], shapes[2], bias=True)
+
+
+def operand_order(operator: Operator, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the operands of an anchor in the order in which its recipe reads them."""
+    if packet(operator.target) == "addmm":
+        return (*names[1:], names[0])
+    return names
+
+
+def scan_dims(program: Program, operator: Operator) -> Dims | None:
+    """Return the sizes of a running sum or product, None where no recipe computes it.
+
+    Kernels with sizes of their own have recipes for it; those with fixed sizes leave it whole.
+    """
+    kind = packet(operator.target)
+    if not program.symbolic or kind not in ("cumsum", "cumprod") or operator.dtype != "float32":
+        return None
+    values = arguments(operator, "self", "dim", "dtype")
+    source = program.nodes[program.read(operator)[values["self"].name]]
+    fits = source.usable and not source.mask and not source.integer
+    if not fits or values.get("dtype") not in (None, "float32") or 0 in operator.shape:
+        return None
+    shape = source.shape
+    if not shape:
+        return None
+    dim = int(values["dim"]) % len(shape)
+    sizes: Dims = {"scan": "sum" if kind == "cumsum" else "product"}
+    sizes |= {"rows": math.prod(shape[:dim]) * math.prod(shape[dim + 1 :])}
+    return {**sizes, "dim": dim, "length": shape[dim], "inner": math.prod(shape[dim + 1 :])}
+
+
+def pool_dims(program: Program, operator: Operator) -> Dims | None:
+    """Return the sizes of a pooling over planes, None where no recipe computes it."""
+    kind = packet(operator.target)
+    if kind not in ("max_pool2d", "avg_pool2d") or operator.dtype != "float32":
+        return None
+    source = program.nodes[program.read(operator)[operator.args[0].name]]
+    if len(source.shape) != 4 or not source.usable or 0 in operator.shape:
+        return None
+    names = ["self", "kernel", "stride", "padding"]
+    if kind == "max_pool2d":
+        values = arguments(operator, *names, "dilation", "ceil_mode")
+        fits = _pair(values.get("dilation", 1)) == (1, 1)
+    else:
+        values = arguments(operator, *names, "ceil_mode", "count_include_pad", "divisor_override")
+        fits = values.get("divisor_override") is None
+    if not fits or values.get("ceil_mode", False):
+        return None
+    kernel, pad = _pair(values["kernel"]), _pair(values.get("padding", 0))
+    stride = _pair(values.get("stride") or kernel)
+    n, c, h, w = source.shape
+    sizes: Dims = {"pool": kind[:3], "rows": n * c, "ih": h, "iw": w}
+    sizes |= {"pkh": kernel[0], "pkw": kernel[1], "psh": stride[0], "psw": stride[1]}
+    sizes |= {"pph": pad[0], "ppw": pad[1], "poh": operator.shape[2], "pow": operator.shape[3]}
+    return {**sizes, "count_include_pad": int(bool(values.get("count_include_pad", True)))}

@@ -1,0 +1,182 @@
+"""From the operator graph to primitive nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from functools import cached_property
+
+from kb.errors import NoRecipe
+from search.codegen.ir import Builder, Node, Unsupported, refs
+from search.codegen.losses import LOSSES
+from search.codegen.pointwise import POINTWISE, VIEWS, Rule
+from search.codegen.reductions import reductions
+from search.costs.graph import Operator, OperatorGraph, Ref
+
+RULES: dict[str, Rule] = {**POINTWISE, **reductions(POINTWISE), **LOSSES}
+_INTEGERS = ("int64", "int32")
+# Operators that only check or mark, and return nothing that is used.
+_NO_EFFECT = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What the reference computes, in primitive nodes.
+
+    Attributes:
+        nodes: by name, in execution order.
+        outputs: nodes that the forward returns.
+        symbolic: kernels read sizes at run time.
+    """
+
+    graph: OperatorGraph
+    nodes: Mapping[str, Node]
+    outputs: tuple[str, ...]
+    symbolic: bool = False
+
+    @cached_property
+    def operators(self) -> Mapping[str, Operator]:
+        """Operators by name."""
+        return {operator.name: operator for operator in self.graph.operators}
+
+    @cached_property
+    def users(self) -> Mapping[str, tuple[str, ...]]:
+        """Nodes that read each node."""
+        found: dict[str, list[str]] = {name: [] for name in self.nodes}
+        for node in self.nodes.values():
+            for operand in dict.fromkeys(node.operands):
+                found[operand].append(node.name)
+        return {name: tuple(users) for name, users in found.items()}
+
+    def read(self, operator: Operator) -> Mapping[str, str]:
+        """Return the node behind each value that `operator`, which stayed whole, reads at its turn.
+
+        Later ones may have written into it.
+        """
+        found = (ref.name for ref in refs((operator.args, operator.kwargs)))
+        return dict(zip(found, self.nodes[operator.name].operands, strict=True))
+
+    def base(self, name: str) -> str:
+        """Return the node whose elements the view `name` shows."""
+        while self.nodes[name].kind == "view":
+            name = self.nodes[name].operands[0]
+        return name
+
+
+def packet(target: str) -> str:
+    """Return the operator's name without overload."""
+    return target.split(".", maxsplit=1)[0]
+
+
+def lower(
+    graph: OperatorGraph, *, symbolic: bool = False, whole: Set[str] = frozenset()
+) -> Program:
+    """Express `graph` in primitive nodes; what no rule expresses stays opaque.
+
+    Args:
+        symbolic: for kernels that read sizes at run time, and integers and truth values from memory.
+        whole: operators that stay opaque though a rule expresses them.
+
+    Raises:
+        NoRecipe: an operator writes into its argument, and no rule writes it out of place.
+    """
+    while True:
+        program = _lowered(graph, symbolic, whole)
+        leaving = _leaving_masks(program)
+        if leaving <= whole:
+            return program
+        whole = whole | leaving
+
+
+def _lowered(graph: OperatorGraph, symbolic: bool, whole: Set[str]) -> Program:
+    """Lower `graph`, the operators named in `whole` left as they are."""
+    builder = Builder(graph, symbolic=symbolic)
+    for value in graph.values:
+        integer = symbolic and value.dtype in _INTEGERS
+        mask = symbolic and value.dtype == "bool"
+        builder.nodes[value.name] = Node(
+            name=value.name,
+            kind="value",
+            shape=value.shape,
+            usable=value.dtype == "float32" or integer or mask,
+            integer=integer,
+            mask=mask,
+        )
+    for operator in graph.operators:
+        _lower(builder, operator, whole)
+    outputs = tuple(builder.resolve(name) for name in graph.outputs)
+    return Program(
+        graph=graph,
+        nodes=_reached(builder.nodes, (*outputs, *builder.effects)),
+        outputs=outputs,
+        symbolic=symbolic,
+    )
+
+
+def _leaving_masks(program: Program) -> set[str]:
+    """Return the operators whose truth values are returned, or read by an operator that stays whole."""
+    found = set()
+    for name, node in program.nodes.items():
+        if node.mask and node.kind == "map":
+            readers = (program.nodes[user].kind for user in program.users[name])
+            if name in program.outputs or "opaque" in readers:
+                found.add(node.operator)
+    return found
+
+
+def _lower(builder: Builder, operator: Operator, whole: Set[str]) -> None:
+    name = packet(operator.target)
+    if name in _NO_EFFECT:
+        return
+    in_place = name.endswith("_") and not name.endswith("__")  # `__or__` is Python's `|`
+    written = in_place and name[:-1] in RULES
+    rule = None if operator.name in whole else RULES.get(name[:-1] if written else name)
+    builder.begin(operator)
+    try:
+        if rule is None:
+            raise Unsupported
+        result = rule(builder, operator)
+        # A rule that misread its arguments must not be trusted with them.
+        if result.shape != operator.shape:
+            raise Unsupported
+    except (Unsupported, ValueError, IndexError, KeyError, TypeError):
+        if _keeps_count(builder, operator):
+            builder.opaque(operator)
+            builder.effects.append(operator.name)
+            return
+        if in_place:
+            raise NoRecipe(
+                f"operator {operator.target} writes into its argument, which no recipe does:"
+                " write it out of place, or configure a model"
+            ) from None
+        builder.opaque(operator)
+        return
+    builder.commit(result.name)
+    if written:
+        builder.replace(refs(operator.args)[0].name, operator.name)
+
+
+def _keeps_count(builder: Builder, operator: Operator) -> bool:
+    """Say whether `operator` only adds to a number that nothing reads, such as batches seen."""
+    first = operator.args[0] if operator.args else None
+    values = {value.name: value for value in builder.graph.values}
+    if packet(operator.target) != "add_" or not isinstance(first, Ref) or first.name not in values:
+        return False
+    value = values[first.name]
+    others = (entry for entry in builder.graph.operators if entry.name != operator.name)
+    read = any(ref == first for entry in others for ref in refs((entry.args, entry.kwargs)))
+    returned = first.name in builder.graph.outputs or operator.name in builder.graph.outputs
+    return value.kind == "buffer" and value.dtype in _INTEGERS and not read and not returned
+
+
+def _reached(nodes: Mapping[str, Node], outputs: tuple[str, ...]) -> dict[str, Node]:
+    wanted = set(outputs)
+    for name in reversed(list(nodes)):
+        if name in wanted:
+            wanted.update(nodes[name].operands)
+    return {name: node for name, node in nodes.items() if name in wanted}
+
+
+def is_view(operator: Operator) -> bool:
+    """Say whether `operator` moves nothing."""
+    return packet(operator.target) in (*VIEWS, "permute", "transpose", "t", "numpy_T", "getitem")

@@ -1,0 +1,307 @@
+"""The candidate's file: the reference's module with its forward made of kernels and library calls."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kb.errors import NoRecipe, TaskError
+from search.codegen.fusion import Segment
+from search.codegen.ir import Shape
+from search.codegen.lower import Program
+from search.costs.graph import Operator, Ref, Value
+
+_MARK = "_forward_goes_here_"
+# Two functions of CPython's stable interface: its headers are not everywhere.
+_PYTHON = 'extern "C" { void* PyLong_AsVoidPtr(void*); void Py_IncRef(void*); }\n'
+_SHELVES = {"parameter": "_parameters", "buffer": "_buffers"}
+_CALLS = {
+    "conv2d.default": "torch.conv2d",
+    "linear.default": "torch.nn.functional.linear",
+    "matmul.default": "torch.matmul",
+    "mm.default": "torch.mm",
+    "bmm.default": "torch.bmm",
+    "addmm.default": "torch.addmm",
+}
+_DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """A rendered segment.
+
+    Attributes:
+        note: which idea made it, for the reader of the file.
+    """
+
+    name: str
+    text: str
+    note: str
+
+
+def assemble(
+    source: str,
+    program: Program,
+    parts: tuple[Segment, ...],
+    kernels: Mapping[str, Kernel],
+    flags: tuple[str, ...],
+    prelude: str,
+) -> str:
+    """Return the whole candidate.
+
+    Args:
+        source: text of the reference.
+        parts: segments in an order in which they can run.
+        kernels: the rendered segments by their ids; the others are library calls.
+        flags: compiler flags beyond the usual.
+        prelude: C++ in front of the kernels.
+
+    Raises:
+        TaskError: the reference has no class ``Model``.
+        NoRecipe: a constant of the reference is not at hand.
+    """
+    module, arguments = strip(source)
+    writer = Forward(program, arguments)
+    body = writer.write(parts, kernels)
+    names = {part.id: part for part in parts if part.id in kernels}
+    entries = (_entry(kernels[identity].name, part) for identity, part in names.items())
+    texts = [*(kernel.text for kernel in kernels.values()), _PYTHON, *entries]
+    cpp = prelude.rstrip() + "\n\n" + "\n".join(texts)
+    opening = ["import torch", "", "from kb.native import load_cpp, method", ""]
+    if "from __future__ import annotations" in source:
+        opening = ["from __future__ import annotations", "", *opening]  # it must come first
+    option = f', flags="{" ".join(flags)}"' if flags else ""
+    handles = ["", "_library = load_cpp(CPP_SOURCE" + option + ")"]
+    for identity in names:
+        name = kernels[identity].name
+        handles.append(f"_{name} = method(_library.{name}_entry)")
+    head, tail = split_imports(fill(module, body))
+    constants = [f"{name} = {value}" for name, value in writer.constants.items()]
+    blocks = [
+        *opening,
+        *head,
+        "",
+        f"CPP_SOURCE = r'''\n{cpp}'''",
+        *handles,
+        *constants,
+        "",
+        "",
+        tail,
+    ]
+    return "\n".join(blocks).rstrip() + "\n"
+
+
+def _entry(name: str, part: Segment) -> str:
+    """Return the C++ function that Python calls with the addresses of inputs and outputs."""
+    count = len(part.inputs)
+    inputs = (f"(const float*)PyLong_AsVoidPtr(a[{at}])" for at in range(count))
+    outputs = (f"(float*)PyLong_AsVoidPtr(a[{count + at}])" for at in range(len(part.outputs)))
+    return (
+        f'extern "C" void* {name}_entry(void* none, void* const* a, long) {{\n'
+        f"  const float* in[] = {{{', '.join(inputs) or 'nullptr'}}};\n"
+        f"  float* out[] = {{{', '.join(outputs)}}};\n"
+        f"  {name}(in, out);\n"
+        "  Py_IncRef(none);\n"
+        "  return none;\n"
+        "}\n"
+    )
+
+
+def fill(module: str, body: list[str]) -> str:
+    """Return the stripped module with the forward's statements in their place."""
+    text = "\n".join(" " * 8 + line if line else "" for line in body)
+    return re.sub(rf"^ *{_MARK}$", lambda _: text, module, flags=re.MULTILINE)
+
+
+def split_imports(text: str) -> tuple[list[str], str]:
+    """Return the leading import lines and the rest, so that the C++ stands between them."""
+    lines = text.split("\n")
+    last = 0
+    for statement in ast.parse(text).body:
+        future = isinstance(statement, (ast.Import, ast.ImportFrom))
+        words = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not (future or words):
+            break
+        last = statement.end_lineno or last
+    kept = [line for line in lines[:last] if line != "import torch"]
+    return kept, "\n".join(lines[last:]).strip("\n")
+
+
+class _Rename(ast.NodeTransformer):
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        if node.id == "Model":
+            node.id = "ModelNew"
+        return node
+
+
+def strip(source: str) -> tuple[str, list[str]]:
+    """Return the module without inputs, its forward replaced by a mark, and the forward's arguments."""
+    tree = ast.parse(source)
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    if "Model" not in classes:
+        raise TaskError("the reference defines no class Model: write it in KernelBench's format")
+    model = classes["Model"]
+    forward = _find_forward(model, classes)
+    arguments = [argument.arg for argument in (*forward.args.posonlyargs, *forward.args.args)][1:]
+    mark: list[ast.stmt] = [ast.Expr(value=ast.Name(id=_MARK, ctx=ast.Load()))]
+    replaced = copy.deepcopy(forward)
+    replaced.body, replaced.decorator_list = mark, []
+    model.body = [
+        node
+        for node in model.body
+        if not (isinstance(node, ast.FunctionDef) and node.name == "forward")
+    ]
+    model.body.append(replaced)
+    model.name = "ModelNew"
+    dropped = ("get_inputs", "get_init_inputs")
+    tree.body = [
+        _Rename().visit(node)
+        for node in tree.body
+        if not (isinstance(node, ast.FunctionDef) and node.name in dropped)
+        and not _is_script(node)
+        and not (isinstance(node, ast.ImportFrom) and node.module == "__future__")
+    ]
+    return ast.unparse(ast.fix_missing_locations(tree)), arguments
+
+
+def _is_script(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
+
+
+def _find_forward(model: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> ast.FunctionDef:
+    for node in model.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "forward":
+            return node
+    for base in model.bases:
+        if isinstance(base, ast.Name) and base.id in classes:
+            return _find_forward(classes[base.id], classes)
+    raise TaskError("the reference's Model has no forward: write it in KernelBench's format")
+
+
+class Forward:
+    """Writes the statements of the forward."""
+
+    def __init__(self, program: Program, arguments: list[str]) -> None:
+        self._program = program
+        self.arguments = arguments
+        self.values = {value.name: value for value in program.graph.values}
+        self._library: set[str] = set()
+        self.constants: dict[str, str] = {}
+
+    def write(self, parts: tuple[Segment, ...], kernels: Mapping[str, Kernel]) -> list[str]:
+        """Return the lines of the body."""
+        lines: list[str] = []
+        read = {n for part in parts if part.id in kernels for n in part.inputs}
+        for value in self._program.graph.values:
+            if value.kind == "input" and value.name in read:
+                name = self._value(value)
+                lines.append(f"{name} = {name}.contiguous()")
+        for part in parts:
+            if part.id in kernels:
+                lines += self.kernel(part, kernels[part.id])
+            else:
+                lines += self._call(part)
+        results = [self._result(name) for name in self._program.outputs]
+        single = self._program.graph.single_output
+        return [*lines, f"return {results[0]}" if single else f"return ({', '.join(results)},)"]
+
+    def _settled(self, part: Segment) -> list[str]:
+        """A library result may be a strided view; a kernel reads consecutive elements."""
+        return [
+            f"{self.text(name)} = {self.text(name)}.contiguous()"
+            for name in part.inputs
+            if name in self._library
+        ]
+
+    def kernel(self, part: Segment, kernel: Kernel) -> list[str]:
+        """Return the statements that call a kernel."""
+        lines = [f"# {kernel.note}", *self._settled(part)]
+        lines += [f"{self.text(name)} = {self._fresh(name, part.inputs)}" for name in part.outputs]
+        given = (f"{self.text(name)}.data_ptr()" for name in (*part.inputs, *part.outputs))
+        return [*lines, f"_{kernel.name}({', '.join(given)})"]
+
+    def _fresh(self, name: str, inputs: Sequence[str]) -> str:
+        """Return the expression of an unwritten tensor for the node `name`."""
+        shape = self._program.nodes[name].shape
+        for one in inputs:
+            node = self._program.nodes[one]
+            if node.shape == shape and node.kind != "view" and not (node.mask or node.integer):
+                # With cold caches 20 us less than sizes and a type cost to parse.
+                return f"torch.empty_like({self.text(one)})"
+        return f"torch.empty({shape}, dtype=torch.float32)"
+
+    def _call(self, part: Segment) -> list[str]:
+        assert part.anchor is not None
+        operator = self._program.operators[part.anchor]
+        self._library.add(part.anchor)
+        return [f"{self.text(part.anchor)} = {self._expression(operator)}"]
+
+    def _expression(self, operator: Operator) -> str:
+        read = self._program.read(operator)
+        arguments = [self._argument(argument, read) for argument in operator.args]
+        if operator.target == "getitem":
+            return f"{arguments[0]}[{arguments[1]}]"
+        arguments += [f"{key}={self._argument(value, read)}" for key, value in operator.kwargs]
+        call = _CALLS.get(operator.target, f"torch.ops.aten.{operator.target}")
+        return f"{call}({', '.join(arguments)})"
+
+    def _argument(self, argument: Any, read: Mapping[str, str]) -> str:
+        if isinstance(argument, Ref):
+            return self.text(read[argument.name])
+        if isinstance(argument, tuple):
+            return f"[{', '.join(self._argument(item, read) for item in argument)}]"
+        if isinstance(argument, str):
+            if argument in _DTYPES:
+                return f"torch.{argument}"
+            return argument if argument.startswith("torch.") else repr(argument)
+        if isinstance(argument, float) and not math.isfinite(argument):
+            return f'float("{argument}")'
+        return repr(argument)
+
+    def text(self, name: str) -> str:
+        """Return the Python expression of the node `name`."""
+        node = self._program.nodes[name]
+        if node.kind == "view":
+            base = self._program.base(name)
+            return self.reshaped(self.text(base), self._program.nodes[base].shape, node.shape)
+        if node.kind == "value":
+            return self._value(self.values[name])
+        return f"t_{re.sub(r'[^0-9a-zA-Z_]', '_', name)}"
+
+    def reshaped(self, text: str, shape: Shape, wanted: Shape) -> str:  # noqa: ARG002
+        """Return the expression of a view of the tensor `text`."""
+        return f"{text}.reshape({wanted})"
+
+    def _value(self, value: Value) -> str:
+        if value.kind == "input":
+            return self.arguments[int(value.origin)]
+        if value.kind == "constant" and value.data is not None:
+            name = f"_{value.name}"
+            numbers = ", ".join(self._argument(number, {}) for number in value.data)
+            kind = f"dtype=torch.{value.dtype}"
+            self.constants[name] = f"torch.tensor([{numbers}], {kind}).reshape({value.shape})"
+            return self.constant(name)
+        if not value.origin:
+            raise NoRecipe(f"constant {value.name} of the reference is too large to be written out")
+        if value.kind in _SHELVES:
+            # A module's attributes are found by a function in Python: 20 us where caches are cold.
+            *modules, last = value.origin.split(".")
+            place = "".join(f'._modules["{part}"]' for part in modules)
+            return f'self{place}.{_SHELVES[value.kind]}["{last}"]'
+        return "self" + "".join(
+            f"[{part}]" if part.isdigit() else f".{part}" for part in value.origin.split(".")
+        )
+
+    def constant(self, name: str) -> str:
+        """Return the expression of a constant of the module."""
+        return name
+
+    def _result(self, name: str) -> str:
+        text = self.text(name)
+        base = self._program.nodes[self._program.base(name)]
+        return f"{text}.clone()" if base.kind == "value" else text

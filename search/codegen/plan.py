@@ -1,0 +1,232 @@
+"""Plans: which part of the graph the library does, and which recipe with which knobs does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, log
+from typing import Any
+
+from kb.errors import NoRecipe
+from search.codegen.backends.gpu_module import assemble as assemble_gpu
+from search.codegen.fusion import Segment, segment
+from search.codegen.library import Card, Value
+from search.codegen.library_ops import anchor_dims
+from search.codegen.lower import Program, is_view
+from search.codegen.module_writer import Kernel, assemble
+from search.codegen.render import Unfit, prelude, render
+
+Plan = Mapping[str, Any]  # {"library": [...], "segments": {id: {recipe, knobs, pattern, dims}}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A recipe and its knobs for one segment."""
+
+    recipe: str
+    knobs: Mapping[str, Value]
+
+
+class Workshop:
+    """Cuts one task's graph, chooses recipes for the parts and renders candidates.
+
+    Args:
+        source: text of the reference.
+        cards: recipes by name, the preferred first.
+        library: whether a candidate may call the library.
+        units: multiprocessors of the device.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        program: Program,
+        cards: Mapping[str, Card],
+        *,
+        library: bool,
+        units: int = 0,
+    ) -> None:
+        self._source = source
+        self.program = program
+        self.cards = cards
+        self.library = library
+        self._units = units
+        self._cuts: dict[frozenset[str], tuple[Segment, ...]] = {}
+        self._fits: dict[tuple[str, str], dict[str, Value] | None] = {}
+
+    def narrowed(self, cards: Mapping[str, Card]) -> Workshop:
+        """Return the workshop of the same task with other recipes."""
+        return Workshop(self._source, self.program, cards, library=self.library, units=self._units)
+
+    @cached_property
+    def anchors(self) -> tuple[str, ...]:
+        """Operators that either a recipe or the library can do."""
+        return tuple(
+            name
+            for name, node in self.program.nodes.items()
+            if node.kind == "opaque"
+            and anchor_dims(self.program, self.program.operators[name]) is not None
+        )
+
+    def cut(self, library: Iterable[str]) -> tuple[Segment, ...]:
+        """Return the segments when the library does the anchors named."""
+        key = frozenset(library)
+        if key not in self._cuts:
+            self._cuts[key] = segment(self.program, key)
+        return self._cuts[key]
+
+    def recipes(self, part: Segment) -> list[Card]:
+        """Return the recipes that suit `part`, the preferred first."""
+        return [card for card in self.cards.values() if self.knobs(part, card) is not None]
+
+    def knobs(self, part: Segment, card: Card) -> dict[str, Value] | None:
+        """Return the knobs with which `card` is first tried on `part`: its defaults if they fit.
+
+        Otherwise one knob is off its default, None where that does not help either.
+        """
+        if card.pattern != part.pattern or card.template is None:
+            return None
+        key = (part.id, card.name)
+        if key not in self._fits:
+            self._fits[key] = next((s for s in card.settings() if self.suits(part, card, s)), None)
+        return self._fits[key]
+
+    def suits(self, part: Segment, card: Card, knobs: Mapping[str, Value]) -> bool:
+        """Say whether `card` renders `part` with these knobs."""
+        try:
+            render(self.program, part, card, knobs, "probe", self._units)
+        except Unfit:
+            return False
+        return True
+
+    def complete(self, library: Iterable[str], choices: Mapping[str, Choice]) -> dict[str, Any]:
+        """Return the plan with `choices` where they hold and the preferred recipe elsewhere.
+
+        Raises:
+            NoRecipe: a part has no recipe.
+        """
+        names = sorted(set(library))
+        segments: dict[str, Any] = {}
+        for part in self.cut(names):
+            if part.pattern == "library":
+                continue
+            choice = choices.get(part.id)
+            card = self.cards.get(choice.recipe) if choice else None
+            if choice is None or card is None or self.knobs(part, card) is None:
+                card = self._preferred(part)
+                knobs = self.knobs(part, card) or {}
+            else:
+                knobs = dict(choice.knobs)
+            segments[part.id] = {
+                "pattern": part.pattern,
+                "dims": sizes(self.program, part),
+                "recipe": card.name,
+                "knobs": card.accept(knobs),
+            }
+        return {"library": names, "segments": segments}
+
+    def _preferred(self, part: Segment) -> Card:
+        found = self.recipes(part)
+        if not found:
+            raise NoRecipe(_missing(self._operators([part])))
+        return found[0]
+
+    def uncovered(self) -> frozenset[str]:
+        """Return the operators of the parts that no recipe computes, the anchors left to the library."""
+        parts = (
+            p for p in self.cut(self.anchors) if p.pattern != "library" and not self.recipes(p)
+        )
+        nodes = (self.program.nodes[name] for part in parts for name in (*part.nodes, *part.post))
+        return frozenset(node.operator for node in nodes)
+
+    def base(self) -> frozenset[str]:
+        """Return the anchors that the first plan leaves to the library: all, where it is allowed.
+
+        Raises:
+            NoRecipe: nothing can be gained, or something must be done that no recipe does.
+        """
+        parts = self.cut(())
+        fused = [p for p in parts if p.pattern != "library" and self.recipes(p)]
+        rest = [p for p in parts if p not in fused and not self._is_view(p)]
+        lacking = self._operators(rest)
+        if self.library and not fused:
+            # What no recipe computes whole the library may begin.
+            begun = self.cut(self.anchors)
+            fused = [p for p in begun if p.pattern != "library" and self.recipes(p)]
+        if rest and (not self.library or not fused):
+            raise NoRecipe(_missing(lacking))
+        if not fused:
+            raise NoRecipe("the reference computes nothing that a recipe could make faster")
+        return frozenset(self.anchors) if self.library else frozenset()
+
+    def _is_view(self, part: Segment) -> bool:
+        if part.pattern != "library" or part.anchor is None:
+            return False
+        return is_view(self.program.operators[part.anchor])
+
+    def _operators(self, parts: Iterable[Segment]) -> list[str]:
+        names: dict[str, None] = {}
+        for part in parts:
+            for name in (part.anchor, *part.nodes, *part.post):
+                if name:
+                    operator = self.program.operators[self.program.nodes[name].operator]
+                    names.setdefault(operator.target.split(".")[0])
+        return list(names)
+
+    def source(self, plan: Plan) -> str:
+        """Return the candidate that `plan` describes.
+
+        Raises:
+            Unfit: a recipe does not suit its segment with these knobs.
+        """
+        parts = self.cut(plan["library"])
+        kernels: dict[str, Kernel] = {}
+        flags: dict[str, None] = {}
+        for number, part in enumerate(part for part in parts if part.pattern != "library"):
+            chosen = plan["segments"][part.id]
+            card = self.cards[chosen["recipe"]]
+            name = f"kernel{number}"
+            text = render(self.program, part, card, chosen["knobs"], name, self._units)
+            knobs = ", ".join(f"{key}={value}" for key, value in sorted(chosen["knobs"].items()))
+            note = f"{', '.join(self._operators([part]))}: {card.name}({knobs})"
+            kernels[part.id] = Kernel(name=name, text=text, note=note)
+            flags.update(dict.fromkeys(card.flags))
+        if self.program.symbolic:
+            return assemble_gpu(self._source, self.program, parts, kernels)
+        return assemble(self._source, self.program, parts, kernels, tuple(flags), prelude())
+
+
+def _missing(operators: list[str]) -> str:
+    listed = ", ".join(operators)
+    return f"no recipe computes {listed}: configure a model (model: in the task file) to write it"
+
+
+def sizes(program: Program, part: Segment) -> dict[str, int | str]:
+    """Return what makes two segments comparable: their patterns' sizes and operators."""
+    if part.dims:
+        return dict(part.dims)
+    nodes = [program.nodes[name] for name in part.nodes]
+    width = max(*(node.numel for node in nodes), *(program.nodes[n].numel for n in part.inputs), 1)
+    reduced = [node for node in nodes if node.kind == "reduce"]
+    depth = 1
+    for node in reduced:
+        source = program.nodes[node.operands[0]]
+        depth = max(depth, source.numel // max(1, node.numel))
+    kinds = ",".join(sorted({node.form for node in reduced}))
+    return {"elements": width, "depth": depth, "reducers": kinds, "steps": len(nodes)}
+
+
+def distance(one: Mapping[str, int | str], other: Mapping[str, int | str]) -> float:
+    """Return how far two segments' sizes are apart: the sum of logarithmic differences.
+
+    Infinite where what is no size differs (the kind of pooling, the reducers).
+    """
+    total = 0.0
+    for key in set(one) | set(other):
+        a, b = one.get(key), other.get(key)
+        if isinstance(a, int) and isinstance(b, int):
+            total += abs(log(a + 1) - log(b + 1))
+        elif a != b:
+            return inf
+    return total

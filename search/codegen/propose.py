@@ -1,0 +1,281 @@
+"""What to try next: recipes that retrieval found, lessons that fit, and combinations that won."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from math import inf
+from typing import Any
+
+from kb.records.schema import LessonRecord
+from kb.retrieval.lesson_confidence import effect_of, standing
+from search.authors import Attempt, Moment
+from search.codegen.fusion import Segment
+from search.codegen.library import Card
+from search.codegen.plan import Choice, Plan, Workshop, distance, sizes
+
+# Whether it starts from the reference, the pattern of the segment, and the idea's name.
+Topic = tuple[bool, str, str]
+PRODUCER = "producer"
+COMBINE = "combine"
+# A lesson of a segment further away than this (a factor of about twenty in all sizes together)
+# says little about its knobs.
+_NEAR = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """An idea before it is known whether it makes a new source.
+
+    Attributes:
+        focus: the segment that it changes, None for several at once.
+        note: what the idea means for this task.
+        lesson: name of the lesson that it starts from.
+    """
+
+    card: Card
+    title: str
+    note: str
+    plan: Plan
+    focus: str | None
+    lesson: str | None = None
+
+
+def choices(plan: Plan) -> dict[str, Choice]:
+    """Return the choices of `plan` by segment."""
+    return {
+        name: Choice(recipe=chosen["recipe"], knobs=chosen["knobs"])
+        for name, chosen in plan.get("segments", {}).items()
+    }
+
+
+def start(shop: Workshop, base: frozenset[str], parent: Attempt | None) -> dict[str, Any]:
+    """Return the plan that new ideas change: the parent's, or every part's preferred recipe."""
+    if parent is None or "segments" not in parent.draft.plan:
+        return shop.complete(base, {})
+    plan = parent.draft.plan
+    return shop.complete(plan["library"], choices(plan))
+
+
+def proposals(
+    shop: Workshop,
+    plan: Plan,
+    moment: Moment,
+    retrieved: Sequence[str],
+    expected: Mapping[Topic, float] | None = None,
+) -> Iterator[Proposal]:
+    """Yield every change of one part of `plan`: untried first, then in the order of retrieval.
+
+    Among the untried, those come first that earlier runs give reason to expect something of, and
+    after the others those that lost or failed there. What passed before is tuned further once the
+    untried are through, the best first; what failed on this parent comes last.
+    """
+    rank = {name: at for at, name in enumerate(retrieved)}
+    best = _best(moment)
+    root = moment.parent is None
+    found = list(_changes(shop, plan, root=root))
+
+    def order(proposal: Proposal) -> tuple[int, float, float, int, str]:
+        name = proposal.card.name
+        gained = best.get((proposal.focus, name))
+        tier = 0 if gained is None else 1 if gained > 0 else 2
+        # A handover changes no segment: its lesson names no pattern.
+        pattern = "" if proposal.focus is None else proposal.focus.partition(":")[0]
+        hope = (expected or {}).get((root, pattern, name), 0.0)
+        return tier, -(gained or 0.0), -hope, rank.get(name, len(rank)), name
+
+    for proposal in sorted(found, key=order):
+        if best.get((proposal.focus, proposal.card.name)):
+            yield replace(proposal, title=f"Tune further: {proposal.title}")
+        else:
+            yield proposal
+
+
+def _best(moment: Moment) -> dict[tuple[str | None, str], float]:
+    """Return the best speed-up of every change that was tried, 0 where it never passed here."""
+    parent = moment.parent.number if moment.parent else None
+    found: dict[tuple[str | None, str], float] = {}
+    for attempt in moment.history:
+        if attempt.merit or attempt.parent == parent:
+            key = (attempt.idea.plan.get("focus"), attempt.idea.record or "")
+            found[key] = max(found.get(key, 0.0), attempt.merit)
+    return found
+
+
+def _changes(shop: Workshop, plan: Plan, *, root: bool) -> Iterator[Proposal]:
+    library = frozenset(plan["library"])
+    kept = choices(plan)
+    parts = [part for part in shop.cut(library) if part.pattern != "library"]
+    for part in parts:
+        yield from _swaps(shop, library, kept, part, several=len(parts) > 1)
+    for anchor in sorted(library):
+        fewer = library - {anchor}
+        for part in shop.cut(fewer):
+            if part.anchor == anchor and part.pattern != "library":
+                yield from _swaps(shop, fewer, kept, part, several=len(shop.anchors) > 1)
+    if shop.library:
+        yield from _handovers(shop, library, kept, root=root)
+
+
+def _swaps(
+    shop: Workshop,
+    library: frozenset[str],
+    kept: Mapping[str, Choice],
+    part: Segment,
+    *,
+    several: bool,
+) -> Iterator[Proposal]:
+    for card in shop.recipes(part):
+        knobs = shop.knobs(part, card) or card.defaults()
+        if part.id in kept and kept[part.id].recipe == card.name:
+            knobs = card.accept(kept[part.id].knobs)
+        plan = shop.complete(library, {**kept, part.id: Choice(recipe=card.name, knobs=knobs)})
+        end = part.id.split(":", 1)[1]
+        yield Proposal(
+            card=card,
+            title=f"{card.title} ({end})" if several else card.title,
+            note=f"Here: the part that ends with {end}.",
+            plan=plan,
+            focus=part.id,
+        )
+
+
+def _handovers(
+    shop: Workshop, library: frozenset[str], kept: Mapping[str, Choice], *, root: bool
+) -> Iterator[Proposal]:
+    """Leave a convolution or a product to the library and fuse what follows it."""
+    card = next((card for card in shop.cards.values() if card.pattern == PRODUCER), None)
+    if card is None:
+        return
+    for anchor in shop.anchors:
+        if anchor in library and not root:
+            continue
+        more = library | {anchor}
+        plan = shop.complete(more, kept)
+        if not plan["segments"]:
+            continue  # the bare library call: that is what it must beat
+        yield Proposal(
+            card=card,
+            title=card.title if len(shop.anchors) == 1 else f"{card.title} ({anchor})",
+            note=f"Here: the library computes {anchor}.",
+            plan=plan,
+            focus=None,
+        )
+
+
+def combine(
+    shop: Workshop, parent: Attempt, plan: Plan, history: Sequence[Attempt]
+) -> Iterator[Proposal]:
+    """Take from other attempts what they chose for parts that the parent's idea did not touch."""
+    card = next((card for card in shop.cards.values() if card.pattern == COMBINE), None)
+    if card is None or len(plan["segments"]) < 2:
+        return
+    best: dict[str, Attempt] = {}
+    for attempt in history:
+        focus = attempt.idea.plan.get("focus")
+        if focus is None or focus not in plan["segments"]:
+            continue
+        if not attempt.merit or focus == parent.idea.plan.get("focus"):
+            continue
+        if focus not in best or attempt.merit > best[focus].merit:
+            best[focus] = attempt
+    merged = choices(plan)
+    for focus, attempt in best.items():
+        merged[focus] = choices(attempt.draft.plan).get(focus, merged[focus])
+    if merged == choices(plan):
+        return
+    numbers = ", ".join(str(attempt.number) for attempt in best.values())
+    yield Proposal(
+        card=card,
+        title=card.title,
+        note=f"Here: the choices of node {parent.number} with those of {numbers}.",
+        plan=shop.complete(plan["library"], merged),
+        focus=None,
+    )
+
+
+def from_lessons(
+    shop: Workshop, base: frozenset[str], lessons: Sequence[tuple[str, LessonRecord]]
+) -> Iterator[Proposal]:
+    """Yield the plans that won on similar segments, the nearest and most trusted first.
+
+    A lesson from which nothing is to be expected, because it was contradicted as often as it was
+    confirmed, is left out.
+    """
+    found: list[tuple[float, str, Proposal]] = []
+    day = newest(lessons)
+    for name, lesson in lessons:
+        worth = standing(lesson, day).expected
+        if lesson.plan is None or effect_of(lesson) != "wins" or worth <= 0:
+            continue
+        proposal = _from_lesson(shop, base, name, lesson)
+        if proposal is not None:
+            found.append((proposal[0] / _NEAR - worth, name, proposal[1]))
+    found.sort(key=lambda entry: entry[:2])
+    yield from (proposal for _, _, proposal in found)
+
+
+def newest(lessons: Sequence[tuple[str, LessonRecord]]) -> date:
+    """Return the day of the newest measurement: age counts from there, whatever today is.
+
+    A resumed run, on another day, must weigh the lessons as an unbroken one does.
+    """
+    days = (one.at for _, lesson in lessons for one in lesson.evidence if one.at is not None)
+    return max(days, default=date.min)
+
+
+def learned(
+    lessons: Sequence[tuple[str, LessonRecord]], architecture: str, languages: Sequence[str]
+) -> dict[Topic, float]:
+    """Return the log speed-up that earlier runs give reason to expect of a recipe on a pattern.
+
+    Only what was measured on this architecture, and in a language that is written here, counts.
+    """
+    day = newest(lessons)
+    sums: dict[Topic, list[float]] = {}
+    for _, lesson in lessons:
+        claim, scope = lesson.claim, lesson.scope
+        if claim is None or lesson.idea is None or claim.effect == "wins":
+            continue
+        if architecture not in scope.architecture or not set(languages) & set(scope.language):
+            continue
+        topic = (claim.basis == "reference", claim.pattern, lesson.idea)
+        sums.setdefault(topic, []).append(standing(lesson, day).expected)
+    return {topic: sum(values) / len(values) for topic, values in sums.items()}
+
+
+def _from_lesson(
+    shop: Workshop, base: frozenset[str], name: str, lesson: LessonRecord
+) -> tuple[float, Proposal] | None:
+    assert lesson.plan is not None
+    known: Mapping[str, Any] = lesson.plan.get("segments", {})
+    whole = {chosen["pattern"] for chosen in known.values()} & {"conv", "matmul"}
+    # Where the lesson computed its convolutions and products itself, so does this plan.
+    library = frozenset() if whole or not shop.library else base
+    near: dict[str, tuple[float, Mapping[str, Any]]] = {}
+    for part in shop.cut(library):
+        for chosen in known.values():
+            if chosen["pattern"] != part.pattern or chosen["recipe"] not in shop.cards:
+                continue
+            gap = distance(chosen["dims"], sizes(shop.program, part))
+            if gap < min(_NEAR, near.get(part.id, (inf,))[0]):
+                near[part.id] = (gap, chosen)
+    if not near:
+        return None
+    picked = {
+        part: Choice(recipe=chosen["recipe"], knobs=chosen["knobs"])
+        for part, (_, chosen) in near.items()
+    }
+    first = min(near, key=lambda part: near[part][0])
+    card = shop.cards[near[first][1]["recipe"]]
+    evidence = lesson.evidence[0]
+    proposal = Proposal(
+        card=card,
+        title=f"Start from what won on {evidence.task}: {card.title}",
+        note=f"Here: recipes and knobs of the lesson {name}.",
+        plan=shop.complete(library, picked),
+        focus=first,
+        lesson=name,
+    )
+    return sum(gap for gap, _ in near.values()), proposal

@@ -1,0 +1,1 @@
+"""What a reference costs: its operator graph, work, lower bound and roofline."""

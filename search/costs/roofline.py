@@ -1,0 +1,75 @@
+"""The least time that a target could need for a task (Williams, Waterman, Patterson 2009)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kb.errors import RecordError
+from search.costs.graph import Work
+
+if TYPE_CHECKING:
+    from kb.records.schema import TargetRecord
+
+# Winograd's F(4x4, 3x3) does a convolution with a quarter of the multiplications (Lavin, Gray 2016).
+FAST_CONVOLUTION = 4.0
+# Half-precision products that make one of float32's accuracy: high by high, high by low, low by high.
+_SPLIT = 3.0
+
+
+def roofline(
+    work: Work, target: TargetRecord, threads: int = 1, precision: str = "strict"
+) -> tuple[float, dict[str, float]]:
+    """Return a bound that no honest candidate beats, and the terms that it is the greatest of.
+
+    Args:
+        threads: cores (or units) that a candidate may use.
+        precision: the task's policy. On a GPU with tensor cores a strict product may be made of
+            three of half precision; any other policy may admit a single one.
+
+    Returns:
+        Seconds, from what nobody can spare (`search.costs.lower_bound`), and by name: ``memory`` (every
+        input, parameter and output moved once at the device's bandwidth), ``arithmetic`` (all of the
+        reference's operations at the peak rate).
+
+    Raises:
+        RecordError: the record has no float32 rate.
+    """
+    per_cycle = target.flops_per_cycle.get("float32")
+    whole = target.peak.get("float32")
+    if whole is None and (per_cycle is None or target.clock is None):
+        raise RecordError(
+            f"target {target.name}: expected a float32 rate in 'flops_per_cycle' or 'peak', found none: add one"
+        )
+    if per_cycle is not None and target.clock is not None:
+        peak = per_cycle * target.clock * min(threads, target.units)
+    else:
+        assert whole is not None
+        peak = whole * min(threads, target.units) / target.units
+    if target.device == "gpu":
+        half = max(target.peak.get(name, 0.0) for name in ("float16", "bfloat16", "tf32"))
+        share = min(threads, target.units) / target.units
+        peak = max(peak, share * (half / _SPLIT if precision == "strict" else half))
+    flops = work.flops / (FAST_CONVOLUTION if "convolution" in work.families else 1.0)
+    terms = {"memory": work.bytes / target.bandwidth, "arithmetic": flops / peak}
+    return max(work.sure_bytes / target.bandwidth, work.sure_flops / peak), terms
+
+
+def features(
+    work: Work, seconds: float, floor: float, terms: Mapping[str, float]
+) -> dict[str, float]:
+    """Return what an outcome keeps of a bound.
+
+    Args:
+        seconds: of one call.
+        floor, terms: as `roofline` returns them.
+    """
+    return {
+        "flops": work.flops,
+        "bytes": work.bytes,
+        "gflops": work.flops / seconds / 1e9,
+        "bandwidth": work.bytes / seconds,
+        "roofline": floor / seconds,
+        "floor_seconds": floor,
+        **{f"floor_{name}": value for name, value in terms.items()},
+    }

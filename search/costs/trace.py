@@ -1,0 +1,247 @@
+"""The reference as a graph of operators, and what one of them costs."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind
+
+from kb.errors import TaskError
+from search.costs.graph import Operator, OperatorGraph, Ref, Value
+from search.reference import Problem
+
+_KINDS = {
+    InputKind.USER_INPUT: "input",
+    InputKind.PARAMETER: "parameter",
+    InputKind.BUFFER: "buffer",
+    InputKind.CONSTANT_TENSOR: "constant",
+}
+_SMALL_CONSTANT = 1024
+VIEWS = {
+    "view", "reshape", "permute", "transpose", "t", "flatten", "unflatten", "squeeze", "unsqueeze",
+    "expand", "slice", "select", "getitem", "contiguous", "detach", "alias", "chunk", "split",
+    "split_with_sizes", "unbind", "narrow", "movedim", "numpy_T", "to", "dropout", "identity",
+}  # fmt: skip
+_FAMILIES = {
+    "convolution": ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+                    "conv_transpose3d", "convolution"),
+    "matmul": ("mm", "bmm", "matmul", "addmm", "baddbmm", "linear", "einsum", "dot", "mv",
+               "bilinear", "chain_matmul", "linalg_multi_dot"),
+    "attention": ("scaled_dot_product_attention",),
+    "pooling": ("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+                "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
+                "adaptive_max_pool1d", "adaptive_max_pool2d", "max_pool2d_with_indices"),
+    "normalization": ("layer_norm", "native_layer_norm", "batch_norm", "group_norm",
+                      "instance_norm", "rms_norm", "local_response_norm"),
+    "softmax": ("softmax", "log_softmax", "logsumexp"),
+    "reduction": ("sum", "mean", "amax", "amin", "max", "min", "prod", "norm", "var", "std",
+                  "argmax", "argmin", "linalg_vector_norm", "any", "all", "var_mean", "aminmax", "cdist",
+                  "cosine_similarity"),
+    "scan": ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "gru", "lstm", "rnn_tanh", "rnn_relu"),
+    "gather-scatter": ("gather", "scatter", "scatter_add", "index_select", "index", "index_put",
+                       "embedding", "embedding_bag", "take", "masked_fill", "index_add", "index_reduce",
+                       "scatter_reduce", "take_along_dim", "bincount", "histc"),
+    "loss": ("mse_loss", "cross_entropy_loss", "nll_loss", "nll_loss_nd", "smooth_l1_loss", "l1_loss",
+             "huber_loss", "kl_div", "cosine_embedding_loss", "hinge_embedding_loss",
+             "triplet_margin_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"),
+    "sort": ("sort", "topk", "argsort", "kthvalue", "median", "quantile"),
+}  # fmt: skip
+_FAMILY = {name: family for family, names in _FAMILIES.items() for name in names}
+# Operations an element costs, so that ranking by cost means something; only sums of products,
+# which decide whether a task is bound by arithmetic, are counted exactly.
+_PER_ELEMENT = {"softmax": 4.0, "normalization": 5.0, "scan": 1.0, "reduction": 1.0, "sort": 10.0}
+
+
+def operator_graph(problem: Problem) -> OperatorGraph:
+    """Trace the reference of `problem`.
+
+    Raises:
+        TaskError: the reference cannot be traced, with the first line of the reason.
+    """
+    try:
+        return trace(problem.model, tuple(problem.inputs))
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise TaskError(
+            f"{problem.task.reference}: torch.export cannot trace the forward ({first[:200]}): write it without "
+            "control flow that depends on values"
+        ) from error
+
+
+def trace(model: torch.nn.Module, inputs: tuple[Any, ...]) -> OperatorGraph:
+    """Return what `model` does to `inputs`; tensors without memory (`meta`) will do.
+
+    `torch.export` without decompositions keeps composite operators (linear, layer_norm, softmax)
+    whole, which is how knowledge speaks of them. It raises whatever it likes.
+    """
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(model, inputs, strict=False)
+    return _convert(program, inputs)
+
+
+def _convert(program: Any, inputs: tuple[Any, ...]) -> OperatorGraph:
+    specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
+    values: list[Value] = []
+    operators: list[Operator] = []
+    literals: dict[str, Any] = {}
+    outputs: tuple[str, ...] = ()
+    position = 0
+    for node in program.graph.nodes:
+        if node.op == "placeholder":
+            spec = specs[node.name]
+            if spec.kind is InputKind.USER_INPUT:
+                if not isinstance(inputs[position], torch.Tensor):
+                    literals[node.name] = inputs[position]
+                    position += 1
+                    continue
+                values.append(_value(node, "input", str(position), None))
+                position += 1
+            else:
+                data = program.constants.get(spec.target) if spec.target else None
+                values.append(_value(node, _KINDS.get(spec.kind, "constant"), spec.target, data))
+        elif node.op == "output":
+            produced = {spec.arg.name for spec in program.graph_signature.output_specs
+                        if spec.kind.name == "USER_OUTPUT" and hasattr(spec.arg, "name")}  # fmt: skip
+            outputs = tuple(
+                arg.name for arg in node.args[0] if getattr(arg, "name", None) in produced
+            )
+        else:
+            operators.append(_operator(node, literals))
+    single = not str(program.call_spec.out_spec).startswith("TreeSpec(tuple") and (
+        program.call_spec.out_spec.is_leaf()
+    )
+    return OperatorGraph(
+        values=tuple(values), operators=tuple(operators), outputs=outputs, single_output=single
+    )
+
+
+def _value(node: Any, kind: Any, origin: str, data: Any) -> Value:
+    meta = node.meta["val"]
+    small = isinstance(data, torch.Tensor) and data.numel() <= _SMALL_CONSTANT
+    return Value(
+        name=node.name,
+        kind=kind,
+        origin=origin,
+        shape=tuple(int(size) for size in meta.shape),
+        dtype=_dtype(meta.dtype),
+        data=tuple(float(x) for x in data.flatten().tolist()) if small else None,
+    )
+
+
+def _operator(node: Any, literals: dict[str, Any]) -> Operator:
+    meta = node.meta.get("val")
+    first = meta[0] if isinstance(meta, (tuple, list)) and meta else meta
+    tensor = isinstance(first, torch.Tensor)
+    name = getattr(node.target, "__name__", str(node.target))
+    return Operator(
+        name=node.name,
+        target=str(node.target).removeprefix("aten.") if "." in str(node.target) else name,
+        args=tuple(_literal(arg, literals) for arg in node.args),
+        kwargs=tuple((key, _literal(arg, literals)) for key, arg in node.kwargs.items()),
+        shape=tuple(int(size) for size in first.shape) if tensor else (),
+        dtype=_dtype(first.dtype) if tensor else type(first).__name__,
+    )
+
+
+def _literal(arg: Any, literals: dict[str, Any]) -> Any:
+    if isinstance(arg, torch.fx.Node):
+        return literals[arg.name] if arg.name in literals else Ref(arg.name)
+    if isinstance(arg, (list, tuple)):
+        return tuple(_literal(item, literals) for item in arg)
+    if isinstance(arg, torch.dtype):
+        return _dtype(arg)
+    if arg is None or isinstance(arg, (bool, int, float, str)):
+        return arg
+    return str(arg)
+
+
+def _dtype(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def operator_name(operator: Operator) -> str:
+    """Return the operator's plain name: ``conv2d`` for ``conv2d.default``, ``add`` for ``add_``."""
+    return operator.target.split(".")[0].removesuffix("_") or operator.target
+
+
+def family(operator: Operator) -> str | None:
+    """Return the operator's family as knowledge records name it, None for a mere view."""
+    name = operator_name(operator)
+    if name in _FAMILY:
+        return _FAMILY[name]
+    return None if name in VIEWS or (not operator.shape and "get" in name) else "elementwise"
+
+
+def family_of(name: str) -> str | None:
+    """Return the family of an operator's plain name, None for one that no table names."""
+    return _FAMILY.get(name)
+
+
+def _indices(equation: str, shapes: list[tuple[int, ...]]) -> int:
+    """Return the product of the extents of all that an einsum runs over."""
+    terms = equation.replace(" ", "").split("->")[0].split(",")
+    extents: dict[str, int] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        front, dots, back = term.partition("...")
+        middle = len(shape) - len(front) - len(back)
+        names = (*front, *(f"...{at - middle}" for at in range(middle if dots else 0)), *back)
+        for name, extent in zip(names, shape, strict=True):
+            extents[name] = max(extents.get(name, 1), extent)
+    return math.prod(extents.values())
+
+
+def operands(operator: Operator) -> list[str]:
+    """Return the names of the values that an operator takes, in their order."""
+    found: list[str] = []
+
+    def walk(arg: Any) -> None:
+        if isinstance(arg, Ref):
+            found.append(arg.name)
+        elif isinstance(arg, tuple):
+            for item in arg:
+                walk(item)
+
+    walk(operator.args)
+    walk(tuple(value for _, value in operator.kwargs))
+    return found
+
+
+def nbytes(entry: Value | Operator) -> int:
+    """Return bytes of a tensor."""
+    dtype = getattr(torch, entry.dtype, None)
+    size = dtype.itemsize if isinstance(dtype, torch.dtype) else 8
+    return math.prod(entry.shape) * size
+
+
+def flops_of(operator: Operator, graph: OperatorGraph) -> float:
+    """Return operations of one call; a sum of products counts two per term."""
+    kind = family(operator) or ""
+    shapes = [graph.shape(name) for name in operands(operator)]
+    out = math.prod(operator.shape)
+    if kind in ("convolution", "matmul", "attention") and len(shapes) > 1:
+        return 2.0 * _products(operator, kind, shapes)
+    if kind == "pooling":
+        kernel = operator.args[1] if len(operator.args) > 1 else 1
+        window = math.prod(kernel) if isinstance(kernel, tuple) else int(kernel)
+        return float(out * window)
+    read = max((math.prod(shape) for shape in shapes), default=out)
+    return _PER_ELEMENT.get(kind, 1.0) * max(read, out)
+
+
+def _products(operator: Operator, kind: str, shapes: list[tuple[int, ...]]) -> float:
+    """Count the multiplications that end in a sum."""
+    name, out = operator_name(operator), math.prod(operator.shape)
+    if kind == "attention":
+        return 2.0 * out * shapes[1][-2]
+    if kind == "convolution":
+        weight = shapes[1]
+        transposed = "transpose" in name
+        return float((math.prod(shapes[0]) if transposed else out) * math.prod(weight[1:]))
+    if name == "einsum" and len(shapes) == 2:
+        return float(_indices(str(operator.args[0]), shapes))
+    first = shapes[1] if name in {"addmm", "baddbmm"} else shapes[0]
+    return float(out * (first[-1] if first else 1))

@@ -1,0 +1,1 @@
+"""From a program's profile to its bottleneck in words and numbers."""

@@ -1,0 +1,378 @@
+"""From an outcome's profile to words, numbers and symptoms. Deterministic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from kb.records.schema import SYMPTOMS, TargetRecord
+from search.authors import Attempt, Diagnosis
+from search.costs.graph import Work
+from search.diagnosis.facts import (
+    COUNTED,
+    INFERRED,
+    SEEN,
+    TOLD,
+    Evidence,
+    Finding,
+    Look,
+    Scene,
+    beyond,
+    duration,
+    lossy,
+)
+from search.diagnosis.gpu_rules import findings
+from search.outcome import Checked, Passed
+from synth.context import Bottleneck, Confidence
+
+_TRANSCENDENTAL = {"softmax", "elementwise"}
+_ROW_FAMILIES = {"softmax", "normalization", "reduction"}
+_MANY = 3  # operators of an eager program, from which on launching and traffic add up
+_LAUNCH = 10e-6  # seconds of an operator on a GPU, below which its launch counts
+_FAULT = 0.25e-6  # seconds that the kernel takes to map and clear a page, at least
+_WALK = 10e-9  # seconds of a walk through the page tables that the caches hold
+_WORTH = 0.05  # of a call's time: what could gain less is left for later
+_MOST_LINES = 7
+_SPLIT = 3
+# The rate that arithmetic can reach under each precision policy; explicit tolerances are strict.
+_RATES = {"tf32": "tf32", "half": "float16"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a diagnosis stands on, the same for every attempt of a run.
+
+    Attributes:
+        work: what the task costs at least.
+        operators: compute operators that eager runs one after the other.
+        target: peak rates; on a CPU those of one core, since one thread is timed.
+        bandwidth: bytes/s that the program can move: on a CPU what its threads can, see
+            `search.costs.bandwidth`.
+        baselines: seconds of eager and, where it ran, of torch.compile.
+        precision: the task's policy; anything but ``tf32`` and ``half`` counts as strict.
+        look: looks closer at a program that passed (hardware counters, a compiler's report); it
+            may add features to its profile and findings of its own.
+    """
+
+    work: Work
+    operators: int
+    target: TargetRecord
+    bandwidth: float
+    baselines: Mapping[str, float]
+    precision: str = "strict"
+    look: Callable[[Attempt], Look] | None = None
+
+
+_NOTHING = Look()
+_CONFIDENCE: Mapping[Evidence, Confidence] = {
+    COUNTED: "high",
+    TOLD: "high",
+    SEEN: "medium",
+    INFERRED: "low",
+}
+
+
+def diagnose(ground: Ground, attempt: Attempt | None) -> Diagnosis:
+    """Say what holds a program back.
+
+    Args:
+        attempt: the program, None for the reference under eager.
+
+    Returns:
+        Symptoms from `kb.records.schema.SYMPTOMS`, the most telling first.
+    """
+    outcome = attempt.outcome if attempt is not None else None
+    if isinstance(outcome, Checked):
+        return _diagnosis(_static(outcome), ())
+    look = _NOTHING
+    if attempt is not None and ground.look is not None and isinstance(outcome, Passed):
+        look = ground.look(attempt)
+    if ground.target.device == "gpu":
+        return _diagnosis([*_on_gpu(ground, attempt, look), *look.findings], look.notes)
+    return _on_cpu(ground, attempt, look)
+
+
+def _diagnosis(found: Sequence[Finding], notes: Sequence[str]) -> Diagnosis:
+    """Order findings by what they could gain; name those of little worth in one line."""
+    best: dict[str, Finding] = {}
+    for finding in sorted(found, key=lambda finding: -finding.gain):
+        best.setdefault(finding.symptom, finding)
+    worth = [f for f in best.values() if f.gain >= _WORTH][:_MOST_LINES]
+    later = [f.symptom for f in best.values() if f not in worth and not f.headline]
+    lines = [f.text for f in found if f.headline]
+    lines += [f"{finding.text} ({finding.evidence})" for finding in worth if not finding.headline]
+    if later:
+        lines.append(f"Leave for later, each is worth little now: {', '.join(later)}.")
+    chosen = worth or list(best.values())[:1]
+    first = [f for f in found if f.headline]
+    order = [*first, *(f for f in worth if not f.headline)]
+    return Diagnosis(
+        symptoms=tuple(f.symptom for f in chosen if f.symptom in SYMPTOMS),
+        lines=(*lines, *notes),
+        points=(
+            *(_point(f) for f in order),
+            *(_point(f, later=True) for f in best.values() if f.symptom in later),
+        ),
+        notes=tuple(notes),
+    )
+
+
+def _point(finding: Finding, *, later: bool = False) -> Bottleneck:
+    return Bottleneck(
+        symptom=finding.symptom,
+        text=finding.text,
+        evidence=finding.evidence,
+        confidence=_CONFIDENCE[finding.evidence],
+        gain=None if finding.headline else min(1.0, finding.gain),
+        later=later,
+    )
+
+
+def _cpu_points(
+    found: Mapping[str, str], bound: str, guesses: Sequence[str], *, by_operators: bool
+) -> tuple[Bottleneck, ...]:
+    """Return the lines of a program on a processor as points, its bound first.
+
+    Args:
+        guesses: symptoms that follow from the families; they wait where more is known.
+        by_operators: what is no guess was counted from the reference's operators.
+    """
+    evident = len(found) - len(guesses) > 1  # beside the bound that every program has
+    points = []
+    for symptom in sorted(found, key=lambda symptom: symptom != bound):
+        text = found[symptom]
+        told = next((one for one in _CONFIDENCE if text.endswith(f"({one})")), None)
+        evidence: Evidence = told or (INFERRED if symptom in guesses else SEEN)
+        counted = by_operators and told is None and symptom not in (*guesses, bound)
+        points.append(
+            Bottleneck(
+                symptom=symptom,
+                text=text.removesuffix(f" ({told})"),
+                evidence="counted from the reference's operators" if counted else evidence,
+                confidence="high" if counted else _CONFIDENCE[evidence],
+                later=evident and symptom in guesses,
+            )
+        )
+    return tuple(points)
+
+
+def _on_gpu(ground: Ground, attempt: Attempt | None, look: Look) -> tuple[Finding, ...]:
+    outcome = attempt.outcome if attempt is not None else None
+    passed = outcome if isinstance(outcome, Passed) else None
+    seconds = ground.baselines.get("eager", inf) if attempt is None else attempt.seconds
+    if seconds == inf:  # nothing is timed where the device is not
+        return tuple(_eager(ground, seconds)) if attempt is None else ()
+    rate, peak = _peak(ground, seconds)
+    scene = Scene(
+        work=ground.work,
+        target=ground.target,
+        rate=rate,
+        peak=peak,
+        bandwidth=ground.bandwidth,
+        seconds=seconds,
+        profile={**(passed.profile if passed else {}), **look.features},
+        kernels=passed.kernels if passed else (),
+        losses=passed.losses if passed else (),
+        own_share=passed.own_share if passed else None,
+        strict=ground.precision not in _RATES,
+    )
+    return (*findings(scene), *(_eager(ground, seconds) if attempt is None else ()))
+
+
+def _peak(ground: Ground, seconds: float) -> tuple[str, float]:
+    """Return the rate to compare with, and its name.
+
+    A strict product that runs faster than ordinary float32 arithmetic can is made of half-precision
+    products on tensor cores, three of them for one of float32's accuracy.
+    """
+    peaks = ground.target.peak
+    rate = _RATES.get(ground.precision, "float32")
+    rate = rate if rate in peaks else "float32"
+    half = peaks.get("float16", 0.0) / _SPLIT
+    if rate == "float32" and ground.work.flops / seconds > peaks[rate] < half:
+        return "float32 as three half-precision products", half
+    return rate, peaks[rate]
+
+
+def _eager(ground: Ground, seconds: float) -> list[Finding]:
+    """Return what follows for the reference from its operators alone."""
+    found = []
+    work = ground.work
+    if work.traffic > 1.5 * work.bytes:
+        found.append(
+            Finding(
+                symptom="intermediate-traffic",
+                text=_traffic(work),
+                gain=1 - work.bytes / work.traffic,
+                evidence=INFERRED,
+            )
+        )
+    if ground.operators >= _MANY:
+        found.append(
+            Finding(
+                symptom="many-small-operators",
+                text=f"Eager runs {ground.operators} operators one after the other.",
+                gain=0.5,
+                evidence=SEEN,
+            )
+        )
+    if seconds < _LAUNCH * ground.operators:
+        found.append(
+            Finding(
+                symptom="launch-bound",
+                text=f"{duration(seconds)} for {ground.operators} operators is little more than their launches.",
+                gain=0.6,
+                evidence=INFERRED,
+            )
+        )
+    return found
+
+
+def _static(outcome: Checked) -> list[Finding]:
+    """Return what the compiler's figures tell of a program that was not run on its device."""
+    found = []
+    for kernel in outcome.kernels:
+        where = f"{kernel.name} for {kernel.architecture}"
+        if kernel.spills:
+            found.append(
+                Finding(
+                    symptom="register-spills",
+                    text=f"{where} spills {kernel.spills} bytes a thread.",
+                    gain=0.3,
+                    evidence=TOLD,
+                )
+            )
+        found += [lossy(f"{loss}, in {where}", gain=0.3) for loss in kernel.losses]
+        if kernel.occupancy < 0.25:
+            why = f", limited by {' and '.join(kernel.limited_by)}" if kernel.limited_by else ""
+            pressed = "registers" in kernel.limited_by
+            found.append(
+                Finding(
+                    symptom="register-pressure" if pressed else "low-occupancy",
+                    text=f"{where} keeps {kernel.occupancy:.0%} of the warps resident at most{why} "
+                    f"({kernel.registers} registers a thread, {kernel.shared / 1024:.0f} KiB of shared memory a block).",
+                    gain=0.1,
+                    evidence=TOLD,
+                )
+            )
+    launches = sum(kernel.launches for kernel in outcome.kernels)
+    if launches >= _MANY:
+        found.append(
+            Finding(
+                symptom="many-small-operators",
+                text=f"A call launches {launches} kernels, each reads and writes memory.",
+                gain=0.4,
+                evidence=SEEN,
+            )
+        )
+    return found
+
+
+def _on_cpu(ground: Ground, attempt: Attempt | None, look: Look) -> Diagnosis:
+    found: dict[str, str] = {}
+    work = ground.work
+    peak = ground.target.peak["float32"] / ground.target.units
+    memory_seconds = work.bytes / ground.bandwidth
+    compute_seconds = work.flops / peak
+    intensity = work.flops / max(work.bytes, 1.0)
+    if attempt is None:
+        seconds = ground.baselines.get("eager", inf)
+        _reference_symptoms(found, work, ground.operators)
+    else:
+        seconds = attempt.seconds
+        if isinstance(attempt.outcome, Passed):
+            _program_symptoms(found, attempt.outcome)
+    bound = "compute-bound" if compute_seconds > memory_seconds else "memory-bound"
+    floor = max(memory_seconds, compute_seconds)
+    guesses: Sequence[str] = ()
+    cause = "arithmetic" if bound == "compute-bound" else "traffic"
+    if seconds != float("inf"):
+        found[bound] = beyond(cause, floor, seconds) or (
+            f"{bound.capitalize()}: at least {duration(floor)} by {cause} "
+            f"({intensity:.1f} FLOP a byte), it takes {duration(seconds)}, "
+            f"{work.flops / seconds / 1e9:.1f} of {peak / 1e9:.0f} GFLOP/s float32 of one core and "
+            f"{work.bytes / seconds / 1e9:.1f} of {ground.bandwidth / 1e9:.0f} GB/s."
+        )
+        # What the compiler or the processor told is evidence; what follows from families is a guess.
+        if attempt is not None and isinstance(attempt.outcome, Passed):
+            _counted_symptoms(found, work, attempt.outcome.profile, seconds)
+        for finding in look.findings:
+            found.setdefault(finding.symptom, f"{finding.text} ({finding.evidence})")
+        before = set(found)
+        _distance_symptoms(found, work, bound, floor / seconds)
+        guesses = [symptom for symptom in found if symptom not in before]
+    elif attempt is None:
+        found[bound] = (
+            f"{bound.capitalize()}: at least {duration(floor)} by {cause} ({intensity:.1f} FLOP a "
+            f"byte); how long it takes was not measured ({INFERRED})"
+        )
+    symptoms = tuple(symptom for symptom in found if symptom in SYMPTOMS)
+    return Diagnosis(
+        symptoms=symptoms,
+        lines=(*found.values(), *look.notes),
+        points=_cpu_points(found, bound, guesses, by_operators=attempt is None),
+        notes=tuple(look.notes),
+    )
+
+
+def _traffic(work: Work) -> str:
+    return (
+        f"Eager moves {work.traffic / 1e6:.1f} MB where {work.bytes / 1e6:.1f} MB would do: "
+        "intermediate tensors are written and read back."
+    )
+
+
+def _reference_symptoms(found: dict[str, str], work: Work, operators: int) -> None:
+    if work.traffic > 1.5 * work.bytes:
+        found["intermediate-traffic"] = _traffic(work)
+    if operators >= _MANY:
+        found["many-small-operators"] = f"Eager runs {operators} operators one after the other."
+
+
+def _program_symptoms(found: dict[str, str], outcome: Passed) -> None:
+    if outcome.own_share is not None and outcome.own_share < 0.5:
+        found["redundant-work"] = (
+            f"{1 - outcome.own_share:.0%} of the time is spent in library operators, "
+            "outside the candidate's own kernels."
+        )
+
+
+def _counted_symptoms(
+    found: dict[str, str], work: Work, profile: Mapping[str, float], seconds: float
+) -> None:
+    """Say what the kernel and the processor counted, where it takes a tenth of the call or more."""
+    faults = profile.get("perf_page_faults", 0.0)
+    if faults * _FAULT > 0.1 * seconds:
+        found["page-faults"] = (
+            f"{faults:.0f} page faults a call: fresh memory is touched for the first time inside it "
+            f"({COUNTED})"
+        )
+    misses = profile.get("perf_tlb_misses", 0.0)
+    if misses * _WALK > 0.1 * seconds:
+        found["tlb-misses"] = f"{misses:.0f} misses of the TLB a call ({COUNTED})"
+    moved = 64 * profile.get("perf_cache_misses", 0.0)
+    if moved > 1.5 * work.bytes:
+        found["several-passes"] = (
+            f"{moved / 1e6:.1f} MB come from memory where {work.bytes / 1e6:.1f} MB would do ({COUNTED})"
+        )
+
+
+def _distance_symptoms(found: dict[str, str], work: Work, bound: str, fraction: float) -> None:
+    if fraction > 0.6:
+        return
+    far = f"only {fraction:.0%} of what the hardware allows"
+    guesses: dict[str, str] = {}
+    if bound == "compute-bound":
+        guesses["not-vectorised"] = f"Arithmetic runs at {far}: vector width, unrolling or reuse."
+        guesses["poor-cache-reuse"] = f"Operands may come from far away: {far}."
+    elif _ROW_FAMILIES & set(work.families):
+        guesses["serial-reduction"] = (
+            f"Row reductions run at {far}: dependent adds, several passes."
+        )
+        guesses["slow-transcendentals"] = "exp, tanh or division may limit the passes over a row."
+    elif _TRANSCENDENTAL & set(work.families):
+        guesses["slow-transcendentals"] = f"Elementwise work runs at {far}."
+        guesses["page-faults"] = "Fresh outputs are touched for the first time inside the call."
+    for symptom, text in guesses.items():
+        found.setdefault(symptom, text)

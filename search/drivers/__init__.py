@@ -1,0 +1,1 @@
+"""Drivers: they ask a search for work, do it, and tell it the results."""

@@ -1,0 +1,128 @@
+"""Drives one search in this process: asks it for work, does the work, tells it the result."""
+
+from __future__ import annotations
+
+import gc
+from typing import Protocol
+
+from search.authors import Attempt, Author
+from search.evaluators import Evaluator
+from search.graph import Graph
+from search.loop import (
+    Ideas,
+    JudgeNode,
+    MendDraft,
+    Result,
+    Search,
+    TuneKnobs,
+    Work,
+    WriteDraft,
+    WriteIdeas,
+)
+from search.outcome import Outcome
+from search.prompting.knowledge_view import Witness
+from search.runs.storage import Storage, outcome_key
+from search.tunables import next_setting
+
+FINALISTS = 3
+WITHIN_REACH = 0.85  # of the best merit: short timings are off by less than that
+
+
+class Watcher(Protocol):
+    """Is told what happens, to show progress."""
+
+    def begins(self, work: Work) -> None:
+        """Work was handed out."""
+        ...
+
+    def ends(self, work: Work, result: Result) -> None:
+        """Its result is in the record."""
+        ...
+
+    def confirms(self, node: int, outcome: Outcome) -> None:
+        """A finalist was measured again."""
+        ...
+
+
+class Driver:
+    """Does the work of a search, one piece after the other, so that nothing disturbs the timing."""
+
+    def __init__(
+        self,
+        search: Search,
+        author: Author,
+        evaluator: Evaluator,
+        storage: Storage,
+        witness: Witness,
+        watcher: Watcher,
+    ) -> None:
+        self._search = search
+        self._author = author
+        self._evaluator = evaluator
+        self._storage = storage
+        self._witness = witness
+        self._watcher = watcher
+
+    def run(self) -> None:
+        """Work until the search has nothing more to ask."""
+        # What is loaded by now lives as long as the run: collections need not walk it each time.
+        gc.collect()
+        gc.freeze()
+        try:
+            while (work := self._search.ask()) is not None:
+                self._settle(work)
+        finally:
+            gc.unfreeze()
+
+    def _settle(self, work: Work) -> None:
+        self._watcher.begins(work)
+        result = self._do(work)
+        self._search.tell(work, result)
+        self._watcher.ends(work, result)
+
+    def _do(self, work: Work) -> Result:
+        match work:
+            case WriteIdeas():
+                self._witness.clear()
+                ideas = self._author.ideas(work.moment, work.count)
+                return Ideas(
+                    ideas=ideas[: work.count],
+                    retrieved=self._witness.documents(),
+                    subjects=self._witness.subjects(),
+                )
+            case WriteDraft():
+                return self._author.draft(work.moment, work.idea, work.step.branch, work.siblings)
+            case TuneKnobs():
+                return next_setting(work.tunable, work.nodes, work.seed)
+            case MendDraft():
+                return self._author.repair(work.moment, work.failed)
+            case JudgeNode():
+                known = self._storage.outcome(work.key)
+                return known or self._evaluator.evaluate(work.node.draft.source)
+
+    def confirm(self, context: str) -> dict[int, Outcome]:
+        """Measure the best few again, long enough to report them; by node number."""
+        outcomes: dict[int, Outcome] = {}
+        chosen = finalists(self._search.graph)
+        for attempt in chosen:
+            key = outcome_key(attempt.draft.source, context, "confirmed")
+            if self._storage.outcome(key) is None:
+                self._evaluator.expect(attempt.draft.source, thorough=True)
+        for attempt in chosen:
+            key = outcome_key(attempt.draft.source, context, "confirmed")
+            outcome = self._storage.outcome(key)
+            if outcome is None:
+                outcome = self._evaluator.confirm(attempt.draft.source)
+                self._storage.keep_outcome(key, outcome)
+            outcomes[attempt.number] = outcome
+            self._watcher.confirms(attempt.number, outcome)
+        return outcomes
+
+
+def finalists(graph: Graph) -> list[Attempt]:
+    """Return the fastest few with distinct sources: those that luck may have put behind the best."""
+    distinct: dict[str, Attempt] = {}
+    for attempt in graph.ranked():
+        if attempt.merit >= WITHIN_REACH * graph.best_merit:
+            distinct.setdefault(attempt.draft.source, attempt)
+    return list(distinct.values())[:FINALISTS]

@@ -1,0 +1,397 @@
+"""Turns a source into an outcome."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kb.errors import TaskError, ToolchainError
+from search.costs.graph import OperatorGraph, Work
+from search.costs.roofline import features, roofline
+from search.costs.trace import operator_graph
+from search.costs.work import count_work
+from search.diagnosis.facts import Look
+from search.judging.checks import check_arguments
+from search.judging.cpu.baseline import Rival
+from search.judging.cpu.session import Hearing
+from search.judging.cpu.timing import (
+    Evictor,
+    Race,
+    Sample,
+    Timing,
+    choose_seats,
+    local,
+    one_thread,
+    taken,
+)
+from search.judging.cpu.torch_compile import compiled
+from search.judging.limits import Limits, Prepared
+from search.judging.tolerance import Bank, make_bank
+from search.languages import LANGUAGES
+from search.outcome import Outcome, Passed, Refused
+from search.profilers.perf import Counters, per_call
+from search.profilers.vectorization import Verbose, look
+from search.reference import Problem
+from search.sandbox import ptrace
+from search.sandbox.build import Builder
+from search.sandbox.faults import Fault
+from search.sandbox.runner_handle import Worker, Zygote
+from search.sandbox.sandbox import Cell, Part
+from search.sandbox.shared_memory import Arena, keep_freed_memory, plan
+from search.targets.cpu import free_memory, read_facts
+
+if TYPE_CHECKING:
+    from kb.records.schema import TargetRecord
+
+# Part of an outcome's identity: raise it when the same source may be judged otherwise.
+JUDGE_VERSION = "cpu-5"
+_OWN_SHARE = 0.5
+_LOOKING, _PATIENT_LOOKING = 0.1, 1.5  # seconds; the longer where a verdict hangs on it
+# A measured clock and a recorded one differ by turbo modes; half of the bound is beyond any of that.
+_BEATEN = 0.5
+_FLATTERY = 40  # measured: a tiny reference as its own candidate was that much slower
+
+
+class Judge:
+    """Judges candidates for one task on this machine's processor.
+
+    Args:
+        problem: the reference.
+        target: the record that describes the processor.
+        seed: of parameters' and inputs' draws.
+        folder: for builds and the compiler's cache; it may be shared by runs.
+        limits: what a candidate may use.
+        zygote: the warm process, where several judges share one; its owner closes it.
+
+    Use one judge from one thread: ptrace binds a runner to the thread that looks at it.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        target: TargetRecord,
+        *,
+        seed: int,
+        folder: Path,
+        limits: Limits | None = None,
+        zygote: Zygote | None = None,
+    ) -> None:
+        self._problem = problem
+        self._target = target
+        # A seed that a candidate could guess would let it know its inputs before it is given them.
+        self._seed = seed ^ secrets.randbits(40)
+        self._folder = folder
+        self._limits = limits or Limits()
+        self._shared = zygote is not None
+        self._zygote = zygote or Zygote()
+        self._builder = Builder(
+            self._zygote, LANGUAGES.create("cpp"), folder / "native", self._limits.build_seconds
+        )
+        self._seats = choose_seats()
+        self._sessions = 0
+        self._baselines: dict[str, Callable[..., Any]] = {"eager": problem.model}
+        self._bank: Bank
+        self._arena: Arena | None = None
+        self._rival: Rival | None = None
+        self._layout: dict[str, Any] = {}
+        self._evict: Evictor
+        self._call_seconds = self._limits.call_seconds
+        self._counted: dict[str, float] = {}
+        self.prepared: Prepared | None = None
+
+    def prepare(self, progress: Callable[[str], None] = lambda _: None) -> Prepared:
+        """Bound the right answers, build the baselines and see that candidates can be confined.
+
+        Args:
+            progress: is told what begins.
+
+        Raises:
+            TaskError: the task cannot be judged here.
+            ToolchainError: this machine cannot confine candidates.
+        """
+        if self.prepared is not None:
+            return self.prepared
+        problem = self._problem
+        keep_freed_memory()
+        progress("the reference in float64, on several distributions of inputs")
+        self._bank = make_bank(problem, self._seed)
+        self._layout = plan(problem.inputs, problem.state, problem.outputs)
+        self._check_memory()
+        self._arena = Arena.create(self._layout)
+        self._evict = Evictor(read_facts().last_level)
+        progress("the sandbox")
+        sandbox = self._try_sandbox()
+        compile_error = None
+        if self._limits.compile:
+            progress("torch.compile, a baseline")
+            compile_error = self._compile()
+        graph, work, notes = self._trace()
+        progress("the baselines' times")
+        notes += self._seat_eager()
+        baselines = self._time_baselines()
+        self._call_seconds = self._limits.call_seconds + 30 * baselines["eager"]
+        notes += [
+            f"{part.name}: not available here ({part.detail})" for part in sandbox if not part.works
+        ]
+        self.prepared = Prepared(
+            baselines=baselines,
+            compile_error=compile_error,
+            dropped=self._bank.dropped,
+            sandbox=sandbox,
+            graph=graph,
+            work=work,
+            notes=tuple(notes),
+        )
+        return self.prepared
+
+    def _check_memory(self) -> None:
+        needed = int(self._layout["size"]) * 3
+        free = free_memory()
+        if needed > free:
+            raise TaskError(
+                f"{self._problem.task.reference}: judging needs {needed >> 20} MiB beside the reference, {free >> 20} MiB "
+                "are free: make the inputs smaller"
+            )
+
+    def _try_sandbox(self) -> tuple[Part, ...]:
+        check_arguments(self._problem)
+        worker = self._worker({})
+        try:
+            try:
+                ptrace.check_peek(worker.child.pid)
+            except OSError as error:
+                raise ToolchainError(
+                    f"timed answers are read from the candidate's memory, which this machine does not permit ({error}): "
+                    "set kernel.yama.ptrace_scope to 0 or 1, or give the container SYS_PTRACE"
+                ) from error
+            if self._problem.task.settings.library == "forbidden":
+                try:
+                    with ptrace.Sampler(worker.child.pid) as sampler:
+                        sampler.look()
+                except OSError as error:
+                    raise TaskError(
+                        f"library: forbidden needs to trace candidates, which this machine does not permit ({error}): "
+                        "allow ptrace or use library: allowed"
+                    ) from error
+            return worker.sandbox
+        finally:
+            worker.close()
+
+    def _worker(self, prebuilt: Mapping[str, str]) -> Worker:
+        assert self._arena is not None
+        return Worker(self._zygote, self._arena, self._cell(prebuilt), self._seats.stage)
+
+    def _cell(self, prebuilt: Mapping[str, str]) -> Cell:
+        return Cell(
+            single=True,
+            readable=tuple(prebuilt.values()),
+            writable=(),
+            memory=min(self._limits.memory, max(1 << 30, free_memory() // 2))
+            + 4 * int(self._layout["size"]),
+            cpu_seconds=3600,
+            file_bytes=1 << 20,
+        )
+
+    def _seat_eager(self) -> list[str]:
+        """Put the reference into a runner as candidates are; return what to say where that fails."""
+        if self._rival is not None:
+            self._rival.close()
+            self._rival = None
+        try:
+            self._rival = Rival(
+                self._problem, self._bank, self._zygote, self._cell({}), self._seats
+            )
+        except Fault as fault:
+            return [
+                f"eager is timed in this process, which flatters it by some {_FLATTERY} us, since its own would not start: "
+                f"{getattr(fault.outcome, 'reason', fault.outcome.kind)}"
+            ]
+        return []
+
+    def _compile(self) -> str | None:
+        """Add torch.compile to the baselines; return why not, where it does not work."""
+        found = compiled(self._problem.model, self._problem.inputs, self._folder / "inductor")
+        if isinstance(found, str):
+            return found
+        self._baselines["compile"] = found
+        return None
+
+    def _trace(self) -> tuple[OperatorGraph | None, Work | None, list[str]]:
+        try:
+            graph = operator_graph(self._problem)
+        except TaskError as error:
+            return None, None, [str(error)]
+        return graph, count_work(graph), []
+
+    def _time_baselines(self) -> dict[str, float]:
+        """Return the least of a few samples of each baseline."""
+        with one_thread():
+            race = self._race(None, blocks=3, seconds=self._limits.timing_seconds)
+            with taken(self._seats):
+                seconds = race.run().seconds
+        return {name: seconds[name] for name in self._baselines}
+
+    def look(self, source: str) -> Look:
+        """Say which loops of a candidate that passed the compiler left scalar."""
+        builder = Builder(
+            self._zygote, Verbose(), self._folder / "vectors", self._limits.build_seconds
+        )
+        return look(builder, source)
+
+    def judge(self, source: str, *, thorough: bool = False) -> Outcome:
+        """Judge `source`.
+
+        Args:
+            source: a Python file that defines ``ModelNew``.
+            thorough: time it long enough to report it.
+        """
+        prepared = self.prepare()
+        # Before the candidate's: asking for what a dead zygote's child died of ends the new zygote.
+        if self._rival is not None and not self._rival.alive():
+            self._seat_eager()
+        start = time.monotonic()
+        build_seconds = 0.0
+        try:
+            prebuilt = self._builder.build(source)
+            build_seconds = time.monotonic() - start
+            outcome: Outcome = self._hear(source, prebuilt, prepared, thorough)
+        except Fault as fault:
+            outcome = fault.outcome
+            build_seconds = build_seconds or time.monotonic() - start
+        return replace(outcome, build_seconds=build_seconds)
+
+    def _hear(
+        self, source: str, prebuilt: Mapping[str, str], prepared: Prepared, thorough: bool
+    ) -> Passed:
+        assert self._arena is not None
+        worker = self._worker(prebuilt)
+        try:
+            # One thread throughout: a second one waits at every barrier while the runner has its core.
+            with one_thread():
+                hearing = Hearing(
+                    self._problem,
+                    self._bank,
+                    self._arena,
+                    worker,
+                    self._seats,
+                    seconds=self._call_seconds,
+                )
+                hearing.load(source, prebuilt, self._layout, self._limits.start_seconds)
+                hearing.question()
+                timing = self._time(hearing, thorough)
+                own = self._own_share(hearing, tuple(prebuilt.values()))
+        finally:
+            worker.close()
+        return self._passed(hearing, timing, own, prepared)
+
+    def _own_share(self, hearing: Hearing, own: tuple[str, ...]) -> float | None:
+        forbidden = self._problem.task.settings.library == "forbidden"
+        try:
+            share = hearing.share(own, _PATIENT_LOOKING if forbidden else _LOOKING)
+        except OSError:
+            share = None  # a task that forbids the library was refused by `prepare`
+        if forbidden and (share is None or share < _OWN_SHARE):
+            told = "none that could be seen" if share is None else f"{share:.0%}"
+            raise Fault(
+                Refused(
+                    reason=f"of its time, {told} is in kernels of its own and the rest in the library's, which this task "
+                    "forbids: compute in load_cpp code",
+                    trick="library-call",
+                )
+            )
+        return share
+
+    def _time(self, hearing: Hearing, thorough: bool) -> Timing:
+        seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
+        hearing.start_timing()
+        race = self._race(hearing, blocks=12 if thorough else 6, seconds=seconds)
+        with taken(self._seats), Counters(hearing.pid) as counters:
+            timing = race.run()
+            self._counted = per_call(counters.read(), hearing.calls)
+        return timing
+
+    def _race(self, hearing: Hearing | None, *, blocks: int, seconds: float) -> Race:
+        arena = self._arena
+        assert arena is not None
+        self._sessions += 1
+        drawn: list[tuple[Any, ...]] = [()]
+        seed = (self._seed + 1_000_003 * self._sessions) % (1 << 40)
+        rounds = iter(range(seed, seed + (1 << 30)))
+
+        def refresh() -> None:
+            drawn[0] = self._problem.draw(next(rounds))
+            for slot, value in zip(arena.inputs, drawn[0], strict=True):
+                if isinstance(slot, torch.Tensor):
+                    slot.copy_(value)
+            if self._rival is not None:
+                self._rival.place(drawn[0])
+
+        def prepare() -> None:
+            os.sched_setaffinity(0, {self._seats.stage})
+            self._evict()
+
+        def check(samples: Mapping[str, Sample]) -> None:
+            if hearing is not None:
+                hearing.check_timed(
+                    drawn[0], samples["candidate"].outputs, samples["eager"].outputs
+                )
+
+        def timed(call: Callable[..., Any]) -> Callable[[], Sample]:
+            return lambda: local(call, arena.inputs)
+
+        contenders = {name: timed(call) for name, call in self._baselines.items()}
+        if self._rival is not None:
+            contenders["eager"] = self._rival.sample
+        # A race needs a candidate; without one the framework runs against itself.
+        contenders["candidate"] = hearing.sample if hearing is not None else contenders["eager"]
+        return Race(
+            contenders=contenders,
+            refresh=refresh,
+            check=check,
+            prepare=prepare,
+            blocks=blocks,
+            seconds=seconds,
+        )
+
+    def _passed(
+        self, hearing: Hearing, timing: Timing, own: float | None, prepared: Prepared
+    ) -> Passed:
+        seconds = timing.seconds["candidate"]
+        profile: dict[str, float] = {}
+        if prepared.work is not None:
+            work = prepared.work
+            floor, terms = roofline(work, self._target)
+            if seconds < _BEATEN * floor:
+                raise Fault(
+                    Refused(
+                        reason=f"{seconds:.3g} s is less than this task can take on {self._target.name} "
+                        f"({floor:.3g} s): the work is not done when the clock stops",
+                        trick="beats-the-roofline",
+                    )
+                )
+            profile = features(work, seconds, floor, terms)
+        return Passed(
+            seconds=seconds,
+            samples=timing.samples,
+            speedup=timing.speedup,
+            max_error=hearing.max_error,
+            allowed_error=hearing.allowed_error,
+            own_share=own,
+            profile={**profile, **self._counted},
+        )
+
+    def close(self) -> None:
+        """End every process that it started."""
+        if self._rival is not None:
+            self._rival.close()
+        if not self._shared:
+            self._zygote.close()
+        if self._arena is not None:
+            self._arena.close()

@@ -1,0 +1,295 @@
+"""Examines candidates for absent devices: compiles them for each, and checks their answers once."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kb.errors import TaskError
+from search.judging.checks import told
+from search.judging.dryrun.architecture import Architecture
+from search.judging.dryrun.assembler import Assembler, triton_folder
+from search.judging.dryrun.compilation import Built, Compilation
+from search.judging.dryrun.nvcc import NativeBuilds
+from search.judging.dryrun.session import Answers, DryHearing, Unchecked
+from search.judging.dryrun.small_shapes import Variant, variants
+from search.judging.limits import Limits
+from search.judging.tolerance import Bank, make_bank
+from search.languages.cute import MISSING, imports_cute, is_installed, kernel_names
+from search.outcome import BuildFailed
+from search.reference import Problem
+from search.sandbox.faults import Fault, forged, raised
+from search.sandbox.fork_server import DRY
+from search.sandbox.runner import encode
+from search.sandbox.runner_handle import Worker, Zygote
+from search.sandbox.sandbox import Cell, Part
+from search.sandbox.shared_memory import Arena, plan
+
+_FILE = 64 << 20  # bytes of assembly or intermediate code that one file may have
+_SAMPLING = 1.0  # seconds in which a few programs of each launch are looked at
+_QUICK = ("task", "normal", "large mean")  # distributions of a quick check
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What is known before the first candidate."""
+
+    sandbox: tuple[Part, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What was seen of a candidate: by architecture what it compiles to, and whether it is right."""
+
+    built: Mapping[str, Built | Fault]
+    answers: Answers | Fault
+
+
+class Desk:
+    """Examines candidates of one task.
+
+    Args:
+        problem: the reference.
+        seed: of the inputs that answers are checked on.
+        folder: for what is being assembled.
+        zygote: the warm process, where several desks share one; its owner closes it.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        seed: int,
+        folder: Path,
+        limits: Limits,
+        zygote: Zygote | None = None,
+    ) -> None:
+        self._problem = problem
+        self._seed = seed
+        self._folder = folder
+        self._limits = limits
+        self._shared = zygote is not None
+        self._zygote = zygote or Zygote(DRY)
+        self._assembler = Assembler(self._zygote, folder / "assembly", limits.build_seconds)
+        self._native = NativeBuilds(self._zygote, folder / "native", limits.build_seconds)
+        self._small: Variant | None = None
+        self._bank: Bank
+        self._arena: Arena
+        self._layout: dict[str, Any] = {}
+        self._missing = "no smaller shapes of the task were found that the reference runs on"
+
+    def prepare(self, progress: Callable[[str], None]) -> Told:
+        """Find shapes to check answers on, and start what confines candidates.
+
+        Raises:
+            ToolchainError: Triton is missing, or candidates cannot be confined.
+        """
+        triton_folder()
+        progress("smaller shapes for the interpreter")
+        self._choose_variant()
+        small = self._small.problem if self._small is not None else None
+        self._layout = plan(small.inputs, small.state, small.outputs) if small else plan((), {}, ())
+        self._arena = Arena.create(self._layout)
+        progress("Triton's compilers")
+        worker = self._worker(self._folder)
+        worker.close()
+        notes = [
+            f"{part.name}: not available here ({part.detail})"
+            for part in worker.sandbox
+            if not part.works
+        ]
+        if self._small is None:
+            notes.append(f"answers are not checked: {self._missing}")
+        if self._problem.task.settings.library == "forbidden":
+            notes.append("library: forbidden cannot be seen in a dry run: it takes a profile")
+        return Told(sandbox=worker.sandbox, notes=tuple(notes))
+
+    def _choose_variant(self) -> None:
+        for variant in variants(self._problem):
+            try:
+                self._bank = make_bank(variant.problem, self._seed)
+            except TaskError as error:
+                self._missing = str(error)
+                continue
+            self._small = variant
+            return
+
+    def _worker(self, scratch: Path) -> Worker:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        cell = Cell(
+            single=True,
+            readable=(),
+            writable=(str(scratch),),
+            memory=self._limits.memory,
+            cpu_seconds=3600,
+            file_bytes=_FILE,
+        )
+        return Worker(self._zygote, self._arena, cell, None, {"device": "dry", "environment": {}})
+
+    def examine(
+        self, source: str, architectures: Sequence[Architecture], *, thorough: bool = False
+    ) -> Finding:
+        """Compile a candidate for each architecture and check its answers.
+
+        Args:
+            thorough: check them on every distribution of inputs.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix="dry-", dir=self._folder))
+        workers: list[Worker] = []
+        try:
+            # Two compile side by side; the first one's answers are checked as well.
+            for _ in range(min(2, len(architectures))):
+                workers.append(self._worker(scratch))
+            return self._examine(workers, scratch, source, architectures, thorough)
+        except Fault as fault:
+            return Finding(built={a.name: fault for a in architectures}, answers=fault)
+        finally:
+            for worker in workers:
+                worker.close()
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _examine(
+        self,
+        workers: Sequence[Worker],
+        scratch: Path,
+        source: str,
+        architectures: Sequence[Architecture],
+        thorough: bool,
+    ) -> Finding:
+        if imports_cute(source) and not is_installed():
+            raise Fault(BuildFailed(reason=MISSING))
+        self._open(workers, scratch, source, architectures[0])
+        parts = self._native if self._native.needed(source) else None
+        compilation = Compilation(
+            self._assembler,
+            scratch,
+            lambda a: parts.build(source, a) if parts else (),
+            kernel_names(source) if imports_cute(source) else (),
+        )
+        cut = len(architectures) // len(workers)
+        shares = (architectures[:cut], architectures[cut:])
+        try:
+            for number, (worker, share) in enumerate(zip(workers, shares, strict=False)):
+                self._tell_compile(worker, share, 0.0 if number else _SAMPLING)
+            alive = self._take(workers[0], shares[0], compilation)
+            answers: Answers | Fault = Answers(unchecked="it does not compile")
+            if compilation.crash is not None:
+                answers = compilation.crash
+            elif not compilation.hopeless and alive is None:
+                answers = self._answers(workers[0], source, architectures, compilation, thorough)
+            for worker, share in zip(workers[1:], shares[1:], strict=False):
+                self._take(worker, share, compilation)
+            self._adapt(workers[0], architectures, compilation)
+            built = compilation.finish()
+            if alive is not None:
+                answers = alive
+            return Finding(built={a.name: built[a.name] for a in architectures}, answers=answers)
+        finally:
+            compilation.close()
+
+    def _open(
+        self,
+        workers: Sequence[Worker],
+        scratch: Path,
+        source: str,
+        architecture: Architecture,
+    ) -> None:
+        for worker in workers:
+            worker.tell(
+                {
+                    "op": "open",
+                    "source": source,
+                    "folder": str(scratch),
+                    "device": architecture.values(),
+                }
+            )
+        for worker in workers:
+            answer = worker.answer(self._limits.start_seconds)
+            if "raised" in answer:
+                raise Fault(raised(told(answer), "importing it"))
+            if "missing" in answer:
+                raise Fault(
+                    BuildFailed(reason="it defines no ModelNew: define class ModelNew(nn.Module)")
+                )
+
+    def _tell_compile(
+        self, worker: Worker, share: Sequence[Architecture], sample_seconds: float
+    ) -> None:
+        worker.tell(
+            {
+                "op": "compile",
+                "devices": [architecture.values() for architecture in share],
+                "init": encode(list(self._problem.init_inputs)),
+                "inputs": plan(self._problem.inputs, {}, ())["inputs"],
+                "sample_seconds": sample_seconds,
+            }
+        )
+
+    def _take(
+        self, worker: Worker, share: Sequence[Architecture], compilation: Compilation
+    ) -> Fault | None:
+        """Take what a process has compiled; return what ended it, None where it lives."""
+        try:
+            answer = worker.answer(self._limits.build_seconds * len(share) + _SAMPLING)
+        except Fault as fault:
+            for architecture in share:
+                compilation.fail(architecture, fault)
+            return fault
+        given = answer.get("answers")
+        if not isinstance(given, list) or len(given) != len(share):
+            raise forged("not one answer an architecture")
+        for architecture, each in zip(share, given, strict=True):
+            compilation.add(architecture, each if isinstance(each, dict) else {})
+        return None
+
+    def _answers(
+        self,
+        worker: Worker,
+        source: str,
+        architectures: Sequence[Architecture],
+        compilation: Compilation,
+        thorough: bool,
+    ) -> Answers | Fault:
+        if self._small is None:
+            return Answers(unchecked=self._missing)
+        bank = self._bank
+        if not thorough:
+            chosen = [t for t in bank.trials if t.distribution in _QUICK]
+            bank = replace(bank, trials=tuple(chosen[:4]) or bank.trials[:2])
+        hearing = DryHearing(self._small, bank, self._arena, worker, self._limits, source=source)
+        try:
+            hearing.aim(architectures[0])
+            hearing.load({}, self._layout)
+            if compilation.pending(architectures):
+                self._adapt(worker, architectures, compilation)
+                hearing.aim(architectures[0])
+            return hearing.answers()
+        except Unchecked as reason:
+            return Answers(unchecked=str(reason))
+        except Fault as fault:
+            return fault
+
+    def _adapt(
+        self, worker: Worker, architectures: Sequence[Architecture], compilation: Compilation
+    ) -> None:
+        """Compile for the small shapes where calling it on tensors without memory failed."""
+        if self._small is None or not worker.alive():
+            return
+        for architecture in compilation.pending(architectures):
+            message = {"op": "adapt", "device": architecture.values()}
+            try:
+                answer = worker.ask(message, self._limits.build_seconds)
+            except Fault:
+                return  # what it raised before stands
+            compilation.add_small(architecture, answer)
+
+    def close(self) -> None:
+        """End every process that it started."""
+        if not self._shared:
+            self._zygote.close()

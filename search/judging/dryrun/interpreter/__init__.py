@@ -1,0 +1,1 @@
+"""Triton's interpreter, with bounds, races and narrow types."""

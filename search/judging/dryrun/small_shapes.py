@@ -1,0 +1,201 @@
+"""Small variants of a task: the same program on shapes that an interpreter can work through."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import torch
+
+from kb.errors import TaskError
+from search.reference import Problem, load_problem
+from search.task import Task
+
+_FUNCTIONS = ("get_inputs", "get_init_inputs")
+_ELEMENTS = 1 << 15  # of inputs, parameters and outputs together
+_FLOPS = 1 << 24  # of matrix products and convolutions
+_KEPT = (16, 4)  # constants up to here may say what a program does, not how much of it
+_HALVINGS = 14
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """A task on smaller shapes.
+
+    Attributes:
+        changed: the constants that were made smaller, with what they became; empty where the task
+            itself is small enough.
+    """
+
+    problem: Problem
+    changed: Mapping[int, int]
+
+
+def variants(problem: Problem) -> Iterator[Variant]:
+    """Yield variants of a task that are small enough to be interpreted, the largest first.
+
+    Sizes are the integer constants of the reference's module and of its input functions. Equal
+    constants stay equal, powers of two stay such, and a size that fills no tile fills none after.
+    """
+    task = problem.task
+    tree = ast.parse(task.source)
+    constants = sorted(_constants(tree))
+    if _cost(task, task.source) is not None:
+        yield Variant(problem=problem, changed={})
+    tried: set[tuple[int, ...]] = set()
+    for kept, divided in product(_KEPT, (True, False)):
+        for halvings in range(1, _HALVINGS):
+            changed = plan(constants, kept, 1 << halvings, divided=divided)
+            key = tuple(changed.get(value, value) for value in constants)
+            if not changed or key in tried:
+                continue
+            tried.add(key)
+            source = _rewritten(tree, changed)
+            if _cost(task, source) is None:
+                continue
+            small = replace(task, name=f"{task.name} (small)", source=source)
+            try:
+                yield Variant(problem=load_problem(small, problem.seed), changed=changed)
+            except TaskError:
+                continue  # these sizes do not go together
+
+
+def plan(constants: list[int], kept: int, factor: int, *, divided: bool = True) -> dict[int, int]:
+    """Return what each constant above `kept` becomes when sizes are divided by about `factor`.
+
+    Args:
+        divided: a multiple of a small constant (groups, heads) stays a multiple of it, and what is no
+            power of two becomes none.
+    """
+    changed: dict[int, int] = {}
+    taken = {value for value in constants if value <= kept}
+    small = [value for value in constants if 1 < value <= kept] if divided else []
+    for value in constants:
+        if value <= kept:
+            continue
+        multiple = math.lcm(*(s for s in small if value % s == 0), 1)
+        target = max(value // factor, min(value, kept) // 2, 1)
+        sizes = list(_like(value, target, multiple, alike=divided))
+        made = next((size for size in sizes if size not in taken), sizes[0] if sizes else value)
+        if made < value:
+            changed[value] = made
+            taken.add(made)
+    return changed
+
+
+def _like(value: int, target: int, multiple: int, *, alike: bool) -> Iterator[int]:
+    """Yield sizes from `target` on: powers of two, or such as fill a tile of 16, where `value` does."""
+    if _power(value):
+        size = max(1 << (target.bit_length() - 1), multiple if _power(multiple) else 1)
+        while size < value:
+            yield size
+            size *= 2
+        return
+    step = math.lcm(multiple, 16) if value % 16 == 0 else multiple
+    for size in (*range(target, 2, -1), *range(target + 1, min(value, 8 * target))):
+        tiled = (size % 16 == 0) == (value % 16 == 0)
+        if size % step == 0 and tiled and size % 2 == value % 2 and not (alike and _power(size)):
+            yield size
+
+
+def _power(value: int) -> bool:
+    return value & (value - 1) == 0
+
+
+def specialised(source: str, changed: Mapping[int, int]) -> int | None:
+    """Return a size of the task that a candidate has written into it, None where it has none."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value in changed:
+            return node.value
+    return None
+
+
+def _sites(tree: ast.Module) -> Iterator[ast.Constant]:
+    """Yield the integer constants that say how large inputs are.
+
+    They stand in the input functions, or under a name of the module that only those use: what the
+    model reads as well may say what it computes, which an answer has written into it.
+    """
+    makers = [s for s in tree.body if isinstance(s, ast.FunctionDef) and s.name in _FUNCTIONS]
+    sizes = {s: _bound(s) for s in tree.body if isinstance(s, (ast.Assign, ast.AnnAssign))}
+    others = [s for s in tree.body if s not in makers and s not in sizes]
+    used = {name for maker in makers for name in _names(maker)}
+    foreign = {name for other in others for name in _names(other)}
+    for statement in reversed(list(sizes)):
+        # What a size is computed from is a size.
+        if sizes[statement] & used and statement.value is not None:
+            used |= _names(statement.value)
+    chosen = [s.value for s, bound in sizes.items() if bound & used and not bound & foreign]
+    for root in (*chosen, *(part for maker in makers for part in maker.body)):
+        for node in ast.walk(root) if root is not None else ():
+            if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 1:
+                yield node
+
+
+def _bound(statement: ast.Assign | ast.AnnAssign) -> set[str]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return {name for target in targets for name in _names(target)}
+
+
+def _names(root: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(root) if isinstance(node, ast.Name)}
+
+
+def _constants(tree: ast.Module) -> set[int]:
+    return {int(node.value) for node in _sites(tree)}  # type: ignore[arg-type]  # `_sites` yields integers
+
+
+def _rewritten(tree: ast.Module, changed: Mapping[int, int]) -> str:
+    before = {node: int(node.value) for node in _sites(tree)}  # type: ignore[arg-type]  # integers
+    try:
+        for node, value in before.items():
+            node.value = changed.get(value, value)
+        return ast.unparse(tree)
+    finally:
+        for node, value in before.items():
+            node.value = value
+
+
+def _cost(task: Task, source: str) -> tuple[int, int] | None:
+    """Return (elements, operations) of a variant, None where it is too much or does not run.
+
+    The reference is run on tensors that have shapes and no memory.
+    """
+    from torch.utils.flop_counter import FlopCounterMode
+
+    space: dict[str, Any] = {"__name__": "variant"}
+    try:
+        with torch.device("meta"), torch.no_grad(), torch.random.fork_rng(devices=[]):
+            exec(compile(source, str(task.reference), "exec"), space)  # noqa: S102 - the user's own program
+            init = space.get("get_init_inputs", list)()
+            inputs = list(space["get_inputs"]())
+            elements = _elements(inputs)
+            if elements > _ELEMENTS:
+                return None
+            model = space["Model"](*init)
+            elements += _elements(model.state_dict().values())
+            with FlopCounterMode(display=False) as counter:
+                elements += _elements(_listed(_called(model, inputs)))
+    except Exception:  # noqa: BLE001 - the user's program on sizes that it may not take
+        return None
+    flops = int(counter.get_total_flops())
+    return (elements, flops) if elements <= _ELEMENTS and flops <= _FLOPS else None
+
+
+def _elements(values: Any) -> int:
+    return sum(value.numel() for value in values if isinstance(value, torch.Tensor))
+
+
+def _called(model: Any, inputs: list[Any]) -> Any:
+    try:
+        return model(*inputs)
+    except NotImplementedError:
+        return ()  # its shapes depend on values: what it takes has to do for its size
+
+
+def _listed(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, (tuple, list)) else [result]

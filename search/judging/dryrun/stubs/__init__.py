@@ -1,0 +1,1 @@
+"""Stand-ins for what a candidate would launch kernels with."""

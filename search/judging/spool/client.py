@@ -1,0 +1,247 @@
+"""Judges on another machine, through files in a folder that both see or that is copied between them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from kb import errors
+from kb.errors import KbError, ToolchainError
+from kb.records.schema import TargetRecord
+from search.judging.limits import Prepared
+from search.judging.spool.folder import Folder, Unreadable, unseal
+from search.judging.spool.job import Answer, Device, Failure, Job, read_answer
+from search.judging.spool.wire_types import plain_target, plain_task
+from search.outcome import Outcome
+from search.task import Task
+
+_LOOK = (0.05, 1.0)  # seconds between looks at the folder, at first and at last
+_PATIENCE = 20.0  # seconds before it looks around who judges
+_SILENCE = 120.0  # seconds after which a judge whose beat stands still counts as gone
+
+
+def device_of(target: TargetRecord) -> Device:
+    """Return the device that a judge for `target` needs.
+
+    Raises:
+        ToolchainError: no judge exists for it.
+    """
+    if target.device == "cpu":
+        return "cpu"
+    if target.vendor == "nvidia":
+        return "cuda"
+    raise ToolchainError(
+        f"kb judges on processors and on NVIDIA GPUs, {target.name} is neither: name another target"
+    )
+
+
+class Spool:
+    """An evaluator whose judge is a `kb judge FOLDER` elsewhere.
+
+    Every answer is a file under a name that follows from what was asked, so an answer that is
+    there already is taken, and a run that was interrupted goes on where it was.
+
+    Args:
+        folder: where jobs and answers lie.
+        seed: of parameters' and inputs' draws.
+        limits: what differs from the judge's own limits.
+        say: is told what the user should know while it waits.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        task: Task,
+        target: TargetRecord,
+        *,
+        seed: int,
+        limits: dict[str, float | bool] | None = None,
+        say: Callable[[str], None],
+    ) -> None:
+        self._folder = Folder(folder.expanduser().absolute())
+        self._task = plain_task(task)
+        self._target = plain_target(target)
+        self._device = device_of(target)
+        self._seed = seed
+        self._limits = limits or {}
+        self._say = say
+        self._said: set[str] = set()
+        self._prepared: Prepared | None = None
+        self._waited = 0.0
+        self._beats: dict[str, tuple[int, float]] = {}
+        self._lively: set[str] = set()
+        self.context = ""
+        self.facts: dict[str, object] = {}
+
+    def prepare(self, progress: Callable[[str], None] = lambda _: None) -> Prepared:
+        """Have the other side do what is done before the first candidate.
+
+        Raises:
+            KbError: the task cannot be judged there; one line says why.
+        """
+        if self._prepared is None:
+            self._folder.make()
+            progress(f"waiting for a judge on {self._device} at {self._folder.root}")
+            answer = self._ask(self._job(None))
+            if answer.prepared is None:
+                raise ToolchainError(
+                    f"{self._folder.root}: an answer without preparation: remove it"
+                )
+            self.context, self.facts = answer.context, dict(answer.facts)
+            self._say(
+                f"judged on {self.facts.get('device')} of {self.facts.get('host')} ({self.context})"
+            )
+            self._prepared = answer.prepared
+        return self._prepared
+
+    def judge(self, source: str, *, thorough: bool = False) -> Outcome:
+        """Return the outcome of `source` once the other side has it.
+
+        Raises:
+            KbError: it could not be judged there, through no fault of the candidate's.
+        """
+        self.prepare()
+        answer = self._ask(self._job(source, thorough=thorough))
+        if answer.outcome is None:
+            raise ToolchainError(f"{self._folder.root}: an answer without outcome: remove it")
+        return answer.outcome
+
+    def evaluate(self, source: str) -> Outcome:
+        """Judge `source`, timing it just long enough to rank it."""
+        return self.judge(source)
+
+    def confirm(self, source: str) -> Outcome:
+        """Judge `source` again, timing it long enough to report it."""
+        return self.judge(source, thorough=True)
+
+    def expect(self, source: str, *, thorough: bool = False) -> bool:
+        """Put `source` there without waiting, so that one trip of the folder carries several."""
+        self.prepare()
+        job = self._job(source, thorough=thorough)
+        self._folder.submit(job.name, job.body())
+        return True
+
+    def close(self) -> None:
+        """Leave everything as it is: what was asked may still be answered."""
+
+    def _job(self, source: str | None, *, thorough: bool = False) -> Job:
+        return Job(
+            task=self._task,
+            target=self._target,
+            device=self._device,
+            seed=self._seed,
+            source=source,
+            thorough=thorough,
+            expected=self.context,
+            limits=self._limits,
+            created=f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {socket.gethostname()}-{os.getpid()}",
+        )
+
+    def _ask(self, job: Job) -> Answer:
+        name = job.name
+        path = self._folder.outcome(name)
+        answer = self._take(path)
+        if answer is not None and answer.failure is not None:
+            path.unlink(
+                missing_ok=True
+            )  # it failed before this process began: perhaps that is mended
+            answer = None
+        if answer is None:
+            self._folder.submit(name, job.body())
+            answer = self._await(path, job)
+        self._folder.withdraw(name)
+        if answer.failure is not None:
+            raise _error(answer.failure, answer, self._folder.root)
+        if job.expected and answer.context != job.expected:
+            path.unlink(missing_ok=True)
+            raise ToolchainError(
+                f"{path}: answered by {answer.context}, this run is judged by {job.expected}: kb resume asks again"
+            )
+        return answer
+
+    def _await(self, path: Path, job: Job) -> Answer:
+        pause, end = _LOOK[0], self._waited + _PATIENCE
+        while (answer := self._take(path)) is None:
+            time.sleep(pause)
+            self._waited += pause
+            pause = min(1.2 * pause, _LOOK[1])
+            if self._waited > end:
+                self._look_around(job)
+        return answer
+
+    def _take(self, path: Path) -> Answer | None:
+        """Return the answer that is there and whole."""
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:  # a share that is away for a moment, a file without its rights yet
+            self._once(f"outcomes/{path.name}: cannot be read ({error.strerror}): waiting")
+            return None
+        try:
+            answer = read_answer(unseal(data, "outcome"))
+        except Unreadable as error:
+            self._once(f"outcomes/{path.name}: {error}: waiting for a whole one")
+            return None
+        except (TypeError, KeyError, ValueError) as error:
+            raise ToolchainError(
+                f"{path}: another version of kb wrote it ({error!r}): install the same version on both sides"
+            ) from error
+        if answer.job != path.stem:
+            self._once(f"outcomes/{path.name}: it answers {answer.job}: waiting for the right one")
+            return None
+        return answer
+
+    def _look_around(self, job: Job) -> None:
+        """Say why nothing comes, or end where nothing can come."""
+        beats = dict(self._folder.beats())
+        known = {owner: self._beats[owner] for owner in beats if owner in self._beats}
+        for owner, body in beats.items():
+            count = int(body["beat"])
+            if owner not in known or known[owner][0] != count:
+                self._lively |= {owner} if owner in known else set()
+                known[owner] = (count, self._waited)
+        self._beats = known
+        # A judge that was killed leaves its last beat behind: only one that goes on counts.
+        alive = [owner for owner, (_, when) in known.items() if self._waited - when < _SILENCE]
+        if not alive:
+            self._once(
+                f"no judge answers: run `kb judge {self._folder.root}` where the device is, or copy the folder there and back"
+            )
+            return
+        contexts = {
+            str(beats[owner]["context"])
+            for owner in self._lively & set(alive)
+            if beats[owner]["device"] == self._device
+        }
+        if job.expected and contexts and job.expected not in contexts:
+            self._folder.withdraw(job.name)
+            self._folder.outcome(self._first_name()).unlink(missing_ok=True)
+            raise ToolchainError(
+                f"the run is judged by {job.expected}, the judge at {self._folder.root} is now {', '.join(sorted(contexts))}: "
+                "kb resume begins anew with that one"
+            )
+
+    def _first_name(self) -> str:
+        context, self.context = self.context, ""
+        try:
+            return self._job(None).name
+        finally:
+            self.context = context
+
+    def _once(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self._say(line)
+
+
+def _error(failure: Failure, answer: Answer, root: Path) -> KbError:
+    host = answer.facts.get("host", "the judge")
+    kind = getattr(errors, failure.kind, ToolchainError)
+    if not (isinstance(kind, type) and issubclass(kind, KbError)):
+        kind = ToolchainError
+    error: KbError = kind(f"{host} at {root}: {failure.reason}")
+    return error

@@ -1,0 +1,173 @@
+"""What is asked of a judge elsewhere, and what it answers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from search.judging.limits import Prepared
+from search.judging.spool.wire_types import (
+    JudgedTarget,
+    JudgedTask,
+    read_target,
+    read_task,
+    write_task,
+)
+from search.outcome import Outcome, from_json, to_json
+from search.sandbox.sandbox import Part
+
+Device = Literal["cpu", "cuda"]
+NOWHERE = Path("reference.py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One thing to judge.
+
+    Attributes:
+        source: the candidate; None asks only what there is to know before the first one.
+        expected: `Answer.context` of the judge that must answer; empty: whichever has the device.
+        limits: what differs from the judge's own `search.judging.limits.Limits`.
+        created: when and where it was written, for people: no decision hangs on a clock.
+    """
+
+    task: JudgedTask
+    target: JudgedTarget
+    device: Device
+    seed: int
+    source: str | None = None
+    thorough: bool = False
+    expected: str = ""
+    limits: Mapping[str, float | bool] = field(default_factory=dict)
+    created: str = ""
+
+    @property
+    def name(self) -> str:
+        """The job's name: what is asked, and the hash of all that the answer depends on."""
+        what = "prepare" if self.source is None else "confirm" if self.thorough else "judge"
+        body = self.body()
+        del body["created"]
+        return f"{what}-{hashlib.sha256(canonical(body).encode()).hexdigest()[:32]}"
+
+    @property
+    def bench(self) -> str:
+        """Hash of what one judge is made for: jobs that share it are answered by the same judge."""
+        body = self.body()
+        kept = {key: body[key] for key in ("task", "target", "device", "seed", "limits")}
+        return hashlib.sha256(canonical(kept).encode()).hexdigest()[:16]
+
+    def body(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "task": write_task(self.task),
+            "target": asdict(self.target),
+            "device": self.device,
+            "seed": self.seed,
+            "source": self.source,
+            "thorough": self.thorough,
+            "expected": self.expected,
+            "limits": dict(self.limits),
+            "created": self.created,
+        }
+
+
+def read_job(body: Mapping[str, Any], reference: Path = NOWHERE) -> Job:
+    """Return the job that `Job.body` wrote.
+
+    Raises:
+        TypeError, KeyError: another version wrote it.
+    """
+    rest = dict(body)
+    task, target = read_task(rest.pop("task"), reference), read_target(rest.pop("target"))
+    return Job(**rest, task=task, target=target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a job has no outcome: it lies with the task or the machine, not with the candidate.
+
+    Attributes:
+        kind: the name of a class of `kb.errors`, or of what ended the judge.
+    """
+
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What became of a job: an outcome, what was prepared, or a failure.
+
+    Attributes:
+        job: the job's name.
+        context: judge version, device and torch: outcomes of one context can be compared.
+        facts: of the machine that answered, for people.
+    """
+
+    job: str
+    context: str
+    facts: Mapping[str, Any]
+    outcome: Outcome | None = None
+    prepared: Prepared | None = None
+    failure: Failure | None = None
+
+    def body(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "job": self.job,
+            "context": self.context,
+            "facts": dict(self.facts),
+            "outcome": None if self.outcome is None else json.loads(to_json(self.outcome)),
+            "prepared": None if self.prepared is None else write_prepared(self.prepared),
+            "failure": None if self.failure is None else asdict(self.failure),
+        }
+
+
+def read_answer(body: Mapping[str, Any]) -> Answer:
+    """Return the answer that `Answer.body` wrote.
+
+    Raises:
+        TypeError, KeyError: another version wrote it.
+    """
+    outcome, prepared, failure = body["outcome"], body["prepared"], body["failure"]
+    return Answer(
+        job=body["job"],
+        context=body["context"],
+        facts=body["facts"],
+        outcome=None if outcome is None else from_json(json.dumps(outcome)),
+        prepared=None if prepared is None else read_prepared(prepared),
+        failure=None if failure is None else Failure(**failure),
+    )
+
+
+def write_prepared(prepared: Prepared) -> dict[str, Any]:
+    """Return what was prepared as JSON values, without the graph, which the asking side has."""
+    return {
+        "baselines": dict(prepared.baselines),
+        "compile_error": prepared.compile_error,
+        "dropped": [list(pair) for pair in prepared.dropped],
+        "sandbox": [asdict(part) for part in prepared.sandbox],
+        "notes": list(prepared.notes),
+    }
+
+
+def read_prepared(values: Mapping[str, Any]) -> Prepared:
+    """Return what `write_prepared` wrote."""
+    return Prepared(
+        baselines=values["baselines"],
+        compile_error=values["compile_error"],
+        dropped=tuple((name, reason) for name, reason in values["dropped"]),
+        sandbox=tuple(Part(**part) for part in values["sandbox"]),
+        graph=None,
+        work=None,
+        notes=tuple(values["notes"]),
+    )
+
+
+def canonical(body: Mapping[str, Any]) -> str:
+    """Return `body` as the one text that its hash is taken of."""
+    return json.dumps(body, sort_keys=True, separators=(",", ":"))

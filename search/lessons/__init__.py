@@ -1,0 +1,1 @@
+"""Lessons: what a finished run teaches, with its evidence."""

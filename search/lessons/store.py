@@ -1,0 +1,385 @@
+"""The lessons of one home: Markdown records, joined, confirmed, contradicted and retired.
+
+The files are the truth and can be read, edited and copied; what retrieval asks is made from them.
+A lesson that is believed no more moves from `lessons` to `retired` beside it, where nothing reads it
+but `kb lessons`, and keeps its evidence. Every change is one replaced file, and evidence of a run
+replaces that of the same run, so that learning a run twice, or after a kill, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from filelock import FileLock
+
+from kb.errors import ConfigError, RecordError, StoreError
+from kb.records.schema import Evidence, LessonRecord, Retirement, parse_record
+from kb.retrieval.lesson_confidence import effect_of, stance, standing
+from search.lessons.distill import Lesson, Verdict
+from search.lessons.evidence import Proof
+from search.lessons.wording import with_evidence, without_evidence
+
+KEPT = 20  # measurements that are listed; older ones are counted
+Fate = Literal[
+    "new",
+    "known",
+    "confirmed",
+    "contradicted",
+    "noted",
+    "retired",
+    "revived",
+    "replaced",
+    "refused",
+]
+BY_HAND = "named by a person"
+# Says which of the texts means the same as the first argument, None where none does.
+Alike = Callable[[str, Sequence[str]], int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A lesson as it is kept.
+
+    Attributes:
+        words: its body without the list of evidence.
+    """
+
+    name: str
+    record: LessonRecord
+    words: str
+
+    @property
+    def retired(self) -> bool:
+        """Say whether it is believed no more."""
+        return self.record.retired is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What learning did to a lesson; `why` says more where it was refused or retired."""
+
+    lesson: str
+    fate: Fate
+    why: str = ""
+
+
+class Book:
+    """The lessons below one folder.
+
+    Args:
+        root: the home's folder.
+        proof: says what is wrong with a measurement, see `search.lessons.evidence`.
+        alike: finds lessons that say the same in other words; None compares structure alone.
+    """
+
+    def __init__(self, root: Path, proof: Proof, alike: Alike | None = None) -> None:
+        self.active = root / "lessons"
+        self.shelf = root / "retired"
+        self._lock = root / "lessons.lock"
+        self._proof = proof
+        self._alike = alike
+        self.problems: list[str] = []
+
+    def entries(self) -> list[Entry]:
+        """Return every lesson, retired ones last; files that are none are named in `problems`."""
+        self.problems = []
+        found = [*self._read(self.active), *self._read(self.shelf)]
+        return sorted(found, key=lambda one: (one.retired, one.record.number or 0, one.name))
+
+    def find(self, which: str) -> Entry:
+        """Return the lesson of a number, a name or the beginning of one.
+
+        Raises:
+            ConfigError: there is none, or there are several.
+        """
+        entries = self.entries()
+        if which.isdigit():
+            found = [one for one in entries if one.record.number == int(which)]
+        else:
+            found = [one for one in entries if one.name == which]
+            found = found or [one for one in entries if one.name.startswith(which)]
+        if len(found) == 1:
+            return found[0]
+        what = f"{len(found)} lessons" if found else "no lesson"
+        names = ", ".join(str(one.record.number or one.name) for one in (found or entries)[:8])
+        raise ConfigError(
+            f"expected the number or name of one lesson, found {what} for {which!r}: "
+            f"{f'known are {names}' if names else 'there are none yet'} (kb lessons lists all)"
+        )
+
+    def learn(
+        self, lessons: Iterable[Lesson], verdicts: Iterable[Verdict], today: date
+    ) -> list[Change]:
+        """Add what a run taught: first what became of what it started from, then what is new."""
+        changes: list[Change] = []
+        with self._locked():
+            for verdict in verdicts:
+                known = {one.name: one for one in self.entries()}
+                if verdict.lesson in known:
+                    entry = known[verdict.lesson]
+                    changes += self._weigh(entry, verdict.evidence, today)
+            for lesson in lessons:
+                changes += self._add(lesson, today)
+        return changes
+
+    def confirm(self, which: str, evidence: Evidence, today: date) -> list[Change]:
+        """Add a measurement that a person names; whether it confirms is for it to say.
+
+        Raises:
+            RecordError: it is not in the record of runs, or says otherwise.
+        """
+        with self._locked():
+            changes = self._weigh(self.find(which), evidence, today)
+        if changes[0].fate == "refused":
+            raise RecordError(
+                f"expected a node of a run that bears on {changes[0].lesson}, found one that "
+                f"{changes[0].why}: kb tree RUN shows what a run measured"
+            )
+        return changes
+
+    def retire(self, which: str, because: str, today: date) -> Entry:
+        """Take a lesson out of use; only a person can bring it back."""
+        if len(because.strip()) < 3:
+            raise ConfigError(
+                f"expected a reason of at least 3 characters, found {because!r}: say why the lesson "
+                "is wrong or of no use"
+            )
+        with self._locked():
+            entry = self.find(which)
+            return self._retire(entry, because.strip(), today, by="user")
+
+    def restore(self, which: str) -> Entry:
+        """Bring a retired lesson back into use."""
+        with self._locked():
+            entry = self.find(which)
+            record = entry.record.model_copy(update={"retired": None})
+            return self._write(replace(entry, record=record))
+
+    def edit(self, which: str, text: str) -> Entry:
+        """Replace the words of a lesson; its claim and evidence stay as they were measured.
+
+        Raises:
+            ConfigError: the text says nothing.
+        """
+        words = without_evidence(text).strip()
+        if len(words) < 10:
+            raise ConfigError(
+                f"expected the lesson in words, found {len(words)} characters: to take it out of "
+                "use, retire it"
+            )
+        with self._locked():
+            entry = self.find(which)
+            update: dict[str, object] = {"edited": True}
+            first = words.splitlines()[0]
+            if first.startswith("# ") and len(first) > 5:
+                update["title"] = first[2:].strip()
+            record = entry.record.model_copy(update=update)
+            return self._write(replace(entry, record=record, words=words + "\n"))
+
+    def _add(self, lesson: Lesson, today: date) -> list[Change]:
+        fault = next((why for one in lesson.record.evidence if (why := self._proof(one))), None)
+        if fault is not None:
+            return [Change(lesson=lesson.name, fate="refused", why=fault)]
+        entry = self._same(lesson)
+        if entry is None:
+            self._write(Entry(name=lesson.name, record=lesson.record, words=lesson.body))
+            return [Change(lesson=lesson.name, fate="new")]
+        (evidence,) = lesson.record.evidence
+        if _supersedes(lesson.record, entry.record, today):
+            kept = {"number": entry.record.number}
+            record = lesson.record.model_copy(update=kept)
+            self._write(Entry(name=entry.name, record=record, words=lesson.body))
+            why = "its plan was contradicted, and another won"
+            return [Change(lesson=entry.name, fate="replaced", why=why)]
+        if effect_of(entry.record) == effect_of(lesson.record):
+            entry = _reworded(entry, lesson)
+        changes = self._weigh(entry, evidence, today)
+        effect = effect_of(lesson.record)
+        fallen = changes[-1].fate == "retired" or (
+            entry.record.retired is not None
+            and entry.record.retired.by == "evidence"
+            and changes[-1].fate != "revived"
+        )
+        if fallen and effect != effect_of(entry.record):
+            support = [one for one in entry.record.evidence if stance(effect, one) > 0]
+            joined = tuple(_joined(support, evidence))
+            record = lesson.record.model_copy(update={"evidence": joined})
+            self._write(Entry(name=lesson.name, record=record, words=lesson.body))
+            changes.append(Change(lesson=lesson.name, fate="new"))
+        return changes
+
+    def _same(self, lesson: Lesson) -> Entry | None:
+        """Return the lesson that speaks of the same thing, whatever it says of it."""
+        claim = lesson.record.claim
+        entries = self.entries()
+        for one in entries:
+            theirs = one.record.claim
+            if one.name == lesson.name or (claim and theirs and theirs.topic == claim.topic):
+                return one
+        if self._alike is None or claim is None or lesson.record.idea is not None:
+            return None  # records have names: two of them are two ideas
+        near = [one for one in entries if _comparable(one.record, lesson.record)]
+        found = (
+            self._alike(_gist(lesson.body), [_gist(one.words) for one in near]) if near else None
+        )
+        return None if found is None else near[found]
+
+    def _weigh(self, entry: Entry, evidence: Evidence, today: date) -> list[Change]:
+        """Add a measurement to a lesson, and retire or revive it where that tips the balance."""
+        fault = self._proof(evidence)
+        if fault is not None:
+            return [Change(lesson=entry.name, fate="refused", why=fault)]
+        listed = _joined(entry.record.evidence, evidence)
+        record = _bounded(entry.record, listed)
+        side = stance(effect_of(record), evidence)
+        fate: Fate = "confirmed" if side > 0 else "contradicted" if side < 0 else "noted"
+        if any(_same_measurement(one, evidence) for one in entry.record.evidence):
+            fate = "known"
+        entry = self._write(replace(entry, record=record))
+        changes = [Change(lesson=entry.name, fate=fate)]
+        now = standing(record, today)
+        if not entry.retired and now.outweighed:
+            because = f"contradicted {now.contradicted} times, confirmed {now.confirmed} times"
+            self._retire(entry, because, today, by="evidence")
+            changes.append(Change(lesson=entry.name, fate="retired", why=because))
+        elif record.retired is not None and record.retired.by == "evidence" and not now.outweighed:
+            self._write(replace(entry, record=record.model_copy(update={"retired": None})))
+            changes.append(Change(lesson=entry.name, fate="revived"))
+        return changes
+
+    def _retire(
+        self, entry: Entry, because: str, today: date, *, by: Literal["evidence", "user"]
+    ) -> Entry:
+        retirement = Retirement(because=because, at=today, by=by)
+        record = entry.record.model_copy(update={"retired": retirement})
+        return self._write(replace(entry, record=record))
+
+    def _write(self, entry: Entry) -> Entry:
+        """Write a lesson where it belongs, whole or not at all."""
+        record = entry.record
+        if record.number is None:
+            numbers = [one.record.number or 0 for one in self.entries()]
+            record = record.model_copy(update={"number": max(numbers, default=0) + 1})
+            entry = replace(entry, record=record)
+        values = record.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
+        front = yaml.safe_dump(
+            {"kind": "lesson", **values}, sort_keys=False, allow_unicode=True, width=96
+        )
+        more = record.earlier.confirmed + record.earlier.contradicted
+        text = f"---\n{front}---\n\n{with_evidence(entry.words, record.evidence, more)}"
+        here, there = (self.shelf, self.active) if entry.retired else (self.active, self.shelf)
+        try:
+            here.mkdir(parents=True, exist_ok=True)
+            draft = here / f"{entry.name}.tmp"
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(here / f"{entry.name}.md")
+            (there / f"{entry.name}.md").unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"{here}: cannot write the lesson ({error.strerror}): make the folder writable or "
+                "free some space, then run the command again: nothing is lost"
+            ) from error
+        return entry
+
+    def _read(self, folder: Path) -> Iterator[Entry]:
+        for path in sorted(folder.glob("*.md")):
+            try:
+                document = parse_record(path.read_text(encoding="utf-8"), path.name)
+            except (RecordError, UnicodeDecodeError, OSError) as error:
+                self.problems.append(f"{path.name} is no lesson: {error}")
+                continue
+            if not isinstance(document.record, LessonRecord):
+                self.problems.append(f"{path.name} is a {document.record.kind}, no lesson")
+                continue
+            words = without_evidence(document.body)
+            yield Entry(name=document.name, record=document.record, words=words)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._lock.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(self._lock):
+            yield
+
+
+def _joined(known: Sequence[Evidence], new: Evidence) -> list[Evidence]:
+    """Return the measurements with the new one last.
+
+    What a run says of a lesson replaces what it said before; what a person names stands beside it.
+    """
+    return [*(one for one in known if not _replaces(new, one)), new]
+
+
+def _replaces(new: Evidence, old: Evidence) -> bool:
+    if old.run is None or old.run != new.run:
+        return False
+    if BY_HAND in (old.note, new.note):
+        return old.node == new.node
+    return True
+
+
+def _same_measurement(one: Evidence, other: Evidence) -> bool:
+    return (one.run, one.node, one.outcome) == (other.run, other.node, other.outcome)
+
+
+def _bounded(record: LessonRecord, listed: Sequence[Evidence]) -> LessonRecord:
+    """Return the record with its newest measurements listed and the others counted."""
+    dropped, kept = listed[:-KEPT], listed[-KEPT:]
+    sides = [stance(effect_of(record), one) for one in dropped]
+    earlier = record.earlier.model_copy(
+        update={
+            "confirmed": record.earlier.confirmed + sum(side > 0 for side in sides),
+            "contradicted": record.earlier.contradicted + sum(side < 0 for side in sides),
+        }
+    )
+    return record.model_copy(update={"evidence": tuple(kept), "earlier": earlier})
+
+
+def _supersedes(new: LessonRecord, old: LessonRecord, today: date) -> bool:
+    """Say whether what won a task now takes the place of a winner that is believed no longer.
+
+    Measurements of one plan say nothing of another: they are not joined.
+    """
+    if effect_of(new) != "wins" or effect_of(old) != "wins" or new.plan == old.plan:
+        return False
+    by_hand = old.retired is not None and old.retired.by == "user"
+    return not by_hand and standing(old, today).expected <= 0
+
+
+def _comparable(one: LessonRecord, other: LessonRecord) -> bool:
+    """Say whether two lessons are about the same place, so that only their words may differ."""
+    if one.claim is None or other.claim is None or one.idea is not None:
+        return False
+    return (
+        one.scope == other.scope
+        and all(
+            getattr(one.claim, name) == getattr(other.claim, name)
+            for name in ("basis", "target", "regime", "pattern")
+        )
+        and "wins" not in (one.claim.effect, other.claim.effect)
+    )
+
+
+def _gist(words: str) -> str:
+    """Return what a lesson is about: its headline without its figures, and its last paragraph."""
+    headline = words.strip().splitlines()[0].removeprefix("# ").split(":")[0]
+    return f"{headline}. {words.strip().rsplit(chr(10), 1)[-1]}"
+
+
+def _reworded(entry: Entry, lesson: Lesson) -> Entry:
+    """Let the clearer measurement of one claim speak: its plan, and its words unless edited."""
+    (new,) = lesson.record.evidence
+    old = max((one.gain or 0.0 for one in entry.record.evidence if one.run != new.run), default=0)
+    if (new.gain or 0.0) <= old:
+        return entry
+    kept = {name: getattr(entry.record, name) for name in ("number", "evidence", "earlier")}
+    kept |= {"retired": entry.record.retired}
+    if entry.record.edited:
+        kept |= {"title": entry.record.title, "edited": True}
+    record = lesson.record.model_copy(update=kept)
+    return replace(entry, record=record, words=entry.words if entry.record.edited else lesson.body)

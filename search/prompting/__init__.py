@@ -1,0 +1,1 @@
+"""What a prompt says about the search and its knowledge."""

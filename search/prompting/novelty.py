@@ -1,0 +1,109 @@
+"""What was tried on a task before, and what is the same in other words: not to be written again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from search.authors import Attempt
+from search.outcome import STANDING
+from search.runs.storage import Storage
+from search.task import Task
+
+Alike = Callable[[str, Sequence[str]], int | None]
+RUNS = 20  # earlier runs of a task that are looked at, the latest ones
+# Speed over its parent's up to which an idea of an earlier run lost; what came out even may do so by its draft.
+_LOST = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """An idea that exists, with what became of it in a few words."""
+
+    title: str
+    text: str
+    told: str
+
+    @property
+    def words(self) -> str:
+        """The whole idea, as it is compared."""
+        return f"{self.title}. {self.text}"
+
+
+class Known:
+    """Refuses ideas that say again what was tried.
+
+    Args:
+        alike: returns which of some texts means the same as one, None where only words count.
+        earlier: ideas of other runs of the task that lost or failed there. Those that won may be
+            given again: a new run starts from the reference and would do without them otherwise.
+    """
+
+    def __init__(self, alike: Alike | None = None, earlier: Sequence[Tried] = ()) -> None:
+        self._alike = alike
+        self.earlier = tuple(earlier)
+
+    def find(self, title: str, text: str, tried: Sequence[Tried]) -> Tried | None:
+        """Return what an idea repeats, of `tried` and of earlier runs; None where it is new."""
+        others = (*tried, *self.earlier)
+        if self._alike is None or not others:
+            return None
+        place = self._alike(f"{title}. {text}", [one.words for one in others])
+        return None if place is None else others[place]
+
+
+def tried_in(history: Iterable[Attempt]) -> tuple[Tried, ...]:
+    """Return the ideas of attempts, each once, with the best that became of it."""
+    groups: dict[tuple[str, str], list[Attempt]] = {}
+    for attempt in history:
+        groups.setdefault((attempt.idea.title, attempt.idea.text), []).append(attempt)
+    return tuple(
+        Tried(title=title, text=text, told=_told(group)) for (title, text), group in groups.items()
+    )
+
+
+def earlier_ideas(storage: Storage, task: Task, before: float) -> tuple[Tried, ...]:
+    """Return the ideas that lost or failed in runs of `task` that began before a moment.
+
+    Args:
+        before: seconds since the epoch: a run that is resumed knows what it knew at its start.
+    """
+    same = [
+        row.run
+        for row in storage.runs()
+        if row.started < before
+        and row.about.get("source") == task.source
+        and row.about["settings"].get("target") == task.settings.target
+    ]
+    found: dict[tuple[str, str], Tried] = {}
+    for run in same[-RUNS:]:
+        attempts = storage.record(run).graph.attempts()
+        known = {attempt.number: attempt.speedup for attempt in attempts}
+        gains: dict[tuple[str, str], float] = {}
+        for attempt in attempts:
+            key = attempt.idea.title, attempt.idea.text
+            gains[key] = max(gains.get(key, 0.0), _gain(attempt, known))
+        for one in tried_in(attempts):
+            if gains[one.title, one.text] <= _LOST:
+                told = f"{one.told} (in {run})"
+                found[one.title, one.text] = Tried(title=one.title, text=one.text, told=told)
+            else:
+                found.pop((one.title, one.text), None)
+    return tuple(found.values())
+
+
+def _gain(attempt: Attempt, known: Mapping[int, float]) -> float:
+    """Return how many times as fast as its parent an attempt is, 0 where it does not stand."""
+    if attempt.outcome.kind == "checked":
+        return 2 * _LOST  # nothing was timed: nobody knows
+    before = 1.0 if attempt.parent is None else known.get(attempt.parent, 0.0)
+    return attempt.speedup / before if before else attempt.speedup
+
+
+def _told(group: Sequence[Attempt]) -> str:
+    best = max(group, key=lambda attempt: attempt.speedup)
+    if best.speedup:
+        return f"reached {best.speedup:.2f}x over eager"
+    if any(attempt.outcome.kind in STANDING for attempt in group):
+        return "compiled"
+    return f"{group[-1].outcome.kind.replace('_', ' ')}: {getattr(group[-1].outcome, 'reason', '')}"

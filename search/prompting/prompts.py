@@ -1,0 +1,411 @@
+"""What an author is told: every prompt of a run, put together from its state and from retrieval.
+
+One operator for ideas, drafts and repairs, whose behaviour comes from its context alone, as in
+KernelEvolve (arXiv 2512.23236, section 3.2). Nothing here asks a model, so that a prompt can be
+printed without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from random import Random
+from typing import Any, Protocol
+
+from kb.config import Home
+from kb.errors import ConfigError
+from kb.records.patterns import FOLDER, Recognised, load_patterns
+from kb.records.schema import CATEGORIES, Document, TargetRecord
+from kb.records.types import Answer, Hit, Scope
+from kb.retrieval.multi_query import Inquiry
+from kb.tokens import count_tokens
+from search.authors import Attempt, Idea, Memory, Moment
+from search.costs.graph import OperatorGraph, Work
+from search.patterns.recognise import read_program
+from search.prompting.describe import cost, detail, trials_of_branches, trials_of_ideas, verdict
+from search.prompting.history import PLATEAU, Recalled, recall, rounds_without_gain
+from search.prompting.knowledge_view import Records, Retriever
+from search.prompting.novelty import Known, tried_in
+from search.prompting.questions import Questions, Step
+from search.prompting.readings import Readings
+from search.task import Task
+from search.tunables import knob_trouble
+from synth.context import FORM, Context, Current, Note, Purpose
+from synth.device_facts import target_lines
+from synth.prompt import Prompt, compose
+from synth.query import Stage, Subject
+from synth.replies.ideas import EXAMPLE
+from synth.template_loader import Templates
+
+MOST_TOKENS = 10_000  # of passages: what is worth quoting rarely takes half of that
+REPORTED = 1_500  # characters of a report that are asked about
+_COUNTED = 4096  # texts whose tokens are remembered: rules, figures and the reference never change
+
+
+_REFUSED = 40  # titles that are listed: the answer's form is never cut
+
+
+class Reader(Protocol):
+    """Who reads a prompt, as `search.authors.model_pool.Voice`."""
+
+    @property
+    def encoding(self) -> str:
+        """What counts its tokens."""
+        ...
+
+    @property
+    def budget(self) -> int:
+        """Tokens that a prompt may have."""
+        ...
+
+
+class Knowledge(Protocol):
+    """What an author may ask of the knowledge base."""
+
+    @property
+    def retriever(self) -> Retriever:
+        """Finds passages."""
+        ...
+
+    @property
+    def store(self) -> Records:
+        """Holds whole records."""
+        ...
+
+    @property
+    def known(self) -> Known | None:
+        """What was tried before, None where nothing is refused but equal words."""
+        ...
+
+    @property
+    def readings(self) -> Readings | None:
+        """Records and pages by name, None where nothing may be read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """A prompt with what it was made from.
+
+    Attributes:
+        inquiry: what was asked of the knowledge base.
+        patterns: that the task and the state of the search show.
+        answer: what it answered; the prompt quotes the hits that it had room for.
+    """
+
+    prompt: Prompt
+    inquiry: Inquiry
+    patterns: tuple[Recognised, ...]
+    answer: Answer
+
+    @property
+    def hits(self) -> tuple[Hit, ...]:
+        """What the knowledge base answered."""
+        return self.answer.hits
+
+    def quoted(self) -> list[Hit]:
+        """Return the hits that the prompt quotes, in the order of their labels."""
+        by_id = {hit.passage.id: hit for hit in self.hits}
+        return [by_id[one] for one in self.prompt.passages]
+
+
+class Briefing:
+    """Writes the prompts of a run.
+
+    Args:
+        work: what the task costs, None where it could not be counted.
+        templates: None for the user's and the shipped ones.
+        graph: operators of the reference, None where they could not be traced.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        target: TargetRecord,
+        work: Work | None,
+        knowledge: Knowledge,
+        templates: Templates | None = None,
+        graph: OperatorGraph | None = None,
+    ) -> None:
+        self._task = task
+        self._target = target
+        self._work = work
+        self._knowledge = knowledge
+        self._graph = graph
+        language = task.settings.language
+        self._language = target.languages[0] if language == "auto" else language
+        self._templates = templates or user_templates(task)
+        self._count = lru_cache(_COUNTED)(count_tokens)
+
+    def ideas(self, reader: Reader, moment: Moment, count: int, **offered: Any) -> Brief:
+        """Return the prompt for at most `count` ideas.
+
+        What is not told of the history is named by its title and what it reached, so that it is not given
+        again and its failure is a lesson; a clean slate has the titles alone.
+
+        Args:
+            offered: what else the answer's form tells: `requests`, which may come before ideas.
+
+        Raises:
+            ConfigError: the task does not fit the model's context.
+        """
+        clean = moment.memory == "clean"
+        parent = None if clean else moment.parent
+        near = recall(parent, moment.history)
+        told = tuple(one for one in moment.history if _is_told(one, near, moment.memory))
+        names = {attempt.idea.title for attempt in told}
+        hidden = tried_in([one for one in moment.history if one.idea.title not in names])
+        known = self._knowledge.known
+        earlier = known.earlier if known is not None else ()
+        more = [f"{one.title}: {one.told}" for one in earlier]
+        more += [one.title if clean else f"{one.title}: {one.told}" for one in hidden]
+        return self._brief(
+            reader,
+            "ideas",
+            moment,
+            Step(stage=_stage(moment), tried=_tried(moment.history)),
+            history=trials_of_ideas(told, near),
+            current=_current(parent),
+            answer={
+                "count": count,
+                "categories": CATEGORIES,
+                "example": EXAMPLE,
+                "refused": tuple(more[-_REFUSED:]),
+                **offered,
+            },
+        )
+
+    def draft(
+        self,
+        reader: Reader,
+        moment: Moment,
+        idea: Idea,
+        branch: int,
+        siblings: tuple[Attempt, ...],
+    ) -> Brief:
+        """Return the prompt for implementation number `branch` of `idea`.
+
+        Raises:
+            ConfigError: the task does not fit the model's context.
+        """
+        settings = self._task.settings.search
+        return self._brief(
+            reader,
+            "draft",
+            moment,
+            Step(stage="draft", text=f"{idea.title}. {idea.text}", record=idea.record),
+            history=trials_of_branches(siblings),
+            current=_current(None if moment.memory == "clean" else moment.parent),
+            answer={
+                "title": idea.title,
+                "category": idea.category,
+                "text": idea.text,
+                "branch": branch + 1,
+                "branches": max(settings.branches, branch + 1),
+                "knobs": settings.knob_trials > 0,
+            },
+        )
+
+    def repair(self, reader: Reader, moment: Moment, failed: Attempt) -> Brief:
+        """Return the prompt for a mended source.
+
+        Raises:
+            ConfigError: the task does not fit the model's context.
+        """
+        idea = failed.idea
+        reported = "\n".join((*verdict(failed.outcome), detail(failed.outcome)[:REPORTED]))
+        return self._brief(
+            reader,
+            "repair",
+            moment,
+            Step(
+                stage="repair",
+                text=idea.title,
+                record=idea.record,
+                outcome=failed.outcome.kind,
+                message=reported,
+            ),
+            history=trials_of_branches(earlier_of(moment, failed)),
+            current=_current(failed),
+            answer={"title": idea.title, "text": idea.text},
+        )
+
+    def _brief(
+        self, reader: Reader, purpose: Purpose, moment: Moment, step: Step, **parts: Any
+    ) -> Brief:
+        diagnosis = moment.diagnosis
+        step = replace(
+            step,
+            symptoms=diagnosis.symptoms,
+            measured=moment.parent is not None and moment.memory != "clean",
+            tokens=min(MOST_TOKENS, max(reader.budget // 2, 500)),
+            encoding=reader.encoding,
+        )
+        inquiry = self._questions.inquiry(step)
+        informed = self._is_informed(moment)
+        answer = self._knowledge.retriever.inquire(inquiry) if informed else Answer(hits=())
+        hits = answer.hits
+        structured = bool(diagnosis.points)
+        context = Context(
+            purpose=purpose,
+            task=self._task.name,
+            reference=self._task.source,
+            language=self._language_name,
+            library=self._task.settings.library == "allowed",
+            facts=self._facts,
+            device=self._target.title,
+            target=target_lines(self._target),
+            pack=self._pack,
+            constraints=self._constraints(purpose),
+            points=diagnosis.points,
+            diagnosis=diagnosis.notes if structured else diagnosis.lines,
+            memory=moment.memory,
+            passages=hits,
+            menu=answer.menu,
+            form=self._form,
+            **parts,
+        )
+
+        def count(text: str) -> int:
+            return self._count(text, reader.encoding)
+
+        prompt = compose(context, reader.budget, count, self._templates)
+        return Brief(
+            prompt=prompt,
+            inquiry=inquiry,
+            patterns=self._questions.recognised(step),
+            answer=answer,
+        )
+
+    def _is_informed(self, moment: Moment) -> bool:
+        """Say whether the steps upon a parent are given retrieved knowledge, see `knowledge`."""
+        share = self._task.settings.search.knowledge
+        parent = moment.parent.number if moment.parent is not None else None
+        draw = Random(f"{self._task.settings.search.seed}:{moment.round}:{parent}:knowledge")
+        return share >= 1 or draw.random() < share
+
+    @cached_property
+    def _questions(self) -> Questions:
+        precision = self._task.settings.precision
+        program = read_program(self._task.name, self._task.source, self._graph)
+        subject = Subject(
+            target=self._target,
+            language=self._language,
+            told=program.text.told,
+            families=self._work.families if self._work else (),
+            precision=precision if isinstance(precision, str) else "strict",
+        )
+        return Questions(program, subject, load_patterns(Home.find().root / FOLDER))
+
+    @cached_property
+    def _facts(self) -> tuple[str, ...]:
+        precision = self._task.settings.precision
+        named = precision if isinstance(precision, str) else precision.model_dump_json()
+        return (f"Precision: {named}", *(cost(self._work) if self._work else ()))
+
+    @cached_property
+    def _notes(self) -> Document | None:
+        return self._knowledge.store.document("language", self._language)
+
+    @cached_property
+    def _language_name(self) -> str:
+        notes = self._notes
+        return f"{notes.record.title} ({self._language})" if notes else self._language
+
+    @cached_property
+    def _form(self) -> str:
+        """What the kernels are in a file of this language."""
+        return (getattr(self._notes.record, "form", "") if self._notes else "") or FORM
+
+    @cached_property
+    def _pack(self) -> Note | None:
+        """The target's document, where it says more than its figures."""
+        found = self._knowledge.store.document("target", self._target.name)
+        if found is None or not found.body.strip():
+            return None
+        return _note(found)
+
+    @cached_property
+    def _rules(self) -> tuple[Note, ...]:
+        scope = self._questions.scope
+        rules = self._knowledge.store.documents("constraint")
+        return tuple(_note(one) for one in rules if _admits(one, scope))
+
+    def _constraints(self, purpose: Purpose) -> tuple[Note, ...]:
+        """Return what binds an answer: who writes code needs the language's notes first."""
+        notes = (_note(self._notes),) if self._notes else ()
+        return (*self._rules, *notes) if purpose == "ideas" else (*notes, *self._rules)
+
+
+def user_templates(task: Task) -> Templates:
+    """Return the templates of a task: its own folder's, the user's, then the shipped ones.
+
+    Raises:
+        ConfigError: one of them cannot be used.
+    """
+    folders = [Home.find().root / "prompts"]
+    if task.prompts is not None:
+        if not task.prompts.is_dir():
+            raise ConfigError(
+                f"prompts: expected a folder with templates, found none at {task.prompts}: "
+                "`kb prompt --templates` names the sections"
+            )
+        folders.insert(0, task.prompts)
+    templates = Templates([folder for folder in folders if folder.is_dir()])
+    templates.check()
+    return templates
+
+
+def _is_told(attempt: Attempt, near: Recalled, memory: Memory) -> bool:
+    """Say whether ideas are told of an attempt: of its siblings, of what led there, of both and all."""
+    if memory == "trajectory":
+        return attempt.number in near.trajectory
+    if memory == "siblings":
+        return attempt.number in near.siblings or attempt.number in near.trajectory
+    return memory == "both"
+
+
+def earlier_of(moment: Moment, failed: Attempt) -> list[Attempt]:
+    """Return the other attempts at the idea of one that failed."""
+    idea = failed.idea
+    return [
+        attempt
+        for attempt in moment.history
+        if attempt.number != failed.number
+        and (attempt.idea.title, attempt.idea.text) == (idea.title, idea.text)
+    ]
+
+
+def _stage(moment: Moment) -> Stage:
+    """Return what ideas are asked for: where the search stands still, what was not tried."""
+    still = rounds_without_gain(moment.history, moment.round) >= PLATEAU
+    return "plateau" if still else "ideas"
+
+
+def _tried(history: Iterable[Attempt]) -> tuple[str, ...]:
+    """Return the names of the records that ideas of a search came from."""
+    return tuple(dict.fromkeys(one.idea.record for one in history if one.idea.record))
+
+
+def _note(document: Document) -> Note:
+    return Note(
+        name=document.name,
+        title=document.record.title,
+        document=document.path,
+        text=document.body,
+    )
+
+
+def _admits(document: Document, scope: Scope) -> bool:
+    return document.record.scope.value().admits(scope)
+
+
+def _current(attempt: Attempt | None) -> Current | None:
+    if attempt is None:
+        return None
+    return Current(
+        source=attempt.draft.source,
+        verdict=(*verdict(attempt.outcome), *knob_trouble(attempt.draft.source)),
+        detail=detail(attempt.outcome),
+    )

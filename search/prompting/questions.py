@@ -1,0 +1,114 @@
+"""What the author of a run is handed from the knowledge base: questions from the state of the search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kb.records.patterns import Pattern, Recognised
+from kb.records.types import Scope
+from kb.retrieval.multi_query import Inquiry
+from search.patterns.recognise import Program, State, recognise
+from synth.query import PLANS, Need, Plan, Stage, Subject, build_inquiry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The state of the search before one prompt.
+
+    Attributes:
+        symptoms: of the diagnosis, the worst first.
+        measured: the diagnosis is of a program that was measured.
+        text: the idea to write, or the idea whose candidate failed.
+        record: of the library, that the idea comes from.
+        outcome, message: what became of the candidate to mend, and what was reported.
+        tried: names of records that the search has tried.
+        tokens: room for passages, counted by `encoding`.
+    """
+
+    stage: Stage
+    symptoms: Sequence[str] = ()
+    measured: bool = False
+    text: str = ""
+    record: str | None = None
+    outcome: str = ""
+    message: str = ""
+    tried: Sequence[str] = ()
+    tokens: int = 8000
+    encoding: str = "cl100k_base"
+
+
+class Questions:
+    """Asks what one task needs.
+
+    Args:
+        patterns: that are looked for.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        subject: Subject,
+        patterns: Sequence[Pattern],
+        plans: Mapping[Stage, Plan] = PLANS,
+    ) -> None:
+        self.program = program
+        self._subject = subject
+        self._patterns = patterns
+        self._plans = plans
+
+    @property
+    def scope(self) -> Scope:
+        """Where knowledge must apply to serve this task."""
+        return replace(self._subject.scope, operator=self._subject.families)
+
+    def recognised(self, step: Step) -> tuple[Recognised, ...]:
+        """Return the patterns that the task, its device and the state of the search show."""
+        state = State(
+            device=self._subject.target.device,
+            language=self._subject.language,
+            symptoms=tuple(step.symptoms),
+            outcome=step.outcome,
+            message=step.message,
+        )
+        return recognise(self._patterns, self.program, state)
+
+    def inquiry(self, step: Step) -> Inquiry:
+        """Return what to ask before the prompt of a step."""
+        text = step.text
+        found = self.recognised(step)
+        if step.stage == "repair":
+            text = f"{step.outcome.replace('_', ' ')}: {step.message} {step.text}".strip()
+        return build_inquiry(
+            replace(self._subject, formats=self._formats()),
+            Need(
+                stage=step.stage,
+                patterns=found,
+                elsewhere=self._elsewhere(found),
+                symptoms=step.symptoms,
+                measured=step.measured,
+                text=text,
+                record=step.record,
+                tried=step.tried,
+                tokens=step.tokens,
+                encoding=step.encoding,
+                plans=self._plans,
+            ),
+        )
+
+    def _formats(self) -> tuple[str, ...]:
+        """Return the number formats beside the task's that its operands have."""
+        traits = self.program.traits
+        narrow = ("int8",) if "integer-weights" in traits else ()
+        return (*narrow, *(("float16", "bfloat16") if "half-precision" in traits else ()))
+
+    def _elsewhere(self, found: Sequence[Recognised]) -> frozenset[str]:
+        """Return the records that patterns name, but no pattern of this task does."""
+        here = {name for one in found for name in one.pattern.see}
+        return frozenset(
+            name
+            for one in self._patterns
+            if one.area == "computation"
+            for name in one.see
+            if name not in here
+        )

@@ -1,0 +1,192 @@
+"""A run as one file that can be carried to another record: what was asked, answered, judged and given."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+from typing import Any
+
+from sqlalchemy import LargeBinary, Table, insert, select
+from sqlalchemy.exc import StatementError
+from sqlalchemy.orm import Session
+
+from kb.database import create_tables, reading, writing
+from kb.errors import StoreError
+from search.runs.snapshot import GIVEN
+from search.runs.spending import CALLS, CHOICES
+from search.runs.storage import (
+    DEAD_ENDS,
+    EXCHANGES,
+    NODES,
+    OUTCOMES,
+    PROPOSALS,
+    RUNS,
+    SOURCES,
+    Storage,
+)
+
+FORMAT = "kb run 1"
+_OF_RUN = (PROPOSALS, NODES, DEAD_ENDS, CALLS, CHOICES, GIVEN)
+_SHARED = {SOURCES.name: SOURCES, OUTCOMES.name: OUTCOMES, EXCHANGES.name: EXCHANGES}
+_TABLES = {RUNS.name: RUNS, **{table.name: table for table in _OF_RUN}, **_SHARED}
+
+
+def write_run(storage: Storage, run: str, path: Path) -> int:
+    """Write `run` to `path`, compressed; return how many rows it has.
+
+    Folders of the machine are left out. The same record gives the same bytes.
+
+    Raises:
+        StoreError: there is no such run, or the file cannot be written.
+    """
+    storage.run(run)
+    create_tables(storage.engine)
+    with reading(storage.engine) as session:
+        rows: list[dict[str, Any]] = [{"format": FORMAT, "run": run}]
+        for table in (RUNS, *_OF_RUN):
+            found = session.execute(select(table).where(table.c.run == run)).mappings().all()
+            rows += sorted(
+                ({"table": table.name, "row": _plain(table, dict(one))} for one in found),
+                key=lambda one: json.dumps(one["row"], sort_keys=True),
+            )
+        for name, keys in _referred(rows).items():
+            table = _SHARED[name]
+            (key,) = table.primary_key.columns
+            for one in sorted(keys):
+                found_row = session.execute(select(table).where(key == one)).mappings().first()
+                if found_row is not None:
+                    rows.append({"table": name, "row": _plain(table, dict(found_row))})
+    text = "".join(json.dumps(row, sort_keys=True, ensure_ascii=False) + "\n" for row in rows)
+    try:
+        # No time stamp: the file is kept beside others that are compared.
+        path.write_bytes(gzip.compress(text.encode("utf-8", "surrogatepass"), mtime=0))
+    except OSError as error:
+        raise StoreError(
+            f"cannot write {path}: {error.strerror}: name a file in a folder that exists"
+        ) from error
+    return len(rows) - 1
+
+
+def read_run(storage: Storage, path: Path) -> str:
+    """Take up the run that `write_run` wrote; return its name.
+
+    Its outcomes are its own: no other run takes them for verdicts of this machine.
+
+    Raises:
+        StoreError: the file is no exported run, or a run of that name is on record.
+    """
+    rows = _rows(path)
+    head = next(rows, {})
+    if head.get("format") != FORMAT:
+        raise StoreError(
+            f"{path}: expected a run that `kb export` wrote ({FORMAT}), found {head.get('format')!r}"
+        )
+    run = str(head["run"])
+    create_tables(storage.engine)
+    if any(one.run == run for one in storage.runs()):
+        raise StoreError(f"{path}: run {run} is on record here: set another KB_HOME")
+    try:
+        with writing(storage.engine) as session:
+            for row in rows:
+                _take(session, row, run)
+    except (StatementError, KeyError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"{path}: expected the rows of one run, found others ({type(error).__name__}): "
+            "nothing was read"
+        ) from error
+    return run
+
+
+def _take(session: Session, row: dict[str, Any], run: str) -> None:
+    table = _TABLES.get(row.get("table", ""))
+    if table is None or not _fits(table, row.get("row")):
+        raise ValueError("a row of no table of a run")
+    values = _stored(table, row["row"], run)
+    (key, *_) = table.primary_key.columns
+    if table.name in _SHARED:
+        known = select(table).where(key == values[key.name])
+        if session.execute(known).first() is not None:
+            return  # content decides identity
+    session.execute(insert(table).values(**values))
+
+
+def _referred(rows: list[dict[str, Any]]) -> dict[str, set[str]]:
+    """Return the keys of shared rows that a run's rows name, by table."""
+    found: dict[str, set[str]] = {name: set() for name in _SHARED}
+    for row in rows:
+        values = row.get("row", {})
+        match row.get("table"):
+            case NODES.name:
+                found[SOURCES.name].add(values["source"])
+                found[OUTCOMES.name] |= {values["outcome"]} - {None}
+                found[EXCHANGES.name] |= set(json.loads(values["draft"])["exchanges"])
+            case PROPOSALS.name:
+                for idea in json.loads(values["ideas"]):
+                    found[EXCHANGES.name] |= set(idea["exchanges"])
+            case CALLS.name:
+                found[EXCHANGES.name] |= {values["key"]} - {""}
+    return found
+
+
+def _plain(table: Table, row: dict[str, Any]) -> dict[str, Any]:
+    if table is RUNS:
+        row.pop("number")
+        row["about"] = _nowhere(row["about"])
+        if row["report"]:
+            report = json.loads(row["report"])
+            (report.get("best") or {}).pop("file", None)
+            row["report"] = json.dumps(report)
+    for column in table.columns:
+        if isinstance(column.type, LargeBinary) and row.get(column.name) is not None:
+            row[column.name] = base64.b64encode(row[column.name]).decode()
+    return row
+
+
+def _nowhere(about: str) -> str:
+    """Return what was known when a run began without the folders in which things lay."""
+    values = json.loads(about)
+    for key in {"path", "reference"} & set(values):
+        values[key] = PurePath(values[key]).name
+    settings = values.get("settings", {})
+    settings.pop("mailbox", None)
+    model = settings.get("model")
+    if model and model.get("provider") in ("mailbox", "scripted"):
+        model["name"] = PurePath(model["name"]).name
+    return json.dumps(values, sort_keys=True)
+
+
+def _stored(table: Table, row: dict[str, Any], run: str) -> dict[str, Any]:
+    values = dict(row)
+    if values.get("run", run) != run:
+        raise ValueError("a row of another run")
+    for column in table.columns:
+        if isinstance(column.type, LargeBinary) and values.get(column.name) is not None:
+            values[column.name] = base64.b64decode(values[column.name])
+    if table is NODES and values["outcome"]:
+        values["outcome"] = _own(run, values["outcome"])
+    if table is OUTCOMES:
+        values["key"] = _own(run, values["key"])
+    return values
+
+
+def _own(run: str, key: str) -> str:
+    return hashlib.sha256(f"{FORMAT}\0{run}\0{key}".encode()).hexdigest()
+
+
+def _fits(table: Table, row: object) -> bool:
+    return isinstance(row, dict) and set(row) <= {column.name for column in table.columns}
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for line in file:
+                yield json.loads(line)
+    except (OSError, EOFError, ValueError) as error:
+        raise StoreError(
+            f"{path}: expected a run that `kb export` wrote, found what cannot be read ({error})"
+        ) from error

@@ -1,0 +1,197 @@
+"""What a run was given from outside itself: kept once, so that it is given the same again.
+
+Passages that were found, bottlenecks that were measured, and ideas of other runs go into prompts. They
+change with the documents and with the machine; a run that is resumed or replayed must not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+from sqlalchemy import Column, Engine, LargeBinary, String, Table, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from kb.database import Base, create_tables, reading, writing
+from kb.records.schema import Document
+from kb.records.types import Answer, Hit, Query, Scope
+from kb.retrieval.effect_estimate import Where
+from kb.retrieval.lookup import Reading
+from kb.retrieval.multi_query import Inquiry
+from search.authors import Attempt, Diagnosis
+from search.prompting.knowledge_view import Records, Retriever
+from search.prompting.novelty import Tried
+from search.prompting.readings import Readings
+
+GIVEN = Table(
+    "given",
+    Base.metadata,
+    Column("run", String(120), primary_key=True),
+    Column("kind", String(20), primary_key=True),
+    Column("key", String(64), primary_key=True),
+    Column("value", LargeBinary, nullable=False),  # JSON, compressed
+)
+T = TypeVar("T")
+# What goes into prompts whole, or decides where the offline author begins. Ideas are left out: they
+# are most of the library, and reach prompts as passages.
+_KEPT_KINDS = ("lesson", "constraint", "language")
+_DOCUMENTS: TypeAdapter[tuple[Document, ...]] = TypeAdapter(tuple[Document, ...])
+_HITS: TypeAdapter[tuple[Hit, ...]] = TypeAdapter(tuple[Hit, ...])
+_ANSWER = TypeAdapter(Answer)
+_DIAGNOSIS = TypeAdapter(Diagnosis)
+_READING = TypeAdapter(Reading)
+_TRIED = TypeAdapter(tuple[Tried, ...])
+
+
+class Given:
+    """What one run was given.
+
+    Args:
+        writes: False leaves the record as it is.
+    """
+
+    def __init__(self, engine: Engine, *, writes: bool = True) -> None:
+        self._engine = engine
+        self._writes = writes
+        self._run = ""
+        create_tables(engine)
+
+    def open(self, run: str) -> Given:
+        """Take up the record of `run`; before this nothing is kept."""
+        self._run = run
+        return self
+
+    def once(self, kind: str, key: str, kept: TypeAdapter[T], make: Callable[[], T]) -> T:
+        """Return what is on record, else what `make` returns, which is then on record."""
+        if not self._run:
+            return make()
+        place = (GIVEN.c.run == self._run) & (GIVEN.c.kind == kind) & (GIVEN.c.key == key)
+        with reading(self._engine) as session:
+            found = session.scalar(select(GIVEN.c.value).where(place))
+        if found is not None:
+            return kept.validate_json(zlib.decompress(found))
+        made = make()
+        if self._writes:
+            row = {"kind": kind, "key": key, "value": zlib.compress(kept.dump_json(made))}
+            try:
+                with writing(self._engine) as session:
+                    session.execute(insert(GIVEN).values(run=self._run, **row))
+            except IntegrityError:
+                return made  # another thread kept the same
+        return made
+
+    def diagnose(
+        self, diagnose: Callable[[Attempt | None], Diagnosis]
+    ) -> Callable[[Attempt | None], Diagnosis]:
+        """Return `diagnose`, which looks at each node once in the life of a run."""
+        seen: dict[str, Diagnosis] = {}
+
+        def once(attempt: Attempt | None) -> Diagnosis:
+            key = "reference" if attempt is None else str(attempt.number)
+            if key not in seen:
+                seen[key] = self.once("diagnosis", key, _DIAGNOSIS, lambda: diagnose(attempt))
+            return seen[key]
+
+        return once
+
+    def earlier(self, tried: tuple[Tried, ...]) -> tuple[Tried, ...]:
+        """Return the ideas of other runs that this run knew of when it began."""
+        return self.once("earlier", "", _TRIED, lambda: tried)
+
+    def records(self, inner: Records) -> Records:
+        """Return `inner` as it was when the run first asked."""
+        return _KeptRecords(inner, self)
+
+    def retriever(self, inner: Retriever) -> Retriever:
+        """Return `inner`, which answers each query once in the life of a run."""
+        return _Kept(inner, self)
+
+    def readings(self, inner: Readings) -> Readings:
+        """Return `inner`, which reads each name once in the life of a run."""
+        return _KeptReadings(inner, self)
+
+
+class _KeptRecords:
+    def __init__(self, inner: Records, given: Given) -> None:
+        self._inner = inner
+        self._given = given
+        self._seen: dict[str, tuple[Document, ...]] = {}
+
+    def document(self, kind: str, name: str) -> Document | None:
+        """Return one record."""
+        if kind not in _KEPT_KINDS:
+            return self._inner.document(kind, name)
+        return next((one for one in self.documents(kind) if one.name == name), None)
+
+    def documents(self, kind: str) -> list[Document]:
+        """Return every record of a kind, by name."""
+        if kind not in _KEPT_KINDS:
+            return self._inner.documents(kind)
+        if kind not in self._seen:
+
+            def read() -> tuple[Document, ...]:
+                return tuple(self._inner.documents(kind))
+
+            self._seen[kind] = self._given.once("documents", kind, _DOCUMENTS, read)
+        return list(self._seen[kind])
+
+
+class _KeptReadings:
+    def __init__(self, inner: Readings, given: Given) -> None:
+        self._inner = inner
+        self._given = given
+
+    def read(self, name: str) -> Reading:
+        """Return what was read when the run first asked."""
+        return self._once(partial(self._inner.read, name), "read", name)
+
+    def module(self, name: str, scope: Scope | None = None, first: Sequence[str] = ()) -> Reading:
+        """Return the page as it was when the run first asked."""
+        place = None if scope is None else asdict(scope)
+        make = partial(self._inner.module, name, scope, first)
+        return self._once(make, "module", name, place, list(first))
+
+    def history(self, name: str, where: Where | None = None) -> Reading:
+        """Return what was gained when the run first asked."""
+        place = None if where is None else asdict(where)
+        return self._once(partial(self._inner.history, name, where), "history", name, place)
+
+    def _once(self, make: Callable[[], Reading], *asked: object) -> Reading:
+        return self._given.once("reading", _digest(asked), _READING, make)
+
+
+class _Kept:
+    def __init__(self, inner: Retriever, given: Given) -> None:
+        self._inner = inner
+        self._given = given
+
+    def search(self, query: Query) -> list[Hit]:
+        """Return what was found for `query` when the run first asked."""
+        key = _digest(asdict(query))
+
+        def ask() -> tuple[Hit, ...]:
+            return tuple(self._inner.search(query))
+
+        found = self._given.once("hits", key, _HITS, ask)
+        return list(found)
+
+    def inquire(self, inquiry: Inquiry) -> Answer:
+        """Return what was found for `inquiry` when the run first asked."""
+        return self._given.once(
+            "answers", _digest(asdict(inquiry)), _ANSWER, lambda: self._inner.inquire(inquiry)
+        )
+
+
+def _digest(asked: object) -> str:
+    text = json.dumps(asked, sort_keys=True, default=_plain)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    return sorted(value) if isinstance(value, set | frozenset) else dict(value)

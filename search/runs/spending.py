@@ -1,0 +1,216 @@
+"""What language models cost a run: every call, the caps, and which model was chosen where."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from sqlalchemy import Boolean, Column, Engine, Float, Integer, String, Table, func, insert, select
+
+from kb.database import Base, create_tables, reading, writing
+from search.authors.model_pool import Spent
+from search.task import StopSettings
+from synth.models import Reply, Request
+from synth.models.budgeted import Exhausted
+from synth.models.prices import Usage
+
+CALLS = Table(
+    "model_calls",
+    Base.metadata,
+    Column("run", String(120), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("key", String(64), nullable=False),  # of the exchange; "" for an answer that broke off
+    Column("role", String(20), nullable=False),
+    Column("model", String(200), nullable=False),
+    Column("tokens_in", Integer, nullable=False),
+    Column("tokens_out", Integer, nullable=False),
+    Column("cached", Integer, nullable=False, default=0),
+    Column("cost", Float),  # null where nobody knows the price
+    Column("seconds", Float, nullable=False),
+    Column("paid", Boolean, nullable=False),  # False: answered from the record
+    Column("at", Float, nullable=False),
+)
+CHOICES = Table(
+    "model_choices",
+    Base.metadata,
+    Column("run", String(120), primary_key=True),
+    Column("place", String(80), primary_key=True),
+    Column("model", String(200), nullable=False),
+)
+
+
+@dataclass(slots=True)
+class _Sum:
+    """Totals of a run: of what was paid for."""
+
+    tokens: int = 0
+    cost: float = 0.0
+    requests: int = 0
+
+
+class Ledger:
+    """The calls of one run, and what they may cost.
+
+    Args:
+        caps: on tokens, money and requests; each may be None.
+    """
+
+    def __init__(self, engine: Engine, caps: StopSettings) -> None:
+        self._engine = engine
+        self._caps = caps
+        self._run = ""
+        self._rows: list[dict[str, Any]] = []
+        self._keys: dict[str, str] = {}  # exchange -> model
+        self._choices: dict[str, str] = {}
+        self._paid = _Sum()
+        self._reserved = _Sum()
+        self._lock = Lock()
+        create_tables(engine)
+
+    def open(self, run: str) -> Ledger:
+        """Take up the accounts of `run`, those before a resume included."""
+        with reading(self._engine) as session:
+            query = select(CALLS).where(CALLS.c.run == run).order_by(CALLS.c.number)
+            rows = [dict(row._mapping) for row in session.execute(query)]
+            places = session.execute(select(CHOICES).where(CHOICES.c.run == run)).all()
+        self._run = run
+        self._choices = {row.place: row.model for row in places}
+        for row in rows:
+            self._add(row)
+        return self
+
+    def closed(self) -> Ledger:
+        """Keep nothing from now on: for a replay, which chooses as the record says."""
+        self._run = ""
+        return self
+
+    def noted(self, role: str) -> Callable[[Request, Reply, bool], None]:
+        """Return what books the exchanges of a role, for `synth.models.recorded.Recorded`."""
+
+        def note(request: Request, reply: Reply, fresh: bool) -> None:
+            row = {
+                "key": request.key(), "role": role, "model": request.model,
+                "tokens_in": reply.tokens_in, "tokens_out": reply.tokens_out,
+                "cached": reply.cached, "cost": reply.cost, "seconds": reply.seconds,
+                "paid": fresh,
+            }  # fmt: skip
+            self._book(row)
+
+        return note
+
+    def reserve(self, tokens: int, cost: float) -> None:
+        """Put aside what a request may take at most.
+
+        Raises:
+            Exhausted: a cap has no room for it.
+        """
+        with self._lock:
+            wanted = (
+                ("tokens", self._caps.tokens, self._paid.tokens + self._reserved.tokens, tokens),
+                ("money", self._caps.money, self._paid.cost + self._reserved.cost, cost),
+                ("requests", self._caps.requests,
+                 self._paid.requests + self._reserved.requests, 1),
+            )  # fmt: skip
+            for name, cap, gone, more in wanted:
+                if cap is not None and gone + more > cap:
+                    raise Exhausted(_reason(name, cap, gone, more))
+            self._reserved.tokens += tokens
+            self._reserved.cost += cost
+            self._reserved.requests += 1
+
+    def release(self, tokens: int, cost: float) -> None:
+        """Give back what was put aside."""
+        with self._lock:
+            self._reserved.tokens -= tokens
+            self._reserved.cost -= cost
+            self._reserved.requests -= 1
+
+    def lose(self, model: str, usage: Usage, cost: float | None) -> None:
+        """Book tokens of answers that never came to an end."""
+        row = {
+            "key": "", "role": "broken off", "model": model, "tokens_in": usage.tokens_in,
+            "tokens_out": usage.tokens_out, "cached": 0, "cost": cost, "seconds": 0.0,
+            "paid": True,
+        }  # fmt: skip
+        self._book(row)
+
+    def spent(self, model: str, role: str) -> Spent:
+        """Return what the work of `model` in `role` cost, or would have without the record."""
+        rows = [row for row in self._rows if row["model"] == model and row["role"] == role]
+        costs = [row["cost"] for row in rows]
+        return Spent(
+            calls=len(rows),
+            tokens=sum(row["tokens_in"] + row["tokens_out"] for row in rows),
+            cost=None if None in costs else sum(costs),
+        )
+
+    def writer(self, exchange: str) -> str | None:
+        """Return the model that answered a request of this run."""
+        return self._keys.get(exchange)
+
+    def chosen(self, place: str) -> str | None:
+        """Return the model that was chosen for a place of the search."""
+        return self._choices.get(place)
+
+    def choose(self, place: str, model: str) -> None:
+        """Keep what was chosen."""
+        self._choices[place] = model
+        if self._run:
+            with writing(self._engine) as session:
+                row = {"run": self._run, "place": place, "model": model}
+                session.execute(insert(CHOICES).values(**row))
+
+    def _book(self, row: dict[str, Any]) -> None:
+        with self._lock:
+            if row["key"] and row["key"] in self._keys and not row["paid"]:
+                return  # asked again after a resume: booked already
+            row = {**row, "run": self._run, "number": len(self._rows), "at": time.time()}
+            self._add(row)
+            if self._run:
+                with writing(self._engine) as session:
+                    session.execute(insert(CALLS).values(**row))
+
+    def _add(self, row: dict[str, Any]) -> None:
+        self._rows.append(row)
+        if row["key"]:
+            self._keys[row["key"]] = row["model"]
+        if row["paid"]:
+            self._paid.tokens += row["tokens_in"] + row["tokens_out"]
+            self._paid.cost += row["cost"] or 0.0
+            self._paid.requests += 1
+
+
+def spending(engine: Engine, run: str) -> list[dict[str, Any]]:
+    """Return what each model cost a run in each role: calls, tokens, cost, seconds."""
+    create_tables(engine)
+    columns = (
+        CALLS.c.model,
+        CALLS.c.role,
+        CALLS.c.paid,
+        func.count().label("calls"),
+        func.sum(CALLS.c.tokens_in).label("tokens_in"),
+        func.sum(CALLS.c.tokens_out).label("tokens_out"),
+        func.sum(CALLS.c.cached).label("cached"),
+        func.sum(CALLS.c.cost).label("cost"),
+        func.sum(CALLS.c.seconds).label("seconds"),
+        (func.count() - func.count(CALLS.c.cost)).label("without_price"),
+    )
+    names = (CALLS.c.model, CALLS.c.role, CALLS.c.paid)
+    query = select(*columns).where(CALLS.c.run == run).group_by(*names).order_by(*names)
+    with reading(engine) as session:
+        rows = [dict(row._mapping) for row in session.execute(query)]
+    for row in rows:
+        if row["without_price"]:
+            row["cost"] = None  # a part of a sum says nothing
+    return rows
+
+
+def _reason(name: str, cap: float, gone: float, more: float) -> str:
+    digits = ".4g" if name == "money" else ",.0f"
+    return (
+        f"stop.{name} {cap:{digits}}: {gone:{digits}} spent, and the next request may take "
+        f"{more:{digits}}"
+    )

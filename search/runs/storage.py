@@ -1,0 +1,361 @@
+"""The record of runs in SQL: append-only nodes, outcomes by content, every prompt and reply.
+
+Each addition is one transaction and so a checkpoint: a killed run loses at most what was in flight.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    Engine,
+    Float,
+    Integer,
+    String,
+    Table,
+    Text,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+
+from kb.database import Base, create_tables, reading, writing
+from kb.errors import StoreError
+from kb.retrieval.effect_store import add_retrieval
+from search.authors import Draft, Idea
+from search.graph import Graph, Node, Proposal, Slot, Step, hash_source
+from search.outcome import Outcome, from_json, to_json
+from synth.models import Reply, Request
+
+META = Base.metadata
+RUNS = Table(
+    "runs",
+    META,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("run", String(120), unique=True, nullable=False),
+    Column("about", Text, nullable=False),  # JSON: everything that was known when it began
+    Column("started", Float, nullable=False),
+    Column("status", String(20), nullable=False),  # running | finished | interrupted
+    Column("stop_reason", Text),  # why the search ended; the report may still be missing
+    Column("report", Text),  # JSON: what `evolve --json` prints
+    Column("elapsed", Float, nullable=False, default=0.0),
+)
+PROPOSALS = Table(
+    "proposals",
+    META,
+    Column("run", String(120), primary_key=True),
+    Column("slot", String(40), primary_key=True),
+    Column("parent", Integer),
+    Column("ideas", Text, nullable=False),
+    Column("retrieved", Text, nullable=False),  # JSON list of documents that retrieval returned
+)
+NODES = Table(
+    "nodes",
+    META,
+    Column("run", String(120), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("step", String(60), nullable=False),
+    Column("parent", Integer),
+    Column("source", String(20), nullable=False),
+    Column("draft", Text, nullable=False),
+    Column("outcome", String(64)),  # key of the outcome, null until it is judged
+)
+DEAD_ENDS = Table(
+    "dead_ends",
+    META,
+    Column("run", String(120), primary_key=True),
+    Column("step", String(60), primary_key=True),
+)
+SOURCES = Table(
+    "sources",
+    META,
+    Column("hash", String(20), primary_key=True),
+    Column("text", Text, nullable=False),
+)
+OUTCOMES = Table(
+    "outcomes",
+    META,
+    Column("key", String(64), primary_key=True),
+    Column("outcome", Text, nullable=False),
+    Column("judged", Float, nullable=False),
+)
+EXCHANGES = Table(
+    "exchanges",
+    META,
+    Column("key", String(64), primary_key=True),
+    Column("request", Text, nullable=False),
+    Column("reply", Text, nullable=False),
+    Column("at", Float, nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """One line of `kb runs`."""
+
+    run: str
+    about: Mapping[str, Any]
+    started: float
+    status: str
+    stop_reason: str | None
+    report: Mapping[str, Any] | None
+    elapsed: float
+
+
+class Storage:
+    """Everything that runs leave behind, over one database.
+
+    Args:
+        engine: from `kb.database.open_engine`.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        create_tables(engine)
+
+    def begin(self, task: str, about: Mapping[str, Any]) -> Record:
+        """Start a run of `task` under the next free name, e.g. ``conv2d-3``."""
+        for _ in range(100):
+            with reading(self.engine) as session:
+                taken = set(session.scalars(select(RUNS.c.run).where(RUNS.c.run.like(f"{task}-%"))))
+            number = next(n for n in range(1, len(taken) + 2) if f"{task}-{n}" not in taken)
+            run = f"{task}-{number}"
+            row = {"run": run, "about": json.dumps(about, sort_keys=True), "started": time.time()}
+            try:
+                with writing(self.engine) as session:
+                    session.execute(insert(RUNS).values(**row, status="running", elapsed=0.0))
+            except IntegrityError:
+                continue  # another process took the name between the two statements
+            return Record(self.engine, run)
+        raise StoreError(f"no free name for a run of {task!r}: give the task another 'name:'")
+
+    def runs(self) -> list[RunRow]:
+        """Return every run, oldest first."""
+        with reading(self.engine) as session:
+            rows = session.execute(select(RUNS).order_by(RUNS.c.number)).all()
+        return [_run_row(row) for row in rows]
+
+    def run(self, name: str) -> RunRow:
+        """Return one run.
+
+        Raises:
+            StoreError: there is no such run; the message names the latest ones.
+        """
+        with reading(self.engine) as session:
+            row = session.execute(select(RUNS).where(RUNS.c.run == name)).one_or_none()
+        if row is None:
+            latest = [run.run for run in self.runs()[-5:]]
+            known = f"latest are {', '.join(latest)}" if latest else "there are no runs yet"
+            raise StoreError(f"no run {name!r}: {known} (kb runs lists all)")
+        return _run_row(row)
+
+    def record(self, name: str) -> Record:
+        """Open the record of an existing run, with its graph."""
+        self.run(name)
+        return Record(self.engine, name)
+
+    def retrievals(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Return, per request for ideas, the run and the documents that retrieval returned."""
+        with reading(self.engine) as session:
+            rows = session.execute(select(PROPOSALS.c.run, PROPOSALS.c.retrieved)).all()
+        return [(run, tuple(json.loads(retrieved))) for run, retrieved in rows]
+
+    def outcome(self, key: str) -> Outcome | None:
+        """Return what was judged before under `key`, in this run or another."""
+        with reading(self.engine) as session:
+            text = session.scalar(select(OUTCOMES.c.outcome).where(OUTCOMES.c.key == key))
+        return None if text is None else from_json(text)
+
+    def keep_outcome(self, key: str, outcome: Outcome) -> None:
+        """Store an outcome under its content's name; the first one stays."""
+        row = {"key": key, "outcome": to_json(outcome), "judged": time.time()}
+        self._insert_once(OUTCOMES, OUTCOMES.c.key == key, row)
+
+    def get(self, key: str) -> Reply | None:
+        """Return the reply that was kept for a request."""
+        with reading(self.engine) as session:
+            text = session.scalar(select(EXCHANGES.c.reply).where(EXCHANGES.c.key == key))
+        return None if text is None else Reply(**json.loads(text))
+
+    def put(self, key: str, request: Request, reply: Reply) -> None:
+        """Keep a request and its reply."""
+        row = {
+            "key": key,
+            "request": json.dumps(asdict(request), sort_keys=True),
+            "reply": json.dumps(asdict(reply), sort_keys=True),
+            "at": time.time(),
+        }
+        self._insert_once(EXCHANGES, EXCHANGES.c.key == key, row)
+
+    def exchange(self, key: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Return a kept request and its reply as plain values, for people to read."""
+        with reading(self.engine) as session:
+            row = session.execute(
+                select(EXCHANGES.c.request, EXCHANGES.c.reply).where(EXCHANGES.c.key == key)
+            ).one_or_none()
+        return None if row is None else (json.loads(row[0]), json.loads(row[1]))
+
+    def _insert_once(self, table: Table, same: Any, row: Mapping[str, Any]) -> None:
+        try:
+            with writing(self.engine) as session:
+                if session.execute(select(table).where(same)).first() is None:
+                    session.execute(insert(table).values(**row))
+        except IntegrityError:
+            return  # another process stored it first: content decides identity
+
+
+class Record:
+    """One run: its graph, and the only way to add to it."""
+
+    def __init__(self, engine: Engine, run: str) -> None:
+        self.engine = engine
+        self.run = run
+        self.graph = Graph()
+        self.stop_reason: str | None = None
+        self.elapsed = 0.0
+        self._load()
+
+    def add_proposal(self, proposal: Proposal) -> None:
+        """Store the ideas of a slot."""
+        row: dict[str, Any] = {
+            "slot": f"{proposal.slot.round}.{proposal.slot.parent}",
+            "parent": proposal.parent,
+            "ideas": json.dumps([asdict(idea) for idea in proposal.ideas]),
+            "retrieved": json.dumps(proposal.retrieved),
+        }
+        with writing(self.engine) as session:
+            session.execute(insert(PROPOSALS).values(run=self.run, **row))
+            add_retrieval(session, self.run, row["slot"], proposal.subjects)
+        self.graph.proposals[proposal.slot] = proposal
+
+    def add_node(self, node: Node) -> None:
+        """Store a draft at its place in the graph."""
+        draft = asdict(node.draft)
+        text = draft.pop("source")
+        row = {
+            "number": node.number,
+            "step": node.step.key,
+            "parent": node.parent,
+            "source": node.source_hash,
+            "draft": json.dumps(draft),
+        }
+        with writing(self.engine) as session:
+            known = select(SOURCES.c.hash).where(SOURCES.c.hash == node.source_hash)
+            if session.execute(known).first() is None:
+                session.execute(insert(SOURCES).values(hash=node.source_hash, text=text))
+            session.execute(insert(NODES).values(run=self.run, **row))
+        self.graph.add(node)
+
+    def add_outcome(self, node: Node, outcome: Outcome, *, key: str, elapsed: float) -> None:
+        """Store a node's outcome, under its content's name unless that is known already."""
+        with writing(self.engine) as session:
+            known = select(OUTCOMES.c.key).where(OUTCOMES.c.key == key)
+            if session.execute(known).first() is None:
+                row = {"key": key, "outcome": to_json(outcome), "judged": time.time()}
+                session.execute(insert(OUTCOMES).values(**row))
+            mine = (NODES.c.run == self.run) & (NODES.c.number == node.number)
+            session.execute(update(NODES).where(mine).values(outcome=key))
+            session.execute(update(RUNS).where(RUNS.c.run == self.run).values(elapsed=elapsed))
+        self.elapsed = elapsed
+        self.graph.judge(node.number, outcome)
+
+    def add_dead_end(self, step: Step) -> None:
+        """Store that the author had nothing for a step."""
+        self._insert(DEAD_ENDS, {"step": step.key})
+        self.graph.dead_ends.add(step)
+
+    def finish_search(self, reason: str) -> None:
+        """Store why the search ended."""
+        self._update(stop_reason=reason)
+        self.stop_reason = reason
+
+    def finish(self, report: Mapping[str, Any]) -> None:
+        """Store the report: the run is complete."""
+        self._update(status="finished", report=json.dumps(report))
+
+    def mark(self, status: str) -> None:
+        """Store whether the run is running or was interrupted."""
+        self._update(status=status)
+
+    def _update(self, **values: Any) -> None:
+        with writing(self.engine) as session:
+            session.execute(update(RUNS).where(RUNS.c.run == self.run).values(**values))
+
+    def _insert(self, table: Table, row: Mapping[str, Any]) -> None:
+        with writing(self.engine) as session:
+            session.execute(insert(table).values(run=self.run, **row))
+
+    def _load(self) -> None:
+        with reading(self.engine) as session:
+            run = session.execute(select(RUNS).where(RUNS.c.run == self.run)).one()
+            proposals = session.execute(select(PROPOSALS).where(PROPOSALS.c.run == self.run)).all()
+            nodes = session.execute(
+                select(NODES, SOURCES.c.text, OUTCOMES.c.outcome.label("verdict"))
+                .join(SOURCES, SOURCES.c.hash == NODES.c.source)
+                .outerjoin(OUTCOMES, OUTCOMES.c.key == NODES.c.outcome)
+                .where(NODES.c.run == self.run)
+                .order_by(NODES.c.number)
+            ).all()
+            steps = session.scalars(
+                select(DEAD_ENDS.c.step).where(DEAD_ENDS.c.run == self.run)
+            ).all()
+        self.stop_reason, self.elapsed = run.stop_reason, run.elapsed
+        for row in proposals:
+            round, parent = map(int, row.slot.split("."))
+            ideas = tuple(_idea(values) for values in json.loads(row.ideas))
+            slot = Slot(round, parent)
+            self.graph.proposals[slot] = Proposal(
+                slot=slot,
+                parent=row.parent,
+                ideas=ideas,
+                retrieved=tuple(json.loads(row.retrieved)),
+            )
+        for row in nodes:
+            self.graph.add(self._node(row))
+        self.graph.dead_ends.update(Step.parse(step) for step in steps)
+
+    def _node(self, row: Any) -> Node:
+        step = Step.parse(row.step)
+        values = json.loads(row.draft)
+        return Node(
+            number=row.number,
+            step=step,
+            parent=row.parent,
+            idea=self.graph.proposals[step.slot].ideas[step.idea],
+            draft=Draft(
+                source=row.text,
+                plan=values["plan"],
+                passages=tuple(values["passages"]),
+                exchanges=tuple(values["exchanges"]),
+            ),
+            outcome=None if row.verdict is None else from_json(row.verdict),
+        )
+
+
+def outcome_key(source: str, *context: str) -> str:
+    """Return the name of an outcome: the source with its task, target and judge."""
+    return hash_source("\0".join((source, *context)))
+
+
+def _idea(values: dict[str, Any]) -> Idea:
+    values["passages"] = tuple(values["passages"])
+    values["exchanges"] = tuple(values["exchanges"])
+    return Idea(**values)
+
+
+def _run_row(row: Any) -> RunRow:
+    return RunRow(
+        run=row.run,
+        about=json.loads(row.about),
+        started=row.started,
+        status=row.status,
+        stop_reason=row.stop_reason,
+        report=json.loads(row.report) if row.report else None,
+        elapsed=row.elapsed,
+    )

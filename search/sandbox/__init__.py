@@ -1,0 +1,1 @@
+"""The process that runs a candidate, and its limits."""

@@ -1,0 +1,141 @@
+"""Compiles a candidate's native parts in a sandbox, once for each content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from kb.errors import ToolchainError
+from kb.runtime.cpp import processor
+from search.languages import Language, Unbuildable, Unit
+from search.outcome import BuildFailed, TimedOut
+from search.sandbox.faults import Fault
+from search.sandbox.runner_handle import Child, Zygote
+from search.sandbox.sandbox import Cell
+
+_MEMORY = 4 << 30
+_FILE = 256 << 20
+_LOG = 1 << 18  # bytes of a compiler's messages that are looked at
+
+
+class Builder:
+    """Keeps shared objects by content; only the judge writes to the folder.
+
+    Args:
+        folder: of the builds, shared by all tasks and runs.
+        seconds: that one compilation may take.
+    """
+
+    def __init__(self, zygote: Zygote, language: Language, folder: Path, seconds: float) -> None:
+        self._zygote = zygote
+        self._language = language
+        self._folder = folder
+        self._seconds = seconds
+
+    def build(self, source: str) -> dict[str, str]:
+        """Return the path of the shared object of every native part of a candidate, by key.
+
+        Raises:
+            Fault: it does not compile.
+            ToolchainError: there is no compiler, or no room for its output.
+        """
+        try:
+            units = self._language.units(source)
+        except Unbuildable as error:
+            raise Fault(BuildFailed(reason=str(error))) from error
+        return {unit.key: str(self._library(unit)) for unit in units}
+
+    def remarks(self, source: str) -> dict[str, str]:
+        """Return what the compiler said of every native part of a candidate, by key.
+
+        For CUDA that is ptxas's account of registers, shared memory and spills.
+
+        Raises:
+            Fault, ToolchainError: as `build`.
+        """
+        return {
+            key: Path(path).with_suffix(".log").read_text(encoding="utf-8")
+            for key, path in self.build(source).items()
+        }
+
+    def _library(self, unit: Unit) -> Path:
+        command = self._language.command(unit, unit.text, unit.output)
+        suffix = Path(unit.output).suffix
+        library = self._folder / f"{unit.key}-{_toolchain(command)}{suffix}"
+        if not library.exists():
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                scratch = tempfile.mkdtemp(prefix="build-", dir=self._folder)
+            except OSError as error:
+                raise ToolchainError(
+                    f"cannot write to {self._folder} ({error.strerror}): free some room or set KB_HOME"
+                ) from error
+            try:
+                self._compile(unit, list(command), Path(scratch), library)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+        return library
+
+    def _compile(self, unit: Unit, command: list[str], scratch: Path, library: Path) -> None:
+        for name, text in {**unit.files, unit.text: unit.source}.items():
+            (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+            (scratch / name).write_text(text, encoding="utf-8", errors="surrogateescape")
+        cell = Cell(
+            single=False,
+            readable=self._language.readable(),
+            writable=(str(scratch),),
+            memory=_MEMORY,
+            cpu_seconds=int(self._seconds) + 5,
+            file_bytes=_FILE,
+        )
+        start = time.monotonic()
+        request = {"op": "build", "cell": asdict(cell), "command": command, "folder": str(scratch)}
+        child = Child(self._zygote, request, [])
+        try:
+            status = child.wait(self._seconds)
+            log = child.log(_LOG)
+        finally:
+            child.kill()
+        seconds = time.monotonic() - start
+        if status is None:
+            reason = f"the compiler was still busy after {self._seconds:.0f} s"
+            raise Fault(TimedOut(reason=reason, seconds=seconds, build_seconds=seconds))
+        built = scratch / unit.output
+        if status != 0 or built.is_symlink() or not built.is_file():
+            if os.WIFEXITED(status) and os.WEXITSTATUS(status) in {112, 113}:
+                raise ToolchainError(
+                    f"the compiler cannot be started: {log.splitlines()[-1] if log else status}"
+                )
+            detail = self._language.explain(log) or f"the compiler ended with status {status}"
+            first = detail.splitlines()[0]
+            raise Fault(
+                BuildFailed(
+                    reason=f"it does not compile: {first}", detail=detail, build_seconds=seconds
+                )
+            )
+        built.chmod(0o555)
+        # First the compiler's remarks: who finds the build finds them too.
+        library.with_suffix(".log").write_text(log, encoding="utf-8")
+        built.replace(library)
+
+
+def _toolchain(command: Sequence[str]) -> str:
+    """Name what decides the machine code beside the source: the compiler, its arguments, the processor."""
+    real = os.path.realpath(command[0])
+    found = os.stat(real)
+    parts = (
+        real,
+        *command[1:],
+        str(found.st_size),
+        str(int(found.st_mtime)),
+        processor(),
+        str(resource.getpagesize()),
+    )
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]

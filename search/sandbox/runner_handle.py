@@ -1,0 +1,350 @@
+"""The judge's hold on the zygote and on one runner: ask, stop, look, kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kb.errors import ToolchainError
+from search.outcome import Crashed, TimedOut
+from search.sandbox.faults import Fault, forged
+from search.sandbox.sandbox import Cell, Part, missing
+from search.sandbox.shared_memory import Arena
+
+_START_SECONDS = 120.0  # importing torch from a cold disk
+_LONGEST_LINE = 4 << 20
+_LOG_TAIL = 2000
+_SIGNALS = {
+    signal.SIGSEGV: "it touched memory that is not its own (an index out of bounds?)",
+    signal.SIGBUS: "it touched memory at an impossible address",
+    signal.SIGILL: "it ran an instruction that this processor does not have",
+    signal.SIGFPE: "it divided an integer by zero",
+    signal.SIGABRT: "it aborted (a failed assertion, a corrupted heap or an uncaught C++ exception)",
+    signal.SIGXCPU: "it used up its processor time",
+    signal.SIGKILL: "it was killed (out of memory or processor time?)",
+    signal.SIGSYS: "it made a system call that no kernel needs",
+}
+
+
+class Zygote:
+    """The warm process; started when first used, restarted when it has died.
+
+    Args:
+        capability: of the GPU that its runners are for (90 is sm_90), 0 for none.
+    """
+
+    def __init__(self, capability: int = 0) -> None:
+        self._capability = capability
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the zygote that is alive, whose children alone are."""
+        process = self._process
+        return process.pid if process is not None and process.poll() is None else None
+
+    def run(self, request: dict[str, Any], fds: list[int]) -> int:
+        """Fork a child and return its pid."""
+        return int(self._ask(request, fds)["pid"])
+
+    def wait(self, pid: int) -> int:
+        """Reap `pid`, which has ended or was killed, and return its wait status."""
+        return int(self._ask({"op": "wait", "pid": pid}, [])["status"])
+
+    def _ask(self, request: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        for attempt in (1, 2):
+            channel = self._ready()
+            try:
+                socket.send_fds(channel, [json.dumps(request).encode()], fds)
+                reply = channel.recv(1 << 16)
+                if reply:
+                    answer: dict[str, Any] = json.loads(reply)
+                    return answer
+            except OSError:
+                pass
+            self.close()
+            if attempt == 2 or request["op"] == "wait":
+                break
+        if request["op"] == "wait":
+            return {"status": signal.SIGKILL}  # it died with its zygote
+        raise ToolchainError(
+            "the process that starts candidates ends at once: kb doctor may say why"
+        )
+
+    def _ready(self) -> socket.socket:
+        if self._socket is not None and self._process is not None and self._process.poll() is None:
+            return self._socket
+        self.close()
+        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        code = (
+            "import json, sys; sys.path[:] = json.loads(sys.argv[2])\n"
+            "from search.sandbox.fork_server import serve; serve(int(sys.argv[1]), int(sys.argv[3]))"
+        )
+        self._process = subprocess.Popen(
+            [
+                sys.executable,
+                "-I",
+                "-c",
+                code,
+                str(theirs.fileno()),
+                json.dumps(sys.path),
+                str(self._capability),
+            ],
+            pass_fds=[theirs.fileno()],
+            env=_environment(),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        theirs.close()
+        mine.settimeout(_START_SECONDS)
+        if not mine.recv(1 << 10):
+            assert self._process.stderr is not None
+            last = (
+                self._process.stderr.read().decode(errors="replace").strip().splitlines()
+                or ["no message"]
+            )[-1]
+            raise ToolchainError(f"the process that starts candidates cannot import torch: {last}")
+        self._socket = mine
+        return mine
+
+    def close(self) -> None:
+        """End it and all that it forked."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._process is not None:
+            try:
+                self._process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            if self._process.stderr is not None:
+                self._process.stderr.close()
+            self._process = None
+
+
+def _environment() -> dict[str, str]:
+    """Return nothing of the user's but where libraries and devices are: what is not there cannot be stolen."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    places = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
+    return {
+        "PATH": os.defpath,
+        "LC_ALL": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        # Asking CUDA whether there is a device would spoil it for every child.
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        **dict.fromkeys(names, "1"),
+        **{name: os.environ[name] for name in places if name in os.environ},
+    }
+
+
+class Child:
+    """One process that the zygote forked, by its pid and a handle that cannot be mistaken."""
+
+    def __init__(self, zygote: Zygote, request: dict[str, Any], fds: list[int]) -> None:
+        self._zygote = zygote
+        self._log = os.memfd_create("kb-log", os.MFD_CLOEXEC)
+        try:
+            self.pid = zygote.run(request, [*fds, self._log])
+            self.handle = os.pidfd_open(self.pid)
+        except BaseException:
+            os.close(self._log)
+            raise
+        self.status: int | None = None
+
+    def wait(self, seconds: float) -> int | None:
+        """Return its wait status once it has ended, None where it still runs after `seconds`."""
+        if self.status is None and select.select([self.handle], [], [], max(seconds, 0))[0]:
+            self.status = self._zygote.wait(self.pid)
+        return self.status
+
+    def signal(self, number: int) -> None:
+        """Send it a signal, where it still lives."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.handle, number)
+
+    def log(self, most: int = _LOG_TAIL) -> str:
+        """Return the end of what it printed, at most so many bytes."""
+        size = os.fstat(self._log).st_size
+        return os.pread(self._log, most, max(0, size - most)).decode(errors="replace").strip()
+
+    def kill(self) -> None:
+        """End it and everything in its session, and forget it."""
+        if self.handle < 0:
+            return
+        if self.status is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self.signal(signal.SIGKILL)
+            self.wait(30)
+        os.close(self.handle)
+        os.close(self._log)
+        self.handle = -1
+
+
+class Worker:
+    """A runner: what is asked of it is answered in time, or ends in a `Fault`.
+
+    Args:
+        cell: None for the user's own reference, which is not walled in.
+        cpu: the processor that it is bound to, None for any.
+        extra: more of the request: ``device``, ``environment``.
+    """
+
+    def __init__(
+        self,
+        zygote: Zygote,
+        arena: Arena,
+        cell: Cell | None,
+        cpu: int | None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        told = None if cell is None else asdict(cell)
+        request = {"op": "run", "cell": told, "cpu": cpu, **(extra or {})}
+        try:
+            self.child = Child(zygote, request, [theirs.fileno(), arena.fd])
+        finally:
+            theirs.close()
+        self._pending = b""
+        self.sandbox = self._sandbox()
+
+    def _sandbox(self) -> tuple[Part, ...]:
+        told = self._receive(time.monotonic() + 30, 30).get("sandbox", [])
+        parts = tuple(Part(name=name, works=works, detail=detail) for name, works, detail in told)
+        lacking = missing(parts)
+        if lacking:
+            self.close()
+            reasons = ", ".join(f"{part.name} ({part.detail})" for part in lacking)
+            raise ToolchainError(
+                f"this machine cannot confine candidates, it lacks: {reasons}: use Linux 5.13 or later with Landlock "
+                "and seccomp, or a container that permits them"
+            )
+        return parts
+
+    def ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """Send `message` and return the answer.
+
+        Raises:
+            Fault: it died, hung, or answered what no runner answers.
+        """
+        end = time.monotonic() + seconds
+        line = json.dumps(message).encode() + b"\n"
+        self._socket.settimeout(seconds)
+        try:
+            self._socket.sendall(line)
+        except TimeoutError:
+            raise self._hung(seconds) from None
+        except OSError:
+            raise self.dead() from None
+        return self._receive(end, seconds)
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send `message`; `answer` fetches what comes back."""
+        self._socket.settimeout(10)
+        try:
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            raise self.dead() from None
+
+    def answer(self, seconds: float) -> dict[str, Any]:
+        """Return the answer to what was told."""
+        return self._receive(time.monotonic() + seconds, seconds)
+
+    def _receive(self, end: float, seconds: float) -> dict[str, Any]:
+        while b"\n" not in self._pending:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise self._hung(seconds)
+            control = self._socket.fileno()
+            ready, _, _ = select.select([control, self.child.handle], [], [], left)
+            if control in ready:
+                piece = self._socket.recv(1 << 16)
+                if not piece:
+                    raise self.dead()
+                self._pending += piece
+                if len(self._pending) > _LONGEST_LINE:
+                    raise forged("more text than any runner sends")
+            elif self.child.handle in ready:
+                raise self.dead()
+        line, _, self._pending = self._pending.partition(b"\n")
+        try:
+            answer = json.loads(line)
+        except (ValueError, RecursionError):
+            raise forged(f"not JSON: {line[:80]!r}") from None
+        if not isinstance(answer, dict):
+            raise forged(f"not an object: {line[:80]!r}")
+        return answer
+
+    def _hung(self, seconds: float) -> Fault:
+        return Fault(
+            TimedOut(
+                reason=f"it was still running after {seconds:.1f} s",
+                seconds=seconds,
+                detail=self.child.log(),
+            )
+        )
+
+    def alive(self) -> bool:
+        """Say whether it still runs."""
+        return self.child.wait(0) is None
+
+    def dead(self) -> Fault:
+        """Return what a runner that hung up has died of."""
+        status = self.child.wait(5)
+        log = self.child.log()
+        if status is None:
+            return forged("it closed its channel and runs on")
+        if os.WIFSIGNALED(status):
+            number = signal.Signals(os.WTERMSIG(status))
+            told = _SIGNALS.get(number, "a signal ended it")
+            return Fault(Crashed(reason=f"{number.name}: {told}", detail=log, signal=number.name))
+        code = os.waitstatus_to_exitcode(status)
+        return Fault(
+            Crashed(
+                reason=f"its process ended by itself with exit code {code} before it had answered",
+                detail=log,
+            )
+        )
+
+    def stop(self) -> bool:
+        """Stop every thread of it; return whether it stood still within a second."""
+        self.child.signal(signal.SIGSTOP)
+        end = time.monotonic() + 1
+        folder = Path(f"/proc/{self.child.pid}/task")
+        while time.monotonic() < end:
+            try:
+                states = {_state(task / "stat") for task in folder.iterdir()}
+            except OSError:
+                return False
+            if states <= {"T", "t", "X", "Z"}:
+                return True
+        return False
+
+    def resume(self) -> None:
+        """Let it run on."""
+        self.child.signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """Kill it."""
+        self.child.kill()
+        self._socket.close()
+
+
+def _state(path: Path) -> str:
+    return path.read_text().rpartition(")")[2].split()[0]

@@ -1,0 +1,117 @@
+"""Shared memory through which tensors pass between judge and runner; control words come first."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from search.reference import Layout
+
+# Control words, 64 bits each. A number that goes up names the call that a word speaks of.
+PREPARE, READY, GO, DONE, STOP, FAILED, POINTERS = 0, 1, 2, 3, 4, 5, 16
+MOST_OUTPUTS = 256
+_HEAD = 4096
+_ALIGN = 4096
+_DTYPES = {str(value): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+
+
+def plan(
+    inputs: Sequence[Any], state: Mapping[str, torch.Tensor], outputs: Sequence[Layout]
+) -> dict[str, Any]:
+    """Lay the arena out.
+
+    Returns:
+        Plain values that both sides build their views from: ``size``, ``inputs`` (a slot, or
+        ``{"value": x}`` for a scalar), ``state`` (name -> slot), ``outputs``.
+    """
+    offset = _HEAD
+
+    def slot(layout: Layout) -> dict[str, Any]:
+        nonlocal offset
+        placed = {
+            "offset": offset,
+            "shape": list(layout.shape),
+            "strides": list(layout.strides),
+            "dtype": str(layout.dtype),
+        }
+        offset += -(-max(layout.nbytes, 1) // _ALIGN) * _ALIGN
+        return placed
+
+    described = {
+        "inputs": [
+            slot(Layout.of(x)) if isinstance(x, torch.Tensor) else {"value": x} for x in inputs
+        ],
+        "state": {name: slot(_contiguous(value)) for name, value in state.items()},
+        "outputs": [slot(layout) for layout in outputs],
+    }
+    return {"size": offset, **described}
+
+
+def _contiguous(tensor: torch.Tensor) -> Layout:
+    return Layout.of(tensor.detach().contiguous())
+
+
+class Arena:
+    """One side's view of the shared memory.
+
+    Args:
+        fd: of the memory, which stays open as long as the arena.
+        layout: from `plan`.
+    """
+
+    def __init__(self, fd: int, layout: Mapping[str, Any]) -> None:
+        self.fd = fd
+        self._map = mmap.mmap(fd, int(layout["size"]))
+        self.words = memoryview(self._map)[:_HEAD].cast("Q")
+        self.inputs = tuple(
+            value["value"] if "value" in value else self._view(value) for value in layout["inputs"]
+        )
+        self.state = {name: self._view(value) for name, value in layout["state"].items()}
+        self.outputs = tuple(self._view(value) for value in layout["outputs"])
+
+    @classmethod
+    def create(cls, layout: Mapping[str, Any]) -> Arena:
+        """Make the memory."""
+        fd = os.memfd_create("kb-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(fd, int(layout["size"]))
+        import fcntl
+
+        # A candidate that shrank it would kill the judge with SIGBUS.
+        fcntl.fcntl(fd, 1033, 0x2 | 0x4 | 0x1)  # F_ADD_SEALS: SHRINK, GROW, SEAL
+        return cls(fd, layout)
+
+    def _view(self, slot: Mapping[str, Any]) -> torch.Tensor:
+        dtype = _DTYPES[slot["dtype"]]
+        shape, strides = tuple(slot["shape"]), tuple(slot["strides"])
+        count = torch.Size(shape).numel()
+        if count == 0:
+            return torch.empty(shape, dtype=dtype)
+        flat = torch.frombuffer(self._map, dtype=dtype, count=count, offset=slot["offset"])
+        return flat.as_strided(shape, strides)
+
+    def close(self) -> None:
+        """Give the descriptor back; the memory goes when the last view does."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+def keep_freed_memory(perturb: int | None = None) -> None:
+    """Make glibc keep what is freed, so that no process pays page faults which another does not.
+
+    Args:
+        perturb: where given, the byte whose complement fills fresh memory (0 fills nothing).
+    """
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallopt"):
+        return
+    if perturb is None:
+        libc.mallopt(-4, 0)  # M_MMAP_MAX: large blocks come from the heap too
+        libc.mallopt(-1, -1)  # M_TRIM_THRESHOLD: the heap never shrinks
+    else:
+        libc.mallopt(-6, perturb)  # M_PERTURB

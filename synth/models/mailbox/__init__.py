@@ -1,0 +1,1 @@
+"""Prompts and answers as files in a folder."""

@@ -1,0 +1,1 @@
+"""Parsers of a model's replies."""

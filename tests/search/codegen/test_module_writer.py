@@ -1,0 +1,117 @@
+"""The candidate's file keeps what the reference's constructor needs, and nothing of its inputs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from recipe_bench import Bench, load, reference
+
+from search.codegen.lower import lower
+from search.codegen.plan import Workshop
+from search.costs.trace import operator_graph
+
+SOURCE = '''"""Nested modules, a constant, postponed annotations."""
+from __future__ import annotations
+import math
+import torch
+import torch.nn as nn
+
+SCALE = math.sqrt(2)
+
+class Stack(nn.Module):
+    def __init__(self, width):
+        super(Stack, self).__init__()
+        self.layers = nn.ModuleList([nn.Linear(width, width) for _ in range(2)])
+        self.gains = nn.ParameterDict({"g": nn.Parameter(torch.randn(width))})
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(layer(x)) * self.gains["g"]
+        return x
+
+class Model(nn.Module):
+    def __init__(self, width: int):
+        super(Model, self).__init__()
+        self.stack = Stack(width)
+        self.drop = nn.Dropout(0.1)
+
+    def forward(self, x: torch.Tensor, y: Later | None = None) -> torch.Tensor:
+        return self.drop(self.stack(x)) / SCALE + y
+
+class Later:
+    pass
+
+def get_inputs():
+    return [torch.rand(3, 11), torch.rand(3, 11)]
+
+def get_init_inputs():
+    return [11]
+
+if __name__ == "__main__":
+    print(Model(3))
+'''
+
+
+def test_the_module_around_the_forward_survives(cards: Any) -> None:
+    bench = Bench(SOURCE, cards)
+    choice = {
+        part.id: (bench.fits(part)[0], bench.fits(part)[0].defaults()) for part in bench.parts()
+    }
+    text = bench.candidate(choice, ())
+    assert text.startswith("from __future__ import annotations\n")
+    assert "super(ModelNew, self)" in text
+    assert "SCALE = math.sqrt(2)" in text
+    assert "get_inputs" not in text
+    assert "__main__" not in text
+    ((own, eager),) = bench.errors(text)
+    assert own <= 8 * eager + 2e-7
+
+
+def test_an_answer_is_allocated_by_the_example_of_an_input_of_its_shape(cards: Any) -> None:
+    texts = {}
+    for work in ("torch.sigmoid(a) * 2 + a", "(torch.sigmoid(a) * 2).sum(-1)"):
+        bench = Bench(reference(f"return {work}", "torch.randn(11, 3).t()"), cards)
+        (part,) = bench.parts()
+        card = bench.fits(part)[0]
+        texts[work] = bench.candidate({part.id: (card, card.defaults())}, ())
+        ((own, eager),) = bench.errors(texts[work])
+        assert own <= 8 * eager + 2e-7
+    same, fewer = texts.values()
+    assert "a = a.contiguous()" in same
+    assert "torch.empty_like(a)" in same
+    assert "torch.empty((3, 1), dtype=torch.float32)" in fewer
+
+
+def test_with_the_library_calls_the_answer_is_the_same(cards: Any) -> None:
+    bench = Bench(SOURCE, cards)
+    anchors = tuple(part.anchor for part in bench.parts() if part.anchor)
+    parts = [part for part in bench.parts(anchors) if part.pattern != "library"]
+    choice = {part.id: (bench.fits(part)[0], bench.fits(part)[0].defaults()) for part in parts}
+    text = bench.candidate(choice, anchors)
+    assert "torch.nn.functional.linear" in text
+    ((own, eager),) = bench.errors(text)
+    assert own <= 8 * eager + 2e-7
+
+
+def test_a_normalisation_in_training_keeps_its_statistics_and_its_count(cards: Any) -> None:
+    source = reference(
+        "return F.relu(self.b(a)) * 2",
+        "torch.randn(2, 3, 12, 12)",
+        init="self.b = nn.BatchNorm2d(3)",
+    )
+    module = load(source)
+    before, inputs = module.Model(), module.get_inputs()
+    graph = operator_graph(
+        SimpleNamespace(model=before, inputs=inputs, task=SimpleNamespace(reference="test"))  # type: ignore[arg-type]
+    )
+    written = {name: card for name, card in cards.items() if "cpp" in card.scope.language}
+    shop = Workshop(source, lower(graph), written, library=True)
+    after = load(shop.source(shop.complete(shop.base(), {}))).ModelNew()
+    after.load_state_dict(before.state_dict())
+    with torch.no_grad():
+        assert torch.equal(after(*inputs), before(*inputs))
+    assert int(after.b.num_batches_tracked) == 1
+    for name, value in before.state_dict().items():
+        assert torch.equal(after.state_dict()[name], value), name

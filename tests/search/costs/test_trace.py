@@ -1,0 +1,81 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from traced import traced
+
+from kb.errors import TaskError
+from search.costs.graph import OperatorGraph, Ref
+from search.costs.trace import family, operator_name
+from search.costs.work import count_work
+
+Trace = Callable[..., OperatorGraph]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Trace:
+    return lambda init, forward, inputs: traced(tmp_path, forward, inputs, init)
+
+
+def test_composite_operators_stay_whole_and_parameters_keep_their_paths(trace: Trace) -> None:
+    graph = trace(
+        "self.body = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))",
+        "return self.body(x)",
+        "torch.rand(2, 3, 8, 8)",
+    )
+    assert [operator_name(operator) for operator in graph.operators] == [
+        "conv2d",
+        "relu",
+        "max_pool2d",
+    ]
+    assert {value.origin: value.shape for value in graph.values} == {
+        "body.0.weight": (8, 3, 3, 3), "body.0.bias": (8,), "0": (2, 3, 8, 8),
+    }  # fmt: skip
+    assert graph.operators[1].args == (Ref(graph.operators[0].name),)
+    assert graph.shape(graph.outputs[0]) == (2, 8, 4, 4)
+    assert graph.single_output
+
+
+def test_work_counts_products_exactly_and_intermediates_as_traffic(trace: Trace) -> None:
+    conv = trace(
+        "self.c = nn.Conv2d(4, 8, 3, groups=2, bias=False)",
+        "return torch.relu(self.c(x))",
+        "torch.rand(1, 4, 10, 10)",
+    )
+    work = count_work(conv)
+    assert work.flops == 2 * (8 * 8 * 8) * (2 * 9) + 8 * 8 * 8
+    assert work.bytes == 4 * (400 + 8 * 2 * 9 + 512)
+    assert work.traffic == work.bytes + 4 * (2 * 512)
+    assert set(work.families) == {"convolution", "elementwise"}
+
+    linear = trace("self.l = nn.Linear(32, 16)", "return self.l(x)", "torch.rand(5, 32)")
+    assert count_work(linear).flops == 2 * 5 * 16 * 32
+    batched = trace("pass", "return torch.bmm(x, y)", "torch.rand(3, 4, 5), torch.rand(3, 5, 6)")
+    assert count_work(batched).flops == 2 * 3 * 4 * 5 * 6
+
+
+def test_views_cost_nothing(trace: Trace) -> None:
+    work = count_work(trace("pass", "return x.t().reshape(6, 2) + 1", "torch.rand(3, 4)"))
+    assert work.families == ("elementwise",)
+    assert work.traffic == work.bytes == 2 * 4 * 12
+
+
+def test_several_outputs_and_scalar_inputs_are_kept_apart(trace: Trace) -> None:
+    graph = trace("pass", "return x * y, x.softmax(-1)", "torch.rand(3, 4), 2.5")
+    assert not graph.single_output
+    assert len(graph.outputs) == 2
+    assert [value.kind for value in graph.values] == ["input"]
+    assert 2.5 in graph.operators[0].args
+    assert {family(operator) for operator in graph.operators} == {"elementwise", "softmax"}
+
+
+def test_small_constants_carry_their_elements(trace: Trace) -> None:
+    graph = trace("self.k = torch.tensor([1.0, 2.0])", "return x * self.k", "torch.rand(3, 2)")
+    (constant,) = [value for value in graph.values if value.kind == "constant"]
+    assert constant.data == (1.0, 2.0)
+
+
+def test_control_flow_on_values_is_told_in_one_line(trace: Trace) -> None:
+    with pytest.raises(TaskError, match="cannot trace the forward") as caught:
+        trace("pass", "return x + 1 if x.sum() > 0 else x - 1", "torch.rand(3)")
+    assert "\n" not in str(caught.value)

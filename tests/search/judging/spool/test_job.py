@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from office import RELU, RIGHT, TARGET, make_task
+
+from kb.config import shipped_docs
+from kb.records.library import load_library
+from kb.records.schema import TargetRecord
+from search.judging.limits import Prepared
+from search.judging.spool.job import Answer, Failure, Job, read_answer, read_job
+from search.judging.spool.wire_types import (
+    JudgedSettings,
+    JudgedTarget,
+    JudgedTolerances,
+    plain_target,
+    plain_task,
+)
+from search.outcome import Passed, Ratio
+from search.sandbox.sandbox import Part
+
+
+@pytest.fixture
+def job(tmp_path):
+    task = make_task(tmp_path, RELU)
+    return Job(
+        task=plain_task(task),
+        target=plain_target(TARGET),
+        device="cpu",
+        seed=3,
+        source=RIGHT,
+        expected="cpu-2 / x / 2.13",
+        limits={"compile": False},
+        created="now",
+    )
+
+
+def through_json(body):
+    return json.loads(json.dumps(body))
+
+
+def test_a_job_comes_back_as_it_was_written(job):
+    back = read_job(through_json(job.body()), job.task.reference)
+    assert back == job
+    assert back.name == job.name
+
+
+def test_the_name_follows_from_what_the_answer_depends_on(job):
+    others = [
+        replace(job, seed=4),
+        replace(job, source=RIGHT + "\n"),
+        replace(job, source=None),
+        replace(job, thorough=True),
+        replace(job, expected=""),
+        replace(job, limits={}),
+        replace(job, target=replace(job.target, clock=1e9)),
+        replace(job, task=replace(job.task, source="pass")),
+    ]
+    assert len({job.name, *(other.name for other in others)}) == len(others) + 1
+    assert replace(job, created="later").name == job.name
+
+
+def test_the_name_does_not_follow_from_where_the_reference_lies(job):
+    elsewhere = replace(job, task=replace(job.task, reference=Path("/elsewhere.py")))
+    assert elsewhere.name == job.name
+
+
+def test_every_figure_of_a_target_record_crosses():
+    prose = {"kind", "title", "scope", "sources", "asked"}
+    assert {field.name for field in fields(JudgedTarget)} == set(TargetRecord.model_fields) - prose
+
+
+def test_every_setting_that_judging_reads_crosses():
+    read: set[str] = set()
+    for folder in ("search/judging", "search/profilers"):
+        for path in (shipped_docs().parent / folder).rglob("*.py"):
+            read |= set(re.findall(r"task\.settings\.(\w+)", path.read_text()))
+    assert {"precision", "library"} <= read
+    assert read <= {field.name for field in fields(JudgedSettings)}
+
+
+def test_every_shipped_target_crosses_with_its_figures():
+    for document in load_library(shipped_docs() / "targets"):
+        plain = plain_target(document.record)
+        for name in ("name", "units", "clock", "peak", "bandwidth", "memory", "limits"):
+            assert getattr(plain, name) == getattr(document.record, name)
+        assert plain.match.gpu_name == document.record.match.gpu_name
+        assert {name: cache.bytes for name, cache in plain.caches.items()} == {
+            name: cache.bytes for name, cache in document.record.caches.items()
+        }
+
+
+def test_tolerances_and_the_identity_cross(tmp_path):
+    task = make_task(tmp_path, RELU, precision={"absolute": 1e-3, "relative": 1e-4})
+    plain = plain_task(task)
+    assert plain.settings.precision == JudgedTolerances(absolute=1e-3, relative=1e-4)
+    assert plain.identity == task.identity
+    back = read_job(
+        through_json(Job(task=plain, target=plain_target(TARGET), device="cpu", seed=0).body()),
+        plain.reference,
+    )
+    assert back.task == plain
+
+
+def test_answers_come_back_as_they_were_written():
+    ratio = Ratio(ratio=2.0, low=1.9, high=float("inf"))
+    passed = Passed(
+        seconds=1e-3, samples=9, speedup={"eager": ratio}, max_error=0.1, allowed_error=0.2
+    )
+    prepared = Prepared(
+        baselines={"eager": 1e-3},
+        compile_error=None,
+        dropped=(("huge", "not finite"),),
+        sandbox=(Part(name="files", works=True, detail="Landlock"),),
+        graph=None,
+        work=None,
+        notes=("a note",),
+    )
+    head = {"job": "judge-1", "context": "cpu-2", "facts": {"host": "box"}}
+    for answer in (
+        Answer(**head, outcome=passed),
+        Answer(**head, prepared=prepared),
+        Answer(**head, failure=Failure(kind="TaskError", reason="no")),
+    ):
+        assert read_answer(through_json(answer.body())) == answer
+
+
+def test_a_body_of_another_version_is_not_taken(job):
+    body = job.body()
+    with pytest.raises(TypeError):
+        read_job({**body, "new": 1}, job.task.reference)
+    with pytest.raises((TypeError, KeyError)):
+        read_job({key: value for key, value in body.items() if key != "target"})

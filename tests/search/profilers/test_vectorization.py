@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from search.profilers.vectorization import Verbose, look, missed_loops, parse_report
+from search.sandbox.build import Builder
+from search.sandbox.runner_handle import Zygote
+
+KERNEL = """#include <cmath>
+extern "C" void f(const float* x, float* y, const int* idx, long n, long m) {
+  for (long i = 0; i < n; i++) {
+    float s = 0;
+    for (long j = 0; j < m; j++)
+      s += x[i * m + j];
+    for (long j = 1; j < m; j++)
+      y[j] = y[j - 1] * x[j];
+    for (long j = 0; j < m && x[j] > 0; j++)
+      y[j] = 2 + s;
+  }
+}
+"""
+SOURCE = f'''
+from kb.native import load_cpp
+KERNEL = """{KERNEL}"""
+library = load_cpp(KERNEL, "-ffast-math")
+'''
+
+
+def report(tmp_path: Path, *flags: str) -> str:
+    (tmp_path / "kernel.cpp").write_text(KERNEL)
+    subprocess.run(
+        [
+            "g++",
+            "-O3",
+            "-march=native",
+            "-c",
+            *flags,
+            "-fopt-info-vec-missed-optimized=r.txt",
+            "kernel.cpp",
+        ],
+        cwd=tmp_path,
+        check=True,
+    )
+    return (tmp_path / "r.txt").read_text()
+
+
+def test_a_recurrence_and_an_early_exit_are_missed_and_outer_loops_left_out(tmp_path: Path) -> None:
+    found = {
+        missed.line: missed for missed in parse_report(report(tmp_path, "-ffast-math"), KERNEL)
+    }
+    assert set(found) == {7, 9}
+    assert found[7].symptom == "serial-reduction"
+    assert found[9].code.startswith("for (long j = 0; j < m && x[j] > 0")
+    assert found[9].symptom == "branch-divergence"
+
+
+def test_a_loop_that_was_vectorised_is_no_finding(tmp_path: Path) -> None:
+    assert 5 not in {one.line for one in parse_report(report(tmp_path, "-ffast-math"), KERNEL)}
+
+
+def test_the_report_of_a_candidate_is_made_behind_the_builders_walls(tmp_path: Path) -> None:
+    zygote = Zygote()
+    try:
+        builder = Builder(zygote, Verbose(), tmp_path, 30)
+        found = missed_loops(builder, SOURCE)
+        told = look(builder, SOURCE)
+    finally:
+        zygote.close()
+    assert {missed.line for missed in found} == {7, 9}
+    assert {finding.symptom for finding in told.findings} == {
+        "serial-reduction",
+        "branch-divergence",
+    }
+    assert (
+        "Line 7 of the C++ source, `for (long j = 1; j < m; j++)`, is not" in told.findings[0].text
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nonsense\n", "kernel.cpp:99:1: missed: couldn't vectorize loop\n"]
+)
+def test_what_is_no_report_has_no_findings(text: str) -> None:
+    assert parse_report(text, KERNEL) == ()
