@@ -22,6 +22,7 @@ def main(folder: str) -> None:
     """Load what `folder` holds, warm it up, and call it once between two marks for the profiler."""
     import torch
 
+    import kb.native  # noqa: F401 - the candidate imports it, and may not read its file
     from kb.runtime import cpp
     from search.sandbox.parameters import construct
     from search.sandbox.runner import decode

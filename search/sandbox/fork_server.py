@@ -67,6 +67,7 @@ def _warm(capability: int) -> None:
     import numpy  # noqa: F401 - warm: a child has it at once
     import torch  # noqa: F401
 
+    import kb.native  # candidates import it, and may not read its file
     import search.sandbox.runner
 
     if capability == DRY:
