@@ -16,13 +16,13 @@ from pathlib import Path
 from kb.config import Home
 from kb.database import open_engine
 from kb.records.types import Hit, Query
-from search.authors import Attempt, Diagnosis, Draft, Idea, Moment
+from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
 from search.drivers.sequential import Driver
 from search.evaluators.free import Free
 from search.loop import JudgeNode, Result, Search, Work
 from search.outcome import Outcome
 from search.policies import POLICIES
-from search.prompting.knowledge_view import Witness
+from search.prompting.readings import Witness
 from search.runs.storage import Storage
 from search.task import TaskFile
 

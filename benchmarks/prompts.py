@@ -33,8 +33,9 @@ from search.lessons.duplicates import Alike
 from search.loop import JudgeNode, Result, Search, Work
 from search.outcome import Outcome
 from search.policies import POLICIES
-from search.prompting.knowledge_view import Memory, Silent, Witness
+from search.prompting.knowledge_view import Memory, Silent
 from search.prompting.novelty import Known
+from search.prompting.readings import Witness
 from search.runs.storage import Storage
 from search.task import Task, load_task
 from synth.models import Reply, Request

@@ -15,11 +15,11 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from ingest.chunking.split import split
+from ingest.collect import gathered
 from ingest.document import read_document
 from ingest.figures.benchmark_results import with_measurements
 from ingest.isolation.injection_scan import suspicions
 from ingest.isolation.pool import Confined
-from ingest.sources.collect import gathered
 from ingest.sources.files import Found, read_bytes
 from kb.errors import RecordError
 from kb.tokens import count_tokens

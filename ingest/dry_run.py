@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ingest.collect import Source
 from ingest.pipeline import Gone, Terms, look
-from ingest.sources.collect import Source
 from kb.progress import Progress, silent
 from kb.store.diff import Change, compare
 from kb.store.documents import Store

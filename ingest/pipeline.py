@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from ingest.collect import Source, gathered, reach
 from ingest.entry import Reads, Trusting, make_entry, stamp_of
 from ingest.isolation.pool import Confined
 from ingest.readers import SUFFIXES
 from ingest.report import Report
 from ingest.scope.overrides import NO_RULES, Rules
-from ingest.sources.collect import Source, gathered, reach
 from ingest.sources.files import Found, find, read_text
 from kb.errors import RecordError
 from kb.progress import Progress, silent

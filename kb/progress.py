@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Protocol
 
 
@@ -19,3 +20,9 @@ class Progress(Protocol):
 
 def silent(what: str, done: float | None = None, total: float | None = None, /) -> None:
     """Ignore progress."""
+
+
+def say(line: str) -> None:
+    """Print one line of progress."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 
-from search.authors import Attempt, Draft, Idea
+from search.attempt import Attempt, Draft, Idea
 from search.outcome import STANDING, Outcome
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 
-from search.authors import Attempt, Diagnosis, Draft, Idea, Memory, Moment
+from search.attempt import Attempt, Diagnosis, Draft, Idea, Memory, Moment
 from search.graph import Graph, Node, Proposal, Slot, Step, seed_of
 from search.outcome import STANDING, Outcome
 from search.policies import Policy

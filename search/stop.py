@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from search.authors import Attempt
+from search.attempt import Attempt
 from search.graph import Graph
 from search.task import StopSettings
 

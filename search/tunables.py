@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from search.authors import Attempt, Draft
+from search.attempt import Attempt, Draft
 
 if TYPE_CHECKING:
     from kb.records.schema import Knob

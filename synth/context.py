@@ -8,11 +8,11 @@ from math import exp
 from typing import Any, Literal
 
 from kb.records.types import Effect, Entry, Hit, Passage
+from synth.bottleneck import Bottleneck
 from synth.quoting import instructions, one_line
 from synth.replies.edits import EXAMPLE
 
 Purpose = Literal["ideas", "draft", "repair"]
-Confidence = Literal["high", "medium", "low"]
 Place = Literal["trajectory", "siblings", "elsewhere"]
 SUSPICIOUS = "suspicious"  # the flag of a passage that reading found to speak to a model
 
@@ -93,26 +93,6 @@ class Note:
     title: str
     document: str
     text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bottleneck:
-    """One thing that holds a program back, as a context step states it.
-
-    Attributes:
-        symptom: from `kb.records.schema.SYMPTOMS` where one fits.
-        text: what was seen, with its figures.
-        evidence: where that is known from.
-        gain: fraction of the call's time that mending it could save at most, None where unknown.
-        later: worth little now, or a guess beside evidence: not what to work on next.
-    """
-
-    symptom: str
-    text: str
-    evidence: str
-    confidence: Confidence
-    gain: float | None = None
-    later: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

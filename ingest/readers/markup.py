@@ -8,8 +8,8 @@ from typing import Literal
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from ingest.chunking.blocks import Outline, prose
 from ingest.readers import Block, Section
+from ingest.readers.blocks import Outline, prose
 
 MAX_NESTING = 100  # quotations in quotations: deeper ones are read as text
 

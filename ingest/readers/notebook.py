@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from ingest.chunking.blocks import fence
 from ingest.readers import Reading
+from ingest.readers.blocks import fence
 from ingest.readers.markup import cut, first_heading
 from kb.errors import RecordError
 

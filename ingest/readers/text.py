@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from ingest.chunking.blocks import Outline, fence, prose, short
 from ingest.readers import Block, Reading
+from ingest.readers.blocks import Outline, fence, prose, short
 from kb.errors import RecordError
 
 MAX_HEADING_WORDS = 12

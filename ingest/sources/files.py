@@ -64,7 +64,7 @@ def find(paths: Sequence[Path], *, archives: bool = False) -> Iterator[Found]:
     a file that is found anyway.
 
     Args:
-        archives: yield archives as they are, for `ingest.sources.collect` to open, instead of refusing them.
+        archives: yield archives as they are, for `ingest.collect` to open, instead of refusing them.
     """
     seen: set[Path] = set()
     for path in paths:
@@ -75,7 +75,7 @@ def find(paths: Sequence[Path], *, archives: bool = False) -> Iterator[Found]:
 
 
 def is_archive(name: str) -> bool:
-    """Say whether a file of this name is one that `ingest.sources.collect` opens."""
+    """Say whether a file of this name is one that `ingest.collect` opens."""
     return name.lower().endswith(ARCHIVES)
 
 

@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from kb.cli.render.output import say
 from kb.config import Home
 from kb.errors import ConfigError, TaskError
+from kb.progress import say
 from kb.records.schema import TargetRecord
 from search.task import FINAL_SECONDS
 

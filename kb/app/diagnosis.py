@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from kb.cli.render.output import say
 from kb.config import Home
 from kb.errors import ConfigError
+from kb.progress import say
 
 if TYPE_CHECKING:
     from kb.app.session import Session
     from kb.records.schema import TargetRecord
-    from search.authors import Attempt, Diagnosis
+    from search.attempt import Attempt, Diagnosis
     from search.costs.graph import Work
-    from search.diagnosis.facts import Look
+    from search.finding import Look
     from search.judging.cpu.judge import Judge
     from search.judging.spool.client import Spool
     from search.task import Task

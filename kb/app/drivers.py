@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kb.cli.render.output import say
+from kb.progress import say
 
 if TYPE_CHECKING:
     from kb.app.session import Session
     from kb.progress import Progress
-    from search.authors import Attempt, Diagnosis
+    from search.attempt import Attempt, Diagnosis
     from search.drivers.sequential import Driver, Watcher
     from search.judging.cpu.judge import Judge
     from search.judging.spool.client import Spool

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kb.app.models import check_models, model_is_configured
-from kb.cli.render.output import say
 from kb.config import Home
 from kb.errors import ConfigError, TaskError, ToolchainError
+from kb.progress import say
 from kb.records.schema import TargetRecord
 from search.task import ModelSettings, Task, TaskFile
 

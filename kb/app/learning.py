@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
-from kb.cli.render.output import say
 from kb.config import Home
 from kb.errors import ConfigError
-from kb.progress import Progress
+from kb.progress import Progress, say
 from kb.records.schema import TargetRecord
 from kb.records.types import Passage
 
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
 
     from kb.app.session import Session
     from kb.knowledge import Knowledge
-    from search.authors import Attempt, Diagnosis, Idea
+    from search.attempt import Attempt, Diagnosis, Idea
     from search.costs.graph import OperatorGraph, Work
-    from search.lessons.distill import Setting
     from search.lessons.evidence import Runs
+    from search.lessons.setting import Setting
     from search.lessons.store import Book, Change, Fate
     from search.outcome import Outcome
     from search.prompting.knowledge_view import Memory
@@ -77,7 +76,8 @@ def setting_of(
     Args:
         more: language, shapes, input_shapes, eager_seconds and diagnose.
     """
-    from search.lessons.distill import Setting, regime_of
+    from search.lessons.distill import regime_of
+    from search.lessons.setting import Setting
 
     diagnose: Callable[[Attempt | None], Diagnosis] = more["diagnose"]
     precision = task.settings.precision
@@ -212,8 +212,8 @@ def believed_memory(
     """Return the knowledge as authors see it: without lessons whose evidence is not in the record."""
     from kb.retrieval.lookup import RecordReader
     from search.lessons.evidence import Runs
-    from search.prompting.knowledge_view import Believed, Memory, Silent, Witness
-    from search.prompting.readings import Witnessed
+    from search.prompting.knowledge_view import Believed, Memory, Silent
+    from search.prompting.readings import Witness, Witnessed
 
     records = Believed(knowledge.store, Runs(storage.engine).believes)
     doubted = records.doubted()

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kb.cli.render.output import say
 from kb.config import Home
+from kb.progress import say
 from search.task import ModelSettings, Task
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from search.task import ModelSettings, Task, load_task, override
 
 if TYPE_CHECKING:
     from kb.progress import Progress
-    from search.authors import Attempt, Diagnosis, Idea
+    from search.attempt import Attempt, Diagnosis, Idea
     from search.evaluators import Evaluator
     from search.graph import Graph, Node, Step
     from search.judging.limits import Prepared
@@ -152,7 +152,7 @@ class Bench:
         Raises:
             KbError: no task is open, or the candidate does not say what it must.
         """
-        from search.authors import Draft
+        from search.attempt import Draft
         from search.graph import Node
 
         here = self._at_work()
@@ -272,7 +272,7 @@ class Bench:
 
     def _place(self, here: Open, candidate: Candidate, parent: Attempt | None) -> tuple[Step, Idea]:
         """Return where a candidate stands: a branch of its idea, or the first one of a new idea."""
-        from search.authors import Idea
+        from search.attempt import Idea
         from search.graph import Proposal, Slot, Step
 
         graph, witness = here.graph, here.session.witness
@@ -295,7 +295,7 @@ class Bench:
         return Step(slot, 0, 0), idea
 
     def _moment(self, here: Open, parent: Attempt | None) -> Any:
-        from search.authors import Moment
+        from search.attempt import Moment
         from search.graph import seed_of
 
         attempts = here.graph.attempts()

@@ -15,9 +15,9 @@ from pydantic import Field
 
 from kb import __version__
 from kb.app.mcp_session import Bench, Candidate
-from kb.cli.render.output import say
 from kb.config import Home
 from kb.errors import KbError
+from kb.progress import say
 
 if TYPE_CHECKING:
     from search.prompting.readings import Readings

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from kb.app.session import Session
-    from search.authors import Moment
+    from search.attempt import Moment
     from search.task import ModelSettings
     from synth.models import Request
 
@@ -41,7 +41,7 @@ def overhear(
         settings: how much the reader takes.
         idea: title, text and category.
     """
-    from search.authors import Idea
+    from search.attempt import Idea
     from search.authors.llm import LanguageModel
     from search.outcome import STANDING
     from search.task import RequestSettings

@@ -9,16 +9,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from kb.cli.render.output import say
 from kb.config import Home
 from kb.errors import ConfigError, StoreError
-from kb.progress import Progress
+from kb.progress import Progress, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kb.records.types import Hit
-    from search.authors import Attempt, Diagnosis, Memory, Moment
+    from search.attempt import Attempt, Diagnosis, Memory, Moment
     from search.authors.model_pool import Role, Voice
     from search.authors.navigation import Navigator
     from search.costs.graph import OperatorGraph, Work
@@ -168,7 +167,7 @@ class Desk:
         )
 
     def _first(self) -> Moment:
-        from search.authors import Moment
+        from search.attempt import Moment
         from search.prompting.history import choose_memory
 
         memory = choose_memory(self.task.settings.search.memory, None, (), 0, last=True)
@@ -178,7 +177,7 @@ class Desk:
 
     def _moment(self, node: Node, purpose: Purpose) -> Moment:
         """Return the state of the search at a node: after it for ideas, as it was for a draft."""
-        from search.authors import Moment
+        from search.attempt import Moment
         from search.prompting.history import choose_memory
 
         assert self.graph is not None

@@ -23,10 +23,10 @@ from kb.app.learning import learn_from, open_memory
 from kb.app.mailbox import open_mail, seconds_waited, with_mailbox
 from kb.app.models import make_cast, model_is_configured
 from kb.app.resume import check_same_place, keep_reference, open_accounts, stored_task
-from kb.cli.render.output import print_json, say, steps
+from kb.cli.render.output import print_json, steps
 from kb.config import Home
 from kb.errors import ConfigError, KbError
-from kb.progress import Progress
+from kb.progress import Progress, say
 from kb.records.schema import TargetRecord
 from search.task import Task
 
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from search.judging.limits import Prepared
     from search.judging.spool.client import Spool
     from search.outcome import Outcome
-    from search.prompting.knowledge_view import Memory, Witness
+    from search.prompting.knowledge_view import Memory
+    from search.prompting.readings import Witness
     from search.reference import Problem
     from search.runs.snapshot import Given
     from search.runs.spending import Ledger

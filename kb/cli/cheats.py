@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kb.cli.render.output import print_json, say, steps
+from kb.cli.render.output import print_json, steps
 from kb.errors import ConfigError
+from kb.progress import say
 
 if TYPE_CHECKING:
     from search.judging.corpus.cases import Case

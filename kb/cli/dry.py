@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kb.cli.render.output import JSON, console, print_json, say, steps
+from kb.cli.render.output import JSON, console, print_json, steps
 from kb.config import Home
+from kb.progress import say
 
 if TYPE_CHECKING:
     from search.judging.dryrun.architecture import Architecture

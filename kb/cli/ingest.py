@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kb.cli.render.output import JSON, long_text, print_json, say, steps
+from kb.cli.render.output import JSON, long_text, print_json, steps
 from kb.config import Home
 from kb.errors import ConfigError
+from kb.progress import say
 
 if TYPE_CHECKING:
     from ingest.dry_run import Plan

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kb.cli.render.output import JSON, console, print_json, say
+from kb.cli.render.output import JSON, console, print_json
 from kb.config import Home
+from kb.progress import say
 
 if TYPE_CHECKING:
     from search.lessons.store import Book, Entry

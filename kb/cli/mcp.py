@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from kb.cli.render.output import say
 from kb.config import Home
 from kb.errors import ConfigError
+from kb.progress import say
 
 
 def register(app: typer.Typer) -> None:

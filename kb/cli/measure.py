@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kb.cli.render.output import JSON, console, print_json, say
+from kb.cli.render.output import JSON, console, print_json
+from kb.progress import say
 
 if TYPE_CHECKING:
     from kb.app.measuring import Measuring

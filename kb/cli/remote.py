@@ -6,7 +6,8 @@ from pathlib import Path
 
 import typer
 
-from kb.cli.render.output import JSON, print_json, say
+from kb.cli.render.output import JSON, print_json
+from kb.progress import say
 
 _PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 

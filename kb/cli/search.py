@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kb.cli.render.output import JSON, print_json, say, steps
+from kb.cli.render.output import JSON, print_json, steps
 from kb.config import Home
+from kb.progress import say
 
 if TYPE_CHECKING:
     from kb.records.types import Answer, Effect, Hit

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
 import typer
 
 from kb.cli.render.output import JSON, console, print_json
@@ -48,15 +45,3 @@ def show_spending(
             f"{row['seconds']:.1f}",
         )
     console().print(table)
-
-
-def spending_line(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return in one line what was paid for; "" where no model was asked."""
-    paid = [row for row in rows if row["paid"]]
-    if not paid:
-        return ""
-    tokens = sum(row["tokens_in"] + row["tokens_out"] for row in paid)
-    costs = [row["cost"] for row in paid]
-    money = "" if None in costs else f", {sum(costs):.4f} in money"
-    calls = sum(row["calls"] for row in paid)
-    return f"{calls} requests to {', '.join(sorted({row['model'] for row in paid}))}: {tokens:,} tokens{money}"

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from kb.records.schema import TargetRecord
 from kb.records.types import Passage
-from search.authors import Attempt, Draft, Idea, Moment
+from search.attempt import Attempt, Draft, Idea, Moment
 from search.authors.model_pool import Cast, Voice
 from search.authors.navigation import Navigator
 from search.costs.graph import OperatorGraph, Work

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kb.records.schema import SYMPTOMS, TargetRecord
-from search.authors import Attempt, Diagnosis
+from search.attempt import Attempt, Diagnosis
 from search.authors.model_pool import Voice
 from search.outcome import STANDING
 from search.prompting.describe import verdict

@@ -17,7 +17,8 @@ from tiktoken.model import encoding_name_for_model
 
 from kb.errors import ConfigError
 from kb.tokens import DEFAULT_ENCODING, PACKAGED, count_tokens
-from search.authors import Attempt, Moment
+from search.attempt import Attempt, Moment
+from search.runs.spending import Spent
 from search.task import ModelSettings
 from synth.models import Model
 
@@ -74,19 +75,6 @@ class Voice:
     @cached_property
     def _counted(self) -> tuple[str, float]:
         return _encoding(self.model.name, self.settings.tokenizer)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
-    """What a model was paid for so far.
-
-    Attributes:
-        cost: in money where every call has a price, None otherwise.
-    """
-
-    calls: int = 0
-    tokens: int = 0
-    cost: float | None = None
 
 
 class Accounts(Protocol):

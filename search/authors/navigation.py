@@ -15,7 +15,7 @@ from kb.records.types import Hit, Passage
 from kb.retrieval.lookup import Reading, first_sentence
 from kb.retrieval.multi_query import Inquiry
 from kb.retrieval.retriever import where_of
-from search.authors import Moment
+from search.attempt import Moment
 from search.authors.model_pool import Voice
 from search.costs.graph import Work
 from search.prompting.prompts import Brief, Briefing, Knowledge, user_templates

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from kb.records.schema import Document, LessonRecord, TargetRecord
 from kb.records.types import Hit, Kind, Query, Scope
-from search.authors import Attempt, Draft, Idea, Moment
+from search.attempt import Attempt, Draft, Idea, Moment
 from search.codegen.applicability import languages, make_shop, suiting
 from search.codegen.library import Card, make_cards
 from search.codegen.plan import Plan

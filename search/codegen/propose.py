@@ -10,7 +10,7 @@ from typing import Any
 
 from kb.records.schema import LessonRecord
 from kb.retrieval.lesson_confidence import effect_of, standing
-from search.authors import Attempt, Moment
+from search.attempt import Attempt, Moment
 from search.codegen.fusion import Segment
 from search.codegen.library import Card
 from search.codegen.plan import Choice, Plan, Workshop, distance, sizes

@@ -7,24 +7,13 @@ from dataclasses import dataclass
 from math import inf
 
 from kb.records.schema import SYMPTOMS, TargetRecord
-from search.authors import Attempt, Diagnosis
+from search.attempt import Attempt, Diagnosis
 from search.costs.graph import Work
-from search.diagnosis.facts import (
-    COUNTED,
-    INFERRED,
-    SEEN,
-    TOLD,
-    Evidence,
-    Finding,
-    Look,
-    Scene,
-    beyond,
-    duration,
-    lossy,
-)
+from search.diagnosis.facts import Scene, beyond, duration
 from search.diagnosis.gpu_rules import findings
+from search.finding import COUNTED, INFERRED, SEEN, TOLD, Evidence, Finding, Look, lossy
 from search.outcome import Checked, Passed
-from synth.context import Bottleneck, Confidence
+from synth.bottleneck import Bottleneck, Confidence
 
 _TRANSCENDENTAL = {"softmax", "elementwise"}
 _ROW_FAMILIES = {"softmax", "normalization", "reduction"}

@@ -2,54 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from search.costs.graph import Work
+from search.finding import Finding
 from search.outcome import KernelTime
 
 if TYPE_CHECKING:
     from kb.records.schema import TargetRecord
 
-Evidence = Literal[
-    "counted by the hardware", "told by the compiler", "seen in the profile", "inferred"
-]
-COUNTED: Evidence = "counted by the hardware"
-TOLD: Evidence = "told by the compiler"
-SEEN: Evidence = "seen in the profile"
-INFERRED: Evidence = "inferred"
 NEAR = 0.75  # of a ceiling, from which on only less work helps
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing that holds a program back.
-
-    Attributes:
-        gain: fraction of the call's time that mending it could save, roughly and at most.
-        headline: it tells where the program stands, and comes first whatever it could gain.
-    """
-
-    symptom: str
-    text: str
-    gain: float
-    evidence: Evidence
-    headline: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """What a closer look at a program found: hardware counters, a compiler's report.
-
-    Attributes:
-        features: beside those of its outcome.
-        notes: what the reader should know, such as why there are no counters.
-    """
-
-    features: Mapping[str, float] = field(default_factory=dict)
-    findings: Sequence[Finding] = ()
-    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +87,3 @@ def beyond(work: str, floor: float, seconds: float) -> str:
         f"{duration(seconds)}. Part of it is spared ({how}), so how near the device's limit it is, this count "
         "cannot tell."
     )
-
-
-def lossy(loss: str, *, gain: float) -> Finding:
-    """Return what a compiler's warning amounts to."""
-    symptom = "tensor-cores-idle" if "mma" in loss else "register-pressure"  # setmaxnreg ignored
-    return Finding(symptom=symptom, text=f"The compiler warns: {loss}.", gain=gain, evidence=TOLD)

@@ -9,20 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from search.diagnosis.facts import (
-    COUNTED,
-    INFERRED,
-    NEAR,
-    SEEN,
-    TOLD,
-    Finding,
-    Rule,
-    Scene,
-    beyond,
-    duration,
-    lossy,
-)
+from search.diagnosis.facts import NEAR, Rule, Scene, beyond, duration
 from search.diagnosis.ncu_rules import COUNTER_RULES
+from search.finding import COUNTED, INFERRED, SEEN, TOLD, Finding, lossy
 from search.profilers.static_resources import Occupancy, occupancy
 
 _PRODUCTS = {"matmul", "convolution", "attention"}

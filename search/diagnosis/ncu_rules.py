@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from search.diagnosis.facts import COUNTED, NEAR, Finding, Rule, Scene
+from search.diagnosis.facts import NEAR, Rule, Scene
+from search.finding import COUNTED, Finding
 
 _FULL_LANES = 32.0
 # Counters that say why warps wait, as Nsight Compute names them, with what each tells.

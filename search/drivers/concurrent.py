@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Protocol
 
-from search.authors import Author, Draft
+from search.attempt import Draft
+from search.authors import Author
 from search.drivers.sequential import Driver, Watcher
 from search.evaluators import Evaluator
 from search.loop import JudgeNode, Result, Search, Work, WriteIdeas
-from search.prompting.knowledge_view import Witness
+from search.prompting.readings import Witness
 from search.runs.storage import Storage, outcome_key
 
 _TICK = 0.2  # seconds between two looks at the keyboard

@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from kb.database import reading
 from kb.errors import KbError
-from search.authors import Idea
+from search.attempt import Idea
 from search.evaluators import Evaluator
 from search.graph import Graph, Node, Step
 from search.loop import Ideas, JudgeNode, Result, Work, WriteIdeas

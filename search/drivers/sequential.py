@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 from typing import Protocol
 
-from search.authors import Attempt, Author
+from search.attempt import Attempt
+from search.authors import Author
 from search.evaluators import Evaluator
 from search.graph import Graph
 from search.loop import (
@@ -20,7 +21,7 @@ from search.loop import (
     WriteIdeas,
 )
 from search.outcome import Outcome
-from search.prompting.knowledge_view import Witness
+from search.prompting.readings import Witness
 from search.runs.storage import Storage, outcome_key
 from search.tunables import next_setting
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from search.authors import Attempt
+from search.attempt import Attempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from kb.retrieval.effect_estimate import WITHIN, Fate, Trial
 from kb.retrieval.effect_store import Use, record, subject
 from kb.store.documents import Store
-from search.authors import Attempt, Idea
+from search.attempt import Attempt, Idea
 from search.graph import Graph, Node, Slot
 from search.outcome import Outcome, Passed, Ratio
 

@@ -7,13 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from math import log
 
 from kb.records.schema import Claim, Effect, Evidence, LessonRecord, TargetRecord
-from search.authors import Attempt, Diagnosis, Idea
+from search.attempt import Attempt, Idea
 from search.graph import Graph
 from search.lessons.changes import Change
+from search.lessons.setting import Setting
 from search.lessons.trials import Trial, trials
 from search.lessons.wording import body, idea_title, reason, title, winner_body
 from search.outcome import Outcome, Passed
@@ -23,34 +23,6 @@ MOST = 12  # lessons of one run besides its winner: the clearest
 WITHIN_REACH = 0.8  # of the winner's speed: what came that close has not lost against it
 _SHORT, _LONG = 64, 4096  # elements of a row: below few vectors, above more than an L1 holds
 _EFFECTS: dict[str, Effect] = {"won": "helps", "lost": "hurts", "failed": "fails", "even": "even"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """Where the run's measurements were taken.
-
-    Attributes:
-        symptoms: of the reference.
-        shapes: one line for people: "4x3x224x224 -> 4x96x27x27".
-        regime: of the shapes, see `regime_of`.
-        at: day of the run.
-        diagnose: says what holds an attempt back, None where nothing can.
-    """
-
-    run: str
-    task: str
-    identity: str  # of the task, see `Task.identity`
-    target: str
-    architecture: str
-    language: str
-    families: tuple[str, ...]
-    symptoms: tuple[str, ...]
-    shapes: str
-    eager_seconds: float
-    regime: str = ""
-    precision: str = "strict"
-    at: date | None = None
-    diagnose: Callable[[Attempt], Diagnosis] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from search.authors import Attempt
+from search.attempt import Attempt
 from search.graph import Graph
 from search.lessons.changes import Change, change
 from search.outcome import Outcome, Passed, Ratio

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kb.records.schema import Claim, Evidence
-from search.authors import Idea
+from search.attempt import Idea
 from search.lessons.trials import Trial
 from search.outcome import Checked, Passed
 
 if TYPE_CHECKING:
     from search.graph import Node
-    from search.lessons.distill import Setting
+    from search.lessons.setting import Setting
 
 EVIDENCE = "Evidence:"
 SOURCE = "\n## Source\n"

@@ -7,7 +7,7 @@ from random import Random
 from typing import Protocol
 
 from kb.registry import Registry
-from search.authors import Attempt
+from search.attempt import Attempt
 
 
 class Policy(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from search.authors import Attempt
+from search.attempt import Attempt
 from search.outcome import STANDING
 
 

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from search.diagnosis.facts import Look
+from search.finding import Look
 from search.profilers.ncu import METRICS, Program, Unavailable, measure
 
 

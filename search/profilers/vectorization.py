@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from search.diagnosis.facts import TOLD, Finding, Look
+from search.finding import TOLD, Finding, Look
 from search.languages import Unit
 from search.languages.cpp import Cpp
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from search.authors import Attempt
+from search.attempt import Attempt
 from search.costs.graph import Work
 from search.outcome import STANDING, Checked, Outcome, Passed
 from search.prompting.history import Recalled

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from search.authors import Attempt, Memory
+from search.attempt import Attempt, Memory
 from search.outcome import STANDING
 
 Choice = Literal["rule", "trajectory", "siblings", "both", "clean"]

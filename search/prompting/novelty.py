@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from search.authors import Attempt
+from search.attempt import Attempt
 from search.outcome import STANDING
 from search.runs.storage import Storage
 from search.task import Task

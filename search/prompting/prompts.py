@@ -20,15 +20,15 @@ from kb.records.schema import CATEGORIES, Document, TargetRecord
 from kb.records.types import Answer, Hit, Scope
 from kb.retrieval.multi_query import Inquiry
 from kb.tokens import count_tokens
-from search.authors import Attempt, Idea, Memory, Moment
+from search.attempt import Attempt, Idea, Memory, Moment
 from search.costs.graph import OperatorGraph, Work
 from search.patterns.recognise import read_program
 from search.prompting.describe import cost, detail, trials_of_branches, trials_of_ideas, verdict
 from search.prompting.history import PLATEAU, Recalled, recall, rounds_without_gain
-from search.prompting.knowledge_view import Records, Retriever
+from search.prompting.knowledge_view import Records
 from search.prompting.novelty import Known, tried_in
 from search.prompting.questions import Questions, Step
-from search.prompting.readings import Readings
+from search.prompting.readings import Readings, Retriever
 from search.task import Task
 from search.tunables import knob_trouble
 from synth.context import FORM, Context, Current, Note, Purpose

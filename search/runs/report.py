@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from search.authors import Attempt
+from search.attempt import Attempt
 from search.graph import Graph
 from search.outcome import OUTCOME_KINDS, Checked, Outcome, Passed
 

@@ -24,10 +24,10 @@ from kb.records.types import Answer, Hit, Query, Scope
 from kb.retrieval.effect_estimate import Where
 from kb.retrieval.lookup import Reading
 from kb.retrieval.multi_query import Inquiry
-from search.authors import Attempt, Diagnosis
-from search.prompting.knowledge_view import Records, Retriever
+from search.attempt import Attempt, Diagnosis
+from search.prompting.knowledge_view import Records
 from search.prompting.novelty import Tried
-from search.prompting.readings import Readings
+from search.prompting.readings import Readings, Retriever
 
 GIVEN = Table(
     "given",

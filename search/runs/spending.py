@@ -11,7 +11,6 @@ from typing import Any
 from sqlalchemy import Boolean, Column, Engine, Float, Integer, String, Table, func, insert, select
 
 from kb.database import Base, create_tables, reading, writing
-from search.authors.model_pool import Spent
 from search.task import StopSettings
 from synth.models import Reply, Request
 from synth.models.budgeted import Exhausted
@@ -40,6 +39,19 @@ CHOICES = Table(
     Column("place", String(80), primary_key=True),
     Column("model", String(200), nullable=False),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What a model was paid for so far.
+
+    Attributes:
+        cost: in money where every call has a price, None otherwise.
+    """
+
+    calls: int = 0
+    tokens: int = 0
+    cost: float | None = None
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ from sqlalchemy.exc import IntegrityError
 from kb.database import Base, create_tables, reading, writing
 from kb.errors import StoreError
 from kb.retrieval.effect_store import add_retrieval
-from search.authors import Draft, Idea
+from search.attempt import Draft, Idea
 from search.graph import Graph, Node, Proposal, Slot, Step, hash_source
 from search.outcome import Outcome, from_json, to_json
 from synth.models import Reply, Request

@@ -12,11 +12,19 @@ import signal
 import socket
 import sys
 import tempfile
+from importlib import import_module
 from typing import Any, NoReturn
 
 from search.sandbox.sandbox import Cell, Part, die_with_parent, enter, missing
 
 DRY = -1
+# What holds a candidate, and what is brought up once before, by the kind of device.
+_RUNNERS = {
+    "cpu": "search.sandbox.runner:Runner",
+    "cuda": "search.judging.cuda.runner:CudaRunner",
+    "dry": "search.judging.dryrun.runner:DryRunner",
+}
+_WARM_UP = {"cuda": "search.judging.cuda.warm:warm", "dry": "search.judging.dryrun.warm:warm"}
 
 
 def serve(fd: int, capability: int = 0) -> None:
@@ -67,7 +75,6 @@ def _warm(capability: int) -> None:
     import numpy  # noqa: F401 - warm: a child has it at once
     import torch  # noqa: F401
 
-    import kb.native  # candidates import it, and may not read its file
     import search.sandbox.runner
 
     if capability == DRY:
@@ -107,20 +114,10 @@ def _child(request: dict[str, Any], fds: list[int]) -> NoReturn:
 
 
 def _run(request: dict[str, Any], cell: Cell | None, fds: list[int]) -> NoReturn:
-    from search.sandbox.runner import Runner
-
     control, arena = fds
     if request["cpu"] is not None:
         os.sched_setaffinity(0, {request["cpu"]})
-    runner = Runner(control, arena)
-    if request.get("device") == "cuda":
-        from search.judging.cuda.runner import CudaRunner
-
-        runner = CudaRunner(control, arena)
-    elif request.get("device") == "dry":
-        from search.judging.dryrun.runner import DryRunner
-
-        runner = DryRunner(control, arena)
+    runner = _named(_RUNNERS[request.get("device", "cpu")])(control, arena)
 
     def prepare() -> None:
         os.environ.update(request["environment"])

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from kb.records.schema import SYMPTOMS
-from synth.context import Bottleneck
+from synth.bottleneck import Bottleneck
 from synth.replies.source import listed_under, without_thoughts
 
 MOST = 6

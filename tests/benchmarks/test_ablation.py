@@ -8,7 +8,8 @@ import yaml
 
 from benchmarks.ablation import Run, _geometric, _reached, _table
 from kb.records.types import Query
-from search.prompting.knowledge_view import Silent, Witness
+from search.prompting.knowledge_view import Silent
+from search.prompting.readings import Witness
 from search.task import TaskFile
 
 INFINITE = math.inf

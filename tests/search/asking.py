@@ -10,7 +10,7 @@ from kb.config import Home
 from kb.database import open_engine
 from kb.knowledge import Knowledge, open_knowledge
 from kb.records.schema import TargetRecord
-from search.authors import Diagnosis, Idea, Moment
+from search.attempt import Diagnosis, Idea, Moment
 from search.authors.llm import LanguageModel
 from search.authors.model_pool import Cast
 from search.costs.graph import Work

@@ -20,18 +20,20 @@ from recipe_bench import Bench, Shelf, reference
 
 from kb.config import shipped_docs
 from kb.records.schema import Document, TargetRecord, parse_record
-from search.authors import Diagnosis
+from search.attempt import Diagnosis
 from search.authors.recipes import Recipes
 from search.codegen.library import make_cards
 from search.drivers.sequential import Driver
 from search.graph import Graph
-from search.lessons.distill import Setting, lessons, verdicts
+from search.lessons.distill import lessons, verdicts
 from search.lessons.evidence import Runs
+from search.lessons.setting import Setting
 from search.lessons.store import Book, Change
 from search.loop import Search
 from search.outcome import Outcome, Passed, Ratio, Wrong
 from search.policies import POLICIES
-from search.prompting.knowledge_view import Believed, Memory, Witness
+from search.prompting.knowledge_view import Believed, Memory
+from search.prompting.readings import Witness
 from search.runs.storage import Record
 from search.task import Task
 

@@ -13,7 +13,7 @@ from kb.records.library import load_library
 from kb.records.schema import Document, TargetRecord
 from kb.records.types import Answer, Hit, Passage, Query
 from kb.retrieval.multi_query import Inquiry
-from search.authors import Diagnosis, Moment
+from search.attempt import Diagnosis, Moment
 
 CONTEXT = 4096
 DOCUMENTS = load_library(shipped_docs())

@@ -13,13 +13,13 @@ from kb.database import open_engine, reading
 from kb.knowledge import Knowledge, open_knowledge
 from kb.records.types import Hit, Query, Scope
 from kb.retrieval.effect_store import RetrievalRow, UseRow
-from search.authors import Attempt, Diagnosis, Draft, Idea, Moment
+from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
 from search.drivers.sequential import Driver
 from search.lessons.credit import Origin, keep_credits
 from search.loop import Search
 from search.outcome import BuildFailed, Outcome, Passed, Ratio
 from search.policies import POLICIES
-from search.prompting.knowledge_view import Witness
+from search.prompting.readings import Witness
 from search.runs.storage import Record, Storage
 
 IDEA = """---

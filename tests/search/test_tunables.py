@@ -1,13 +1,13 @@
 import pytest
 from play import Deterministic, Logged, Silent, Watcher, open_storage, settings_of
 
-from search.authors import Attempt, Diagnosis, Draft, Idea
+from search.attempt import Attempt, Diagnosis, Draft, Idea
 from search.drivers.sequential import Driver
 from search.graph import Graph
 from search.loop import Search
 from search.outcome import Outcome, Passed, Ratio, Wrong
 from search.policies import POLICIES
-from search.prompting.knowledge_view import Witness
+from search.prompting.readings import Witness
 from search.tunables import Tunable, next_setting, promising, read_knobs
 
 SOURCE = '''import torch

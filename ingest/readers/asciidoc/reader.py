@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from ingest.chunking.blocks import Outline, fence, prose, short, table
 from ingest.readers import Block, Reading
 from ingest.readers.asciidoc.table import table_rows
+from ingest.readers.blocks import Outline, fence, prose, short, table
 from kb.errors import RecordError
 
 _RULES = "=-~^+"  # under titles of two lines, by level

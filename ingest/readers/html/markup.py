@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from ingest.chunking.blocks import Heading, fence, prose, short, table
 from ingest.readers import Block
+from ingest.readers.blocks import Heading, fence, prose, short, table
 
 MAX_DEPTH = 120  # elements in elements: what is deeper is read as plain text
 MAX_SPAN = 64  # columns or rows that one cell may claim

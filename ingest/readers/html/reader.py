@@ -6,8 +6,8 @@ import codecs
 import re
 from pathlib import PurePosixPath
 
-from ingest.chunking.blocks import Outline, body_of
 from ingest.readers import Reading, Section
+from ingest.readers.blocks import Outline, body_of
 from kb.errors import RecordError
 
 _CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)

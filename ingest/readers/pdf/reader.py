@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from ingest.chunking.blocks import Outline, fence, prose, short, table
 from ingest.readers import Reading
+from ingest.readers.blocks import Outline, fence, prose, short, table
 from ingest.readers.pdf.flow import LARGER, Entry, Headings, Part, Style, flow, plain
 from kb.errors import RecordError
 

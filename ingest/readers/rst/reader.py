@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from ingest.chunking.blocks import Heading, Outline, fence, prose, short, table
 from ingest.readers import Block, Reading
+from ingest.readers.blocks import Heading, Outline, fence, prose, short, table
 from kb.errors import RecordError
 
 if TYPE_CHECKING:

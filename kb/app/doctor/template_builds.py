@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kb.cli.render.output import say
 from kb.config import shipped_docs
+from kb.progress import say
 from kb.records.lint import Fault
 
 if TYPE_CHECKING:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from kb.progress import say
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -22,11 +24,6 @@ JSON = typer.Option(False, "--json", help="Print JSON for programs.")
 def print_json(value: object) -> None:
     """Print `value` as JSON to standard output."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
-
-
-def say(line: str) -> None:
-    """Print one line of progress."""
-    typer.echo(line, err=True)
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kb.cli.render.output import ratio_text, time_text
 from kb.cli.render.tables import kernel_lines
-from kb.cli.spending import spending_line
 from search.graph import Graph, Node
 from search.outcome import STANDING, Checked, Passed
 
@@ -192,3 +191,15 @@ def node_text(node: dict[str, Any]) -> str:
         parts.append("\n# Diagnosis\n" + "\n".join(f"- {line}" for line in node["diagnosis"]))
     parts.append("\n# Outcome\n" + json.dumps(node["result"], indent=2))
     return "\n".join(parts)
+
+
+def spending_line(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return in one line what was paid for; "" where no model was asked."""
+    paid = [row for row in rows if row["paid"]]
+    if not paid:
+        return ""
+    tokens = sum(row["tokens_in"] + row["tokens_out"] for row in paid)
+    costs = [row["cost"] for row in paid]
+    money = "" if None in costs else f", {sum(costs):.4f} in money"
+    calls = sum(row["calls"] for row in paid)
+    return f"{calls} requests to {', '.join(sorted({row['model'] for row in paid}))}: {tokens:,} tokens{money}"

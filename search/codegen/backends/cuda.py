@@ -15,13 +15,13 @@ from functools import cache
 from kb.config import shipped_docs
 from search.codegen.access_analysis import Walk
 from search.codegen.backends.expressions import Emitter, Pair, Scope, frame_of_rows
+from search.codegen.backends.schedule import Schedule, Scheduler
 from search.codegen.backends.symbolic_sizes import Extent
 from search.codegen.backends.triton import moments, online
 from search.codegen.fusion import Segment
 from search.codegen.iteration_space import Access, Misfit, Space, contiguous
 from search.codegen.library import Value
 from search.codegen.lower import Program
-from search.codegen.schedule import Schedule, Scheduler
 
 _LANES = 4  # floats of the widest vector
 _BUILTIN = re.compile(r"__builtin_(\w+)")

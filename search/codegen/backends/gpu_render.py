@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from search.codegen.access_analysis import Walk, walk
 from search.codegen.backends.cuda import CudaParts, cuda_prelude, cuda_rows
 from search.codegen.backends.expressions import Emitter, Frame, Scope, frame_of_plane, frame_of_rows
+from search.codegen.backends.schedule import Scheduler
 from search.codegen.backends.symbolic_sizes import Extent, Seen
 from search.codegen.backends.triton import Parts, PartsWriter, define
 from search.codegen.fusion import Segment, plane_borders
@@ -17,7 +18,6 @@ from search.codegen.iteration_space import Access, contiguous, make_space
 from search.codegen.library import Card, Value
 from search.codegen.loop_layout import layout
 from search.codegen.lower import Program
-from search.codegen.schedule import Scheduler
 
 Call = Callable[..., str]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from search.codegen.backends.expressions import Emitter, Pair, Scope
+from search.codegen.backends.schedule import Schedule
 from search.codegen.ir import Node
-from search.codegen.schedule import Schedule
 
 Statement = Callable[..., str]
 _JOINS = {"Sum": "{0} + {1}", "Prod": "{0} * {1}", "Max": "vmax({0}, {1})", "Min": "vmin({0}, {1})"}

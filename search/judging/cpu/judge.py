@@ -17,7 +17,7 @@ from search.costs.graph import OperatorGraph, Work
 from search.costs.roofline import features, roofline
 from search.costs.trace import operator_graph
 from search.costs.work import count_work
-from search.diagnosis.facts import Look
+from search.finding import Look
 from search.judging.checks import check_arguments
 from search.judging.cpu.baseline import Rival
 from search.judging.cpu.session import Hearing

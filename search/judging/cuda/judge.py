@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kb.errors import TaskError, ToolchainError
-from search.diagnosis.facts import Look
+from search.finding import Look
 from search.judging.checks import check_arguments
 from search.judging.cpu.timing import Timing, turn
 from search.judging.cuda.acceptance import Verdict

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest.sources.archives import Member, unpack
 from ingest.sources import archives
+from ingest.sources.archives import Member, unpack
 from kb.errors import RecordError
 
 TEXT = "# Tiles\n\nA tile is kept in shared memory.\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ingest.collect import Source, gathered, reach
 from ingest.isolation.pool import Confined
-from ingest.sources.collect import Source, gathered, reach
 from ingest.sources.files import Found
 
 TEXT = "# Tiles\n\nA tile is kept in shared memory.\n"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from ingest.collect import gathered
 from ingest.isolation.pool import Confined
 from ingest.sources import fetch as module
-from ingest.sources.collect import gathered
 from ingest.sources.fetch import fetch
 from kb.errors import RecordError
 

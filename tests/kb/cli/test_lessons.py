@@ -15,7 +15,7 @@ from kb.cli.commands import app
 from kb.config import Home
 from kb.errors import ConfigError, KbError
 from kb.records.schema import parse_record
-from search.lessons.distill import Setting
+from search.lessons.setting import Setting
 from search.outcome import Passed
 from search.runs.storage import Storage
 
@@ -32,7 +32,7 @@ class Ideas(Deterministic):
     """Proposes ideas that have records, so that structure alone tells them apart."""
 
     def ideas(self, moment, count):
-        from search.authors import Idea
+        from search.attempt import Idea
 
         return tuple(
             Idea(title=name, text=f"{name}, in words", category="memory access", record=name)

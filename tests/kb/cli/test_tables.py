@@ -5,7 +5,7 @@ from dataclasses import asdict
 from kb.app.diagnosis import diagnosis_lines
 from kb.cli.render.tables import kernel_lines
 from kb.cli.render.text import report_text
-from search.authors import Attempt, Draft, Idea
+from search.attempt import Attempt, Draft, Idea
 from search.outcome import Crashed, KernelTime, Outcome, Passed, Ratio
 
 KERNELS = (

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from kb.cli.render.text import beside, report_text
-from search.authors import Draft, Idea
+from search.attempt import Draft, Idea
 from search.graph import Graph, Node, Slot, Step
 from search.outcome import Passed, Ratio
 from search.runs.report import build_report

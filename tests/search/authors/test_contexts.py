@@ -17,14 +17,15 @@ from kb.records.schema import TargetRecord
 from kb.records.types import Answer, Hit, Passage
 from kb.retrieval.multi_query import Inquiry
 from kb.tokens import count_tokens
-from search.authors import Attempt, Draft, Idea, Moment
+from search.attempt import Attempt, Draft, Idea, Moment
 from search.costs.graph import Work
 from search.diagnosis.diagnose import Ground, diagnose
 from search.outcome import BuildFailed, Outcome, Passed, Ratio, Wrong
 from search.prompting.history import choose_memory
-from search.prompting.knowledge_view import Memory, Witness
+from search.prompting.knowledge_view import Memory
 from search.prompting.novelty import Known, Tried
 from search.prompting.prompts import Brief, Briefing
+from search.prompting.readings import Witness
 from search.task import Task, TaskFile
 from synth.query import PLANS
 

@@ -12,7 +12,8 @@ from kb.records.schema import Document, TargetRecord
 from kb.records.types import Answer, Hit, Passage, Query
 from kb.retrieval.multi_query import Inquiry
 from kb.tokens import count_tokens
-from search.authors import AUTHORS, Attempt, Diagnosis, Draft, Idea, Moment
+from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
+from search.authors import AUTHORS
 from search.authors.llm import LanguageModel
 from search.costs.graph import Work
 from search.outcome import BuildFailed, Crashed, Outcome, Passed, Ratio, Refused, Wrong

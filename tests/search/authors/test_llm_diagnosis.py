@@ -5,12 +5,12 @@ import pytest
 from kb.config import shipped_docs
 from kb.records.library import load_library
 from kb.records.schema import TargetRecord
-from search.authors import Attempt, Diagnosis, Draft, Idea
+from search.attempt import Attempt, Diagnosis, Draft, Idea
 from search.authors.llm_diagnosis import ModelDiagnosis
 from search.authors.model_pool import Voice
 from search.outcome import Outcome, Passed, Ratio, Wrong
 from search.task import ModelSettings
-from synth.context import Bottleneck
+from synth.bottleneck import Bottleneck
 from synth.models import Request
 from synth.models.scripted import Scripted
 from synth.replies.diagnosis import read_diagnosis

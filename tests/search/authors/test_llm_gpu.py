@@ -12,7 +12,7 @@ from kb.records.library import load_library
 from kb.records.schema import Document, TargetRecord
 from kb.records.types import Answer, Hit, Query
 from kb.retrieval.multi_query import Inquiry
-from search.authors import Attempt, Diagnosis, Draft, Idea, Moment
+from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
 from search.authors.llm import LanguageModel
 from search.costs.graph import Work
 from search.outcome import BuildFailed

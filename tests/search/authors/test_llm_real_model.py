@@ -13,7 +13,7 @@ from small_model import CONTEXT, MOMENT, REFERENCE, Knowledge, processor, start
 
 from kb.errors import ModelError
 from kb.records.schema import CATEGORIES
-from search.authors import Attempt, Draft, Idea
+from search.attempt import Attempt, Draft, Idea
 from search.authors.llm import LanguageModel
 from search.outcome import BuildFailed
 from search.task import ModelSettings, Task, TaskFile

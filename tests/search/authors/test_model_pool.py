@@ -4,9 +4,10 @@ from math import log
 
 import pytest
 
-from search.authors import Attempt, Diagnosis, Draft, Idea, Moment
-from search.authors.model_pool import Cast, NoAccounts, Spent, Voice, gains_of
+from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
+from search.authors.model_pool import Cast, NoAccounts, Voice, gains_of
 from search.outcome import Passed, Ratio, Wrong
+from search.runs.spending import Spent
 from search.task import ModelSettings
 from synth.models.scripted import Scripted
 

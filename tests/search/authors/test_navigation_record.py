@@ -16,7 +16,7 @@ from kb.app.resume import give, stored_task
 from kb.config import Home
 from kb.database import open_engine
 from kb.errors import ModelError
-from search.authors import Idea
+from search.attempt import Idea
 from search.authors.model_pool import Cast, Voice
 from search.drivers.replay import Findings, Listener, Player, Tape, Verdicts
 from search.drivers.sequential import Driver

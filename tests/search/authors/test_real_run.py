@@ -24,7 +24,7 @@ from search.graph import Graph
 from search.loop import Search
 from search.outcome import BuildFailed, Outcome
 from search.policies import POLICIES
-from search.prompting.knowledge_view import Witness
+from search.prompting.readings import Witness
 from search.runs.spending import CALLS, Ledger, spending
 from search.runs.storage import Record, Storage
 from search.task import ModelSettings, Task, TaskFile

@@ -12,7 +12,7 @@ from recipe_bench import EXAMPLES, Bench, Shelf, reference
 
 from kb.errors import NoRecipe
 from kb.records.schema import Claim, Document, Evidence, LessonRecord, ScopeModel, TargetRecord
-from search.authors import Attempt, Diagnosis, Draft, Idea, Moment
+from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
 from search.authors.recipes import Recipes
 from search.outcome import Crashed, Outcome, Passed, Ratio
 from search.task import Task, TaskFile

@@ -18,7 +18,7 @@ from recipe_bench import Bench, Shelf, reference
 from kb.config import shipped_docs
 from kb.records.library import load_library
 from kb.records.schema import Document, TargetRecord
-from search.authors import Diagnosis, Moment
+from search.attempt import Diagnosis, Moment
 from search.authors.recipes import Recipes
 from search.codegen.backends.gpu_module import assemble
 from search.codegen.fusion import segment

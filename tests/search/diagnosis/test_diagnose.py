@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from kb.records.schema import SYMPTOMS, TargetRecord
-from search.authors import Attempt, Draft, Idea
+from search.attempt import Attempt, Draft, Idea
 from search.costs.graph import Work
 from search.diagnosis.diagnose import Ground, diagnose
-from search.diagnosis.facts import TOLD, Finding, Look
+from search.finding import TOLD, Finding, Look
 from search.outcome import Passed, Ratio
 
 CPU = TargetRecord.model_validate(

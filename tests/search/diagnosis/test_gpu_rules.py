@@ -7,11 +7,12 @@ import pytest
 from kb.config import shipped_docs
 from kb.records.library import load_library
 from kb.records.schema import SYMPTOMS, TargetRecord
-from search.authors import Attempt, Diagnosis, Draft, Idea
+from search.attempt import Attempt, Diagnosis, Draft, Idea
 from search.costs.graph import Work
 from search.diagnosis.diagnose import Ground, diagnose
-from search.diagnosis.facts import SEEN, Finding, Look, Scene
+from search.diagnosis.facts import Scene
 from search.diagnosis.gpu_rules import RULES, findings
+from search.finding import SEEN, Finding, Look
 from search.outcome import Checked, Kernel, KernelTime, Passed, Ratio
 from search.profilers.ncu import Counted, parse_csv
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from play import Carried, Deterministic, Silent, Watcher, open_storage, play, settings_of
 
-from search.authors import Diagnosis
+from search.attempt import Diagnosis
 from search.drivers.batched import Batches
 from search.loop import Search
 from search.policies import POLICIES
-from search.prompting.knowledge_view import Witness
+from search.prompting.readings import Witness
 
 
 def batches(storage, record, settings, evaluator) -> Batches:

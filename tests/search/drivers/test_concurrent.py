@@ -7,11 +7,11 @@ import pytest
 from play import Carried, Deterministic, Logged, Silent, Watcher, open_storage, play, settings_of
 
 from kb.errors import ModelError
-from search.authors import Diagnosis
+from search.attempt import Diagnosis
 from search.drivers.concurrent import Turn, Waves
 from search.loop import Search
 from search.policies import POLICIES
-from search.prompting.knowledge_view import Witness
+from search.prompting.readings import Witness
 
 
 class Correspondent(Deterministic):

@@ -10,7 +10,7 @@ from kb.config import Home
 from kb.database import create_tables, open_engine, reading
 from kb.retrieval.effect_estimate import Where
 from kb.retrieval.effect_store import Effects, RetrievalRow, UseRow
-from search.authors import Attempt, Draft, Idea
+from search.attempt import Attempt, Draft, Idea
 from search.graph import Graph, Node, Proposal, Slot, Step
 from search.lessons.credit import OTHERS, QUOTED, Origin, credits_of, keep_credits
 from search.outcome import BuildFailed, Checked, Outcome, Passed, Ratio

@@ -7,9 +7,10 @@ import pytest
 from machines import TWO_CORES
 
 from kb.records.schema import Cache
-from search.authors import Diagnosis, Draft, Idea
+from search.attempt import Diagnosis, Draft, Idea
 from search.graph import Graph, Node, Slot, Step
-from search.lessons.distill import MOST, Setting, lessons, regime_of, verdicts
+from search.lessons.distill import MOST, lessons, regime_of, verdicts
+from search.lessons.setting import Setting
 from search.outcome import Checked, Passed, Ratio, Wrong
 
 SETTING = Setting(

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from kb.errors import ConfigError
-from search.authors import Attempt, Draft, Idea
+from search.attempt import Attempt, Draft, Idea
 from search.outcome import Passed, Ratio, Wrong
 from search.policies import POLICIES, Policy
 

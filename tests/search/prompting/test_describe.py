@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from search.authors import Attempt, Draft, Idea
+from search.attempt import Attempt, Draft, Idea
 from search.costs.graph import Work
 from search.outcome import (
     BuildFailed,

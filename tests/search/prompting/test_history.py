@@ -1,6 +1,6 @@
 import pytest
 
-from search.authors import Attempt, Draft, Idea
+from search.attempt import Attempt, Draft, Idea
 from search.outcome import BuildFailed, Outcome, Passed, Ratio
 from search.prompting.describe import trials_of_ideas
 from search.prompting.history import choose_memory, plateau, recall

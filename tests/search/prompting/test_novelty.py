@@ -3,7 +3,7 @@ from pathlib import Path
 
 from play import open_storage
 
-from search.authors import Draft, Idea
+from search.attempt import Draft, Idea
 from search.graph import Node, Proposal, Slot, Step
 from search.outcome import Passed, Ratio, Wrong
 from search.prompting.novelty import earlier_ideas

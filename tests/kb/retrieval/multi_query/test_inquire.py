@@ -12,7 +12,7 @@ from kb.knowledge import Knowledge, open_knowledge
 from kb.records.types import Scope
 from kb.retrieval.multi_query import DEFAULT, Inquiry, Question
 from kb.retrieval.multi_query.merge import worth_giving
-from search.prompting.knowledge_view import Witness
+from search.prompting.readings import Witness
 
 TILES = """\
 ---

@@ -12,7 +12,7 @@ from recipe_bench import EXAMPLES, Bench, Shelf, reference
 from kb.config import shipped_docs
 from kb.errors import NoRecipe
 from kb.records.schema import Document, TargetRecord, parse_record
-from search.authors import Attempt, Diagnosis, Idea, Moment
+from search.attempt import Attempt, Diagnosis, Idea, Moment
 from search.authors.recipes import Recipes
 from search.outcome import Passed, Ratio
 from search.task import Task, TaskFile

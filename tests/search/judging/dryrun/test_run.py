@@ -7,14 +7,15 @@ from typing import Any
 
 from play import Deterministic, Silent, Watcher, open_storage, settings_of
 
-from search.authors import Diagnosis
+from search.attempt import Diagnosis
 from search.drivers.sequential import Driver
-from search.lessons.distill import Setting, lessons
+from search.lessons.distill import lessons
+from search.lessons.setting import Setting
 from search.loop import Search
 from search.outcome import BuildFailed, Checked, Kernel, Outcome
 from search.policies import POLICIES
 from search.prompting.describe import trials_of_ideas, verdict
-from search.prompting.knowledge_view import Witness
+from search.prompting.readings import Witness
 from search.runs.report import build_report
 
 
