@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kb.app.models import check_models, model_is_configured
@@ -13,14 +11,13 @@ from kb.config import Home
 from kb.errors import ConfigError, TaskError, ToolchainError
 from kb.progress import say
 from kb.records.schema import TargetRecord
-from search.task import ModelSettings, Task, TaskFile
+from search.task import Task, TaskFile
 
 if TYPE_CHECKING:
     from search.authors import Author
     from search.authors.model_pool import Cast
     from search.costs.graph import OperatorGraph, Work
     from search.prompting.knowledge_view import Memory
-    from synth.models import Model
 
 
 def check_settings(settings: TaskFile, place: str) -> None:
@@ -93,31 +90,3 @@ def make_author(
     if name == "recipes":
         return AUTHORS.create(name, task, target, graph, memory)
     return AUTHORS.create(name, task, target, work, memory, cast, say, graph)
-
-
-def make_model(settings: ModelSettings, heard: Callable[[str, int], None] | None = None) -> Model:
-    """Build the chat back end: a script is read from the file that ``name`` gives.
-
-    Args:
-        heard: told the model and how many tokens of an answer have come so far.
-    """
-    from synth.models import MODELS
-
-    if settings.provider == "scripted":
-        from synth.models.scripted import Scripted
-
-        return Scripted.load(Path(settings.name))
-    if settings.provider == "mailbox":
-        from kb.app.mailbox import make_mailbox
-
-        return make_mailbox(settings)
-    return MODELS.create(
-        settings.provider,
-        settings.name,
-        base_url=settings.base_url,
-        timeout_seconds=settings.timeout_seconds,
-        retries=settings.retries,
-        say=say,
-        heard=heard,
-        **({"keys": (settings.key,)} if settings.key is not None else {}),
-    )

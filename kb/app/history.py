@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from kb.app.diagnosis import diagnosis_lines
-from kb.cli.render.text import plan_line
 from kb.config import Home
 from kb.errors import ConfigError, StoreError
 from kb.records.schema import Evidence, IdeaRecord
@@ -284,3 +283,14 @@ def _count(rows: dict[str, dict[str, Any]], graph: Graph, run: RunRow) -> None:
             row["passed"] += 1
             row["won"] += gain > 1
             row["best"] = max(row["best"] or 0.0, gain)
+
+
+def plan_line(plan: Mapping[str, Any]) -> str:
+    """Return a recipe author's choices in one line, "" where there are none."""
+    segments = plan.get("segments", {})
+    texts = []
+    for segment in segments.values():
+        knobs = ", ".join(f"{name}={value}" for name, value in segment["knobs"].items())
+        recipe = f"{segment['recipe']} " if len(segments) > 1 else ""
+        texts.append(f"{recipe}{knobs}".strip())
+    return "; ".join(text for text in texts if text)

@@ -19,7 +19,7 @@ from kb.records.types import Passage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kb.app.session import Session
+    from kb.app.session import Session, Setup
     from kb.knowledge import Knowledge
     from search.attempt import Attempt, Diagnosis, Idea
     from search.costs.graph import OperatorGraph, Work
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from search.outcome import Outcome
     from search.prompting.knowledge_view import Memory
     from search.prompting.novelty import Known
+    from search.runs.snapshot import Given
     from search.runs.storage import Record, Storage
     from search.task import Task
     from synth.models import Model
@@ -136,7 +137,7 @@ def learn_from(
     """Write what the run of a session taught back into the knowledge base."""
     from kb.app.diagnosis import diagnoser
     from kb.app.models import lesson_writer
-    from kb.app.session import shapes_line
+    from search.costs.graph import shapes_line
 
     setting = setting_of(
         record,
@@ -180,57 +181,66 @@ def open_book(home: Home, storage: Storage, proof: Runs | None = None) -> Book:
 
 
 def open_memory(
-    home: Home,
-    storage: Storage,
-    task: Task,
-    progress: Progress,
-    *,
-    as_of: float | None,
-    remembers: bool,
+    setup: Setup, given: Given, progress: Progress, *, as_of: float | None, remembers: bool
 ) -> Memory:
     """Open the knowledge base for the authors of a run.
 
     Args:
+        given: what the run was given when it first asked.
         as_of: seconds since the epoch that the ranking and earlier ideas are taken of, None for now.
         remembers: ideas of the task's earlier runs are known again.
     """
     from kb.knowledge import open_knowledge
 
-    knowledge = open_knowledge(home, progress, as_of=as_of)
+    knowledge = open_knowledge(setup.home, progress, as_of=as_of)
     before = time.time() if as_of is None else as_of
-    known = known_ideas(knowledge, storage, task, before) if remembers else None
-    return believed_memory(knowledge, storage, retrieval=task.settings.retrieval, known=known)
+    storage, task = setup.storage, setup.task
+    known = known_ideas(knowledge, storage, task, before, given) if remembers else None
+    retrieval = task.settings.retrieval
+    return believed_memory(knowledge, storage, given, retrieval=retrieval, known=known)
 
 
 def believed_memory(
     knowledge: Knowledge,
     storage: Storage,
+    given: Given | None = None,
     *,
     retrieval: bool = True,
     known: Known | None = None,
 ) -> Memory:
-    """Return the knowledge as authors see it: without lessons whose evidence is not in the record."""
+    """Return the knowledge as authors see it: without lessons whose evidence is not in the record.
+
+    Args:
+        given: what a run was given when it first asked, None outside of runs.
+    """
     from kb.retrieval.lookup import RecordReader
     from search.lessons.evidence import Runs
-    from search.prompting.knowledge_view import Believed, Memory, Silent
-    from search.prompting.readings import Witness, Witnessed
+    from search.prompting.knowledge_view import Believed, Memory, Records, Silent
+    from search.prompting.readings import Readings, Retriever, Witness, Witnessed
 
-    records = Believed(knowledge.store, Runs(storage.engine).believes)
-    doubted = records.doubted()
-    if not retrieval:
-        return Memory(Witness(Silent(), doubted), records, known)
-    witness = Witness(knowledge.retriever, doubted)
-    reader = RecordReader(knowledge.store, knowledge.effects, doubted)
-    return Memory(witness, records, known, Witnessed(reader, witness))
+    believed = Believed(knowledge.store, Runs(storage.engine).believes)
+    doubted = believed.doubted()
+    records: Records = believed
+    retriever: Retriever = knowledge.retriever if retrieval else Silent()
+    reader: Readings = RecordReader(knowledge.store, knowledge.effects, doubted)
+    if given is not None:
+        records, retriever = given.records(records), given.retriever(retriever)
+        reader = given.readings(reader)
+    witness = Witness(retriever, doubted)
+    return Memory(witness, records, known, Witnessed(reader, witness) if retrieval else None)
 
 
-def known_ideas(knowledge: Knowledge, storage: Storage, task: Task, before: float) -> Known:
+def known_ideas(
+    knowledge: Knowledge, storage: Storage, task: Task, before: float, given: Given | None = None
+) -> Known:
     """Return what was tried on a task in runs that began before a moment, with how it is compared."""
     from search.lessons.duplicates import Alike
     from search.prompting.novelty import Known, earlier_ideas
 
-    alike = Alike(knowledge.derived.embedder)
-    return Known(alike, earlier_ideas(storage, task, before))
+    earlier = earlier_ideas(storage, task, before)
+    if given is not None:
+        earlier = given.earlier(earlier)
+    return Known(Alike(knowledge.derived.embedder), earlier)
 
 
 def today() -> date:
@@ -288,7 +298,7 @@ def learn_again(home: Home, run: str) -> list[Change]:
     from kb.app.history import open_run
     from kb.app.queries import find_target
     from kb.app.resume import stored_task
-    from kb.app.session import shapes_line
+    from search.costs.graph import shapes_line
     from search.costs.trace import operator_graph
     from search.costs.work import count_work
     from search.reference import load_problem

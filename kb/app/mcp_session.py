@@ -13,16 +13,10 @@ from kb.app.credit import credit
 from kb.app.diagnosis import diagnoser, looker
 from kb.app.learning import learn_from
 from kb.app.resume import keep_reference, stored_task
-from kb.app.session import (
-    Session,
-    about_of,
-    names_of,
-    open_judge,
-    outcome_context,
-    prepare,
-    task_slug,
-)
-from kb.app.session import tell as tell_of
+from kb.app.run import open_judge, outcome_context, task_slug
+from kb.app.run import tell as tell_of
+from kb.app.session import Session, about_of, names_of
+from kb.app.setup import build, prepare
 from kb.config import Home
 from kb.errors import ConfigError, TaskError
 from kb.records.schema import CATEGORIES
@@ -219,9 +213,10 @@ class Bench:
 
     def _begin(self, task: Task, progress: Progress) -> Open:
         task = override(task, author="recipes")  # it is asked for nothing; somebody else writes
-        session = replace(prepare(self._home, task, progress), author_name=AUTHOR)
-        record = session.storage.begin(task_slug(task), about_of(session))
+        setup = replace(prepare(self._home, task, progress), author_name=AUTHOR)
+        record = setup.storage.begin(task_slug(task), about_of(setup))
         keep_reference(self._home, record.run, task)
+        session = build(setup, record.run, progress, author="recipes")
         return self._work_on(session, record, progress)
 
     def _take_up(self, run: str, progress: Progress) -> Open:
@@ -232,8 +227,8 @@ class Bench:
         if row.status == "finished":
             raise ConfigError(f"run {run} is finished: open its task file for a new one")
         task = override(stored_task(self._home, run, row.about), author="recipes")
-        session = prepare(self._home, task, progress, as_of=row.started)
-        session = replace(session, author_name=AUTHOR)
+        setup = replace(prepare(self._home, task, progress), author_name=AUTHOR)
+        session = build(setup, run, progress, as_of=row.started, author="recipes")
         record = session.storage.record(run)
         record.mark("running")
         return self._work_on(session, record, progress)

@@ -58,7 +58,7 @@ class Service:
 
     def readings(self, progress: Callable[..., None]) -> Readings:
         """Return what is read by name: what the open task is given counts as retrieved for it."""
-        from kb.cli.reading import open_reader
+        from kb.app.lookup import open_reader
 
         return self.bench.readings or open_reader(self.home, progress)
 
@@ -119,8 +119,7 @@ def _add_search(server: MCPServer[None], service: Service) -> None:
         limit: Annotated[int, Field(ge=1, le=50)] = 8,
     ) -> list[dict[str, Any]]:
         """Search the knowledge base: manuals, optimisation ideas, kernels, lessons of runs."""
-        from kb.app.queries import Asked, ask
-        from kb.cli.search import plain
+        from kb.app.queries import Asked, ask, plain
 
         asked = Asked(
             question=question,
@@ -174,7 +173,7 @@ def _add_records(server: MCPServer[None], service: Service) -> None:
         context: Context,
     ) -> dict[str, Any]:
         """Return a record whole, or the beginning of a document: what a passage only quotes a part of."""
-        from kb.cli.reading import plain
+        from kb.app.lookup import plain
 
         reader = await service.do(partial(service.readings, service.progress(context)))
         return await service.do(lambda: plain(reader.read(name)))
@@ -189,7 +188,7 @@ def _add_records(server: MCPServer[None], service: Service) -> None:
         language: Annotated[str | None, Field(description="cpp, triton, cuda, …")] = None,
     ) -> dict[str, Any]:
         """Return a page of the library's index: one line a record, what applies first."""
-        from kb.cli.reading import plain, scope_of
+        from kb.app.lookup import plain, scope_of
 
         scope = await service.do(partial(scope_of, target, language))
         reader = await service.do(partial(service.readings, service.progress(context)))
@@ -201,7 +200,7 @@ def _add_records(server: MCPServer[None], service: Service) -> None:
         context: Context,
     ) -> dict[str, Any]:
         """Return what an idea gained by operators, device and bottleneck, with its evidence and the lessons about it."""
-        from kb.cli.reading import plain
+        from kb.app.lookup import plain
 
         reader = await service.do(partial(service.readings, service.progress(context)))
         return await service.do(lambda: plain(reader.history(name)))

@@ -6,10 +6,12 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kb.config import Home
 from kb.errors import ConfigError
+from kb.progress import say
 from search.task import ModelSettings, TaskFile
 
 if TYPE_CHECKING:
@@ -61,7 +63,6 @@ def check_models(home: Home, settings: TaskFile) -> None:
     Raises:
         ConfigError: a provider, an address or a price is missing or unknown.
     """
-    from kb.app.factories import make_model
     from synth.models.prices import FILE, Prices
 
     prices = Prices.load(home.root)
@@ -80,7 +81,6 @@ def make_cast(
     home: Home, settings: TaskFile, storage: Storage, ledger: Ledger, progress: Progress
 ) -> Cast:
     """Build every model of a task, with its exchanges kept and its calls booked."""
-    from kb.app.factories import make_model
     from search.authors.model_pool import Cast, Voice
     from synth.models.prices import Prices
     from synth.models.recorded import Recorded
@@ -138,3 +138,31 @@ def _shown(progress: Progress) -> Callable[[str, int], None] | None:
     if not sys.stderr.isatty():
         return None
     return lambda model, tokens: progress(f"{model} answers, tokens so far", tokens)
+
+
+def make_model(settings: ModelSettings, heard: Callable[[str, int], None] | None = None) -> Model:
+    """Build the chat back end: a script is read from the file that ``name`` gives.
+
+    Args:
+        heard: told the model and how many tokens of an answer have come so far.
+    """
+    from synth.models import MODELS
+
+    if settings.provider == "scripted":
+        from synth.models.scripted import Scripted
+
+        return Scripted.load(Path(settings.name))
+    if settings.provider == "mailbox":
+        from kb.app.mailbox import make_mailbox
+
+        return make_mailbox(settings)
+    return MODELS.create(
+        settings.provider,
+        settings.name,
+        base_url=settings.base_url,
+        timeout_seconds=settings.timeout_seconds,
+        retries=settings.retries,
+        say=say,
+        heard=heard,
+        **({"keys": (settings.key,)} if settings.key is not None else {}),
+    )

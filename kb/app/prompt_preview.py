@@ -84,7 +84,6 @@ class Desk:
         from kb.app.device import choose_place
         from kb.app.diagnosis import diagnoser_of
         from kb.app.learning import believed_memory, known_ideas
-        from kb.app.resume import give
         from kb.database import open_engine
         from kb.knowledge import open_knowledge
         from search.authors.navigation import Navigator
@@ -99,13 +98,13 @@ class Desk:
         graph, work = _cost(task, place.device)
         as_of = row.started if row is not None else None
         knowledge = open_knowledge(home, progress, as_of=as_of)
-        known = known_ideas(knowledge, storage, task, as_of or time.time())
-        memory = believed_memory(knowledge, storage, retrieval=task.settings.retrieval, known=known)
+        # What the run found and measured then, so that a prompt is the one that was asked.
+        given = Given(storage.engine, row.run, writes=False) if row is not None else None
+        known = known_ideas(knowledge, storage, task, as_of or time.time(), given)
+        retrieval = task.settings.retrieval
+        memory = believed_memory(knowledge, storage, given, retrieval=retrieval, known=known)
         diagnose = diagnoser_of(task, place.target, work, len(graph.operators), _baselines(row))
-        if row is not None:
-            # What the run found and measured then, so that a prompt is the one that was asked.
-            given = Given(storage.engine, writes=False).open(row.run)
-            give(given, memory)
+        if given is not None:
             diagnose = given.diagnose(diagnose)
         return cls(
             task=task,

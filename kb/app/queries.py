@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kb.config import Home
 from kb.errors import ConfigError
@@ -13,7 +13,7 @@ from kb.records.types import KINDS, MODES, Query, Scope
 
 if TYPE_CHECKING:
     from kb.records.schema import TargetRecord
-    from kb.records.types import Answer
+    from kb.records.types import Answer, Hit
 
 T = TypeVar("T", bound=str)
 
@@ -102,3 +102,32 @@ def find_target(name: str) -> TargetRecord:
     record = resolve(name, load_targets(Home.find())).record
     assert isinstance(record, TargetRecord)
     return record
+
+
+def explained(answer: Answer) -> dict[str, Any]:
+    """Return an answer with its reasons as JSON values."""
+    return {
+        "hits": [{**plain(hit), "why": asdict(hit.why)} for hit in answer.hits],
+        "left_out": [asdict(one) for one in answer.dropped],
+        "notes": list(answer.notes),
+    }
+
+
+def plain(hit: Hit) -> dict[str, Any]:
+    """Return a hit as JSON values."""
+    passage = hit.passage
+    return {
+        "id": passage.id,
+        "text": passage.text,
+        "document": passage.document,
+        "section": passage.section,
+        "pages": passage.pages,
+        "kind": passage.kind,
+        "tokens": passage.tokens,
+        "flags": list(passage.flags),
+        "scope": {key: list(value) for key, value in asdict(passage.scope).items() if value},
+        "score": hit.score,
+        "dense_rank": hit.dense_rank,
+        "lexical_rank": hit.lexical_rank,
+        "widened": hit.widened,
+    }

@@ -1,4 +1,4 @@
-"""Takes up runs that exist: their task as it was, and what they were given and paid."""
+"""Takes up runs that exist: their task as it was, and its reference."""
 
 from __future__ import annotations
 
@@ -11,25 +11,7 @@ from kb.errors import ConfigError
 from search.task import Task, TaskFile
 
 if TYPE_CHECKING:
-    from kb.app.session import Session
-    from search.prompting.knowledge_view import Memory
-    from search.runs.snapshot import Given
-
-
-def open_accounts(session: Session, run: str) -> None:
-    """Go on with what `run` paid for and was given, or begin to keep it."""
-    session.ledger.open(run)
-    give(session.given.open(run), session.memory)
-
-
-def give(given: Given, memory: Memory) -> None:
-    """Let authors see what a run was given when it first asked, and keep what is asked first now."""
-    memory.retriever.ask_through(given.retriever)
-    memory.store = given.records(memory.store)
-    if memory.readings is not None:
-        memory.readings.ask_through(given.readings)
-    if memory.known is not None:
-        memory.known.earlier = given.earlier(memory.known.earlier)
+    from kb.app.session import Setup
 
 
 def keep_reference(home: Home, run: str, task: Task) -> Path:
@@ -62,13 +44,13 @@ def stored_task(home: Home, run: str, about: Mapping[str, Any]) -> Task:
     )
 
 
-def check_same_place(about: Mapping[str, Any], session: Session) -> None:
+def check_same_place(about: Mapping[str, Any], setup: Setup) -> None:
     """Refuse to go on where the device or the author is another one.
 
     Raises:
         ConfigError: it is.
     """
-    for key, found in (("target", session.target.name), ("author", session.author_name)):
+    for key, found in (("target", setup.target.name), ("author", setup.author_name)):
         if about[key] != found:
             raise ConfigError(
                 f"the run began with {key} {about[key]!r}, here it is {found!r}: "

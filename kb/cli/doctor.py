@@ -10,7 +10,7 @@ from kb.cli.render.output import JSON, print_json
 from kb.config import Home
 
 if TYPE_CHECKING:
-    from kb.app.doctor.checks import Finding
+    from kb.app.doctor.finding import Finding
 
 CHEATS = typer.Option(
     False,

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from kb.app.lookup import known, open_reader, scope_of
 from kb.cli.render.output import JSON, print_json, steps
 from kb.config import Home
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kb.progress import Progress
-    from kb.records.types import Scope
     from kb.retrieval.lookup import Reading
-    from search.prompting.readings import Readings
 
 _EXAMPLES = (
     "Examples: kb read attention-by-tiles; kb read module operator-attention --target h100; "
@@ -57,46 +55,6 @@ def read(
         return
     for line in lines(found):
         typer.echo(line)
-
-
-def open_reader(home: Home, progress: Progress) -> Readings:
-    """Open the knowledge base for somebody who reads it by name, doubted lessons among it."""
-    from kb.knowledge import open_knowledge
-    from kb.retrieval.lookup import RecordReader
-
-    knowledge = open_knowledge(home, progress)
-    return RecordReader(knowledge.store, knowledge.effects)
-
-
-def scope_of(target: str | None, language: str | None) -> Scope:
-    """Return where knowledge must apply, as the options of a command say."""
-    from kb.app.queries import Asked, build_query
-
-    return build_query(Asked(question=_PAGE, target=target, language=language)).scope
-
-
-def known(found: Reading) -> Reading:
-    """Return what was found.
-
-    Raises:
-        ConfigError: there is nothing under that name.
-    """
-    if not found.found:
-        what = "a page of the index" if found.kind == "module" else "a record or a document"
-        near = ", ".join(found.nearest) or "none"
-        raise ConfigError(
-            f"expected the name of {what}, found {found.name!r}: the nearest are {near}"
-        )
-    return found
-
-
-def plain(found: Reading) -> dict[str, Any]:
-    """Return what was found as JSON values.
-
-    Raises:
-        ConfigError: there is nothing under that name.
-    """
-    return known(found).as_dict()
 
 
 def lines(found: Reading) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from search.drivers.sequential import Driver
     from search.loop import Search
     from search.runs.storage import Record, Storage
-    from search.task import ModelSettings
+    from search.task import ModelSettings, TaskFile
 
 DIVERGED = 5
 
@@ -78,34 +78,28 @@ def play(home: Home, run: str, *, judge: bool) -> dict[str, Any]:
 
 def _session(home: Home, row: Any, findings: Findings, progress: Any, *, judge: bool) -> Session:
     """Prepare the run as it was, with a tape in place of its models."""
-    from kb.app.factories import make_author
-    from kb.app.resume import give, stored_task
-    from kb.app.session import prepare
+    from kb.app.resume import stored_task
+    from kb.app.setup import build, prepare
     from search.drivers.replay import Tape
-    from search.runs.snapshot import Given
-    from search.runs.spending import Ledger
 
     task = stored_task(home, row.run, row.about)
     place = _place(task.settings.target, row.about["target"], here=judge)
-    session = prepare(home, task, progress, as_of=row.started, place=place, asks=False)
-    ledger = Ledger(session.storage.engine, task.settings.stop).open(row.run).closed()
-    given = Given(session.storage.engine, writes=False).open(row.run)
-    give(given, session.memory)
-    tape = Tape(session.storage, row.run, findings)
-    cast = _cast(session, tape, ledger)
-    name = session.author_name
-    author = make_author(
-        name, session.task, session.target, session.graph, session.work, session.memory, cast
+    setup = prepare(home, task, progress, place=place, asks=False)
+    tape = Tape(setup.storage, row.run, findings)
+    return build(
+        setup,
+        row.run,
+        progress,
+        as_of=row.started,
+        cast=lambda ledger: _cast(setup.task.settings, tape, ledger),
     )
-    return replace(session, author=author, cast=cast, given=given)
 
 
-def _cast(session: Session, tape: Tape, ledger: Any) -> Any:
+def _cast(settings: TaskFile, tape: Tape, ledger: Any) -> Any:
     from kb.app.models import role_settings
     from search.authors.model_pool import Cast, Voice
     from search.drivers.replay import Player
 
-    settings = session.task.settings
     voices = {
         role: [Voice(model=Player(tape, _name(one), role), settings=one) for one in models]
         for role, models in role_settings(settings).items()
@@ -151,7 +145,7 @@ def _run(
 ) -> str:
     """Play the search to its end; return why it ended."""
     from kb.app.diagnosis import diagnoser
-    from kb.app.session import open_judge
+    from kb.app.run import open_judge
     from search.drivers.replay import End, Verdicts
     from search.evaluators.local import Local
     from search.judging.spool.client import Spool

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from kb.cli.render.output import JSON, console, print_json
+from kb.cli.render.output import JSON, console, print_json, steps
 from kb.config import Home
 
+if TYPE_CHECKING:
+    from kb.app.run import Ended
+
+NO_CANDIDATE = 4
+INTERRUPTED = 130
 RUN = typer.Argument(..., help="A run's name, as `kb runs` lists it.")
 
 
@@ -44,7 +51,9 @@ def evolve(
     json: bool = JSON,
 ) -> None:
     """Search for a faster kernel: ideas, implementations, and a judge on this machine."""
-    from kb.app.session import evolve as run
+    from kb.app.run import evolve as run
+    from kb.app.run import notices
+    from kb.cli.render.progress import Screen
     from search.task import judge_elsewhere, load_task, look_with, override, write_to
 
     loaded = override(
@@ -56,14 +65,37 @@ def evolve(
         seed=seed,
     )
     loaded = write_to(look_with(judge_elsewhere(loaded, spool), profile), mailbox)
-    raise typer.Exit(run(Home.find().make(), loaded, as_json=json))
+    for line in notices(loaded):
+        typer.echo(line, err=json)
+    with steps() as progress:
+        ended = run(Home.find().make(), loaded, progress, Screen)
+    _publish(ended, as_json=json)
 
 
 def resume(run: str = RUN, json: bool = JSON) -> None:
     """Go on with a run that was interrupted or killed; it ends as an unbroken one would have."""
-    from kb.app.session import resume as go_on
+    from kb.app.run import resume as go_on
+    from kb.cli.render.progress import Screen
 
-    raise typer.Exit(go_on(Home.find().make(), run, as_json=json))
+    with steps() as progress:
+        announce = partial(typer.echo, err=json)
+        ended = go_on(Home.find().make(), run, progress, Screen, announce)
+    _publish(ended, as_json=json)
+
+
+def _publish(ended: Ended, *, as_json: bool) -> NoReturn:
+    """Print what a run came to, and leave with its exit code."""
+    from kb.app.history import open_run
+    from kb.cli.render.text import report_text
+
+    if as_json:
+        print_json(ended.report)
+    else:
+        path = open_run(Home.find(), ended.run).path_to_best()
+        typer.echo(report_text(ended.report, path))
+    if ended.interrupted:
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(0 if ended.report["best"] is not None else NO_CANDIDATE)
 
 
 def list_runs(json: bool = JSON) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
+from kb.app.queries import explained, plain
 from kb.cli.render.output import JSON, print_json, steps
 from kb.config import Home
 from kb.progress import say
@@ -133,35 +133,6 @@ def _effect(effect: Effect, factor: float) -> Iterator[str]:
             f"effect rests on {here:.1f} measurements from here, {family:.1f} of the operator "
             f"family elsewhere, {other:.1f} of other families (old and shared ones count less)"
         )
-
-
-def explained(answer: Answer) -> dict[str, Any]:
-    """Return an answer with its reasons as JSON values."""
-    return {
-        "hits": [{**plain(hit), "why": asdict(hit.why)} for hit in answer.hits],
-        "left_out": [asdict(one) for one in answer.dropped],
-        "notes": list(answer.notes),
-    }
-
-
-def plain(hit: Hit) -> dict[str, Any]:
-    """Return a hit as JSON values."""
-    passage = hit.passage
-    return {
-        "id": passage.id,
-        "text": passage.text,
-        "document": passage.document,
-        "section": passage.section,
-        "pages": passage.pages,
-        "kind": passage.kind,
-        "tokens": passage.tokens,
-        "flags": list(passage.flags),
-        "scope": {key: list(value) for key, value in asdict(passage.scope).items() if value},
-        "score": hit.score,
-        "dense_rank": hit.dense_rank,
-        "lexical_rank": hit.lexical_rank,
-        "widened": hit.widened,
-    }
 
 
 def _pages(pages: tuple[int, int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -82,3 +83,13 @@ class Work:
     families: tuple[str, ...]
     sure_flops: float = 0.0
     sure_bytes: float = 0.0
+
+
+def shapes_line(graph: OperatorGraph) -> str:
+    """Return the shapes of inputs and outputs as people write them."""
+
+    def texts(shapes: Iterable[tuple[int, ...]]) -> str:
+        return ", ".join("x".join(map(str, shape)) for shape in shapes)
+
+    inputs = (value.shape for value in graph.values if value.kind == "input")
+    return f"{texts(inputs)} -> {texts(graph.shape(name) for name in graph.outputs)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -92,10 +92,6 @@ class Witness:
         self._documents.update(dict.fromkeys(one.document for one in passages))
         self._subjects.update(dict.fromkeys(map(subject, passages)))
 
-    def ask_through(self, wrap: Callable[[Retriever], Retriever]) -> None:
-        """Ask another retriever from now on: what `wrap` makes of the present one."""
-        self._retriever = wrap(self._retriever)
-
     def clear(self) -> None:
         """Forget what was returned so far."""
         self._documents.clear()
@@ -116,10 +112,6 @@ class Witnessed:
     def __init__(self, readings: Readings, witness: Witness) -> None:
         self._readings = readings
         self._witness = witness
-
-    def ask_through(self, wrap: Callable[[Readings], Readings]) -> None:
-        """Ask others from now on: what `wrap` makes of the present ones."""
-        self._readings = wrap(self._readings)
 
     def read(self, name: str) -> Reading:
         """Return a record whole, or the beginning of a plain document."""

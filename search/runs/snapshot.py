@@ -53,24 +53,18 @@ class Given:
     """What one run was given.
 
     Args:
+        run: whose record is taken up.
         writes: False leaves the record as it is.
     """
 
-    def __init__(self, engine: Engine, *, writes: bool = True) -> None:
+    def __init__(self, engine: Engine, run: str, *, writes: bool = True) -> None:
         self._engine = engine
-        self._writes = writes
-        self._run = ""
-        create_tables(engine)
-
-    def open(self, run: str) -> Given:
-        """Take up the record of `run`; before this nothing is kept."""
         self._run = run
-        return self
+        self._writes = writes
+        create_tables(engine)
 
     def once(self, kind: str, key: str, kept: TypeAdapter[T], make: Callable[[], T]) -> T:
         """Return what is on record, else what `make` returns, which is then on record."""
-        if not self._run:
-            return make()
         place = (GIVEN.c.run == self._run) & (GIVEN.c.kind == kind) & (GIVEN.c.key == key)
         with reading(self._engine) as session:
             found = session.scalar(select(GIVEN.c.value).where(place))

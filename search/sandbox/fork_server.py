@@ -75,17 +75,17 @@ def _warm(capability: int) -> None:
     import numpy  # noqa: F401 - warm: a child has it at once
     import torch  # noqa: F401
 
-    import search.sandbox.runner
+    import kb.native  # noqa: F401 - candidates import it, and may not read its file
 
-    if capability == DRY:
-        import search.judging.dryrun.warm
+    device = "dry" if capability == DRY else "cuda" if capability else "cpu"
+    _named(_RUNNERS[device])
+    if device in _WARM_UP:
+        _named(_WARM_UP[device])(capability)
 
-        search.judging.dryrun.warm.warm()
-    elif capability:
-        import search.judging.cuda.runner
-        from search.judging.cuda.warm import warm
 
-        warm(capability)
+def _named(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 def _child(request: dict[str, Any], fds: list[int]) -> NoReturn:

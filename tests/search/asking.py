@@ -15,6 +15,7 @@ from search.authors.llm import LanguageModel
 from search.authors.model_pool import Cast
 from search.costs.graph import Work
 from search.prompting.knowledge_view import Memory
+from search.runs.snapshot import Given
 from search.runs.storage import Storage
 from search.task import ModelSettings, Task, TaskFile
 from synth.models import Model, Reply, Request
@@ -117,8 +118,8 @@ class Place:
         self.knowledge.ingest([self.manual])
         self.storage = Storage(open_engine(self.home))
 
-    def memory(self, retrieval: bool = True) -> Memory:
-        return believed_memory(self.knowledge, self.storage, retrieval=retrieval)
+    def memory(self, retrieval: bool = True, given: Given | None = None) -> Memory:
+        return believed_memory(self.knowledge, self.storage, given, retrieval=retrieval)
 
     def target(self) -> TargetRecord:
         found = self.knowledge.store.document("target", "x86-avx2")

@@ -6,23 +6,10 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal
 
+from kb.app.doctor.finding import Finding, State
 from kb.config import Home
 from kb.errors import KbError
-
-State = Literal["works", "limited", "broken", "off"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One part of the installation."""
-
-    part: str
-    state: State
-    detail: str
-    advice: str = ""
 
 
 def examine(home: Home) -> list[Finding]:
@@ -150,7 +137,7 @@ def _model(_home: Home) -> Iterator[Finding]:
             advice="set KB_MODEL, KB_BASE_URL and KB_API_KEY, or `model:` in a task",
         )
         return
-    from kb.app.factories import make_model
+    from kb.app.models import make_model
     from search.task import ModelSettings
     from synth.models import Message, Request
 

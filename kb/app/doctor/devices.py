@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kb.app.doctor.checks import Finding
+from kb.app.doctor.finding import Finding
 from kb.config import Home
 from kb.errors import ConfigError
 

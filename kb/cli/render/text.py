@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kb.app.history import plan_line
 from kb.cli.render.output import ratio_text, time_text
 from kb.cli.render.tables import kernel_lines
 from search.graph import Graph, Node
@@ -130,17 +131,6 @@ def tree_of(run: str, graph: Graph, best: int | None) -> Tree:
 
 def _passed(node: Node) -> bool:
     return node.outcome is not None and node.outcome.kind in STANDING
-
-
-def plan_line(plan: Mapping[str, Any]) -> str:
-    """Return a recipe author's choices in one line, "" where there are none."""
-    segments = plan.get("segments", {})
-    texts = []
-    for segment in segments.values():
-        knobs = ", ".join(f"{name}={value}" for name, value in segment["knobs"].items())
-        recipe = f"{segment['recipe']} " if len(segments) > 1 else ""
-        texts.append(f"{recipe}{knobs}".strip())
-    return "; ".join(text for text in texts if text)
 
 
 def _line(node: Node, best: int | None) -> str:

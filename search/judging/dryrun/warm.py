@@ -27,7 +27,7 @@ def _scale(x, y, n, block: tl.constexpr):  # type: ignore[no-untyped-def]  # its
     tl.store(y + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
 
 
-def warm() -> None:
+def warm(_capability: int = 0) -> None:
     """Import what candidates need, and compile a kernel for each vendor."""
     import numpy.ma  # noqa: F401 - numpy reaches for it when first used
     import torch

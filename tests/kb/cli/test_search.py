@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kb.app.queries import Asked, build_query
-from kb.cli.search import explained, lines
+from kb.app.queries import Asked, build_query, explained
+from kb.cli.search import lines
 from kb.config import Home
 from kb.database import create_tables, open_engine
 from kb.errors import ConfigError

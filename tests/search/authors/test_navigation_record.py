@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from asking import DIAGNOSIS, MODEL, MOMENT, REFERENCE, Heard, Place, asks, gives, task_of
 
-from kb.app.resume import give, stored_task
+from kb.app.resume import stored_task
 from kb.config import Home
 from kb.database import open_engine
 from kb.errors import ModelError
@@ -95,8 +95,7 @@ class Stage:
             paid = Paid(model, ledger, lambda _: 0.0, concurrency=1)
             return Recorded(paid, storage, noted=ledger.noted(role))
 
-        memory = self.place.memory()
-        give(Given(storage.engine).open(record.run), memory)
+        memory = self.place.memory(given=Given(storage.engine, record.run))
         self._drive(record, storage, memory, self._cast(wrapped, ledger), Never(), Nothing())
         return record
 
@@ -106,8 +105,7 @@ class Stage:
         scratch = Storage(open_engine(Home(folder)))
         tape = Tape(self.place.storage, run, findings)
         ledger = Ledger(self.place.storage.engine, self.task.settings.stop).open(run).closed()
-        memory = self.place.memory()
-        give(Given(self.place.storage.engine, writes=False).open(run), memory)
+        memory = self.place.memory(given=Given(self.place.storage.engine, run, writes=False))
         cast = self._cast(lambda role: Player(tape, "scripted", role), ledger)
         verdicts, listener = Verdicts(recorded, findings), Listener(recorded, findings)
         self._drive(scratch.begin("softmax", {}), scratch, memory, cast, verdicts, listener)

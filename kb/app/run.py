@@ -1,0 +1,267 @@
+"""Runs a search from its beginning, or goes on with one: setup, judge, driver, lessons, report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kb.app.credit import credit
+from kb.app.device import judged_by, make_judge, unusual
+from kb.app.diagnosis import context_step, diagnoser, looker
+from kb.app.drivers import make_driver, make_search, open_spool
+from kb.app.factories import choose_author
+from kb.app.learning import learn_from
+from kb.app.mailbox import open_mail, seconds_waited
+from kb.app.models import model_is_configured
+from kb.app.resume import check_same_place, keep_reference, stored_task
+from kb.app.session import Session, about_of, names_of
+from kb.app.setup import build, prepare
+from kb.config import Home
+from kb.errors import ConfigError, KbError
+from kb.progress import Progress, say
+from search.task import Task, TaskFile
+
+if TYPE_CHECKING:
+    from search.drivers.sequential import Watcher
+    from search.judging.cpu.judge import Judge
+    from search.judging.limits import Prepared
+    from search.judging.spool.client import Spool
+    from search.outcome import Outcome
+    from search.runs.storage import Record
+
+    Watch = Callable[[Record, TaskFile, Progress], Watcher]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A run that ended, or was broken off.
+
+    Attributes:
+        report: see `search.runs.report`; the winner's file is written, and named in it.
+    """
+
+    run: str
+    report: dict[str, Any]
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a search came to.
+
+    Attributes:
+        confirmed: outcomes of the finalists, measured again; empty where it was interrupted.
+        seconds: wall time, that before a resume included.
+    """
+
+    baselines: Mapping[str, float]
+    confirmed: Mapping[int, Outcome]
+    seconds: float
+    interrupted: bool
+
+
+def evolve(home: Home, task: Task, progress: Progress, watch: Watch) -> Ended:
+    """Run a search from its beginning.
+
+    Args:
+        watch: makes what shows each candidate as it is judged.
+    """
+    began = time.monotonic()
+    setup = prepare(home, task, progress)
+    record = setup.storage.begin(task_slug(task), about_of(setup))
+    keep_reference(home, record.run, task)
+    with _interruptible(record):
+        session = build(setup, record.run, progress)
+    found = _search(session, record, began, progress, watch)
+    return _conclude(session, record, found)
+
+
+def resume(
+    home: Home, run: str, progress: Progress, watch: Watch, announce: Callable[[str], None]
+) -> Ended:
+    """Go on with a run; one that is finished is only reported.
+
+    Args:
+        announce: takes what the user should know before the search goes on.
+
+    Raises:
+        ConfigError: it is worked on from outside, or began on another device.
+    """
+    from kb.database import open_engine
+    from search.runs.storage import Storage
+
+    began = time.monotonic()
+    storage = Storage(open_engine(home))
+    row = storage.run(run)
+    if row.status == "finished" and row.report is not None:
+        say(f"{run} is finished already")
+        return Ended(run=run, report=_with_file(home, run, dict(row.report)))
+    if row.about["author"] == "mcp":
+        raise ConfigError(f"{run} is worked on from outside: open_task of `kb mcp` goes on with it")
+    task = stored_task(home, run, row.about)
+    for line in notices(task):
+        announce(line)
+    setup = prepare(home, task, progress)
+    check_same_place(row.about, setup)
+    record = storage.record(run)
+    record.mark("running")
+    with _interruptible(record):
+        session = build(setup, run, progress, as_of=row.started)
+    found = _search(session, record, began - record.elapsed, progress, watch)
+    return _conclude(session, record, found)
+
+
+def notices(task: Task) -> tuple[str, ...]:
+    """Return what the user should know first: that no language model is at work, or nothing is retrieved."""
+    lines = []
+    if not task.settings.retrieval:
+        lines.append("Retrieval is off: authors are given no passages.")
+    if choose_author(task.settings) == "recipes":
+        reason = (
+            "The offline author was asked for"
+            if model_is_configured(task.settings)
+            else "No language model is configured"
+        )
+        lines.append(
+            f"{reason}: ideas and sources come from the knowledge base alone "
+            "(a model is set by `model:` in the task, or KB_MODEL)."
+        )
+    return tuple(lines)
+
+
+def _search(
+    session: Session, record: Record, began: float, progress: Progress, watch: Watch
+) -> Found:
+    from synth.models.budgeted import Exhausted
+
+    def elapsed() -> float:
+        return time.monotonic() - began - seconds_waited()
+
+    open_mail(record.run)
+    with open_judge(session) as judge:
+        with _interruptible(record):
+            prepared = judge.prepare(progress)
+        tell(prepared)
+        context = outcome_context(session, judge)
+        diagnose = diagnoser(session, prepared.baselines, looker(session, judge))
+        search = make_search(session, record, context_step(session, diagnose), elapsed, context)
+        watcher = watch(record, session.task.settings, progress)
+        driver = make_driver(session, search, judge, watcher, context, progress)
+        confirmed: dict[int, Outcome] = {}
+        interrupted = False
+        try:
+            try:
+                driver.run()
+            except Exhausted as spent:
+                record.finish_search(str(spent))
+            progress("measuring the best again")
+            confirmed = driver.confirm(context)
+        except KeyboardInterrupt:
+            interrupted = True
+        except KbError:
+            # What was found and paid for is in the record: a mended run goes on from there.
+            record.mark("interrupted")
+            say(f"{record.run} stops here: `kb resume {record.run}` goes on once this is mended")
+            raise
+    return Found(
+        baselines=prepared.baselines,
+        confirmed=confirmed,
+        seconds=elapsed(),
+        interrupted=interrupted,
+    )
+
+
+@contextmanager
+def _interruptible(record: Record) -> Iterator[None]:
+    """Say how to go on where the user ends the preparation, which waits where a judge is far away."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        record.mark("interrupted")
+        say(f"interrupted: `kb resume {record.run}` goes on from here")
+        raise
+
+
+def tell(prepared: Prepared) -> None:
+    """Say what the user should know before the first candidate."""
+    for line in prepared.notes:
+        say(line)
+    for name, reason in prepared.dropped:
+        say(f"not judged on '{name}' inputs: {reason}")
+    if prepared.compile_error is not None:
+        say(f"torch.compile is no baseline here: {prepared.compile_error}")
+
+
+def _conclude(session: Session, record: Record, found: Found) -> Ended:
+    from search.runs.report import build_report
+    from search.runs.spending import spending
+
+    about = {**names_of(session, record.run), "baselines": dict(found.baselines)}
+    if session.place.how != "dry":
+        credit(session, record, found.baselines, found.confirmed)
+    reason = "interrupted" if found.interrupted else record.stop_reason
+    report = build_report(
+        about, record.graph, found.confirmed, stop_reason=reason, seconds=found.seconds
+    )
+    if found.interrupted:
+        record.mark("interrupted")
+        say(f"interrupted: `kb resume {record.run}` goes on from here")
+    else:
+        if session.place.how != "dry":  # what was not timed teaches nothing
+            learn_from(session, record, found.baselines, found.confirmed)
+        report["models"] = spending(session.storage.engine, record.run)
+        record.finish(report)
+    return Ended(
+        run=record.run,
+        report=_with_file(session.home, record.run, report),
+        interrupted=found.interrupted,
+    )
+
+
+@contextmanager
+def open_judge(session: Session) -> Iterator[Judge | Spool]:
+    """Start the judge, and see that none of its processes outlives it."""
+    judge: Judge | Spool = open_spool(session) or make_judge(
+        session.place,
+        session.problem,
+        seed=session.task.settings.search.seed,
+        folder=session.home.root / "cache",
+    )
+    try:
+        yield judge
+    finally:
+        judge.close()
+
+
+def outcome_context(session: Session, judge: Judge | Spool) -> str:
+    """Return what an outcome depends on besides the source."""
+    from search.judging.spool.client import Spool
+
+    if isinstance(judge, Spool):
+        return "/".join(
+            (session.task.identity, session.target.name, judge.context, *unusual(session.task))
+        )
+    return judged_by(session.place, session.task)
+
+
+def task_slug(task: Task) -> str:
+    """Return the task's name as the first part of a run's name."""
+    from search.lessons.distill import slug
+
+    return slug(task.name)
+
+
+def _with_file(home: Home, run: str, report: dict[str, Any]) -> dict[str, Any]:
+    """Write the best source to its file, and name that in the report."""
+    from kb.app.history import best_file
+    from kb.runtime.bundle import standalone
+
+    if report["best"] is not None:
+        file = best_file(home, run)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(standalone(report["best"]["source"]), encoding="utf-8")
+        report["best"]["file"] = str(file)
+    return report

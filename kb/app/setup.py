@@ -1,0 +1,115 @@
+"""Builds what a run works with: first what its record says of it, then, with the record, all the rest."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from kb.app.device import Place, choose_place
+from kb.app.factories import check_settings, choose_author, choose_language, make_author
+from kb.app.learning import open_memory
+from kb.app.mailbox import with_mailbox
+from kb.app.models import make_cast
+from kb.app.session import Session, Setup
+from kb.config import Home
+from kb.progress import Progress
+from search.task import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from search.authors.model_pool import Cast
+    from search.costs.graph import OperatorGraph, Work
+    from search.reference import Problem
+    from search.runs.spending import Ledger
+
+
+def prepare(
+    home: Home,
+    task: Task,
+    progress: Progress,
+    *,
+    place: Place | None = None,
+    asks: bool = True,
+) -> Setup:
+    """Load and check all that a run needs to begin.
+
+    Args:
+        place: where candidates are judged, where the task is not to say.
+        asks: False where no model is ever asked, and none need be there.
+    """
+    from kb.database import open_engine
+    from search.runs.storage import Storage
+
+    task = with_mailbox(home, task)
+    place = place or choose_place(task.settings.target, elsewhere=task.spool is not None)
+    language = choose_language(task.settings.language, place.target)
+    if asks:
+        check_settings(task.settings, place.how)
+    storage = Storage(open_engine(home))
+    problem, graph, work = _reference(task, place, progress)
+    return Setup(
+        home=home,
+        task=task,
+        place=place,
+        language=language,
+        author_name=choose_author(task.settings),
+        problem=problem,
+        graph=graph,
+        work=work,
+        storage=storage,
+    )
+
+
+def build(
+    setup: Setup,
+    run: str,
+    progress: Progress,
+    *,
+    as_of: float | None = None,
+    cast: Callable[[Ledger], Cast] | None = None,
+    author: str | None = None,
+) -> Session:
+    """Build the parts of a run over its record.
+
+    Args:
+        run: its name; what it paid for and was given before is taken up.
+        as_of: seconds since the epoch: a run that is resumed ranks by what was known at its start.
+        cast: makes who is asked in place of the task's models, from the closed accounts of the run;
+            then nothing is written to the record of what the run was given.
+        author: who writes, where the setup's author is only the name that the record is to have.
+    """
+    from search.runs.snapshot import Given
+    from search.runs.spending import Ledger
+
+    task, storage = setup.task, setup.storage
+    ledger = Ledger(storage.engine, task.settings.stop).open(run)
+    given = Given(storage.engine, run, writes=cast is None)
+    name = author or setup.author_name
+    remembers = name != "recipes"  # those list what they try, and cannot say it in other words
+    memory = open_memory(setup, given, progress, as_of=as_of, remembers=remembers)
+    if cast is not None:
+        models = cast(ledger.closed())
+    else:
+        models = make_cast(setup.home, task.settings, storage, ledger, progress)
+    known = {one.name: getattr(setup, one.name) for one in fields(Setup)}
+    return Session(
+        **known,
+        author=make_author(name, task, setup.target, setup.graph, setup.work, memory, models),
+        cast=models,
+        ledger=ledger,
+        given=given,
+        memory=memory,
+    )
+
+
+def _reference(task: Task, place: Place, progress: Progress) -> tuple[Problem, OperatorGraph, Work]:
+    """Load the reference, with its operators and what they cost."""
+    from search.costs.trace import operator_graph
+    from search.costs.work import count_work
+    from search.reference import load_problem
+
+    progress("loading the reference")
+    problem = load_problem(task, device=place.device)
+    graph = operator_graph(problem)
+    return problem, graph, count_work(graph)
