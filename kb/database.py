@@ -1,7 +1,7 @@
 """One SQL database for what is known and for what was run.
 
-SQLite in WAL mode by default, so that one process writes while others read; any URL that
-SQLAlchemy knows where ``KB_DATABASE`` is set (PostgreSQL is the one that is meant).
+SQLite in WAL mode by default; the PostgreSQL or SQLite that ``KB_DATABASE`` names where that is set. On
+both, one process writes while others read, and a reader sees one state from its begin to its end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Column, Connection, Engine, Table, create_engine, event, inspect
+from sqlalchemy import (
+    URL,
+    Column,
+    Connection,
+    Engine,
+    Table,
+    create_engine,
+    event,
+    inspect,
+    make_url,
+)
 from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
@@ -32,9 +42,10 @@ from kb.errors import ConfigError, StoreError
 
 BUSY_SECONDS = 60
 _BUGS = (DataError, IntegrityError, InternalError, NotSupportedError, ProgrammingError)
+_WRITER = 0x6B62  # the advisory lock of PostgreSQL that one writer of `kb` holds at a time
 _REPLACE = "restore a copy, or move the file away: ingest your documents again; runs in it are lost"
 
-# What SQLite says, and what the reader of the message can do about it.
+# What the database says, and what the reader of the message can do about it.
 _ADVICE = (
     ("not a database", _REPLACE),
     ("malformed", _REPLACE),
@@ -43,6 +54,7 @@ _ADVICE = (
     ("disk is full", "free some space, then run the command again: nothing is lost"),
     ("disk i/o", "check the disk and its free space, then run the command again"),
     ("locked", "wait for the other kb process to end, then run the command again"),
+    ("lock timeout", "wait for the other kb process to end, then run the command again"),
 )
 
 
@@ -61,20 +73,27 @@ def open_engine(home: Home) -> Engine:
     given = os.environ.get("KB_DATABASE")
     if not given:
         home.make()
-        return _sqlite(f"sqlite:///{home.database}")
+        return open_file(home.database)
     try:
-        return _sqlite(given) if given.startswith("sqlite") else create_engine(given)
-    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        url = make_url(given)
+        return _ENGINES[url.get_backend_name()](url)
+    except (ArgumentError, KeyError, NoSuchModuleError, ImportError) as error:
         # The URL may hold a password: the message does not repeat it.
         raise ConfigError(
-            f"KB_DATABASE: expected a database URL with an installed driver, found one that fails "
-            f"({type(error).__name__}): unset it, or write postgresql+psycopg://USER@HOST/NAME"
+            f"KB_DATABASE: expected the URL of a PostgreSQL or SQLite database with an installed driver, "
+            f"found one that fails ({type(error).__name__}): unset it, or write "
+            "postgresql+psycopg://USER@HOST/NAME and pip install 'kernel-kb[postgres]'"
         ) from error
+
+
+def is_begun(home: Home) -> bool:
+    """Return whether there may be something to read: ``KB_DATABASE`` is set, or the file is there."""
+    return bool(os.environ.get("KB_DATABASE")) or home.database.exists()
 
 
 def open_file(path: Path) -> Engine:
     """Open a database in a file of its own, wherever ``KB_DATABASE`` points."""
-    return _sqlite(f"sqlite:///{path}")
+    return _sqlite(make_url(f"sqlite:///{path}"))
 
 
 def create_tables(engine: Engine) -> None:
@@ -156,7 +175,23 @@ def guarded(engine: Engine) -> Iterator[None]:
         ) from error
 
 
-def _sqlite(url: str) -> Engine:
+def _postgresql(url: URL) -> Engine:
+    # A run may last for hours: a connection that the server dropped meanwhile is opened again.
+    engine = create_engine(url, pool_pre_ping=True)
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # As with SQLite: what a writer looked for and did not find, nobody else adds before it commits.
+        if connection.get_execution_options().get("kb_write"):
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{BUSY_SECONDS}s'")
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER})")
+        else:
+            connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+
+    return engine
+
+
+def _sqlite(url: URL) -> Engine:
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
 
     @event.listens_for(engine, "connect")
@@ -174,3 +209,6 @@ def _sqlite(url: str) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+_ENGINES = {"postgresql": _postgresql, "sqlite": _sqlite}

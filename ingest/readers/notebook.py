@@ -94,6 +94,7 @@ class Notebook:
         cells = [*notebook.cells, *(cell for sheet in notebook.worksheets for cell in sheet.cells)]
         language = notebook.language()
         body = "\n\n".join(part for cell in cells for part in _parts(cell, language))
+        body = body.replace("\0", "\ufffd")  # no text of PostgreSQL holds a zero
         if not body.strip():
             raise RecordError("expected a notebook with cells, found none: write something into it")
         title = first_heading(body) or PurePosixPath(path).stem

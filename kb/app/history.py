@@ -11,6 +11,7 @@ from typing import Any
 
 from kb.app.diagnosis import diagnosis_lines
 from kb.config import Home
+from kb.database import is_begun, open_engine
 from kb.errors import ConfigError, StoreError
 from kb.records.schema import Evidence, IdeaRecord
 from kb.runtime.bundle import standalone
@@ -23,16 +24,14 @@ _FATES = ("won", "even", "lost", "failed")
 
 
 def _storage(home: Home) -> Storage:
-    from kb.database import open_engine
-
-    if not home.database.exists():
+    if not is_begun(home):
         raise StoreError(f"no runs in {home.root}: start one with `kb evolve TASK`")
     return Storage(open_engine(home))
 
 
 def run_rows(home: Home) -> list[dict[str, Any]]:
     """Return one object a run, oldest first."""
-    if not home.database.exists():
+    if not is_begun(home):
         return []
     storage = _storage(home)
     rows = []
@@ -221,7 +220,7 @@ def idea_histories(home: Home) -> list[dict[str, Any]]:
         if isinstance(record, IdeaRecord):
             row = _row(document.name, record.title, record.category)
             rows[document.name] = {**row, "measured": _measured(record.evidence)}
-    if home.database.exists():
+    if is_begun(home):
         storage = _storage(home)
         for _, retrieved in storage.retrievals():
             for place in retrieved:

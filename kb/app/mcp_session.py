@@ -320,10 +320,10 @@ class Bench:
 
     def _stored(self, name: str) -> object | None:
         """Return the run of that name that was begun here, None where there is none."""
-        from kb.database import open_engine
+        from kb.database import is_begun, open_engine
         from search.runs.storage import Storage
 
-        if "/" in name or not self._home.database.exists():
+        if "/" in name or not is_begun(self._home):
             return None
         rows = Storage(open_engine(self._home)).runs()
         return next((r for r in rows if r.run == name and r.about["author"] == AUTHOR), None)
@@ -377,9 +377,9 @@ def _same(open_one: Task, named: Task) -> bool:
 
 
 def _check(candidate: Candidate) -> None:
-    if "ModelNew" not in candidate.source:
+    if "ModelNew" not in candidate.source or "\0" in candidate.source:
         raise TaskError(
-            "source: expected a whole Python file that defines class ModelNew, found none: "
+            "source: expected a whole Python file that defines class ModelNew, found another text: "
             "`brief` says what it must hold"
         )
     if len(candidate.source) > LARGEST:

@@ -32,9 +32,9 @@ from search.prompting.readings import Readings, Retriever
 GIVEN = Table(
     "given",
     Base.metadata,
-    Column("run", String(120), primary_key=True),
-    Column("kind", String(20), primary_key=True),
-    Column("key", String(64), primary_key=True),
+    Column("run", String, primary_key=True),
+    Column("kind", String, primary_key=True),
+    Column("key", String, primary_key=True),
     Column("value", LargeBinary, nullable=False),  # JSON, compressed
 )
 T = TypeVar("T")

@@ -19,11 +19,11 @@ from synth.models.prices import Usage
 CALLS = Table(
     "model_calls",
     Base.metadata,
-    Column("run", String(120), primary_key=True),
+    Column("run", String, primary_key=True),
     Column("number", Integer, primary_key=True),
-    Column("key", String(64), nullable=False),  # of the exchange; "" for an answer that broke off
-    Column("role", String(20), nullable=False),
-    Column("model", String(200), nullable=False),
+    Column("key", String, nullable=False),  # of the exchange; "" for an answer that broke off
+    Column("role", String, nullable=False),
+    Column("model", String, nullable=False),
     Column("tokens_in", Integer, nullable=False),
     Column("tokens_out", Integer, nullable=False),
     Column("cached", Integer, nullable=False, default=0),
@@ -35,9 +35,9 @@ CALLS = Table(
 CHOICES = Table(
     "model_choices",
     Base.metadata,
-    Column("run", String(120), primary_key=True),
-    Column("place", String(80), primary_key=True),
-    Column("model", String(200), nullable=False),
+    Column("run", String, primary_key=True),
+    Column("place", String, primary_key=True),
+    Column("model", String, nullable=False),
 )
 
 

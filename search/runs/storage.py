@@ -38,10 +38,10 @@ RUNS = Table(
     "runs",
     META,
     Column("number", Integer, primary_key=True, autoincrement=True),
-    Column("run", String(120), unique=True, nullable=False),
+    Column("run", String, unique=True, nullable=False),
     Column("about", Text, nullable=False),  # JSON: everything that was known when it began
     Column("started", Float, nullable=False),
-    Column("status", String(20), nullable=False),  # running | finished | interrupted
+    Column("status", String, nullable=False),  # running | finished | interrupted
     Column("stop_reason", Text),  # why the search ended; the report may still be missing
     Column("report", Text),  # JSON: what `evolve --json` prints
     Column("elapsed", Float, nullable=False, default=0.0),
@@ -49,8 +49,8 @@ RUNS = Table(
 PROPOSALS = Table(
     "proposals",
     META,
-    Column("run", String(120), primary_key=True),
-    Column("slot", String(40), primary_key=True),
+    Column("run", String, primary_key=True),
+    Column("slot", String, primary_key=True),
     Column("parent", Integer),
     Column("ideas", Text, nullable=False),
     Column("retrieved", Text, nullable=False),  # JSON list of documents that retrieval returned
@@ -58,37 +58,37 @@ PROPOSALS = Table(
 NODES = Table(
     "nodes",
     META,
-    Column("run", String(120), primary_key=True),
+    Column("run", String, primary_key=True),
     Column("number", Integer, primary_key=True),
-    Column("step", String(60), nullable=False),
+    Column("step", String, nullable=False),
     Column("parent", Integer),
-    Column("source", String(20), nullable=False),
+    Column("source", String, nullable=False),
     Column("draft", Text, nullable=False),
-    Column("outcome", String(64)),  # key of the outcome, null until it is judged
+    Column("outcome", String),  # key of the outcome, null until it is judged
 )
 DEAD_ENDS = Table(
     "dead_ends",
     META,
-    Column("run", String(120), primary_key=True),
-    Column("step", String(60), primary_key=True),
+    Column("run", String, primary_key=True),
+    Column("step", String, primary_key=True),
 )
 SOURCES = Table(
     "sources",
     META,
-    Column("hash", String(20), primary_key=True),
+    Column("hash", String, primary_key=True),
     Column("text", Text, nullable=False),
 )
 OUTCOMES = Table(
     "outcomes",
     META,
-    Column("key", String(64), primary_key=True),
+    Column("key", String, primary_key=True),
     Column("outcome", Text, nullable=False),
     Column("judged", Float, nullable=False),
 )
 EXCHANGES = Table(
     "exchanges",
     META,
-    Column("key", String(64), primary_key=True),
+    Column("key", String, primary_key=True),
     Column("request", Text, nullable=False),
     Column("reply", Text, nullable=False),
     Column("at", Float, nullable=False),

@@ -203,11 +203,11 @@ def _words(text: pdfium.PdfTextPage, number: int) -> tuple[list[_Raw], int]:
 def _letters(text: pdfium.PdfTextPage, count: int) -> str:
     """Return one character for each that the library counts."""
     letters = text.get_text_range(errors="replace") if count else ""
-    if len(letters) == count:
-        return letters
-    codes = (raw.FPDFText_GetUnicode(text, at) for at in range(count))
-    # Surrogates come one by one, and what has no meaning comes as zero.
-    return "".join("\ufffd" if 0xD800 <= code <= 0xDFFF else chr(code) for code in codes)
+    if len(letters) != count:
+        codes = (raw.FPDFText_GetUnicode(text, at) for at in range(count))
+        # Surrogates come one by one, and what has no meaning comes as zero.
+        letters = "".join("\ufffd" if 0xD800 <= code <= 0xDFFF else chr(code) for code in codes)
+    return letters.replace("\0", "\ufffd")  # no text of PostgreSQL holds a zero
 
 
 class _Measure:

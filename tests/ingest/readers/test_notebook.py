@@ -83,3 +83,9 @@ def test_what_is_no_notebook_is_one_line(data: bytes, found: str) -> None:
     with pytest.raises(RecordError, match=found) as caught:
         read_document(data, "x.ipynb")
     assert "\n" not in str(caught.value)
+
+
+def test_a_zero_byte_that_no_text_of_postgresql_holds_is_marked() -> None:
+    reading = read({"nbformat": 4, "cells": [markdown("# Tour\n\nA\0B")]})
+    assert "\0" not in reading.body
+    assert ("Tour", "A\ufffdB") in blocks(reading)

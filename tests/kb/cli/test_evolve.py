@@ -296,3 +296,41 @@ def test_what_models_cost_is_shown_by_role(evolved):
     assert {row["role"] for row in rows} >= {"ideas", "code"}
     assert all(row["model"] == "script" and row["cost"] == 0 for row in rows)
     assert "models: " in shell("show", report["run"]).stdout
+
+
+@pytest.mark.slow
+def test_a_run_in_postgresql_is_killed_listed_resumed_and_shown(make_shell, make_postgres_database):
+    shell = make_shell()
+    shell.env["KB_DATABASE"] = make_postgres_database()
+    assert json.loads(shell("runs", "--json").stdout) == []
+    shell.home.joinpath("kb.sqlite").unlink()
+    process = shell.start("evolve", write_task(shell.folder), "--json")
+    for line in process.stderr:
+        if re.match(r"\s+0  ", line):  # the first verdict is in the record
+            break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    (row,) = json.loads(shell("runs", "--json").stdout)
+    assert (row["status"], row["candidates"] >= 1) == ("running", True)
+    done = shell("resume", row["run"], "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["run"] == row["run"]
+    best = json.loads(shell("show", row["run"], "--json").stdout)["best"]
+    assert best["source"] == report["best"]["source"]
+    for command in (("tree",), ("node",), ("best",), ("replay",), ("spending",)):
+        arguments = (*command, row["run"], *(("0",) if command == ("node",) else ()))
+        done = shell(*arguments)
+        assert done.returncode == 0, done.stderr
+    assert shell("ideas").returncode == 0
+    assert shell("search", "shared memory").returncode == 0
+    assert not shell.home.joinpath("kb.sqlite").exists()
+
+
+def test_a_postgresql_that_does_not_answer_is_one_line(bare_shell):
+    bare_shell.env["KB_DATABASE"] = "postgresql+psycopg://kb:secret@127.0.0.1:1/kb"
+    done = bare_shell("runs")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "check that the database is there" in done.stderr
+    assert "secret" not in done.stderr

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
 
-from kb.config import Home
-from kb.database import create_tables, open_engine
+from kb.database import create_tables
 from kb.knowledge import Knowledge
 from kb.records.types import Hit, Query, Scope
 from kb.retrieval.effect_estimate import MAX_LIFT, Trial
@@ -28,11 +26,10 @@ QUESTION = Query(
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Engine:
+def engine(engine: Engine) -> Engine:
     """A database of its own for what is measured: the documents are shared."""
-    opened = open_engine(Home(tmp_path))
-    create_tables(opened)
-    return opened
+    create_tables(engine)
+    return engine
 
 
 def use(subject: str, number: int, gain: float, fate: str = "won", **other: object) -> Use:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sqlalchemy import Engine
 
+from kb.database import create_tables
 from kb.records.schema import IdeaRecord, parse_record
 from kb.records.types import Scope
 from kb.store.documents import Entry, Piece, Store
@@ -17,6 +19,12 @@ recipe: {pattern: rows, knobs: {pad: {choices: [1, 4]}, rows: {low: 1, high: 8, 
 ---
 Add a column.
 """
+
+
+@pytest.fixture
+def store(engine: Engine) -> Store:
+    create_tables(engine)
+    return Store(engine)
 
 
 def entry(key: str, *texts: str, digest: str = "1", name: str = "a") -> Entry:
