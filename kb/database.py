@@ -18,11 +18,15 @@ from sqlalchemy import (
     Column,
     Connection,
     Engine,
+    Integer,
     Table,
     create_engine,
+    delete,
     event,
+    insert,
     inspect,
     make_url,
+    select,
 )
 from sqlalchemy.exc import (
     ArgumentError,
@@ -35,10 +39,10 @@ from sqlalchemy.exc import (
     ProgrammingError,
 )
 from sqlalchemy.orm import DeclarativeBase, Session
-from sqlalchemy.schema import CreateColumn
 
 from kb.config import Home
 from kb.errors import ConfigError, StoreError
+from kb.migrations import MIGRATIONS
 
 BUSY_SECONDS = 60
 _BUGS = (DataError, IntegrityError, InternalError, NotSupportedError, ProgrammingError)
@@ -60,6 +64,15 @@ _ADVICE = (
 
 class Base(DeclarativeBase):
     """All tables of `kb`."""
+
+
+SCHEMA = Table(
+    "schema_version",
+    Base.metadata,
+    Column(
+        "version", Integer, primary_key=True, autoincrement=False
+    ),  # how many of `MIGRATIONS` ran
+)
 
 
 def open_engine(home: Home) -> Engine:
@@ -97,42 +110,37 @@ def open_file(path: Path) -> Engine:
 
 
 def create_tables(engine: Engine) -> None:
-    """Create the tables of `Base` and the columns that are missing.
+    """Create the tables of `Base`, and bring those of an older version up to date.
 
     Only tables whose modules are imported are known.
 
     Raises:
-        StoreError: the database cannot be read or written.
+        StoreError: the database cannot be read or written, or a newer version wrote it.
     """
-    with guarded(engine), engine.connect() as connection:
-        missing = _missing(connection)
-    if missing:
-        with writing(engine) as session:
-            Base.metadata.create_all(session.connection())
-            for table, column in _missing(session.connection()):
-                if column is not None:
-                    _add_column(session.connection(), table, column)
+    with reading(engine) as session:
+        version, missing = _looked_at(session.connection())
+    if version > len(MIGRATIONS):
+        raise StoreError(
+            f"{_shown(engine)}: expected a database of version {len(MIGRATIONS)} or older, found {version}: "
+            "install the kb that wrote it, or a newer one"
+        )
+    if version == len(MIGRATIONS) and not missing:
+        return
+    with writing(engine) as session:
+        connection = session.connection()
+        version, _ = _looked_at(connection)  # another process may have been first
+        for migrate in MIGRATIONS[version:]:
+            migrate(connection)
+        Base.metadata.create_all(connection)
+        connection.execute(delete(SCHEMA))
+        connection.execute(insert(SCHEMA).values(version=len(MIGRATIONS)))
 
 
-def _missing(connection: Connection) -> list[tuple[Table, Column[Any] | None]]:
-    """Return the tables that are not there (no column), and columns of those that are."""
-    looked = inspect(connection)
-    names = set(looked.get_table_names())
-    missing: list[tuple[Table, Column[Any] | None]] = []
-    for table in Base.metadata.sorted_tables:
-        if table.name not in names:
-            missing.append((table, None))
-            continue
-        there = {column["name"] for column in looked.get_columns(table.name)}
-        missing += [(table, column) for column in table.columns if column.name not in there]
-    return missing
-
-
-def _add_column(connection: Connection, table: Table, column: Column[Any]) -> None:
-    """Add a column that a later version brought; it has a default, or may be empty."""
-    described = CreateColumn(column).compile(dialect=connection.dialect)
-    name = connection.dialect.identifier_preparer.format_table(table)
-    connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {described}")
+def _looked_at(connection: Connection) -> tuple[int, set[str]]:
+    """Return the version of the tables, 0 where none is on record, and the tables that are not there."""
+    there = set(inspect(connection).get_table_names())
+    version = connection.scalar(select(SCHEMA.c.version)) if SCHEMA.name in there else 0
+    return version or 0, Base.metadata.tables.keys() - there
 
 
 @contextmanager
@@ -168,11 +176,14 @@ def guarded(engine: Engine) -> Iterator[None]:
         if "no such" in found:  # a wrong statement of ours, not a damaged file
             raise
         advice = next((does for mark, does in _ADVICE if mark in found.lower()), None)
-        shown = engine.url.render_as_string(hide_password=True).removeprefix("sqlite:///")
         raise StoreError(
-            f"{shown}: expected a readable and writable database, found {found!r}: "
+            f"{_shown(engine)}: expected a readable and writable database, found {found!r}: "
             f"{advice or 'check that the database is there and answers'}"
         ) from error
+
+
+def _shown(engine: Engine) -> str:
+    return engine.url.render_as_string(hide_password=True).removeprefix("sqlite:///")
 
 
 def _postgresql(url: URL) -> Engine:

@@ -101,22 +101,3 @@ def test_a_wrong_statement_of_ours_is_a_bug_not_advice(store: Store) -> None:
     ):
         session.execute(text("SELECT * FROM nowhere"))
     assert not isinstance(caught.value, StoreError)
-
-
-def test_a_database_of_an_older_version_gets_the_columns_that_came_later(home: Home) -> None:
-    with sqlite3.connect(home.database) as old:
-        old.execute(
-            "CREATE TABLE documents (id INTEGER PRIMARY KEY, key VARCHAR UNIQUE NOT NULL, "
-            "shown VARCHAR NOT NULL, digest VARCHAR NOT NULL, kind VARCHAR NOT NULL, "
-            "name VARCHAR NOT NULL, title VARCHAR NOT NULL, record VARCHAR, body VARCHAR NOT NULL, "
-            "scope VARCHAR NOT NULL, symptoms VARCHAR NOT NULL, ingested FLOAT NOT NULL)"
-        )
-        old.execute(
-            "INSERT INTO documents VALUES (1, 'k', 'k', 'd', 'document', 'k', 'K', NULL, '', "
-            "'{}', '[]', 0)"
-        )
-    old.close()
-    engine = open_engine(home)
-    create_tables(engine)
-    create_tables(engine)
-    assert Store(engine).stamps() == {"k": ""}

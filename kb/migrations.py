@@ -1,0 +1,50 @@
+"""What takes a database of an older version to the present one, step by step.
+
+A change of a table that exists adds a function at the end of `MIGRATIONS`; tables that are new need none.
+Numbers are never given twice, and what a function does is never changed: databases went through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlalchemy import Connection, inspect
+
+
+def add_columns(connection: Connection, table: str, columns: Mapping[str, str]) -> None:
+    """Add the columns that `table` lacks, by name and SQL type; nothing where there is no such table."""
+    looked = inspect(connection)
+    if not looked.has_table(table):
+        return
+    there = {column["name"] for column in looked.get_columns(table)}
+    for name, kind in columns.items():
+        if name not in there:
+            connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
+
+
+def _read_scopes_and_pages(connection: Connection) -> None:
+    empty = "VARCHAR DEFAULT '' NOT NULL"
+    add_columns(connection, "documents", {"stamp": empty, "found": empty})
+    pages = {"first_page": "INTEGER", "last_page": "INTEGER"}
+    add_columns(connection, "passages", {**pages, "flags": empty})
+    add_columns(connection, "passages", {"scope": "VARCHAR", "found": "VARCHAR"})
+
+
+def _texts_of_any_length(connection: Connection) -> None:
+    if connection.dialect.name != "postgresql":  # SQLite never held anybody to a length
+        return
+    for table in ("runs", "proposals", "nodes", "dead_ends", "sources", "outcomes", "exchanges",
+                  "model_calls", "model_choices", "given"):  # fmt: skip
+        columns = (
+            inspect(connection).get_columns(table) if inspect(connection).has_table(table) else []
+        )
+        for column in columns:
+            if getattr(column["type"], "length", None) is not None:
+                name = f'"{column["name"]}"'
+                connection.exec_driver_sql(f"ALTER TABLE {table} ALTER COLUMN {name} TYPE VARCHAR")
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    _read_scopes_and_pages,  # 1: where versions were not counted yet
+    _texts_of_any_length,  # 2
+)
