@@ -104,6 +104,5 @@ MODELS: Registry[Model] = Registry(
         "vllm": "synth.models.providers:vllm",
         "mailbox": "synth.models.mailbox.model:open_mailbox",
         "scripted": "synth.models.scripted:Scripted",
-        "recorded": "synth.models.recorded:Recorded",
     },
 )

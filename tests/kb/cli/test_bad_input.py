@@ -77,6 +77,15 @@ BAD_REFERENCES = {
 }
 
 
+def test_the_record_of_answers_is_no_model_that_a_task_may_name(home, monkeypatch, capsys) -> None:
+    reference(home.parent, GOOD)
+    task = home.parent / "task.yaml"
+    task.write_text("reference: ref.py\nmodel: {provider: recorded, name: m}\n")
+    code, line = kb(monkeypatch, capsys, "evolve", task)
+    assert code == 2
+    assert "unknown model 'recorded': known are" in line
+
+
 @pytest.mark.parametrize("what", BAD_REFERENCES)
 def test_a_reference_that_cannot_be_judged_is_refused_in_one_line(
     what, home, tmp_path, monkeypatch, capsys
