@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +37,12 @@ class Reach:
     def holds(self, key: str) -> bool:
         """Say whether the document of this key comes from the source."""
         return key.startswith(self.prefix) and self._holds(key)
+
+
+def named(sources: Sequence[Source]) -> set[str]:
+    """Return the keys of what was asked for by its own path, pattern or address."""
+    plain = {os.path.abspath(Path(one).expanduser()) for one in sources}  # where nothing is there
+    return {*map(str, sources), *plain, *(_absolute(Path(one)) for one in sources)}
 
 
 def reach(source: Source) -> Reach:

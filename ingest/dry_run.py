@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ingest.collect import Source
+from ingest.collect import Source, named
 from ingest.pipeline import Gone, Terms, look
 from kb.progress import Progress, silent
 from kb.store.diff import Change, compare
@@ -33,6 +33,7 @@ class Plan:
     """What would be made, and what would be refused.
 
     Attributes:
+        unread: those of the refused that were asked for by their own path or pattern.
         unchanged: documents that would be skipped.
         removed: documents whose files are gone.
         to_embed: passages without a vector.
@@ -41,6 +42,7 @@ class Plan:
 
     documents: list[Planned] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
     unchanged: int = 0
     removed: list[str] = field(default_factory=list)
     to_embed: int = 0
@@ -64,6 +66,7 @@ class Plan:
                 for one in self.documents
             ],
             "refused": [{"document": name, "reason": why} for name, why in self.refused],
+            "unread": self.unread,
             "unchanged": self.unchanged,
             "removed": self.removed,
             "to_embed": self.to_embed,
@@ -85,11 +88,14 @@ def plan(
     """
     found = Plan()
     waiting: set[str] = set()
+    asked = named(sources)
     for one in look(sources, store, terms=terms, progress=progress):
         if isinstance(one, Gone):
             found.removed.append(one.shown)
         elif one.reason is not None:
             found.refused.append((one.shown, one.reason))
+            if one.key in asked:
+                found.unread.append(one.shown)
         elif one.entry is None:
             found.unchanged += 1
         else:

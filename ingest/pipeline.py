@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ingest.collect import Source, gathered, reach
+from ingest.collect import Source, gathered, named, reach
 from ingest.entry import Reads, Trusting, make_entry, stamp_of
 from ingest.isolation.pool import Confined
 from ingest.readers import SUFFIXES
@@ -94,12 +94,15 @@ def ingest(
     report = Report() if report is None else report
     gone: list[str] = []
     stamps: dict[str, str] = {}
+    asked = named(sources)
     for one in look(sources, store, label=label, terms=terms, progress=progress):
         if isinstance(one, Gone):
             gone.append(one.key)
             report.removed.append(one.shown)
         elif one.reason is not None:
             report.refused.append((one.shown, one.reason))
+            if one.key in asked:
+                report.unread.append(one.shown)
         elif one.entry is None:
             report.skipped.append(one.shown)
             if one.stamp:

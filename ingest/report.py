@@ -17,6 +17,7 @@ class Report:
     Attributes:
         skipped: not changed since they were read.
         refused: with the reason.
+        unread: those of the refused that were asked for by their own path or pattern.
         passages: of the documents that were added or changed.
     """
 
@@ -25,6 +26,7 @@ class Report:
     removed: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
     passages: dict[str, Change] = field(default_factory=dict)
 
     def line(self) -> str:

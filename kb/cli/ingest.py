@@ -92,6 +92,7 @@ def _ingest(home: Home, sources: Sequence[str], *, allow_local: bool, json: bool
         seconds = round(time.monotonic() - began, 3)
         more = {"pending": waiting, "new_figures": figures, "seconds": seconds}
         print_json({**report.as_dict(), **more})
+        _complain(report)
         return
     for line in _short(report.lines()):
         (say if line.startswith("refused ") else typer.echo)(line)
@@ -101,6 +102,7 @@ def _ingest(home: Home, sources: Sequence[str], *, allow_local: bool, json: bool
         typer.echo(f"{figures} new figures of devices stand in their tables: kb facts lists them")
     if waiting:
         say(f"{waiting} passages are being embedded by another kb")
+    _complain(report)
 
 
 def _figures(home: Home) -> int:
@@ -141,6 +143,7 @@ def _plan(home: Home, sources: Sequence[str], *, allow_local: bool, json: bool) 
         seconds = _estimate(embedder, made, progress)
     if json:
         print_json({**made.as_dict(), "embedding_seconds": round(seconds, 3)})
+        _complain(made)
         return
     for line in _short(_plan_lines(made)):
         (say if line.startswith("refused ") else typer.echo)(line)
@@ -151,6 +154,16 @@ def _plan(home: Home, sources: Sequence[str], *, allow_local: bool, json: bool) 
         f"{made.unchanged}, remove {len(made.removed)}, refuse {len(made.refused)}"
     )
     typer.echo(f"to embed: {made.to_embed} passages, about {long_text(seconds)}")
+    _complain(made)
+
+
+def _complain(what: Report | Plan) -> None:
+    """Refuse the command, after all else is done, where a path that was named cannot be read."""
+    if what.unread:
+        first = what.unread[0]
+        reason = dict(what.refused)[first]
+        more = f" (and {len(what.unread) - 1} more of those named)" if what.unread[1:] else ""
+        raise ConfigError(f"{first}: {reason}{more}; the others were read")
 
 
 def _plan_lines(made: Plan) -> list[str]:

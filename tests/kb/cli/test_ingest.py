@@ -54,12 +54,11 @@ def here(make_shell) -> Here:
 
 def test_a_dry_run_writes_nothing_and_tells_what_would_be_made(here):
     before = (here.home / "kb.sqlite").read_bytes()
-    plan = here.json("ingest", here.docs, here.docs / "nowhere", "--dry-run")
+    plan = here.json("ingest", here.docs, "--dry-run")
     (one,) = plan["documents"]
     assert (one["document"], one["passages"], one["new"]) == ("docs/guide.md", 2, 2)
     assert plan["to_embed"] == 2
     assert plan["embedding_seconds"] > 0
-    assert [refused["document"] for refused in plan["refused"]] == [str(here.docs / "nowhere")]
     assert (here.home / "kb.sqlite").read_bytes() == before
     shown = here("ingest", "--inspect", here.docs / "guide.md")
     assert "applies to vendor amd; architecture gfx942" in shown
@@ -119,3 +118,32 @@ def test_ctrl_c_keeps_what_was_read_and_says_how_to_go_on(make_shell):
     assert time.monotonic() - began < 30
     report = json.loads(shell("ingest", "many", "--json").stdout)
     assert (len(report["skipped"]), report["pending"]) == (6, 0)
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--json",), ("--dry-run", "--json")])
+def test_a_path_that_cannot_be_read_is_exit_2_after_the_others_were_read(make_shell, more):
+    shell = make_shell()
+    (shell.folder / "guide.md").write_text(GUIDE)
+    done = shell("ingest", "nowhere", "guide.md", "none*.md", *more)
+    assert done.returncode == 2
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(
+        "kb: error: nowhere: No such file or directory: check the path (and 1 more"
+    )
+    if "--json" in more:
+        assert json.loads(done.stdout)["unread"] == ["nowhere", "none*.md"]
+    else:
+        assert "guide.md: 2 new" in done.stdout
+
+
+def test_a_folder_with_files_that_nothing_reads_is_no_failure(make_shell):
+    shell = make_shell()
+    docs = shell.folder / "docs"
+    docs.mkdir()
+    (docs / "guide.md").write_text(GUIDE)
+    (docs / "program.exe").write_text("MZ")
+    done = shell("ingest", "docs", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert [one["document"] for one in report["refused"]] == ["docs/program.exe"]
+    assert report["unread"] == []
