@@ -28,6 +28,7 @@ from kb.cli import (
     search,
     spending,
 )
+from kb.cli.render.output import Commands
 
 EXIT_CODES = """
 Exit codes: 0 done; 1 a bug in kb; 2 something you can mend, said in one line; 3 the offline author has
@@ -37,10 +38,12 @@ record; 130 interrupted.
 
 app = typer.Typer(
     name="kb",
+    cls=Commands,
     help="Make compute kernels fast: a knowledge base, ideas, implementations, and a judge.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # its help would cost a third of a second of imports
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 knowledge.register(app)

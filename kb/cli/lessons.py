@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kb.cli.render.output import JSON, console, print_json
+from kb.cli.render.output import JSON, Commands, console, print_json
 from kb.config import Home
 from kb.progress import say
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 WHICH = typer.Argument(..., help="A lesson's number, its name, or the beginning of it.")
 
 lessons = typer.Typer(
+    cls=Commands,
+    rich_markup_mode=None,
     invoke_without_command=True,
     no_args_is_help=False,
     help="What finished runs taught: list, show, edit, retire, confirm. Without a command: the list.",

@@ -7,9 +7,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperGroup
 
 from kb.progress import say
 
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
     from kb.progress import Progress
 
 JSON = typer.Option(False, "--json", help="Print JSON for programs.")
+
+
+class Commands(TyperGroup):
+    """Lists the commands with their whole first sentence, where the parent class cuts it off."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a line or more for each command."""
+        known = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        rows = [(name, one.get_short_help_str(limit=500)) for name, one in known if one is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 def print_json(value: object) -> None:

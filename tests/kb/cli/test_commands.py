@@ -89,3 +89,9 @@ def test_an_operator_without_a_recipe_is_named_with_exit_code_three(make_shell):
     assert "model" in line
     assert done.stdout.startswith("No language model is configured")
     assert json.loads(shell("runs", "--json").stdout) == []
+
+
+def test_help_says_of_each_command_a_whole_sentence(bare_shell):
+    listed = bare_shell("--help").stdout.partition("Commands:")[2]
+    assert "..." not in listed
+    assert "Search for a faster kernel: ideas, implementations, and a" in " ".join(listed.split())
