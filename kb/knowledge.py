@@ -61,7 +61,7 @@ def open_knowledge(
 
     Args:
         shipped: folder of the shipped documents, where it is not the installed one.
-        dense: ``exact``, ``chroma`` or ``auto``.
+        dense: ``local``, ``chroma`` or ``auto``, see `kb.indexes.sync.Derived`.
         as_of: seconds since the epoch: gains that were measured later are not looked at, so that a
             resumed run ranks as it did when it began. None: now.
 

@@ -59,7 +59,6 @@ class Emitter:
     Args:
         inputs: nodes that the kernel reads, in the order of its pointers ``in0``, ``in1``, ...
         outputs: nodes that it writes, in the order of ``out0``, ``out1``, ...
-        evict: what is read for the last time leaves the caches first, and results go past them.
     """
 
     def __init__(

@@ -42,7 +42,6 @@ class Hearing:
 
     Args:
         seconds: that one call may take.
-        start_seconds: that importing and constructing may take.
     """
 
     def __init__(
