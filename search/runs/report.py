@@ -9,6 +9,7 @@ from typing import Any
 
 from search.attempt import Attempt
 from search.graph import Graph
+from search.languages.written import written_in
 from search.outcome import OUTCOME_KINDS, Checked, Outcome, Passed
 
 
@@ -74,6 +75,7 @@ def _best(attempt: Attempt, outcome: Passed | Checked, *, confirmed: bool) -> di
         "node": attempt.number,
         "seconds": outcome.seconds,
         "source": attempt.draft.source,
+        "languages": written_in(attempt.draft.source),
         "speedup": {
             name: {
                 key: round(value, 4) for key, value in asdict(ratio).items() if key != "confidence"
@@ -95,6 +97,7 @@ def _checked(attempt: Attempt, outcome: Checked) -> dict[str, Any]:
     return {
         "node": attempt.number,
         "source": attempt.draft.source,
+        "languages": written_in(attempt.draft.source),
         "timed": False,
         "merit": outcome.merit,
         "idea": attempt.idea.title,

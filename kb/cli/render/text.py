@@ -10,6 +10,7 @@ from kb.app.history import plan_line
 from kb.cli.render.output import ratio_text, time_text
 from kb.cli.render.tables import kernel_lines
 from search.graph import Graph, Node
+from search.languages.written import written_in
 from search.outcome import STANDING, Checked, Passed
 
 if TYPE_CHECKING:
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 
 def report_text(report: dict[str, Any], path: list[dict[str, Any]]) -> str:
     """Return the report of a run: speed-ups with intervals, the source's place, the idea path."""
+    best = report["best"]
+    # What the winner is written in may be another language than the one that was asked for first.
+    written = (best and written_in(best["source"])) or (report["language"],)
     lines = [
-        f"{report['run']}: {report['task']} on {report['target']} in {report['language']}, "
+        f"{report['run']}: {report['task']} on {report['target']} in {' and '.join(written)}, "
         f"author {report['author']}, {report['candidates']} candidates in {report['seconds']:.0f} s "
         f"({report['stop_reason']})"
     ]
@@ -29,7 +33,6 @@ def report_text(report: dict[str, Any], path: list[dict[str, Any]]) -> str:
         lines.append(f"  {name + ':':<15} {time_text(seconds) if seconds else 'did not run'}")
     if paid := spending_line(report.get("models") or ()):
         lines.append(f"  models:         {paid}")
-    best = report["best"]
     if best is None:
         lines.append("  no candidate passed: `kb tree " + report["run"] + "` shows why")
         return "\n".join(lines)

@@ -75,6 +75,7 @@ def test_a_report_shows_own_work_beside_the_speed_up() -> None:
     best = {
         **{key: value for key, value in asdict(passed()).items() if key != "kind"},
         "node": 3,
+        "source": "",
         "confirmed": True,
     }
     report = {

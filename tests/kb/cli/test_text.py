@@ -36,10 +36,10 @@ def test_own_work_and_drift_stand_beside_a_speed_up(outcome: Passed, expected: s
     assert beside(outcome) == expected
 
 
-def report(**profile: float) -> dict[str, Any]:
+def report(source: str = "", **profile: float) -> dict[str, Any]:
     best = {
         "node": 1, "seconds": 1e-3, "speedup": {"eager": RATIO}, "own_share": 0.9, "profile": profile,
-        "idea": "x",
+        "idea": "x", "source": source,
     }  # fmt: skip
     return {
         "run": "a-1", "task": "a", "target": "h200", "language": "triton", "author": "recipes",
@@ -54,6 +54,11 @@ def test_a_report_says_how_a_device_ran() -> None:
     assert "drifted" not in text
     assert "clock drifted" in report_text(report(sm_clock=1.5e9, drifted=1.0), [])
     assert "MHz" not in report_text(report(), [])
+
+
+def test_a_report_names_the_language_of_the_winner_not_the_one_asked_for() -> None:
+    assert "a on h200 in triton," in report_text(report(), [])
+    assert "a on h200 in cuda," in report_text(report("lib = load_cuda(CUDA)"), [])
 
 
 def test_what_the_compiler_warned_of_stands_in_the_report() -> None:
