@@ -8,7 +8,6 @@ passage whose text has no vector yet is *pending*; whoever opens the knowledge b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine, bindparam, delete, func, insert, select, update
@@ -43,7 +42,6 @@ __all__ = [
     "Entry",
     "PassageRow",
     "Piece",
-    "Snapshot",
     "StateRow",
     "Store",
     "VectorRow",
@@ -53,21 +51,6 @@ __all__ = [
 # A row of a passage comes with its document's: a manual's whole text would come with each.
 _WITHOUT_TEXT = (defer(DocumentRow.body), defer(DocumentRow.record))
 IN_CLAUSE = 500  # parameters of one statement; every database takes that many
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """All that has a vector, at one moment.
-
-    Attributes:
-        vectors: float32, one row for each passage.
-        complete: no passage was left out for want of a vector.
-    """
-
-    generation: str
-    passages: tuple[Passage, ...]
-    vectors: Vectors
-    complete: bool
 
 
 class Store:
@@ -284,28 +267,6 @@ class Store:
         used = select(PassageRow.content)
         with writing(self._engine) as session:
             session.execute(delete(VectorRow).where(VectorRow.content.not_in(used)))
-
-    def snapshot(self, embedder: str) -> Snapshot:
-        """Return one consistent state of all passages that have a vector, in a fixed order."""
-        pairs = (
-            select(PassageRow, DocumentRow, VectorRow.vector)
-            .join(DocumentRow, DocumentRow.id == PassageRow.document_id)
-            .join(VectorRow, VectorRow.content == PassageRow.content)
-            .where(VectorRow.embedder == embedder)
-            .order_by(PassageRow.id)
-            .options(*_WITHOUT_TEXT)
-        )
-        with reading(self._engine) as session:
-            value = session.scalar(select(StateRow.value).where(StateRow.name == "generation"))
-            total = session.scalar(select(func.count()).select_from(PassageRow))
-            found = session.execute(pairs).all()
-            passages = tuple(passage_value(row, document) for row, document, _ in found)
-        return Snapshot(
-            generation=value or "empty",
-            passages=passages,
-            vectors=_matrix([blob for *_, blob in found]),
-            complete=len(found) == total,
-        )
 
     def _documents(self, kind: str, *conditions: ColumnElement[bool]) -> list[Document]:
         query = select(DocumentRow).where(

@@ -51,7 +51,7 @@ def test_documents_and_runs_of_a_home_before_versions_are_all_there(old: Engine)
     assert version(old) == len(MIGRATIONS)
     store = Store(old)
     assert store.stats() == {"documents": 1, "passages": 1, "tokens": 4, "pending": 0}
-    (passage,) = store.snapshot("e").passages
+    (passage,) = store.pages(["notes/tile.md"])["notes/tile.md"]
     assert (passage.document, passage.text) == ("notes/tile.md", "Pad the tile.")
     (row,) = storage.runs()
     graph = storage.record(row.run).graph

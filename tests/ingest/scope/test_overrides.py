@@ -32,7 +32,9 @@ def write_rules(home: Path, text: str) -> Home:
 def scopes(store: Store) -> dict[str, Scope]:
     pending = list(store.pending("e"))
     store.put_vectors("e", pending, np.ones((len(pending), 2), np.float32))
-    return {one.section.split(" > ")[-1]: one.scope for one in store.snapshot("e").passages}
+    shown = [shown for _, shown in store.manifest().values()]
+    found = [one for passages in store.pages(shown).values() for one in passages]
+    return {one.section.split(" > ")[-1]: one.scope for one in found}
 
 
 def test_corrections_are_applied_without_embedding_and_survive_reading_again(

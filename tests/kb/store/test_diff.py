@@ -53,8 +53,8 @@ def test_a_page_put_in_front_moves_the_pages_of_the_others_and_embeds_only_itsel
     before = store.generation()
     assert store.put(entry("2", ("0", "zero"), ("A", "one"), ("B", "two"))) == Change(new=1, kept=2)
     assert list(store.pending("e").values()) == ["0\nzero"]
-    pages = {one.text: one.pages for one in store.snapshot("e").passages}
-    assert pages == {"one": (2, 2), "two": (3, 3)}
+    pages = {one.text: one.pages for one in store.pages(["k"])["k"]}
+    assert pages == {"zero": (1, 1), "one": (2, 2), "two": (3, 3)}
     assert store.generation() != before
 
 
@@ -70,6 +70,6 @@ def test_another_scope_is_seen_without_new_vectors(store: Store) -> None:
     store.put(entry("1", ("A", "one")))
     store.put_vectors("e", list(store.pending("e")), np.ones((1, 2), np.float32))
     store.put(replace(entry("2", ("A", "one")), scope=Scope(vendor=("amd",))))
-    (passage,) = store.snapshot("e").passages
+    (passage,) = store.pages(["k"])["k"]
     assert passage.scope.vendor == ("amd",)
     assert store.pending("e") == {}
