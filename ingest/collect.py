@@ -1,4 +1,4 @@
-"""Where documents come from: files, folders, globs, git checkouts, archives, and addresses."""
+"""Where documents come from: files, folders, globs, git checkouts and archives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pathlib import Path
 from ingest.figures.result_files import beside, is_measurement
 from ingest.isolation.pool import Confined
 from ingest.sources.archives import Member
-from ingest.sources.fetch import fetch, is_url
 from ingest.sources.files import FEW, Found, find, is_archive, printable, unreadable
 from kb.errors import ConfigError, RecordError
 
@@ -40,16 +39,14 @@ class Reach:
 
 
 def named(sources: Sequence[Source]) -> set[str]:
-    """Return the keys of what was asked for by its own path, pattern or address."""
+    """Return the keys of what was asked for by its own path or pattern."""
     plain = {os.path.abspath(Path(one).expanduser()) for one in sources}  # where nothing is there
-    return {*map(str, sources), *plain, *(_absolute(Path(one)) for one in sources)}
+    return {*plain, *(_absolute(Path(one)) for one in sources)}
 
 
 def reach(source: Source) -> Reach:
     """Return which keys of the store belong to `source`, whether it is there or not."""
     text = str(source)
-    if is_url(text):
-        return Reach(prefix=text, _holds=lambda key: key == text or key.startswith(f"{text}!/"))
     if _is_glob(source):
         return _reach_of_glob(text)
     place = _absolute(Path(text))
@@ -58,14 +55,11 @@ def reach(source: Source) -> Reach:
 
 
 @contextmanager
-def gathered(
-    sources: Sequence[Source], desk: Confined, *, allow_local: bool = False
-) -> Iterator[Iterator[Found]]:
-    """Give an iterator over what `sources` hold; what was unpacked or fetched stays until the end.
+def gathered(sources: Sequence[Source], desk: Confined) -> Iterator[Iterator[Found]]:
+    """Give an iterator over what `sources` hold; what was unpacked stays until the end.
 
     Args:
         desk: unpacks the archives.
-        allow_local: take addresses of this machine and of private networks.
 
     Raises:
         ConfigError: there is no room for temporary files.
@@ -77,16 +71,15 @@ def gathered(
             f"cannot make a temporary folder ({error.strerror}): set TMPDIR to one that can be written"
         ) from error
     with spool as folder:
-        yield _Spool(Path(folder).resolve(), desk, allow_local).gather(sources)
+        yield _Spool(Path(folder).resolve(), desk).gather(sources)
 
 
 class _Spool:
     """Opens sources into a folder of its own."""
 
-    def __init__(self, folder: Path, desk: Confined, allow_local: bool) -> None:
+    def __init__(self, folder: Path, desk: Confined) -> None:
         self._folder = folder
         self._desk = desk
-        self._allow_local = allow_local
         self._used = 0
 
     def gather(self, sources: Sequence[Source]) -> Iterator[Found]:
@@ -99,8 +92,9 @@ class _Spool:
 
     def _open(self, source: Source) -> Iterator[Found]:
         text = str(source)
-        if is_url(text):
-            yield from self._fetched(text)
+        if text.lower().startswith(("http://", "https://")):
+            reason = "an address: download it first, e.g. with curl -LO, and ingest the file"
+            yield Found(path=Path(_absolute(Path(text))), shown=printable(text), reason=reason)
             return
         paths = _matches(text) if _is_glob(source) else [Path(text)]
         if not paths:
@@ -111,17 +105,6 @@ class _Spool:
                 yield from self._unpacked(found, f"{found.identity}/")
             else:
                 yield found
-
-    def _fetched(self, url: str) -> Iterator[Found]:
-        shown = printable(url)
-        try:
-            path = fetch(url, self._room(), allow_local=self._allow_local)
-        except RecordError as error:
-            yield Found(path=self._folder / "nothing", shown=shown, key=url, reason=str(error))
-            return
-        found = Found(path=path, shown=shown, key=url)
-        # The path of an address may go on below what is an archive: another mark stands between.
-        yield from self._unpacked(found, f"{url}!/") if is_archive(path.name) else (found,)
 
     def _unpacked(self, archive: Found, prefix: str) -> Iterator[Found]:
         try:

@@ -33,12 +33,10 @@ class Terms:
 
     Attributes:
         rules: the user's corrections of scopes.
-        local: take addresses of this machine and of private networks.
         desk: where they are parsed; a process of its own, for this once, where there is none.
     """
 
     rules: Rules = NO_RULES
-    local: bool = False
     desk: Confined | None = None
 
 
@@ -78,7 +76,7 @@ def ingest(
     report: Report | None = None,
     progress: Progress = silent,
 ) -> Report:
-    """Bring the documents of `store` in step with files, folders, globs, archives or addresses.
+    """Bring the documents of `store` in step with files, folders, globs or archives.
 
     Each document is one transaction: what was read before an interruption stays, and the next
     run goes on. The passages are embedded when the knowledge base is next asked or refreshed.
@@ -129,7 +127,7 @@ def look(
 
     What is in the store and has no file any more comes last.
     """
-    with _desk(terms) as desk, _found(sources, desk, label, terms) as listed:
+    with _desk(terms) as desk, _found(sources, desk, label) as listed:
         progress("looking for documents")
         found = list(listed)
         known = _known(store, sources, label)
@@ -147,8 +145,7 @@ def look(
             if looked.reason is None or not looked.known or one.key or one.path.exists():
                 kept.add(keys[number])
                 yield looked
-            # Else it was asked for by its own path, is known, and is gone; an address that does
-            # not answer may do so again.
+            # Else it was asked for by its own path, is known, and is gone.
         progress("reading documents", len(found), len(found))
     # What lies below a folder or an archive that cannot be read stays.
     closed = tuple(f"{one.identity}{mark}" for one in found if one.reason for mark in ("/", "!/"))
@@ -188,12 +185,12 @@ def _desk(terms: Terms) -> Iterator[Confined]:
 
 @contextmanager
 def _found(
-    sources: Sequence[Source], desk: Confined, label: str | None, terms: Terms
+    sources: Sequence[Source], desk: Confined, label: str | None
 ) -> Iterator[Iterator[Found]]:
     if label is not None:
         yield _records(Path(sources[0]).expanduser(), label)
         return
-    with gathered(sources, desk, allow_local=terms.local) as found:
+    with gathered(sources, desk) as found:
         yield found
 
 

@@ -38,18 +38,13 @@ def register(app: typer.Typer) -> None:
 
 
 def ingest(
-    sources: list[str] = typer.Argument(
-        None, help="Files, folders, globs, zip and tar archives, addresses (https://…)."
-    ),
+    sources: list[str] = typer.Argument(None, help="Files, folders, globs, zip and tar archives."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be made; write nothing."),
     inspect: str | None = typer.Option(
         None, metavar="DOC", help="Show what was made of a document, and why it applies where."
     ),
     forget: list[str] = typer.Option(
         [], metavar="DOC", help="Take a document out again (repeatable)."
-    ),
-    allow_local: bool = typer.Option(
-        False, "--allow-local", help="Take addresses of this machine and of private networks."
     ),
     json: bool = JSON,
 ) -> None:
@@ -65,12 +60,12 @@ def ingest(
     elif forget:
         _forget(home, forget, dry_run=dry_run, json=json)
     elif dry_run:
-        _plan(home, sources, allow_local=allow_local, json=json)
+        _plan(home, sources, json=json)
     else:
-        _ingest(home, sources, allow_local=allow_local, json=json)
+        _ingest(home, sources, json=json)
 
 
-def _ingest(home: Home, sources: Sequence[str], *, allow_local: bool, json: bool) -> None:
+def _ingest(home: Home, sources: Sequence[str], *, json: bool) -> None:
     from ingest.report import Report
     from kb.knowledge import open_knowledge
 
@@ -79,7 +74,7 @@ def _ingest(home: Home, sources: Sequence[str], *, allow_local: bool, json: bool
     with steps() as progress:
         knowledge = open_knowledge(home, progress)
         try:
-            _read(home, knowledge, sources, report, progress, allow_local)
+            _read(home, knowledge, sources, report, progress)
         except KeyboardInterrupt:
             say(
                 f"interrupted after {report.line()}: all of that is kept, the same command goes on "
@@ -119,25 +114,24 @@ def _read(
     sources: Sequence[str],
     report: Report,
     progress: Progress,
-    allow_local: bool,
 ) -> None:
     from ingest.pipeline import Terms
     from ingest.pipeline import ingest as run
     from ingest.scope.overrides import load_rules
 
-    terms = Terms(rules=load_rules(home), local=allow_local)
+    terms = Terms(rules=load_rules(home))
     run(sources, knowledge.store, terms=terms, report=report, progress=progress)
     knowledge.derived.refresh(progress)
 
 
-def _plan(home: Home, sources: Sequence[str], *, allow_local: bool, json: bool) -> None:
+def _plan(home: Home, sources: Sequence[str], *, json: bool) -> None:
     from ingest.dry_run import plan
     from ingest.pipeline import Terms
     from ingest.scope.overrides import load_rules
     from kb.knowledge import default_embedder, open_store
 
     store, embedder = open_store(home), default_embedder(home)
-    terms = Terms(rules=load_rules(home), local=allow_local)
+    terms = Terms(rules=load_rules(home))
     with steps() as progress:
         made = plan(sources, store, embedder.name, terms=terms, progress=progress)
         seconds = _estimate(embedder, made, progress)

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from ingest import entry
-from ingest.isolation.pool import Confined
 from ingest.pipeline import Report, Terms, ingest
 from ingest.sources import file_stat
 from kb.store.documents import Entry, Store
@@ -221,22 +220,30 @@ def test_the_same_file_named_twice_is_read_once(docs: Path, store: Store, terms:
     assert (report.added, report.skipped) == (["docs/a.md"], [])
 
 
-def test_an_address_that_does_not_answer_and_a_disk_that_is_away_remove_nothing(
-    docs: Path, store: Store, desk: Confined
-) -> None:
-    url = "http://127.0.0.1:9/notes.md"  # the discard port: nobody listens
+def test_a_disk_that_is_away_removes_nothing(docs: Path, store: Store, terms: Terms) -> None:
     (docs / "a.md").write_text("# a\n\nText.\n")
     pattern = str(docs / "*.md")
-    terms = Terms(desk=desk, local=True)
     assert ingest([pattern], store, terms=terms).added == ["a.md"]
+    docs.rename(docs.parent / "elsewhere")
+    report = ingest([pattern], store, terms=terms)
+    assert report.removed == []
+    assert [name for name, _ in report.refused] == report.unread == [pattern]
+    assert store.stats()["documents"] == 1
+
+
+def test_an_address_is_to_be_downloaded_first_and_what_came_from_one_stays(
+    docs: Path, store: Store, terms: Terms
+) -> None:
+    url = "https://docs.example/notes.md"
+    (docs / "a.md").write_text("# a\n\nText.\n")
     known = Entry(
         key=url, shown=url, digest="1", kind="document", name="notes", title="Notes", body=""
     )
     store.put(known)
-    docs.rename(docs.parent / "elsewhere")
-    report = ingest([url, pattern], store, terms=terms)
-    assert report.removed == []
-    assert [name for name, _ in report.refused] == [url, pattern]
+    report = ingest([url, docs], store, terms=terms)
+    ((name, reason),) = report.refused
+    assert (name, report.unread, report.added) == (url, [url], ["docs/a.md"])
+    assert "curl -LO" in reason
     assert store.stats()["documents"] == 2
 
 

@@ -106,6 +106,3 @@ def test_the_reach_of_a_source_ends_with_it(tree: Path) -> None:
     assert not reach(f"{tree}2").holds(key)
     assert not reach(str(tree).removesuffix("s")).holds(key)
     assert reach(f"{tree}/in/*.md").holds(key)
-    assert reach("https://x.example/a").holds("https://x.example/a")
-    assert reach("https://x.example/a.zip").holds("https://x.example/a.zip!/b.md")
-    assert not reach("https://x.example/a").holds("https://x.example/ab")
