@@ -14,10 +14,11 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from ingest.figures.benchmark_results import with_measurements
+
 from ingest.chunking.split import split
 from ingest.collect import gathered
 from ingest.document import read_document
-from ingest.figures.benchmark_results import with_measurements
 from ingest.isolation.injection_scan import suspicions
 from ingest.isolation.pool import Confined
 from ingest.sources.files import Found, read_bytes

@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ingest.figures.result_files import beside, is_measurement
 from ingest.isolation.pool import Confined
 from ingest.sources.archives import Member
-from ingest.sources.files import FEW, Found, find, is_archive, printable, unreadable
+from ingest.sources.files import FEW, Found, find, is_archive, printable
 from kb.errors import ConfigError, RecordError
 
 _MAGIC = re.compile(r"[*?\[]")
@@ -123,41 +122,25 @@ class _Spool:
 
 def _documents(archive: Found, members: Sequence[Member], prefix: str) -> Iterator[Found]:
     """Yield the files of an archive, and in one line those that are refused for one reason."""
-    present = {member.path for member in members if member.path is not None}
-    owned = {
-        path: tuple(one for one in map(str, _neighbours(Path(path))) if one in present)
-        for path in present
-    }
-    measurements = {one for several in owned.values() for one in several}
     refused: dict[str, list[Found]] = {}
     for member in members:
         where = Path(member.path) if member.path is not None else Path(archive.path, "refused")
-        reason = member.reason
-        if member.path in measurements:
-            continue
-        if reason is None and is_measurement(where.name):
-            reason = unreadable(where.name)
         found = Found(
             path=where,
             shown=f"{archive.shown}/{printable(member.name)}",
-            reason=reason,
+            reason=member.reason,
             key=f"{prefix}{member.name}",
-            beside=tuple(Path(one) for one in owned.get(member.path or "", ())),
         )
-        if reason is None:
+        if member.reason is None:
             yield found
         else:
-            refused.setdefault(reason, []).append(found)
+            refused.setdefault(member.reason, []).append(found)
     for reason, several in refused.items():
         if len(several) <= FEW:
             yield from several
         else:
             first = several[0]
             yield replace(first, reason=f"and {len(several) - 1} more of {archive.shown}: {reason}")
-
-
-def _neighbours(path: Path) -> list[Path]:
-    return [path.with_name(name) for name in beside(path.name)]
 
 
 def _is_glob(source: Source) -> bool:

@@ -10,7 +10,6 @@ from typing import Protocol
 from ingest import VERSION
 from ingest.chunking.split import keep_whole, split
 from ingest.document import read_document
-from ingest.figures.benchmark_results import with_measurements
 from ingest.isolation.pool import Made
 from ingest.scope.detect import find_scope, refine
 from ingest.scope.overrides import Rules
@@ -39,8 +38,6 @@ class Trusting:
     def read(self, found: Found) -> Made:
         """Read one file."""
         reading = read_document(read_bytes(found.path), found.shown)
-        if found.beside:
-            reading = with_measurements(reading, found.path, found.beside)
         return Made(reading=reading, pieces=split(reading.sections, count_tokens))
 
 
@@ -75,20 +72,19 @@ def make_entry(found: Found, key: str, digest: str, rules: Rules, reader: Reads)
 
 
 def digest_of(found: Found) -> str:
-    """Return the hash of what a document is made of, and of the version of the readers.
+    """Return the hash of a document's bytes and of the version of the readers.
 
     Raises:
         RecordError: it cannot be read; the message is the reason.
     """
     hashed = blake2b(VERSION.encode(), digest_size=16)
-    for path in found.parts:
-        hashed.update(read_bytes(path))
+    hashed.update(read_bytes(found.path))
     return hashed.hexdigest()
 
 
 def stamp_of(found: Found) -> str:
     """Return the stamp of a file; none for one that lies in a temporary folder."""
-    return "" if found.key else stamp(found.parts)
+    return "" if found.key else stamp(found.path)
 
 
 def _scoped(entry: Entry, made: Made, rules: Rules) -> Entry:

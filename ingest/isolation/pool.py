@@ -97,7 +97,6 @@ class Confined:
             "do": "read",
             "path": str(found.path),
             "shown": found.shown,
-            "beside": [str(path) for path in found.beside],
             "written": 0,
         }
         reading, pieces = _made().validate_json(self._ask(request, _size(found.path)))

@@ -18,7 +18,6 @@ from typing import Any, BinaryIO
 
 from ingest.chunking.split import split
 from ingest.document import read_document
-from ingest.figures.benchmark_results import with_measurements
 from ingest.isolation.injection_scan import SUSPICIOUS, suspicions
 from ingest.sources.archives import unpack
 from ingest.sources.files import read_bytes
@@ -75,20 +74,13 @@ def _answer(request: dict[str, Any]) -> bytes:
 
 def _read(request: dict[str, Any]) -> bytes:
     path = Path(request["path"])
-    shown = _named(request["shown"], path)
+    shown = request["shown"]
     try:
         reading = read_document(read_bytes(path), shown)
     except RecordError as error:
         raise RecordError(str(error).removeprefix(f"{shown}: ")) from error
-    beside = [Path(one) for one in request["beside"]]
-    reading = with_measurements(reading, path, beside, shown)
     pieces = tuple(_flagged(piece) for piece in split(reading.sections, count_tokens))
     return _json((reading, pieces))
-
-
-def _named(shown: str, path: Path) -> str:
-    """Return a name that ends as the file does: an address may say nothing of its type."""
-    return shown if shown.lower().endswith(path.suffix.lower()) else f"{shown}{path.suffix}"
 
 
 def _flagged(piece: Piece) -> Piece:

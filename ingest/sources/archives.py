@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO, cast
 
-from ingest.figures.result_files import is_measurement
 from ingest.readers import SUFFIXES
 from ingest.sources.files import MIB, is_archive, limit_of, printable, unreadable
 from kb.errors import RecordError
@@ -235,7 +234,7 @@ def _objection(name: str) -> str | None:
         return "expected a name in UTF-8, found other bytes: pack it again"
     if longest > _NAMED_BYTES:
         return f"expected names of at most {_NAMED_BYTES} bytes, found {longest}: rename it"
-    if not _is_hidden(path) and not _is_wanted(name) and not is_measurement(path.name):
+    if not _is_hidden(path) and not _is_wanted(name):
         return unreadable(path.name)
     return None
 
@@ -248,7 +247,7 @@ def _is_wanted(name: str) -> bool:
     path = PurePosixPath(name)
     if _is_hidden(path):
         return False
-    return path.suffix.lower() in SUFFIXES or is_archive(path.name) or is_measurement(path.name)
+    return path.suffix.lower() in SUFFIXES or is_archive(path.name)
 
 
 def _place(into: Path, prefix: str, name: str, allowance: _Allowance) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from ingest import VERSION
@@ -13,20 +12,17 @@ from ingest import VERSION
 SETTLED = 2_000_000_000  # nanoseconds; FAT keeps times to two seconds
 
 
-def stamp(paths: Sequence[Path]) -> str:
-    """Return the version of the readers with the sizes and times of `paths`.
+def stamp(path: Path) -> str:
+    """Return the version of the readers with the size and times of a file.
 
     It changes whenever the contents do, unless someone sets the times back on purpose. Empty where
-    a file is too young for that, or gone.
+    the file is too young for that, or gone.
     """
     now = time.time_ns()
-    parts = [VERSION]
-    for path in paths:
-        try:
-            about = path.stat()
-        except OSError:
-            return ""
-        if now - max(about.st_mtime_ns, about.st_ctime_ns) < SETTLED:
-            return ""
-        parts.append(f"{about.st_size}.{about.st_mtime_ns}.{about.st_ctime_ns}.{about.st_ino}")
-    return " ".join(parts)
+    try:
+        about = path.stat()
+    except OSError:
+        return ""
+    if now - max(about.st_mtime_ns, about.st_ctime_ns) < SETTLED:
+        return ""
+    return f"{VERSION} {about.st_size}.{about.st_mtime_ns}.{about.st_ctime_ns}.{about.st_ino}"

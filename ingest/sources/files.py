@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.document import decode
-from ingest.figures.result_files import beside
 from ingest.readers import MAX_BYTES as MOST
 from ingest.readers import SUFFIXES
 from ingest.sources.gitignore import Ignored, ignored_below
@@ -36,24 +35,17 @@ class Found:
             or of an address lies in a temporary folder, under its own name.
         shown: what a quotation and a message call it; it has printable characters only.
         key: its identity in the store, where that is another than its path.
-        beside: files with measurements of it; a change of one is a change of the document.
     """
 
     path: Path
     shown: str
     reason: str | None = None
     key: str = ""
-    beside: tuple[Path, ...] = ()
 
     @property
     def identity(self) -> str:
         """Its key in the store: the same in every run."""
         return self.key or self.path.as_posix()
-
-    @property
-    def parts(self) -> tuple[Path, ...]:
-        """Every file that the document is made of, its own first."""
-        return (self.path, *self.beside)
 
 
 def find(paths: Sequence[Path], *, archives: bool = False) -> Iterator[Found]:
@@ -142,8 +134,7 @@ def _below(path: Path, archives: bool) -> Iterator[Found]:
         yield Found(path=absolute, shown=printable(str(path)), reason=f"{reason}: check the path")
         return
     if not real.is_dir():
-        known = {name: real.with_name(name) for name in beside(real.name)}
-        yield _file(real, real.name, archives, [one for one in known.values() if one.is_file()])
+        yield _file(real, real.name, archives)
         return
     yield from _folder(real, archives)
 
@@ -170,23 +161,16 @@ def _folder(root: Path, archives: bool) -> Iterator[Found]:
 
 
 def _entries(here: Path, names: Sequence[str], root: Path, archives: bool) -> Iterator[Found]:
-    """Yield the files of one folder; measurements that belong to one of them are no documents."""
-    present = set(names)
-    owned = {
-        name: [one for one in beside(name) if one in present]
-        for name in names
-        if Path(name).suffix.lower() in SUFFIXES
-    }
-    measurements = {one for several in owned.values() for one in several}
+    """Yield the files of one folder."""
     for name in sorted(names):
         path = here / name
-        if name.startswith(".") or name in measurements or _marks_a_package(path):
+        if name.startswith(".") or _marks_a_package(path):
             continue
         shown = _shown(path, root)
         if path.is_symlink():
             yield from _link(path, shown, root)
         else:
-            yield _file(path, shown, archives, [here / one for one in owned.get(name, ())])
+            yield _file(path, shown, archives)
 
 
 def _marks_a_package(path: Path) -> bool:
@@ -215,14 +199,14 @@ def _link(path: Path, shown: str, root: Path) -> Iterator[Found]:
         yield Found(path=path, shown=shown, reason=reason)
 
 
-def _file(path: Path, shown: str, archives: bool, measurements: Sequence[Path]) -> Found:
+def _file(path: Path, shown: str, archives: bool) -> Found:
     try:
         os.fspath(path).encode()
     except UnicodeEncodeError:
         reason = "expected a name in UTF-8, found other bytes: rename it"
         return Found(path=path, shown=printable(shown), reason=reason)
     if path.suffix.lower() in SUFFIXES or (archives and is_archive(path.name)):
-        return Found(path=path, shown=printable(shown), beside=tuple(measurements))
+        return Found(path=path, shown=printable(shown))
     return Found(path=path, shown=printable(shown), reason=unreadable(path.name))
 
 

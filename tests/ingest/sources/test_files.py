@@ -86,18 +86,6 @@ def test_a_link_put_in_the_place_of_a_file_is_not_followed(docs: Path) -> None:
         read_bytes(docs / "a.md")
 
 
-def test_measurements_belong_to_their_source(docs: Path) -> None:
-    for name in ("k.py", "k.json", "k.metrics.json", "other.json", "n.md", "n.json"):
-        (docs / name).write_text("{}")
-    found = {one.shown: one for one in find([docs])}
-    assert [one.name for one in found["docs/k.py"].beside] == ["k.json", "k.metrics.json"]
-    assert [one.name for one in found["docs/k.py"].parts] == ["k.py", "k.json", "k.metrics.json"]
-    assert found["docs/n.md"].beside == ()
-    assert {name for name, one in found.items() if one.reason} == {"docs/other.json", "docs/n.json"}
-    (alone,) = find([docs / "k.py"])
-    assert [one.name for one in alone.beside] == ["k.json", "k.metrics.json"]
-
-
 def test_the_empty_file_of_a_package_is_passed_over(docs: Path) -> None:
     (docs / "__init__.py").write_text("")
     (docs / "empty.py").write_text("")
