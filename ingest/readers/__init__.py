@@ -74,7 +74,6 @@ class BytesReader(Protocol):
 READERS: Registry[Reader] = Registry(
     "reader",
     {
-        "asciidoc": "ingest.readers.asciidoc.reader:AsciiDoc",
         "markdown": "ingest.readers.markdown:Markdown",
         "notebook": "ingest.readers.notebook:Notebook",
         "restructuredtext": "ingest.readers.rst.reader:ReStructuredText",
@@ -102,8 +101,6 @@ MAX_BYTES: Mapping[str, int] = {"html": 64 << 20, "notebook": 64 << 20, "pdf": 5
 SUFFIXES: Mapping[str, str] = {
     ".md": "markdown",
     ".markdown": "markdown",
-    ".adoc": "asciidoc",
-    ".asciidoc": "asciidoc",
     ".htm": "html",
     ".html": "html",
     ".xhtml": "html",

@@ -179,7 +179,6 @@ def test_scripts_of_a_page_are_not_read(folder: Path, store: Store, desk: Confin
             ".. include:: {0}\n\n.. raw:: html\n   :file: {0}\n\n.. literalinclude:: {0}\n",
         ),
         ("table.rst", ".. csv-table::\n   :file: {0}\n\nafter\n"),
-        ("take.adoc", "= Title\n\ninclude::{0}[]\n\nafter\n"),
         ("take.html", "<p>after<iframe src='file://{0}'></iframe><object data='{0}'></object>"),
         ("take.md", '--8<-- "{0}"\n\n!include {0}\n\n![x](file://{0})\n'),
         ("take.py", '#include "{0}"\nafter = open("{0}").read()\n'),
