@@ -44,7 +44,14 @@ def _texts_of_any_length(connection: Connection) -> None:
                 connection.exec_driver_sql(f"ALTER TABLE {table} ALTER COLUMN {name} TYPE VARCHAR")
 
 
+def _no_proposed_figures(connection: Connection) -> None:
+    connection.exec_driver_sql("DROP TABLE IF EXISTS facts")
+    if inspect(connection).has_table("state"):
+        connection.exec_driver_sql("DELETE FROM state WHERE name = 'facts'")
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _read_scopes_and_pages,  # 1: where versions were not counted yet
     _texts_of_any_length,  # 2
+    _no_proposed_figures,  # 3: figures that were accepted are in targets/*.yaml of the home
 )

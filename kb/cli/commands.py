@@ -14,7 +14,6 @@ from kb.cli import (
     dry,
     effects,
     exports,
-    facts,
     ingest,
     knowledge,
     lessons,
@@ -48,7 +47,6 @@ app = typer.Typer(
 )
 knowledge.register(app)
 ingest.register(app)
-facts.register(app)
 search.register(app)
 reading.register(app)
 effects.register(app)

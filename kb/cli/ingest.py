@@ -82,30 +82,18 @@ def _ingest(home: Home, sources: Sequence[str], *, json: bool) -> None:
             )
             raise
     waiting = knowledge.store.stats()["pending"]
-    figures = _figures(home) if report.passages or report.removed else 0
     if json:
         seconds = round(time.monotonic() - began, 3)
-        more = {"pending": waiting, "new_figures": figures, "seconds": seconds}
-        print_json({**report.as_dict(), **more})
+        print_json({**report.as_dict(), "pending": waiting, "seconds": seconds})
         _complain(report)
         return
     for line in _short(report.lines()):
         (say if line.startswith("refused ") else typer.echo)(line)
     typer.echo(f"passages: {report.total().line()}")
     typer.echo(report.line())
-    if figures:
-        typer.echo(f"{figures} new figures of devices stand in their tables: kb facts lists them")
     if waiting:
         say(f"{waiting} passages are being embedded by another kb")
     _complain(report)
-
-
-def _figures(home: Home) -> int:
-    """Look for figures of targets in the tables of what was read; return how many are new."""
-    from ingest.figures.review import Ledger
-    from kb.knowledge import open_tables
-
-    return Ledger(home, open_tables(home)).refresh()
 
 
 def _read(

@@ -62,6 +62,13 @@ def test_documents_and_runs_of_a_home_before_versions_are_all_there(old: Engine)
     assert kept == [1, 2]
 
 
+def test_tables_of_what_is_gone_are_gone_too(old: Engine) -> None:
+    create_tables(old)
+    with reading(old) as session:
+        tables = set(inspect(session.connection()).get_table_names())
+    assert tables == Base.metadata.tables.keys()
+
+
 def test_a_migrated_database_has_the_tables_of_a_new_one(old: Engine, tmp_path: Path) -> None:
     create_tables(old)
     new = open_engine(Home(tmp_path / "new"))
