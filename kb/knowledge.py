@@ -18,7 +18,6 @@ from kb.errors import StoreError
 from kb.indexes.sync import Derived
 from kb.progress import Progress, silent
 from kb.retrieval.effect_store import Effects
-from kb.retrieval.reranker import reranker
 from kb.retrieval.retriever import Retriever
 from kb.store.documents import Store
 
@@ -91,7 +90,6 @@ def open_knowledge(
         derived.embedder,
         derived,
         effects,
-        reranker=reranker(),
         progress=progress,
     )
     return Knowledge(store=store, retriever=retriever, derived=derived, effects=effects)

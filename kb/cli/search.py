@@ -21,7 +21,6 @@ _HALVES = {
     "dense": "meaning",
     "bm25": "words",
     "symptoms": "symptoms",
-    "rerank": "cross-encoder",
 }
 _EXAMPLES = (
     'Examples: kb search "shared memory bank conflicts" --target h100 --limit 3; '

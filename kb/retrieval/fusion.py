@@ -28,7 +28,6 @@ WEIGHTS: Mapping[str, float] = {
     "other names": 0.25,
     "document": 1.0,
     "symptoms": 1.0,
-    "rerank": 3.0,
 }
 
 

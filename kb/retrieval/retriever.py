@@ -1,9 +1,7 @@
 """From a question to passages: rankings fused, filtered by scope, weighted by what use gained.
 
-The order of the work: the halves are ranked among what is in scope (`retrieve_fuse`), deep search
-a cross-encoder may read the best again (`rerank`),
-measured effects move them (`effect`), and what repeats or does not fit is left out
-(`retrieve_choose`).
+The order of the work: the halves are ranked among what is in scope (`retrieve_fuse`), measured
+effects move them (`effect`), and what repeats or does not fit is left out (`retrieve_choose`).
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ from kb.records.types import Answer, Dropped, Hit, Passage, Query, Scope, Why
 from kb.retrieval.effect_estimate import Where, factor
 from kb.retrieval.effect_store import Effects, subject_of
 from kb.retrieval.multi_query import Inquiry
-from kb.retrieval.reranker import POOL, VARIABLE, CrossEncoder
 from kb.store.documents import Store
 from kb.tokens import DEFAULT_ENCODING, count_tokens
 
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from kb.indexes.files import Index
     from kb.retrieval.diversify import Kept, LeftOut, Room
     from kb.retrieval.filters import View
-    from kb.retrieval.fusion import Candidate, Rankings
+    from kb.retrieval.fusion import Candidate
     from kb.retrieval.multi_query.menu import Menu
     from kb.retrieval.multi_query.merge import Merger
 
@@ -43,7 +40,6 @@ class Retriever:
     Args:
         embedder: embeds questions, as the passages of the index were embedded.
         effects: what the use of passages gained; None where nothing is known of it.
-        reranker: reads the best candidates again.
         progress: told about embedding and indexing where something has to be done first.
     """
 
@@ -54,14 +50,12 @@ class Retriever:
         derived: Derived,
         effects: Effects | None = None,
         *,
-        reranker: CrossEncoder | None = None,
         progress: Progress = silent,
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._derived = derived
         self._effects = effects
-        self._reranker = reranker
         self._progress = progress
         self._vectors: dict[tuple[str, str], Vector] = {}
         self._now: View | None = None
@@ -143,20 +137,19 @@ class Retriever:
         kinds = view.of_kinds(query.kinds)
         outside = view.outside(query.scope)
         inside = self._weighed(view, query, vector, kinds & (outside == 0))
-        notes = self._notes()
         if query.scope == Scope() or len(inside) >= query.limit:
-            return inside, [], notes
+            return inside, [], ()
         far = self._weighed(view, query, vector, kinds & (outside > 0))
         away = [(one, int(outside[one.row])) for one in far]
         far = [replace(one, score=one.score * FAR**steps, far=steps) for one, steps in away]
         far.sort(key=lambda one: (-one.score, view.index.ids[one.row]))
         told = f"{len(inside)} passages in scope for {query.limit} places: the rest is from outside"
-        return inside, far, (*notes, told)
+        return inside, far, (told,)
 
     def _weighed(
         self, view: View, query: Query, vector: Vector | None, among: Mask
     ) -> list[Candidate]:
-        """Rank rows of `among`: fused, read again, moved by measured effect."""
+        """Rank rows of `among`: fused, and moved by measured effect."""
         from kb.retrieval.fusion import fuse, is_fused, rank, together
 
         if not among.any():
@@ -165,35 +158,9 @@ class Retriever:
         if is_fused(query.mode):
             rankings = together(view, rankings)
         found = fuse(rankings, view.index.ids)
-        if self._reranker is not None and is_fused(query.mode):
-            rankings = self._reread(self._reranker, view, query, rankings, found[:POOL])
-            found = fuse(rankings, view.index.ids)
         if query.mode == "hybrid+effect" and self._effects is not None:
             found = _moved(view, query, found, self._effects)
         return found
-
-    def _reread(
-        self,
-        reranker: CrossEncoder,
-        view: View,
-        query: Query,
-        rankings: Rankings,
-        pool: Sequence[Candidate],
-    ) -> Rankings:
-        passages = self._read(view, pool)
-        rows = [one.row for one in pool if one.row in passages]
-        if not rows:
-            return rankings
-        texts = [f"{passages[row].section}\n{passages[row].text}" for row in rows]
-        scores = reranker.score(query.text, texts)
-        order = sorted(range(len(rows)), key=lambda place: (-scores[place], place))
-        places = {rows[i]: place for place, i in enumerate(order, start=1)}
-        return replace(rankings, places={**rankings.places, "rerank": places})
-
-    def _notes(self) -> tuple[str, ...]:
-        if self._reranker is None:
-            return (f"no cross-encoder reads the best again: {VARIABLE} names none",)
-        return (f"the best {POOL} were read again by {self._reranker.folder.name}",)
 
     def _embed(self, text: str) -> Vector:
         key = (self._embedder.name, text)
@@ -213,10 +180,7 @@ class Retriever:
         return self._now
 
     def _read(self, view: View, found: Sequence[Candidate]) -> Mapping[int, Passage]:
-        return self._passages(view, [one.row for one in found])
-
-    def _passages(self, view: View, rows: Sequence[int]) -> Mapping[int, Passage]:
-        ids = {view.index.ids[row]: row for row in rows}
+        ids = {view.index.ids[one.row]: one.row for one in found}
         return {ids[one]: passage for one, passage in self._store.passages(list(ids)).items()}
 
 

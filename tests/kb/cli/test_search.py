@@ -62,7 +62,6 @@ def test_each_passage_is_explained(answer: Answer) -> None:
     assert "newcomer's bonus 1.0" in own
     assert "| effect rests on 3.0 measurements from here" in own
     assert "| kept: first of " in own
-    assert "note: no cross-encoder" in text
     assert "left out: " in text
     assert "tokens, " in text.partition("left out: ")[2]
 
