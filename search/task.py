@@ -153,10 +153,6 @@ class ModelsSettings(_Strict):
     code: Models | None = None
     repair: Models | None = None
     diagnosis: Models | None = None
-    choose: Literal["weights", "bandit"] = Field(
-        default="weights",
-        description="within an ensemble: bandit learns which model gains most per unit of cost",
-    )
 
     @field_validator("ideas", "code", "repair", "diagnosis")
     @classmethod

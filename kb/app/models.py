@@ -95,8 +95,7 @@ def make_cast(
                 made[one] = _paid(make_model(one, heard), one, ledger, prices)
             model = Recorded(made[one], storage, noted=ledger.noted(role))
             voices.setdefault(role, []).append(Voice(model=model, settings=one))
-    choose = settings.models.choose if settings.models is not None else "weights"
-    return Cast(voices, choose=choose, accounts=ledger)
+    return Cast(voices, accounts=ledger)
 
 
 def lesson_writer(session: Session) -> Model:

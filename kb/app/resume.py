@@ -27,7 +27,9 @@ def stored_task(home: Home, run: str, about: Mapping[str, Any]) -> Task:
     stored = about["settings"]
     # A run from before there were requests goes on, and replays, without them.
     search = {"requests": {"steps": 0}, **stored.get("search", {})}
-    settings = TaskFile.model_validate({**stored, "search": search})
+    # An older version had ways to choose within an ensemble: what it chose is in the record.
+    models = {name: one for name, one in (stored.get("models") or {}).items() if name != "choose"}
+    settings = TaskFile.model_validate({**stored, "search": search, "models": models or None})
     task = Task(
         name=about["task"],
         path=Path(about["path"]),

@@ -104,8 +104,7 @@ def _cast(settings: TaskFile, tape: Tape, ledger: Any) -> Any:
         role: [Voice(model=Player(tape, _name(one), role), settings=one) for one in models]
         for role, models in role_settings(settings).items()
     }
-    choose = settings.models.choose if settings.models is not None else "weights"
-    return Cast(voices, choose=choose, accounts=ledger)
+    return Cast(voices, accounts=ledger)
 
 
 def _name(settings: ModelSettings) -> str:

@@ -75,7 +75,7 @@ class Ledger:
         self._caps = caps
         self._run = ""
         self._rows: list[dict[str, Any]] = []
-        self._keys: dict[str, str] = {}  # exchange -> model
+        self._keys: set[str] = set()  # of the exchanges
         self._choices: dict[str, str] = {}
         self._paid = _Sum()
         self._reserved = _Sum()
@@ -149,20 +149,6 @@ class Ledger:
         }  # fmt: skip
         self._book(row)
 
-    def spent(self, model: str, role: str) -> Spent:
-        """Return what the work of `model` in `role` cost, or would have without the record."""
-        rows = [row for row in self._rows if row["model"] == model and row["role"] == role]
-        costs = [row["cost"] for row in rows]
-        return Spent(
-            calls=len(rows),
-            tokens=sum(row["tokens_in"] + row["tokens_out"] for row in rows),
-            cost=None if None in costs else sum(costs),
-        )
-
-    def writer(self, exchange: str) -> str | None:
-        """Return the model that answered a request of this run."""
-        return self._keys.get(exchange)
-
     def chosen(self, place: str) -> str | None:
         """Return the model that was chosen for a place of the search."""
         return self._choices.get(place)
@@ -188,7 +174,7 @@ class Ledger:
     def _add(self, row: dict[str, Any]) -> None:
         self._rows.append(row)
         if row["key"]:
-            self._keys[row["key"]] = row["model"]
+            self._keys.add(row["key"])
         if row["paid"]:
             self._paid.tokens += row["tokens_in"] + row["tokens_out"]
             self._paid.cost += row["cost"] or 0.0

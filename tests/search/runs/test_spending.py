@@ -113,7 +113,6 @@ def test_another_run_answers_from_the_record_and_pays_nothing(storage: Storage) 
     assert inner.asked == 0
     (row,) = spending(storage.engine, "r-2")
     assert (row["paid"], row["calls"]) == (False, 1)
-    assert other.spent("m", "code").cost == pytest.approx(0.028)  # what its work is worth
 
 
 def test_tokens_of_answers_that_broke_off_are_spent(storage: Storage) -> None:
@@ -169,8 +168,7 @@ def test_models_by_role_survive_the_record_and_the_command_line(tmp_path: Path) 
     (tmp_path / "r.py").write_text("")
     path = tmp_path / "task.yaml"
     path.write_text(
-        "reference: r.py\n"
-        "models: {ideas: {name: a}, code: [{name: b, weight: 2}, {name: c}], choose: bandit}\n"
+        "reference: r.py\nmodels: {ideas: {name: a}, code: [{name: b, weight: 2}, {name: c}]}\n"
     )
     settings = load_task(path).settings
     assert settings.models is not None
