@@ -18,7 +18,9 @@ def written_in(source: str) -> tuple[str, ...]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return ()
-    placed = [(node.lineno, found) for node in ast.walk(tree) if (found := _language(node))]
+    placed = [
+        (getattr(node, "lineno", 0), found) for node in ast.walk(tree) if (found := _language(node))
+    ]
     if imports_cute(source) and kernel_names(source):
         placed.append((len(source), "cute"))
     return tuple(dict.fromkeys(name for _, name in sorted(placed)))
