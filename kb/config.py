@@ -55,11 +55,6 @@ class Home:
         return self.root / "kb.sqlite"
 
     @property
-    def chroma(self) -> Path:
-        """The folder of the embedded Chroma index; it can be rebuilt."""
-        return self.root / "chroma"
-
-    @property
     def lessons(self) -> Path:
         """Markdown records that finished runs wrote."""
         return self.root / "lessons"

@@ -41,7 +41,7 @@ def wheelhouse(
     json: bool = JSON,
 ) -> None:
     """Fetch all that a machine without a network needs to install kb, into one folder."""
-    from kb import wheelhouse as house
+    from kb.wheelhouse import build as house
 
     if check:
         manifest = house.check(folder)

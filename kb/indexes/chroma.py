@@ -1,27 +1,21 @@
-"""Chroma: the vectors and texts where any Chroma client finds them, and an approximate index.
+"""A Chroma server: the vectors and texts where any Chroma client finds them, and an approximate index.
 
-Embedded Chroma is safe with one process only: writers that share a folder lose a quarter of each
-other's vectors or crash every later open, a reader that stays open never sees another's vectors,
-and a killed writer leaves wrong counts. So everything here happens under one file lock with a
-client that is opened and closed inside it, and a marker tells that a writer was killed: then the
-folder is made anew, which is cheap, because the vectors are kept in SQL. A server
-(``KB_CHROMA=HOST:PORT``) has none of these limits.
+``KB_CHROMA=HOST:PORT`` names it. Chroma inside this process is not used: it is safe with one process
+only. Writers that share its folder lose a quarter of each other's vectors or crash every later open.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlparse
 
 import numpy as np
-from filelock import FileLock
 
 from kb.errors import ConfigError, StoreError
 from kb.indexes import Ranked, best
@@ -49,7 +43,6 @@ HNSW = {"space": "cosine", "max_neighbors": 32, "ef_construction": 200, "ef_sear
 LEAST = 200  # passages that Chroma is asked for at least
 OVERSAMPLED = 2  # passages that Chroma is asked for, for each one wanted
 PROBED = 50  # places among which a probe has to be
-T = TypeVar("T")
 Read = Callable[[Sequence[str]], Iterable[tuple[Passage, "Vector"]]]
 
 
@@ -70,20 +63,19 @@ class Server:
 
 
 class Chroma:
-    """One collection, named after the embedder.
+    """One collection, named after the embedder and the home: several homes may share a server.
 
     Args:
-        folder: of the embedded database; not used where ``KB_CHROMA`` names a server.
+        home: the home's folder.
         embedder: name of the embedder that made the vectors.
     """
 
-    def __init__(self, folder: Path, embedder: str) -> None:
-        self._folder = folder
-        self._name = "kb-" + "".join(c if c.isalnum() else "-" for c in embedder).strip("-")[:40]
-        self._server = server()
-        self._client: Any = None  # of a server: it may be kept open
-        if self._server is not None:  # several homes may share it
-            self._name += "-" + blake2b(str(folder).encode(), digest_size=6).hexdigest()
+    def __init__(self, server: Server, home: Path, embedder: str) -> None:
+        self._server = server
+        self._client: Any = None
+        plain = "".join(c if c.isalnum() else "-" for c in embedder).strip("-")[:40]
+        place = blake2b(str(home / "chroma").encode(), digest_size=6).hexdigest()
+        self._name = f"kb-{plain}-{place}"
 
     def sync(self, ids: Sequence[str], read: Read, *, anew: bool = False) -> None:
         """Make the collection hold these passages and no other.
@@ -95,17 +87,20 @@ class Chroma:
         Raises:
             StoreError: Chroma cannot be written.
         """
-        with self._lock():
-            marker = self._folder.with_suffix(".writing")
-            if self._server is not None and anew:
-                with self._collection() as collection, self._explained():
-                    self._client.delete_collection(collection.name)
-            if self._server is None:
-                if marker.exists() or anew:
-                    shutil.rmtree(self._folder, ignore_errors=True)
-                marker.touch()
-            self._repaired(lambda: self._sync(ids, read))
-            marker.unlink(missing_ok=True)
+        with self._explained():
+            collection = self._collection()
+            if anew:
+                self._client.delete_collection(collection.name)
+                collection = self._collection()
+            there = set(collection.get(include=[])["ids"])
+            gone = sorted(there.difference(ids))
+            for start in range(0, len(gone), BATCH):
+                collection.delete(ids=gone[start : start + BATCH])
+        new = [identity for identity in ids if identity not in there]
+        for start in range(0, len(new), BATCH):
+            rows = _rows(read(new[start : start + BATCH]))
+            with self._explained():
+                collection.add(**rows)
 
     def nearest(self, vector: Vector, count: int) -> list[str]:
         """Return about `count` identities, nearest first.
@@ -115,7 +110,8 @@ class Chroma:
         Raises:
             StoreError: Chroma cannot be asked.
         """
-        with self._lock(), self._collection() as collection, self._explained():
+        with self._explained():
+            collection = self._collection()
             asked = min(count, collection.count())
             if not asked:
                 return []
@@ -127,75 +123,24 @@ class Chroma:
 
     def count(self) -> int:
         """Return how many passages the collection holds."""
-        with self._lock(), self._collection() as collection, self._explained():
-            return len(collection.get(include=[])["ids"])
+        with self._explained():
+            return len(self._collection().get(include=[])["ids"])
 
     def whole(self, count: int, probes: Sequence[tuple[str, Vector]]) -> bool:
         """Say whether the collection has `count` passages, and finds these by their own vectors.
 
-        A writer that was killed can leave an embedded collection that has a passage and never
-        finds it.
+        A writer that was killed leaves a part of it, and an index may have a passage and not find it.
         """
-        with self._lock(), self._collection() as collection, self._explained():
-            if collection.count() != count:
+        with self._explained():
+            if self._collection().count() != count:
                 return False
         return all(identity in self.nearest(vector, PROBED) for identity, vector in probes)
 
-    def _sync(self, ids: Sequence[str], read: Read) -> None:
-        with self._collection() as collection:
-            with self._explained():
-                there = set(collection.get(include=[])["ids"])
-            gone = sorted(there.difference(ids))
-            new = [identity for identity in ids if identity not in there]
-            for start in range(0, len(gone), BATCH):
-                with self._explained():
-                    collection.delete(ids=gone[start : start + BATCH])
-            for start in range(0, len(new), BATCH):
-                part = list(read(new[start : start + BATCH]))
-                rows = {
-                    "ids": [passage.id for passage, _ in part],
-                    "embeddings": [vector for _, vector in part],
-                    "documents": [passage.text for passage, _ in part],
-                    "metadatas": [_metadata(passage) for passage, _ in part],
-                }
-                with self._explained():
-                    collection.add(**rows)
-
-    def _repaired(self, work: Callable[[], T]) -> T:
-        if self._server is not None:
-            return work()
-        try:
-            return work()
-        except StoreError:
-            # What is embedded is derived: a folder that Chroma cannot use is made anew, once.
-            shutil.rmtree(self._folder, ignore_errors=True)
-            _forget_clients()
-            return work()
-
-    @contextmanager
-    def _lock(self) -> Iterator[None]:
-        if self._server is not None:
-            yield
-            return
-        with FileLock(self._folder.with_suffix(".lock")):
-            yield
-
-    @contextmanager
-    def _collection(self) -> Iterator[Any]:
-        with self._explained():
-            client = self._client or self._open()
-        if self._server is not None:
-            self._client = client
-        try:
-            with self._explained():
-                collection = client.get_or_create_collection(
-                    self._name, embedding_function=None, configuration={"hnsw": HNSW}
-                )
-            yield collection
-        finally:
-            if self._server is None:
-                with self._explained():
-                    client.close()
+    def _collection(self) -> Any:
+        self._client = self._client or self._open()
+        return self._client.get_or_create_collection(
+            self._name, embedding_function=None, configuration={"hnsw": HNSW}
+        )
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -204,26 +149,20 @@ class Chroma:
             yield
         except Exception as error:
             found = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-            advice = (
-                "check that the server runs (chroma run), or unset KB_CHROMA"
-                if self._server
-                else "check free disk space and that the place is writable, then run the command again"
-            )
-            place = self._server.shown if self._server else self._folder
-            raise StoreError(f"{place}: Chroma failed ({found}): {advice}") from error
+            raise StoreError(
+                f"{self._server.shown}: Chroma failed ({found}): check that the server runs (chroma run), "
+                "or unset KB_CHROMA"
+            ) from error
 
     def _open(self) -> Any:
         import chromadb
         from chromadb.config import Settings
 
-        settings = Settings(anonymized_telemetry=False)
-        if self._server is None:
-            return chromadb.PersistentClient(str(self._folder), settings)
         return chromadb.HttpClient(
             self._server.host,
             self._server.port,
             self._server.secure,
-            settings=settings,
+            settings=Settings(anonymized_telemetry=False),
             tenant=self._server.tenant,
             database=self._server.database,
         )
@@ -308,12 +247,14 @@ def server() -> Server | None:
     )
 
 
-def _forget_clients() -> None:
-    # A client that failed to open stays in Chroma's table of clients and fails the next one too.
-    from chromadb.api.shared_system_client import SharedSystemClient
-
-    SharedSystemClient.clear_system_cache()
-
-
-def _metadata(passage: Passage) -> dict[str, str]:
-    return {"document": passage.document, "section": passage.section, "kind": passage.kind}
+def _rows(found: Iterable[tuple[Passage, Vector]]) -> dict[str, list[Any]]:
+    part = list(found)
+    return {
+        "ids": [passage.id for passage, _ in part],
+        "embeddings": [vector for _, vector in part],
+        "documents": [passage.text for passage, _ in part],
+        "metadatas": [
+            {"document": passage.document, "section": passage.section, "kind": passage.kind}
+            for passage, _ in part
+        ],
+    }

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from kb.config import Home
 from kb.embedders import Embedder, create_embedder
-from kb.errors import StoreError
+from kb.errors import ConfigError, StoreError
 from kb.progress import Progress, silent
 from kb.store.documents import Store
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 BATCH = 256  # passages between two commits: what a killed run embeds again, some seconds' work
 KEPT = 2  # generations on disk: a reader may be about to open the one before
-COPIED = 20_000  # passages up to which the embedded Chroma has a copy: more take minutes, 7 KB each
 SERVED = 20_000  # passages beyond which a Chroma server is asked who is near
 SAME_MODEL = 0.98  # cosine of a text's vectors by one model in two precisions
 SWITCHED = 1_000  # passages: so many are embedded by whoever asks, more only by `refresh`
@@ -38,8 +37,8 @@ class Derived:
     """The indexes of a store: embeds what is pending, and rebuilds what is out of date.
 
     Args:
-        dense: ``local``, ``chroma``, or ``auto``: a Chroma server where one is named and the
-            passages are many, else local.
+        dense: ``local``, ``chroma`` (the server that ``KB_CHROMA`` names), or ``auto``: that server
+            where the passages are many, else local.
         spec: by which `create_embedder` makes this embedder, so that it can answer on while the
             passages are embedded by another.
     """
@@ -200,7 +199,7 @@ class Derived:
         name = self._embedder.name
         progress("writing the index")
         self._root.mkdir(parents=True, exist_ok=True)
-        self._copy(outline, columns, progress)
+        self._copy(outline, columns)
         before = self._last()
         write_index(self._folder(name, outline.generation), name, outline, columns.read, before)
         self._store.set_state(_state(name), outline.generation)
@@ -267,18 +266,14 @@ class Derived:
 
         return self._dense == "auto" and passages > SERVED and server() is not None
 
-    def _copy(self, outline: Outline, columns: Columns, progress: Progress) -> None:
-        """Bring Chroma in step with the passages there are."""
+    def _copy(self, outline: Outline, columns: Columns) -> None:
+        """Bring the Chroma server that is named in step with the passages there are."""
         from kb.indexes.chroma import server
 
-        if server() is None and self._dense != "chroma" and len(outline.ids) > COPIED:
-            progress(
-                f"more than {COPIED:,} passages: no copy in the embedded Chroma (KB_CHROMA names a server)"
-            )
-            shutil.rmtree(self._home.chroma, ignore_errors=True)
-            return
-        ids = [one.decode() for one in outline.ids.tolist()]
-        self._chroma().sync(ids, lambda part: self._items(part, columns))
+        shutil.rmtree(self._home.root / "chroma", ignore_errors=True)  # of an older version
+        if self._dense == "chroma" or server() is not None:
+            ids = [one.decode() for one in outline.ids.tolist()]
+            self._chroma().sync(ids, lambda part: self._items(part, columns))
 
     def _items(self, ids: Sequence[str], columns: Columns) -> Iterable[tuple[Passage, Vector]]:
         from kb.indexes import Moved
@@ -309,9 +304,14 @@ class Derived:
         return replace(index, dense=dense)
 
     def _chroma(self) -> Chroma:
-        from kb.indexes.chroma import Chroma
+        from kb.indexes.chroma import Chroma, server
 
-        return Chroma(self._home.chroma, self._embedder.name)
+        named = server()
+        if named is None:
+            raise ConfigError(
+                "dense chroma: expected a server in KB_CHROMA, found none: set HOST:PORT"
+            )
+        return Chroma(named, self._home.root, self._embedder.name)
 
 
 class _OfIndex:

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kb.config import Home
 from kb.database import create_tables, open_engine
+from kb.indexes.chroma import Server, server
 from kb.knowledge import Knowledge, open_knowledge
 from kb.store.documents import Store
 
@@ -107,3 +113,48 @@ def store(home: Home) -> Store:
     engine = open_engine(home)
     create_tables(engine)
     return Store(engine)
+
+
+@pytest.fixture(scope="session")
+def chroma_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real server on a free port; each home has a collection of its own there."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = Path(sys.executable).with_name("chroma")
+    place = [
+        "--path",
+        str(tmp_path_factory.mktemp("chroma")),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
+    with subprocess.Popen(
+        [str(program), "run", *place], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            wait_for(port)
+            yield f"127.0.0.1:{port}"
+        finally:
+            process.kill()
+
+
+def wait_for(port: int) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def chroma(chroma_server: str, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """The server, named as a user names it."""
+    monkeypatch.setenv("KB_CHROMA", chroma_server)
+    named = server()
+    assert named is not None
+    return named

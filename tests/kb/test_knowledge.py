@@ -14,8 +14,6 @@ from kb.errors import ConfigError, StoreError
 from kb.knowledge import Knowledge, open_knowledge, open_store, sync_lessons
 from kb.records.types import Query
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:chromadb")
-
 LESSON = """---
 kind: lesson
 title: Padding won on the toy

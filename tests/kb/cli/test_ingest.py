@@ -11,8 +11,6 @@ from typer.testing import CliRunner
 from kb.cli.commands import app
 from kb.errors import ConfigError
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:chromadb")
-
 GUIDE = """# ROCm tuning guide
 
 ## MI300X memory

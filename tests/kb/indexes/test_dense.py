@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +8,7 @@ import pytest
 
 from kb.errors import ConfigError, StoreError
 from kb.indexes import Dense, Ranked, best, int8_scan
-from kb.indexes.chroma import Approximate, Chroma, server
+from kb.indexes.chroma import Approximate, Chroma, Server, server
 from kb.indexes.flat import Exact
 from kb.indexes.int8_scan import Scan
 from kb.indexes.segments import Joined, Text, load_segment, write_segment
@@ -51,8 +47,9 @@ def make(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     def build(matrix: np.ndarray) -> Dense:
         if request.param == "chroma":
             rows = passages(len(matrix))
-            sync(Chroma(tmp_path / "chroma", "e"), rows, matrix)
-            return approximate(Chroma(tmp_path / "chroma", "e"), rows, matrix)
+            named = request.getfixturevalue("chroma")
+            sync(Chroma(named, tmp_path, "e"), rows, matrix)
+            return approximate(Chroma(named, tmp_path, "e"), rows, matrix)
         monkeypatch.setattr(
             int8_scan, "FULL", 2
         )  # so that few rows are scanned, not compared in full
@@ -124,51 +121,26 @@ def test_bytes_find_what_full_numbers_find(tmp_path: Path) -> None:
         assert found[:10] == expected[:10]
 
 
-def test_chroma_holds_what_it_was_last_given(tmp_path: Path) -> None:
-    chroma = Chroma(tmp_path / "chroma", "e")
-    sync(chroma, passages(5), vectors(5))
+def test_chroma_holds_what_it_was_last_given(tmp_path: Path, chroma: Server) -> None:
+    collection = Chroma(chroma, tmp_path, "e")
+    sync(collection, passages(5), vectors(5))
     rows = [*passages(2), *passages(4, "new")]
     matrix = np.concatenate([vectors(2), vectors(4, 1)])
-    sync(chroma, rows, matrix)
-    assert chroma.count() == 6
-    found = approximate(Chroma(tmp_path / "chroma", "e"), rows, matrix)
+    sync(collection, rows, matrix)
+    assert collection.count() == 6
+    found = approximate(Chroma(chroma, tmp_path, "e"), rows, matrix)
     assert found.rank(matrix[5], np.ones(6, bool), 1)[0].row == 5
 
 
-def test_a_collection_is_looked_through_before_it_is_believed(tmp_path: Path) -> None:
-    chroma = Chroma(tmp_path / "chroma", "e")
+def test_a_collection_is_looked_through_before_it_is_believed(
+    tmp_path: Path, chroma: Server
+) -> None:
+    collection = Chroma(chroma, tmp_path, "e")
     matrix = vectors(5)
-    sync(chroma, passages(5), matrix)
-    assert chroma.whole(5, [("text3", matrix[3])])
-    assert not chroma.whole(6, [])
-    assert not chroma.whole(5, [("text9", matrix[3])])
-
-
-def test_a_folder_left_by_a_killed_writer_is_made_anew(tmp_path: Path) -> None:
-    chroma = Chroma(tmp_path / "chroma", "e")
-    sync(chroma, passages(5), vectors(5))
-    (tmp_path / "chroma.writing").touch()
-    for file in (tmp_path / "chroma").rglob("*"):
-        if file.is_file():
-            file.write_bytes(b"torn")
-    sync(chroma, passages(5), vectors(5))
-    assert chroma.count() == 5
-    assert not (tmp_path / "chroma.writing").exists()
-
-
-def test_a_damaged_folder_is_made_anew_from_the_vectors(tmp_path: Path) -> None:
-    chroma = Chroma(tmp_path / "chroma", "e")
-    sync(chroma, passages(5), vectors(5))
-    (tmp_path / "chroma" / "chroma.sqlite3").write_bytes(b"no database" * 999)
-    sync(chroma, passages(5), vectors(5))
-    assert chroma.count() == 5
-
-
-def test_a_place_that_chroma_cannot_use_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "chroma").write_text("in the way")
-    with pytest.raises(StoreError, match="Chroma failed") as caught:
-        sync(Chroma(tmp_path / "chroma", "e"), passages(1), vectors(1))
-    assert "\n" not in str(caught.value)
+    sync(collection, passages(5), matrix)
+    assert collection.whole(5, [("text3", matrix[3])])
+    assert not collection.whole(6, [])
+    assert not collection.whole(5, [("text9", matrix[3])])
 
 
 @pytest.mark.parametrize(
@@ -200,51 +172,21 @@ def test_a_server_that_does_not_answer_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KB_CHROMA", "127.0.0.1:9")
+    named = server()
+    assert named is not None
     with pytest.raises(
         StoreError, match=r"127\.0\.0\.1:9: Chroma failed .*unset KB_CHROMA"
     ) as caught:
-        sync(Chroma(tmp_path / "chroma", "e"), passages(1), vectors(1))
+        sync(Chroma(named, tmp_path, "e"), passages(1), vectors(1))
     assert "\n" not in str(caught.value)
 
 
-@pytest.fixture
-def chroma_server(tmp_path: Path) -> Iterator[str]:
-    """A real server of its own on a free port."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    program = Path(sys.executable).with_name("chroma")
-    place = ["--path", str(tmp_path / "server"), "--host", "127.0.0.1", "--port", str(port)]
-    with subprocess.Popen(
-        [str(program), "run", *place], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        try:
-            _wait(port)
-            yield f"127.0.0.1:{port}"
-        finally:
-            process.kill()
-
-
-def _wait(port: int) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-
-
-def test_a_server_holds_the_collections_of_several_homes(
-    tmp_path: Path, chroma_server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KB_CHROMA", chroma_server)
+def test_a_server_holds_the_collections_of_several_homes(tmp_path: Path, chroma: Server) -> None:
     matrix = vectors(50)
-    mine, theirs = Chroma(tmp_path / "a", "e"), Chroma(tmp_path / "b", "e")
+    mine, theirs = Chroma(chroma, tmp_path / "a", "e"), Chroma(chroma, tmp_path / "b", "e")
     sync(mine, passages(50), matrix)
     sync(theirs, passages(3, "other"), matrix[:3])
-    dense = approximate(Chroma(tmp_path / "a", "e"), passages(50), matrix)
+    dense = approximate(Chroma(chroma, tmp_path / "a", "e"), passages(50), matrix)
     expected = Exact(matrix).rank(matrix[7], np.ones(50, bool), 5)
     assert [one.row for one in dense.rank(matrix[7], np.ones(50, bool), 5)] == [
         one.row for one in expected

@@ -11,8 +11,8 @@ import pytest
 from filelock import FileLock
 
 from kb.config import Home
-from kb.errors import StoreError
-from kb.indexes.chroma import Approximate, Chroma
+from kb.errors import ConfigError, StoreError
+from kb.indexes.chroma import Approximate, Chroma, Server
 from kb.indexes.sync import Derived
 from kb.progress import Progress, silent
 from kb.store.documents import Entry, Piece, Store
@@ -124,10 +124,8 @@ def test_a_deleted_index_is_made_again_from_the_store(
     put(store, "a", "one")
     ids = list(derived.current().ids)
     shutil.rmtree(home.root / "index")
-    shutil.rmtree(home.chroma)
     assert list(Derived(store, letters, home).current().ids) == ids
     assert len(letters.embedded) == 1
-    assert Chroma(home.chroma, "letters").count() == 1
 
 
 def test_old_generations_are_cleared_away(store: Store, home: Home, derived: Derived) -> None:
@@ -139,14 +137,15 @@ def test_old_generations_are_cleared_away(store: Store, home: Home, derived: Der
     assert len(list((home.root / "index" / "segments").iterdir())) == 2
 
 
+@pytest.mark.usefixtures("chroma")
 def test_chroma_answers_as_the_exact_index_does(store: Store, home: Home) -> None:
     put(store, "a", "apple", "zebra", "banana")
     exact = Derived(store, Letters(), home, "local").current()
-    chroma = Derived(store, Letters(), home, "chroma").current()
-    assert isinstance(chroma.dense, Approximate)
+    served = Derived(store, Letters(), home, "chroma").current()
+    assert isinstance(served.dense, Approximate)
     vector = Letters().embed(["zebra"])[0]
     every = np.ones(3, bool)
-    ranked = [index.dense.rank(vector, every, 3) for index in (exact, chroma)]
+    ranked = [index.dense.rank(vector, every, 3) for index in (exact, served)]
     assert [one.row for one in ranked[0]] == [one.row for one in ranked[1]]
 
 
@@ -184,7 +183,7 @@ def index(home: Home, moment: str, key: str, *texts: str) -> subprocess.Popen[by
 
 
 def test_what_was_killed_while_it_embedded_or_copied_is_completed_by_the_next(
-    store: Store, home: Home, letters: Letters
+    store: Store, home: Home, letters: Letters, chroma: Server
 ) -> None:
     texts = [f"text {number}" for number in range(10)]
     assert index(home, "embedding passages 8", "a", *texts).wait() == -signal.SIGKILL
@@ -194,17 +193,19 @@ def test_what_was_killed_while_it_embedded_or_copied_is_completed_by_the_next(
     assert store.stats()["pending"] == 0
     assert len(Derived(store, letters, home).current().ids) == 10
     assert letters.embedded == []
-    assert Chroma(home.chroma, "letters").count() == 10
+    assert Chroma(chroma, home.root, "letters").count() == 10
 
 
-def test_processes_that_index_at_once_lose_and_double_nothing(store: Store, home: Home) -> None:
+def test_processes_that_index_at_once_lose_and_double_nothing(
+    store: Store, home: Home, chroma: Server
+) -> None:
     both = [index(home, "", key, f"{key} one", f"{key} two") for key in ("a", "b")]
     put(store, "c", "c one", "c two")
     Derived(store, Letters(), home).refresh()
     assert [process.wait() for process in both] == [0, 0]
     ids = list(Derived(store, Letters(), home).current().ids)
     assert len(set(ids)) == len(ids) == 6
-    assert Chroma(home.chroma, "letters").count() == 6
+    assert Chroma(chroma, home.root, "letters").count() == 6
 
 
 class Vowels(Letters):
@@ -312,27 +313,34 @@ def test_an_index_that_is_not_whole_is_made_anew(
     assert len(letters.embedded) == 2
 
 
-def test_what_chroma_lost_is_filled_in_before_it_is_asked(store: Store, home: Home) -> None:
+def test_what_chroma_lost_is_filled_in_before_it_is_asked(
+    store: Store, home: Home, chroma: Server
+) -> None:
     put(store, "a", "apple", "zebra", "banana")
     index = Derived(store, Letters(), home, "chroma").current()
-    chroma = Chroma(home.chroma, "letters")
-    chroma.sync(list(index.ids)[:1], lambda ids: [])
-    assert chroma.count() == 1
+    collection = Chroma(chroma, home.root, "letters")
+    collection.sync(list(index.ids)[:1], lambda ids: [])
+    assert collection.count() == 1
     said: list[str] = []
     Derived(store, Letters(), home, "chroma").current(lambda what, *_: said.append(what))
     assert said == ["Chroma does not have every passage: filling it"]
-    assert chroma.count() == 3
+    assert collection.count() == 3
 
 
-def test_a_large_library_has_no_copy_in_the_embedded_chroma(
+def test_chroma_without_a_server_is_one_line(
     store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kb.indexes.sync.COPIED", 2)
-    put(store, "a", "one", "two")
-    Derived(store, Letters(), home).current()
-    assert home.chroma.exists()
-    put(store, "b", "three")
-    said: list[str] = []
-    Derived(store, Letters(), home).current(lambda what, *_: said.append(what))
-    assert "more than 2 passages: no copy in the embedded Chroma (KB_CHROMA names a server)" in said
-    assert not home.chroma.exists()
+    monkeypatch.delenv("KB_CHROMA", raising=False)
+    put(store, "a", "one")
+    with pytest.raises(ConfigError, match="KB_CHROMA, found none: set HOST:PORT"):
+        Derived(store, Letters(), home, "chroma").current()
+
+
+def test_the_copy_that_an_older_version_kept_is_cleared_away(
+    store: Store, home: Home, derived: Derived
+) -> None:
+    (home.root / "chroma").mkdir()
+    (home.root / "chroma" / "chroma.sqlite3").write_text("old")
+    put(store, "a", "one")
+    derived.current()
+    assert not (home.root / "chroma").exists()

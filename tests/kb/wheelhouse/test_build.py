@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from office import RIGHT, WRONG, Office
 
-from kb import wheelhouse
 from kb.errors import ConfigError, StoreError, ToolchainError
-from kb.wheelhouse import Contents, build, check, check_extras, choose_place
-from kb.wheels import Wheel, pack_installed, stub_wheel
+from kb.wheelhouse import build as wheelhouse
+from kb.wheelhouse.build import Contents, build, check, check_extras, choose_place
+from kb.wheelhouse.wheels import Wheel, pack_installed, stub_wheel
 
 # What torch needs in order to judge, besides itself.
 WITH_TORCH = [

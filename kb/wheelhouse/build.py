@@ -1,4 +1,4 @@
-"""A wheelhouse: everything that a machine without a network needs to install `kb`, in one folder."""
+"""Fills a folder with the wheels that another machine needs, with hashes and a script that installs them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kb.errors import ConfigError, StoreError, ToolchainError
-from kb.wheels import (
+from kb.wheelhouse.wheels import (
     MACHINES,
     OWN,
     Place,
@@ -321,7 +321,7 @@ def _describe(folder: Path, wanted: Contents, own: str) -> dict[str, Any]:
 
 
 def _write_guides(folder: Path, manifest: dict[str, Any]) -> None:
-    here = Path(__file__).parent / "wheelhouse_guides"
+    here = Path(__file__).parent / "guides"
     script = folder / "install.sh"
     needed = [read_wheel(folder / "wheels" / file["name"]) for file in manifest["files"]]
     others = " ".join(f"{wheel.name}=={wheel.version}" for wheel in needed if wheel.name != OWN)

@@ -8,7 +8,15 @@ import pytest
 from packaging.requirements import Requirement
 
 from kb.errors import ToolchainError
-from kb.wheels import Place, Wheel, lacking, needs, pack_installed, read_wheel, stub_wheel
+from kb.wheelhouse.wheels import (
+    Place,
+    Wheel,
+    lacking,
+    needs,
+    pack_installed,
+    read_wheel,
+    stub_wheel,
+)
 
 BOX = Place(python="3.12", platform="manylinux_2_28_x86_64")
 
