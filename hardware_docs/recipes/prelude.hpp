@@ -66,6 +66,20 @@ template <class V, class F> INL V gather(const float* p, F at) {
     return vload(t);
   } else return p[at(0)];
 }
+// Integers and truth values, from what `f` returns for each lane.
+template <class V, class F> INL typename of<V>::i ints(F f) {
+  if constexpr (std::is_same_v<V, vf>) {
+    int32_t t[W];
+    vi v;
+    for (int l = 0; l < W; ++l) t[l] = (int32_t)f(l);
+    __builtin_memcpy(&v, t, sizeof v);
+    return v;
+  } else return (int32_t)f(0);
+}
+template <class V, class F> INL typename of<V>::m truths(F f) {
+  if constexpr (std::is_same_v<V, vf>) return ints<V>([&](int l) { return f(l) ? -1 : 0; });
+  else return f(0);
+}
 // Rounds here: a product that several walks recompute must not melt into an addition in one of them.
 template <class V> INL V rounded(V x) {
 #if defined(__x86_64__)
@@ -234,6 +248,11 @@ template <int N, class V> INL V vpowi(V x) {
 template <class V> INL V vpow(V x, V y) {
   return lanewise2(x, y, [](float a, float b) { return __builtin_powf(a, b); });
 }
+
+// What has no vector form here goes lane by lane through the library.
+#define LANEWISE(F) template <class V> INL V v##F(V x) { return lanewise(x, [](float v) { return __builtin_##F##f(v); }); }
+LANEWISE(exp2) LANEWISE(log2) LANEWISE(log10) LANEWISE(sin) LANEWISE(cos) LANEWISE(tan) LANEWISE(atan) LANEWISE(sinh) LANEWISE(cosh) LANEWISE(floor) LANEWISE(ceil)
+#undef LANEWISE
 
 // What a row is reduced by.
 struct Sum {

@@ -12,10 +12,11 @@ typedef unsigned int u32;
 
 struct __align__(16) f4 { float x, y, z, w; };
 struct b4 { bool x, y, z, w; };
+struct i4 { int x, y, z, w; };
 // One spelling for a vector and for the scalar that does a remainder.
 template <class V> struct of;
-template <> struct of<float> { typedef bool m; static constexpr int n = 1; };
-template <> struct of<f4> { typedef b4 m; static constexpr int n = 4; };
+template <> struct of<float> { typedef int i; typedef bool m; static constexpr int n = 1; };
+template <> struct of<f4> { typedef i4 i; typedef b4 m; static constexpr int n = 4; };
 template <class V> INL V to(float x) { if constexpr (of<V>::n == 1) return x; else return f4{x, x, x, x}; }
 template <class V> INL f4 to(f4 x) { return x; }
 template <class F> INL float lanewise(float x, F f) { return f(x); }
@@ -61,6 +62,15 @@ template <class V, class F> INL V gather(const float* p, F at) {
   if constexpr (of<V>::n == 1) return __ldg(p + at(0));
   else return f4{__ldg(p + at(0)), __ldg(p + at(1)), __ldg(p + at(2)), __ldg(p + at(3))};
 }
+// Integers and truth values, from what `f` returns for each lane.
+template <class V, class F> INL typename of<V>::i ints(F f) {
+  if constexpr (of<V>::n == 1) return (int)f(0); else return i4{(int)f(0), (int)f(1), (int)f(2), (int)f(3)};
+}
+template <class V, class F> INL typename of<V>::m truths(F f) {
+  if constexpr (of<V>::n == 1) return f(0); else return b4{f(0), f(1), f(2), f(3)};
+}
+INL b4 operator==(i4 a, i4 b) { return b4{a.x == b.x, a.y == b.y, a.z == b.z, a.w == b.w}; }
+INL b4 operator==(i4 a, int b) { return b4{a.x == b, a.y == b, a.z == b, a.w == b}; }
 // Rounds here: a product that several walks recompute must not melt into an addition in one of them.
 template <class V> INL V rounded(V v) { return lanewise(v, [](float x) { asm volatile("" : "+f"(x)); return x; }); }
 
@@ -112,6 +122,10 @@ template <int N, class V> INL V vpowi(V x) {
   else { const V h = vpowi<N / 2>(x); return h * h; }
 }
 template <class V> INL V vpow(V x, V y) { return lanewise2(x, y, [](float a, float b) { return powf(a, b); }); }
+
+#define LANEWISE(F) template <class V> INL V v##F(V v) { return lanewise(v, [](float x) { return F##f(x); }); }
+LANEWISE(exp2) LANEWISE(log2) LANEWISE(log10) LANEWISE(sin) LANEWISE(cos) LANEWISE(tan) LANEWISE(atan) LANEWISE(sinh) LANEWISE(cosh) LANEWISE(floor) LANEWISE(ceil)
+#undef LANEWISE
 
 // What a row is reduced by.
 struct Sum { INL float identity() { return 0.f; } template <class V> INL V join(V a, V b) { return a + b; } };

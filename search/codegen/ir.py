@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from search.codegen.expressions import (
+    Expression,
+    Operand,
+    Reduction,
+    costly,
+    is_truth,
+)
 from search.costs.graph import Operator, OperatorGraph, Ref
 
 Shape = tuple[int, ...]
-FLOAT_MAX = 3.4028234663852886e38
-# Marks of an expression that is worth computing once: calls of vector mathematics, and division.
-_HEAVY = (
-    "vexp",
-    "vlog",
-    "vtanh",
-    "vsig",
-    "vsilu",
-    "verf",
-    "vgelu",
-    "vsoft",
-    "vmish",
-    "vpow(",
-    "lanewise",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,27 +24,29 @@ class Node:
     """One primitive step; its elements are float32 and contiguous unless it is a mask.
 
     Attributes:
-        form: of a map, its C++ expression over ``{0}``, ``{1}``, ...; of a reduction, the name of the
-            prelude's reducer (``Sum``, ``Max``, ``Min``, ``Prod``; for run-time sizes also ``Mean``,
-            or ``Mean:1`` with one less in the divisor).
+        expression: of a map, its element over those of the operands.
+        reduction: of a reduction, what a row becomes.
         operands: names of nodes.
         dims: of a reduction, the reduced dimensions of its operand, kept with size one.
         operator: the operator of the graph that it belongs to.
         mask: the elements are truth values; such a node cannot leave a kernel.
         usable: a fused kernel can read it (float32).
         integer: its elements are integers; only an expression made for them reads it.
+        dtype: of what is in memory.
     """
 
     name: str
     kind: Literal["value", "map", "view", "reduce", "opaque"]
     shape: Shape
-    form: str = ""
+    expression: Expression | None = None
+    reduction: Reduction | None = None
     operands: tuple[str, ...] = ()
     dims: tuple[int, ...] = ()
     operator: str = ""
     mask: bool = False
     usable: bool = True
     integer: bool = False
+    dtype: str = "float32"
 
     @property
     def numel(self) -> int:
@@ -61,17 +56,7 @@ class Node:
     @property
     def heavy(self) -> bool:
         """Whether computing it twice costs more than keeping it."""
-        return self.kind == "map" and any(mark in self.form for mark in _HEAVY)
-
-
-def literal(value: float) -> str:
-    """Return `value` as a C++ expression of the vector type ``V``."""
-    number = float(value)
-    if math.isnan(number):
-        return "to<V>(NAN)"
-    if abs(number) > FLOAT_MAX:
-        return f"to<V>({'-' if number < 0 else ''}INFINITY)"
-    return f"to<V>({number!r}f)"
+        return self.expression is not None and costly(self.expression)
 
 
 def broadcast(*shapes: Shape) -> Shape:
@@ -135,10 +120,10 @@ class Builder:
             name=operator.name,
             kind="opaque",
             shape=operator.shape,
-            form=operator.target,
             operands=names,
             operator=operator.name,
             usable=operator.dtype == "float32",
+            dtype=operator.dtype,
         )
 
     def replace(self, old: str, new: str) -> None:
@@ -190,11 +175,16 @@ class Builder:
             raise Unsupported
         return node
 
-    def map(self, form: str, *operands: Node, mask: bool = False) -> Node:
-        """Add the elementwise expression `form` of `operands`, broadcast."""
-        shape = broadcast(*(node.shape for node in operands))
-        names = tuple(node.name for node in operands)
-        return self._add("map", shape, form=form, operands=names, mask=mask)
+    def map(self, make: Callable[..., Expression], *operands: Node) -> Node:
+        """Add what `make` returns for the elements of `operands`, broadcast."""
+        expression = make(*map(Operand, range(len(operands))))
+        return self._add(
+            "map",
+            broadcast(*(node.shape for node in operands)),
+            expression=expression,
+            operands=tuple(node.name for node in operands),
+            mask=is_truth(expression, [node.mask for node in operands]),
+        )
 
     def view(self, source: Node, shape: Shape) -> Node:
         """Add `source` under another shape with the same elements in the same order."""
@@ -207,9 +197,10 @@ class Builder:
         """Add `source` broadcast to `shape`."""
         if source.shape == shape:
             return source
-        return self._add("map", shape, form="{0}", operands=(source.name,), mask=source.mask)
+        given = {"expression": Operand(0), "operands": (source.name,), "mask": source.mask}
+        return self._add("map", shape, **given)
 
-    def reduce(self, form: str, source: Node, dims: tuple[int, ...]) -> Node:
+    def reduce(self, reduction: Reduction, source: Node, dims: tuple[int, ...]) -> Node:
         """Add the reduction of `source` over `dims`, which stay with size one.
 
         Raises:
@@ -222,7 +213,8 @@ class Builder:
         if any(source.shape[dim] != 1 and dim not in dims for dim in between):
             raise Unsupported
         shape = tuple(1 if dim in dims else size for dim, size in enumerate(source.shape))
-        return self._add("reduce", shape, form=form, operands=(source.name,), dims=dims)
+        given = {"reduction": reduction, "operands": (source.name,), "dims": dims}
+        return self._add("reduce", shape, **given)
 
     def _add(self, kind: Any, shape: Shape, **fields: Any) -> Node:
         name = f"{self._current}_{len(self._pending)}"

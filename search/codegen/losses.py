@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import operator as python
 from typing import Any
 
-from search.codegen.ir import Builder, Node, Unsupported, literal
-from search.codegen.pointwise import Rule, arguments, number
+from search.codegen import expressions as ir
+from search.codegen.ir import Builder, Node, Unsupported
+from search.codegen.pointwise import Formula, Rule, arguments, number
 from search.codegen.reductions import mean
 from search.costs.graph import Operator
 
 _NONE, _MEAN, _SUM = 0, 1, 2
+
+
 # The element of two operands; eager's formulas, so that extremes come out as there.
-_ABSOLUTE = "vabs({0} - {1})"
-_LOG = "hwmax(to<V>(-100.f), vlog({0}))"
+def _apart(x: ir.Expression, y: ir.Expression) -> ir.Expression:
+    return ir.absolute(x - y)
 
 
 def _reduced(builder: Builder, node: Node, operator: Operator, how: Any) -> Node:
@@ -22,22 +26,19 @@ def _reduced(builder: Builder, node: Node, operator: Operator, how: Any) -> Node
     if how not in (_MEAN, _SUM):
         raise Unsupported
     dims = tuple(range(len(node.shape)))
-    total = mean(builder, node, dims) if how == _MEAN else builder.reduce("Sum", node, dims)
+    total = mean(builder, node, dims) if how == _MEAN else builder.reduce(ir.SUM, node, dims)
     return builder.view(total, operator.shape)
 
 
-def _pair(form: str, *more: str) -> Rule:
-    """A loss of two tensors; `more` are the names of numbers that `form` has as {2}, {3}, ..."""
+def _pair(formula: Formula) -> Rule:
+    """A loss of two tensors."""
 
     def rule(builder: Builder, operator: Operator) -> Node:
-        values = arguments(operator, "self", "target", "reduction", *more)
+        values = arguments(operator, "self", "target", "reduction")
         one, other = builder.operand(values["self"]), builder.operand(values["target"])
         if one.mask or other.mask:
             raise Unsupported
-        text = form
-        for at, name in enumerate(more):
-            text = text.replace(f"{{{at + 2}}}", literal(number(values.get(name), 1.0)))
-        node = builder.map(text, one, other)
+        node = builder.map(formula, one, other)
         return _reduced(builder, node, operator, values.get("reduction", _MEAN))
 
     return rule
@@ -46,59 +47,59 @@ def _pair(form: str, *more: str) -> Rule:
 def _smooth(builder: Builder, operator: Operator) -> Node:
     values = arguments(operator, "self", "target", "reduction", "beta")
     beta = number(values.get("beta"), 1.0)
-    form = _ABSOLUTE
+    node = builder.map(_apart, builder.operand(values["self"]), builder.operand(values["target"]))
     if beta > 0:
-        edge = literal(beta)
-        size = builder.map(
-            _ABSOLUTE, builder.operand(values["self"]), builder.operand(values["target"])
+        node = builder.map(
+            lambda size: ir.select(size < beta, 0.5 * size * size / beta, size - 0.5 * beta), node
         )
-        form = f"vsel({{0}} < {edge}, to<V>(0.5f) * {{0}} * {{0}} / {edge}, {{0}} - to<V>(0.5f) * {edge})"
-        node = builder.map(form, size)
-    else:
-        node = builder.map(form, builder.operand(values["self"]), builder.operand(values["target"]))
     return _reduced(builder, node, operator, values.get("reduction", _MEAN))
 
 
 def _huber(builder: Builder, operator: Operator) -> Node:
     values = arguments(operator, "self", "target", "reduction", "delta")
-    edge = literal(number(values.get("delta"), 1.0))
-    size = builder.map(
-        _ABSOLUTE, builder.operand(values["self"]), builder.operand(values["target"])
+    edge = number(values.get("delta"), 1.0)
+    size = builder.map(_apart, builder.operand(values["self"]), builder.operand(values["target"]))
+    node = builder.map(
+        lambda size: ir.select(size <= edge, 0.5 * size * size, edge * (size - 0.5 * edge)), size
     )
-    form = f"vsel({{0}} <= {edge}, to<V>(0.5f) * {{0}} * {{0}}, {edge} * ({{0}} - to<V>(0.5f) * {edge}))"
-    node = builder.map(form, size)
     return _reduced(builder, node, operator, values.get("reduction", _MEAN))
 
 
-def _entropy(logits: bool) -> Rule:
-    """Binary cross-entropy of probabilities, or of logits without overflow."""
-    names = ("self", "target", "weight", "pos_weight") if logits else ("self", "target", "weight")
+def _of_logits(x: ir.Expression, y: ir.Expression) -> ir.Expression:
+    return ir.relu(x) - x * y + ir.log1p(ir.exp(-ir.absolute(x)))
+
+
+def _of_chances(x: ir.Expression, y: ir.Expression) -> ir.Expression:
+    return (y - 1) * ir.hwmax(-100, ir.log1p(-x)) - y * ir.hwmax(-100, ir.log(x))
+
+
+def _entropy(formula: Formula, *weights: str) -> Rule:
+    """Binary cross-entropy, unweighted."""
 
     def rule(builder: Builder, operator: Operator) -> Node:
-        values = arguments(operator, *names, "reduction")
-        if values.get("weight") is not None or values.get("pos_weight") is not None:
+        values = arguments(operator, "self", "target", *weights, "reduction")
+        if any(values.get(name) is not None for name in weights):
             raise Unsupported
         one, other = builder.operand(values["self"]), builder.operand(values["target"])
-        if logits:
-            form = "vrelu({0}) - {0} * {1} + vlog1p(vexp(-vabs({0})))"
-        else:
-            chance, rest = _LOG, _LOG.replace("vlog({0})", "vlog1p(-{0})")
-            form = f"({{1}} - to<V>(1.f)) * {rest} - {{1}} * {chance}"
-        node = builder.map(form, one, other)
+        node = builder.map(formula, one, other)
         return _reduced(builder, node, operator, values.get("reduction", _MEAN))
 
     return rule
 
 
+def _of_logarithms(x: ir.Expression, y: ir.Expression) -> ir.Expression:
+    return ir.exp(y) * (y - x)
+
+
+def _of_targets(x: ir.Expression, y: ir.Expression) -> ir.Expression:
+    # What has no chance adds nothing, whatever its logarithm.
+    return ir.select(y > 0, y * (ir.log(y) - x), y * 0)
+
+
 def _divergence(builder: Builder, operator: Operator) -> Node:
     values = arguments(operator, "self", "target", "reduction", "log_target")
     one, other = builder.operand(values["self"]), builder.operand(values["target"])
-    if values.get("log_target"):
-        form = "vexp({1}) * ({1} - {0})"
-    else:
-        # What has no chance adds nothing, whatever its logarithm.
-        form = "vsel({1} > to<V>(0.f), {1} * (vlog({1}) - {0}), {1} * 0.f)"
-    node = builder.map(form, one, other)
+    node = builder.map(_of_logarithms if values.get("log_target") else _of_targets, one, other)
     return _reduced(builder, node, operator, values.get("reduction", _MEAN))
 
 
@@ -111,8 +112,10 @@ def _chosen(builder: Builder, node: Node, target: Any) -> Node:
     if len(node.shape) < 2 or names.shape != (node.shape[0], *node.shape[2:]):
         raise Unsupported
     places = builder.view(names, (node.shape[0], 1, *node.shape[2:]))
-    picked = builder.map("vsel({1} == INDEX1, {0}, 0.f)", node, places)
-    return builder.reduce("Sum", picked, (1,))
+    picked = builder.map(
+        lambda x, place: ir.select(ir.equal(place, ir.Index(1)), x, 0), node, places
+    )
+    return builder.reduce(ir.SUM, picked, (1,))
 
 
 def _over_classes(builder: Builder, operator: Operator, losses: Node, values: Any) -> Node:
@@ -121,13 +124,15 @@ def _over_classes(builder: Builder, operator: Operator, losses: Node, values: An
     ignored = int(number(values.get("ignore_index"), -100.0))
     target = builder.operand(values["target"], integer=True)
     losses = builder.view(losses, target.shape)
-    losses = builder.map(f"vsel({{1}} == {ignored}, 0.f, {{0}})", losses, target)
+    losses = builder.map(
+        lambda loss, name: ir.select(ir.equal(name, ir.Const(ignored)), 0, loss), losses, target
+    )
     if how != _MEAN:
         return _reduced(builder, losses, operator, how)
     dims = tuple(range(len(losses.shape)))
-    counted = builder.map(f"vsel({{0}} == {ignored}, 0.f, 1.f)", target)
-    total, count = (builder.reduce("Sum", node, dims) for node in (losses, counted))
-    return builder.view(builder.map("{0} / {1}", total, count), operator.shape)
+    counted = builder.map(lambda name: ir.select(ir.equal(name, ir.Const(ignored)), 0, 1), target)
+    total, count = (builder.reduce(ir.SUM, node, dims) for node in (losses, counted))
+    return builder.view(builder.map(python.truediv, total, count), operator.shape)
 
 
 def _plain(values: dict[str, Any]) -> None:
@@ -142,11 +147,13 @@ def _cross_entropy(builder: Builder, operator: Operator) -> Node:
     )
     _plain(values)
     node = builder.operand(values["self"])
-    highest = builder.reduce("Max", node, (1,))
-    shifted = builder.map("{0} - {1}", node, highest)
-    total = builder.reduce("Sum", builder.map("vexp({0})", shifted), (1,))
+    highest = builder.reduce(ir.MAX, node, (1,))
+    shifted = builder.map(python.sub, node, highest)
+    total = builder.reduce(ir.SUM, builder.map(ir.exp, shifted), (1,))
     picked = _chosen(builder, node, values["target"])
-    losses = builder.map("vlog({0}) + ({1} - {2})", total, highest, picked)
+    losses = builder.map(
+        lambda total, highest, picked: ir.log(total) + (highest - picked), total, highest, picked
+    )
     return _over_classes(builder, operator, losses, values)
 
 
@@ -154,7 +161,7 @@ def _negative_likelihood(builder: Builder, operator: Operator) -> Node:
     values = arguments(operator, "self", "target", "weight", "reduction", "ignore_index")
     _plain(values)
     node = builder.operand(values["self"])
-    losses = builder.map("-{0}", _chosen(builder, node, values["target"]))
+    losses = builder.map(python.neg, _chosen(builder, node, values["target"]))
     return _over_classes(builder, operator, losses, values)
 
 
@@ -164,12 +171,14 @@ def _cosine(builder: Builder, operator: Operator) -> Node:
     if one.shape != other.shape:
         raise Unsupported
     dims = (int(values.get("dim", 1)) % len(one.shape),)
-    least = literal(number(values.get("eps"), 1e-8))
-    product = builder.reduce("Sum", builder.map("{0} * {1}", one, other), dims)
-    squares = [builder.reduce("Sum", builder.map("{0} * {0}", x), dims) for x in (one, other)]
-    norm = f"hwmax({least}, vsqrt({{0}}))"
-    form = f"{{2}} / ({norm} * {norm.replace('{0}', '{1}')})"
-    return builder.view(builder.map(form, *squares, product), operator.shape)
+    least = number(values.get("eps"), 1e-8)
+    product = builder.reduce(ir.SUM, builder.map(python.mul, one, other), dims)
+    squares = [builder.reduce(ir.SUM, builder.map(ir.square, x), dims) for x in (one, other)]
+
+    def cosine(x: ir.Expression, y: ir.Expression, product: ir.Expression) -> ir.Expression:
+        return product / (ir.hwmax(least, ir.sqrt(x)) * ir.hwmax(least, ir.sqrt(y)))
+
+    return builder.view(builder.map(cosine, *squares, product), operator.shape)
 
 
 def _triplet(builder: Builder, operator: Operator) -> Node:
@@ -182,8 +191,8 @@ def _triplet(builder: Builder, operator: Operator) -> Node:
         _distance(builder, anchor, builder.operand(values[name]), number(values.get("eps"), 1e-6))
         for name in ("positive", "negative")
     )
-    margin = literal(number(values.get("margin"), 1.0))
-    losses = builder.map(f"vrelu({margin} + {{0}} - {{1}})", near, far)
+    margin = number(values.get("margin"), 1.0)
+    losses = builder.map(lambda near, far: ir.relu(margin + near - far), near, far)
     losses = builder.view(losses, anchor.shape[:-1])
     return _reduced(builder, losses, operator, values.get("reduction", _MEAN))
 
@@ -191,18 +200,18 @@ def _triplet(builder: Builder, operator: Operator) -> Node:
 def _distance(builder: Builder, one: Node, other: Node, eps: float) -> Node:
     if one.shape != other.shape or len(one.shape) < 2:
         raise Unsupported
-    apart = builder.map(f"{{0}} - {{1}} + {literal(eps)}", one, other)
-    square = builder.map("{0} * {0}", apart)
-    return builder.map("vsqrt({0})", builder.reduce("Sum", square, (len(one.shape) - 1,)))
+    apart = builder.map(lambda x, y: x - y + eps, one, other)
+    total = builder.reduce(ir.SUM, builder.map(ir.square, apart), (len(one.shape) - 1,))
+    return builder.map(ir.sqrt, total)
 
 
 LOSSES: dict[str, Rule] = {
-    "mse_loss": _pair("({0} - {1}) * ({0} - {1})"),
-    "l1_loss": _pair(_ABSOLUTE),
+    "mse_loss": _pair(lambda x, y: ir.square(x - y)),
+    "l1_loss": _pair(_apart),
     "smooth_l1_loss": _smooth,
     "huber_loss": _huber,
-    "binary_cross_entropy": _entropy(logits=False),
-    "binary_cross_entropy_with_logits": _entropy(logits=True),
+    "binary_cross_entropy": _entropy(_of_chances, "weight"),
+    "binary_cross_entropy_with_logits": _entropy(_of_logits, "weight", "pos_weight"),
     "kl_div": _divergence,
     "cross_entropy_loss": _cross_entropy,
     "cosine_similarity": _cosine,

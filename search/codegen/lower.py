@@ -74,7 +74,7 @@ def lower(
     """Express `graph` in primitive nodes; what no rule expresses stays opaque.
 
     Args:
-        symbolic: for kernels that read sizes at run time, and integers and truth values from memory.
+        symbolic: for kernels that read sizes at run time.
         whole: operators that stay opaque though a rule expresses them.
 
     Raises:
@@ -92,15 +92,14 @@ def _lowered(graph: OperatorGraph, symbolic: bool, whole: Set[str]) -> Program:
     """Lower `graph`, the operators named in `whole` left as they are."""
     builder = Builder(graph, symbolic=symbolic)
     for value in graph.values:
-        integer = symbolic and value.dtype in _INTEGERS
-        mask = symbolic and value.dtype == "bool"
         builder.nodes[value.name] = Node(
             name=value.name,
             kind="value",
             shape=value.shape,
-            usable=value.dtype == "float32" or integer or mask,
-            integer=integer,
-            mask=mask,
+            usable=value.dtype in ("float32", "bool", *_INTEGERS),
+            integer=value.dtype in _INTEGERS,
+            mask=value.dtype == "bool",
+            dtype=value.dtype,
         )
     for operator in graph.operators:
         _lower(builder, operator, whole)

@@ -213,7 +213,7 @@ def sizes(program: Program, part: Segment) -> dict[str, int | str]:
     for node in reduced:
         source = program.nodes[node.operands[0]]
         depth = max(depth, source.numel // max(1, node.numel))
-    kinds = ",".join(sorted({node.form for node in reduced}))
+    kinds = ",".join(sorted({str(node.reduction) for node in reduced}))
     return {"elements": width, "depth": depth, "reducers": kinds, "steps": len(nodes)}
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator as python
 from typing import Any
 
-from search.codegen.ir import Builder, Node, Shape, Unsupported, literal
-from search.codegen.pointwise import Rule, arguments, number
+from search.codegen import expressions as ir
+from search.codegen.ir import Builder, Node, Shape, Unsupported
+from search.codegen.pointwise import Formula, Rule, arguments, number
 from search.costs.graph import Operator, Ref
 
 
@@ -33,25 +35,30 @@ def _count(node: Node, dims: tuple[int, ...]) -> int:
 def mean(builder: Builder, node: Node, dims: tuple[int, ...]) -> Node:
     """Add the mean over `dims`; where sizes are known it is a sum and a division."""
     if builder.symbolic:
-        return builder.reduce("Mean", node, dims)
-    return builder.map(f"{{0}} / {literal(_count(node, dims))}", builder.reduce("Sum", node, dims))
+        return builder.reduce(ir.MEAN, node, dims)
+    count = _count(node, dims)
+    return builder.map(lambda total: total / count, builder.reduce(ir.SUM, node, dims))
 
 
-def _reduction(form: str, *names: str) -> Rule:
+def _reduce(builder: Builder, reduction: ir.Reduction, node: Node, dims: tuple[int, ...]) -> Node:
+    return (
+        mean(builder, node, dims) if reduction == ir.MEAN else builder.reduce(reduction, node, dims)
+    )
+
+
+def _reduction(reduction: ir.Reduction) -> Rule:
     def rule(builder: Builder, operator: Operator) -> Node:
-        values = arguments(operator, "self", *(names or ("dim", "keepdim")))
+        values = arguments(operator, "self", "dim", "keepdim")
         if values.get("dtype") not in (None, "float32", "torch.float32"):
             raise Unsupported
         node = _float(builder, values["self"])
         dims = _dims(values.get("dim"), len(node.shape))
-        if form == "Mean":
-            return builder.view(mean(builder, node, dims), operator.shape)
-        return builder.view(builder.reduce(form, node, dims), operator.shape)
+        return builder.view(_reduce(builder, reduction, node, dims), operator.shape)
 
     return rule
 
 
-def _extreme(form: str, pair: Rule) -> Rule:
+def _extreme(reduction: ir.Reduction, pair: Rule) -> Rule:
     """`max` and `min`: of two tensors, or of elements; where indices are wanted they stay whole."""
 
     def rule(builder: Builder, operator: Operator) -> Node:
@@ -62,7 +69,7 @@ def _extreme(form: str, pair: Rule) -> Rule:
             raise Unsupported
         node = _float(builder, operator.args[0])
         dims = _dims(values.get("dim"), len(node.shape))
-        return builder.view(builder.reduce(form, node, dims), operator.shape)
+        return builder.view(builder.reduce(reduction, node, dims), operator.shape)
 
     return rule
 
@@ -80,15 +87,14 @@ def _item(builder: Builder, operator: Operator) -> Node:
 
 
 def _variance(builder: Builder, node: Node, dims: tuple[int, ...], correction: float) -> Node:
-    centred = builder.map("{0} - {1}", node, mean(builder, node, dims))
+    squares = builder.map(ir.square, builder.map(python.sub, node, mean(builder, node, dims)))
     if builder.symbolic:
-        form = f"Mean:{correction:g}" if correction else "Mean"
-        return builder.reduce(form, builder.map("{0} * {0}", centred), dims)
-    squares = builder.reduce("Sum", builder.map("{0} * {0}", centred), dims)
-    return builder.map(f"{{0}} / {literal(max(_count(node, dims) - correction, 0.0))}", squares)
+        return builder.reduce(ir.Reduction("Sum", mean=True, correction=correction), squares, dims)
+    divisor = max(_count(node, dims) - correction, 0.0)
+    return builder.map(lambda total: total / divisor, builder.reduce(ir.SUM, squares, dims))
 
 
-def _spread(form: str) -> Rule:
+def _spread(formula: Formula) -> Rule:
     def rule(builder: Builder, operator: Operator) -> Node:
         values = arguments(operator, "self", "dim")
         if isinstance(values.get("dim"), bool):  # the overload whose argument says `unbiased`
@@ -100,7 +106,7 @@ def _spread(form: str) -> Rule:
         if "unbiased" in values:
             correction = float(values["unbiased"])
         found = _variance(builder, node, _dims(values.get("dim"), len(node.shape)), correction)
-        return builder.view(builder.map(form, found), operator.shape)
+        return builder.view(builder.map(formula, found), operator.shape)
 
     return rule
 
@@ -114,64 +120,62 @@ def _norm(builder: Builder, operator: Operator) -> Node:
     node = _float(builder, values["self"])
     dims = _dims(values.get("dim"), len(node.shape))
     if order == 2:
-        total = builder.reduce("Sum", builder.map("{0} * {0}", node), dims)
-        return builder.view(builder.map("vsqrt({0})", total), operator.shape)
-    size = builder.map("vabs({0})", node)
-    if order == 1:
-        return builder.view(builder.reduce("Sum", size, dims), operator.shape)
-    if math.isinf(order):
-        form = "Max" if order > 0 else "Min"
-        return builder.view(builder.reduce(form, size, dims), operator.shape)
-    raise Unsupported
+        total = builder.reduce(ir.SUM, builder.map(ir.square, node), dims)
+        return builder.view(builder.map(ir.sqrt, total), operator.shape)
+    reductions = {1.0: ir.SUM, math.inf: ir.MAX, -math.inf: ir.MIN}
+    if order not in reductions:
+        raise Unsupported
+    size = builder.map(ir.absolute, node)
+    return builder.view(builder.reduce(reductions[order], size, dims), operator.shape)
 
 
 def _exponentials(builder: Builder, node: Node, dims: tuple[int, ...]) -> tuple[Node, Node]:
     """Return the shifted operand and the sum of its exponentials."""
-    shifted = builder.map("{0} - {1}", node, builder.reduce("Max", node, dims))
-    return shifted, builder.reduce("Sum", builder.map("vexp({0})", shifted), dims)
+    shifted = builder.map(python.sub, node, builder.reduce(ir.MAX, node, dims))
+    return shifted, builder.reduce(ir.SUM, builder.map(ir.exp, shifted), dims)
 
 
 def _softmax(builder: Builder, operator: Operator) -> Node:
     node = _float(builder, operator.args[0])
     dims = _dims(operator.args[1], len(node.shape))
-    highest = builder.reduce("Max", node, dims)
-    powers = builder.map("vexp({0})", builder.map("{0} - {1}", node, highest))
+    highest = builder.reduce(ir.MAX, node, dims)
+    powers = builder.map(ir.exp, builder.map(python.sub, node, highest))
     # One division a row; the product differs from the quotient by a rounding.
-    scale = builder.map("to<V>(1.f) / {0}", builder.reduce("Sum", powers, dims))
-    return builder.map("{0} * {1}", powers, scale)
+    scale = builder.map(lambda total: 1 / total, builder.reduce(ir.SUM, powers, dims))
+    return builder.map(python.mul, powers, scale)
 
 
 def _log_softmax(builder: Builder, operator: Operator) -> Node:
     node = _float(builder, operator.args[0])
     shifted, total = _exponentials(builder, node, _dims(operator.args[1], len(node.shape)))
-    return builder.map("{0} - {1}", shifted, builder.map("vlog({0})", total))
+    return builder.map(python.sub, shifted, builder.map(ir.log, total))
 
 
 def _logsumexp(builder: Builder, operator: Operator) -> Node:
     node = _float(builder, operator.args[0])
     dims = _dims(operator.args[1], len(node.shape))
-    highest = builder.reduce("Max", node, dims)
     # An infinite maximum would make infinity minus infinity.
-    finite = builder.map("vsel(vabs({0}) <= 3.40282347e38f, {0}, V{{}})", highest)
-    powers = builder.map("vexp({0} - {1})", node, finite)
-    total = builder.map("vlog({0}) + {1}", builder.reduce("Sum", powers, dims), finite)
-    return builder.view(total, operator.shape)
+    finite = builder.map(ir.finite_or_zero, builder.reduce(ir.MAX, node, dims))
+    powers = builder.map(lambda x, top: ir.exp(x - top), node, finite)
+    total = builder.reduce(ir.SUM, powers, dims)
+    found = builder.map(lambda total, top: ir.log(total) + top, total, finite)
+    return builder.view(found, operator.shape)
 
 
 def _normalise(builder: Builder, node: Node, dims: tuple[int, ...], eps: float) -> Node:
-    centred = builder.map("{0} - {1}", node, mean(builder, node, dims))
-    variance = mean(builder, builder.map("{0} * {0}", centred), dims)
-    scale = builder.map(f"vrsqrt({{0}} + {literal(eps)})", variance)
-    return builder.map("{0} * {1}", centred, scale)
+    centred = builder.map(python.sub, node, mean(builder, node, dims))
+    variance = mean(builder, builder.map(ir.square, centred), dims)
+    scale = builder.map(lambda spread: ir.rsqrt(spread + eps), variance)
+    return builder.map(python.mul, centred, scale)
 
 
 def _affine(
     builder: Builder, node: Node, weight: Any, bias: Any, shape: Shape | None = None
 ) -> Node:
-    for argument, form in ((weight, "{0} * {1}"), (bias, "{0} + {1}")):
+    for argument, formula in ((weight, python.mul), (bias, python.add)):
         if argument is not None:
             parameter = _float(builder, argument)
-            node = builder.map(form, node, builder.view(parameter, shape or parameter.shape))
+            node = builder.map(formula, node, builder.view(parameter, shape or parameter.shape))
     return node
 
 
@@ -190,9 +194,9 @@ def _rms_norm(builder: Builder, operator: Operator) -> Node:
     rank = len(node.shape)
     dims = tuple(range(rank - len(values["normalized_shape"]), rank))
     eps = number(values.get("eps"), 1.1920928955078125e-07)
-    square = mean(builder, builder.map("{0} * {0}", node), dims)
-    scale = builder.map(f"vrsqrt({{0}} + {literal(eps)})", square)
-    return _affine(builder, builder.map("{0} * {1}", node, scale), values.get("weight"), None)
+    power = mean(builder, builder.map(ir.square, node), dims)
+    scale = builder.map(lambda power: ir.rsqrt(power + eps), power)
+    return _affine(builder, builder.map(python.mul, node, scale), values.get("weight"), None)
 
 
 def _channels(node: Node) -> Shape:
@@ -230,12 +234,13 @@ def _batch_norm(builder: Builder, operator: Operator) -> Node:
     mean, variance = (
         builder.view(_float(builder, values[name]), shape) for name in ("mean", "var")
     )
-    scale = builder.map(f"vrsqrt({{0}} + {literal(number(values.get('eps'), 1e-5))})", variance)
-    result = builder.map("({0} - {1}) * {2}", node, mean, scale)
+    eps = number(values.get("eps"), 1e-5)
+    scale = builder.map(lambda spread: ir.rsqrt(spread + eps), variance)
+    result = builder.map(lambda x, mean, scale: (x - mean) * scale, node, mean, scale)
     return _affine(builder, result, values.get("weight"), values.get("bias"), shape)
 
 
-def _pool_to_one(form: str) -> Rule:
+def _pool_to_one(reduction: ir.Reduction) -> Rule:
     """Adaptive pooling down to one element is a reduction; down to more it stays whole."""
 
     def rule(builder: Builder, operator: Operator) -> Node:
@@ -245,9 +250,7 @@ def _pool_to_one(form: str) -> Rule:
             raise Unsupported
         rank = len(node.shape)
         dims = tuple(range(rank - len(sizes), rank))
-        if form == "Mean":
-            return builder.view(mean(builder, node, dims), operator.shape)
-        return builder.view(builder.reduce(form, node, dims), operator.shape)
+        return builder.view(_reduce(builder, reduction, node, dims), operator.shape)
 
     return rule
 
@@ -255,16 +258,16 @@ def _pool_to_one(form: str) -> Rule:
 def reductions(pointwise: dict[str, Rule]) -> dict[str, Rule]:
     """Return the rules of this module; `max` and `min` of two tensors go to `pointwise`."""
     return {
-        "sum": _reduction("Sum"),
-        "mean": _reduction("Mean"),
-        "amax": _reduction("Max"),
-        "amin": _reduction("Min"),
-        "prod": _reduction("Prod"),
-        "max": _extreme("Max", pointwise["max"]),
-        "min": _extreme("Min", pointwise["min"]),
+        "sum": _reduction(ir.SUM),
+        "mean": _reduction(ir.MEAN),
+        "amax": _reduction(ir.MAX),
+        "amin": _reduction(ir.MIN),
+        "prod": _reduction(ir.PROD),
+        "max": _extreme(ir.MAX, pointwise["max"]),
+        "min": _extreme(ir.MIN, pointwise["min"]),
         "getitem": _item,
-        "var": _spread("{0}"),
-        "std": _spread("vsqrt({0})"),
+        "var": _spread(lambda x: x),
+        "std": _spread(ir.sqrt),
         "linalg_vector_norm": _norm,
         "norm": _norm,
         "logsumexp": _logsumexp,
@@ -277,7 +280,7 @@ def reductions(pointwise: dict[str, Rule]) -> dict[str, Rule]:
         "group_norm": _group_norm,
         "instance_norm": _instance_norm,
         "batch_norm": _batch_norm,
-        "adaptive_avg_pool1d": _pool_to_one("Mean"),
-        "adaptive_avg_pool2d": _pool_to_one("Mean"),
-        "adaptive_avg_pool3d": _pool_to_one("Mean"),
+        "adaptive_avg_pool1d": _pool_to_one(ir.MEAN),
+        "adaptive_avg_pool2d": _pool_to_one(ir.MEAN),
+        "adaptive_avg_pool3d": _pool_to_one(ir.MEAN),
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kb.config import shipped_docs
 from search.codegen.access_analysis import walk
-from search.codegen.backends.cpp import Emitter
+from search.codegen.backends.cpp import CppEmitter, RowWriter
 from search.codegen.backends.gpu_render import context as gpu_context
 from search.codegen.fusion import Segment
 from search.codegen.iteration_space import Misfit
@@ -91,8 +91,8 @@ def _context(
     if part.pattern in ("pointwise", "rows"):
         found = walk(program.nodes, part.nodes, part.outputs)
         shape = layout(found)
-        emitter = Emitter(program.nodes, found, shape, part.inputs)
-        functions = emitter.functions(fn, part.outputs, keep=bool(knobs.get("keep", False)))
+        emitter = CppEmitter(program.nodes, found, shape, part.inputs, part.outputs)
+        functions = RowWriter(emitter, fn, keep=bool(knobs.get("keep", False))).build()
         sizes = {
             "outer": shape.size(shape.outer),
             "middle": shape.size(shape.middle),
@@ -127,7 +127,7 @@ def _load(program: Program, part: Segment, source: str, fn: str) -> tuple[str, s
         )
         return name, text
     found = walk(program.nodes, part.nodes, [source], (plane,))
-    emitter = Emitter(program.nodes, found, layout(found, plane), part.inputs)
+    emitter = CppEmitter(program.nodes, found, layout(found, plane), part.inputs)
     return name, emitter.epilogue(name, (source, found.space.full), {}, "")
 
 
@@ -151,6 +151,6 @@ def _tail(
     shape = program.nodes[tip].shape
     plane = shape[-1] if part.pattern == "matmul" else shape[-1] * shape[-2]
     found = walk(program.nodes, [*nodes, tip], [result], (plane,))
-    emitter = Emitter(program.nodes, found, layout(found, plane), part.inputs)
+    emitter = CppEmitter(program.nodes, found, layout(found, plane), part.inputs)
     given = {(tip, found.space.full): "v"}
     return name, emitter.epilogue(name, (result, found.space.full), given, head)

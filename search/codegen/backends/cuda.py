@@ -7,24 +7,30 @@ floats or one, as `hardware_docs/recipes/prelude_cuda.hpp` has them.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from kb.config import shipped_docs
 from search.codegen.access_analysis import Walk
-from search.codegen.backends.expressions import Emitter, Pair, Scope, frame_of_rows
-from search.codegen.backends.schedule import Schedule, Scheduler
+from search.codegen.backends.expressions import (
+    C_TYPES,
+    Emitter,
+    Frame,
+    Pair,
+    Scope,
+    c_lanes,
+    frame_of_rows,
+)
+from search.codegen.backends.printers import Cuda
+from search.codegen.backends.schedule import Schedule, Scheduler, moments, online
 from search.codegen.backends.symbolic_sizes import Extent
-from search.codegen.backends.triton import moments, online
 from search.codegen.fusion import Segment
 from search.codegen.iteration_space import Access, Misfit, Space, contiguous
 from search.codegen.library import Value
 from search.codegen.lower import Program
 
 _LANES = 4  # floats of the widest vector
-_BUILTIN = re.compile(r"__builtin_(\w+)")
 _INPUTS = "const float* const* in, long o"
 
 
@@ -109,32 +115,44 @@ class Fixed(Extent):
         return super().offset(access, dims, index).replace("//", "/")
 
 
-class CudaEmitter(Emitter):
+class CudaEmitter(Emitter[Frame]):
     """Writes expressions of one kernel's nodes in CUDA C++."""
 
-    def _compute(self, scope: Scope, pair: Pair) -> str:
-        form = self.known[pair[0]].form
-        if "INDEX" in form:
-            raise Misfit  # positions are written for kernels that read sizes at run time
-        text = form.format(*(self.value(scope, operand) for operand in self.below(pair)))
-        return _BUILTIN.sub(r"\1", text)
+    printer = Cuda
 
-    def _load(self, pair: Pair, scope: Scope) -> str:
+    def __init__(self, program: Program, part: Segment, found: Walk) -> None:
+        frame = frame_of_rows(found.space)
+        super().__init__(program.nodes, found, frame, part.inputs, part.outputs)
+        self.extent = Fixed(found.space)
+
+    def load(self, pair: Pair, scope: Scope) -> str:
+        """Return the text that reads `pair` from memory."""
         name, access = pair
-        node = self.known[name]
-        if node.integer or node.mask:
-            raise Misfit
+        dtype = self.known[name].dtype
         base = f"in[{self._inputs[name]}]"
-        outer = self.extent.offset(access, self.frame.outer, "o")
+        outer = self.extent.offset(access, self.loops.outer, "o")
+        if dtype != "float32":
+            return c_lanes(dtype, base, self._lane(access, scope))
         start = f"{base} + {outer}" if outer else base
         step = 0 if scope.row else self.step(access)
         if step == 1:
             return f"ld<V>({start} + c)"
-        inner = "" if scope.row else self.extent.offset(access, self.frame.inner, "c")
+        inner = "" if scope.row else self.extent.offset(access, self.loops.inner, "c")
         if step == 0:
             return f"to<V>(ld<float>({start}{f' + {inner}' if inner else ''}))"
-        lane = self.extent.offset(access, self.frame.inner, "(c + l)")
+        lane = self.extent.offset(access, self.loops.inner, "(c + l)")
         return f"gather<V>({start}, [&](int l) {{ return {lane}; }})"
+
+    def position(self, access: Access, scope: Scope) -> str:
+        """Return the text of the positions that `access` counts, in lanes."""
+        return f"ints<V>([&](int l) {{ return {self._lane(access, scope)}; }})"
+
+    def _lane(self, access: Access, scope: Scope) -> str:
+        """Return the offset of lane ``l``."""
+        inner = () if scope.row else self.loops.inner
+        outer = self.extent.offset(access, self.loops.outer, "o")
+        parts = (outer, self.extent.offset(access, inner, "(c + l)"))
+        return " + ".join(part for part in parts if part) or "0"
 
     def input_of(self, name: str) -> int:
         """Return the number of the input that `name` is, -1 where it is computed."""
@@ -142,7 +160,7 @@ class CudaEmitter(Emitter):
 
     def step(self, access: Access) -> int | None:
         """Return the distance of a vector's neighbours, 0 or 1, None where it is neither."""
-        inner = self.frame.inner
+        inner = self.loops.inner
         sizes = [self.walk.space.sizes[dim] for dim in inner]
         strides = tuple(access[dim] for dim in inner)
         if strides == contiguous(sizes):
@@ -157,7 +175,10 @@ class CudaEmitter(Emitter):
     def store(self, pair: Pair, value: str, *, row: bool, stream: bool) -> str:
         """Return the statement that writes `value` to the result of `pair`."""
         name, access = pair
-        offset = self.offset(access, row=row) or "0"
+        parts = [self.extent.offset(access, self.loops.outer, "o")]
+        if not row:
+            parts.append(self.extent.offset(access, self.loops.inner, "c"))
+        offset = " + ".join(part for part in parts if part) or "0"
         place = f"out[{self._outputs[name]}] + {offset}"
         hint = "" if row else f"<{'true' if stream else 'false'}>"
         return f"st{hint}({place}, to<V>({value}))"
@@ -180,11 +201,13 @@ class CudaWriter:
         self._fn = fn
         self._stream = stream
         self._texts: list[str] = []
-        frame = emitter.frame
+        frame = emitter.loops
         self._columns = {
             pair: at
             for at, pair in enumerate(sorted(emitter.walk.sources - due.held.keys()))
-            if frame.is_column(pair[1]) and not frame.is_row(pair[1])
+            if frame.is_column(pair[1])
+            and not frame.is_row(pair[1])
+            and emitter.known[pair[0]].dtype == "float32"
         }
 
     def build(self) -> CudaParts:
@@ -193,6 +216,9 @@ class CudaWriter:
         space = emitter.walk.space
         if space.reduced[1] != len(space.sizes) or space.reduced[0] == space.reduced[1]:
             raise Misfit
+        kept = [emitter.known[name] for name, _ in (*due.held, *due.slots)]
+        if any(node.mask or node.integer for node in kept):
+            raise Misfit  # registers hold single precision
         before = self._after(0)
         load = self._load()
         passes = tuple(self._pass(at) for at in range(len(due.steps)))
@@ -240,16 +266,7 @@ class CudaWriter:
 
     def _known(self, level: int, *, row: bool = False) -> dict[Pair, str]:
         """Return the names of what is known when `level` passes are over."""
-        due = self._due
-        slot = "s[{}]" if row else "to<V>(s[{}])"
-        names = {p: slot.format(at) for p, at in due.slots.items() if due.level[p] <= level}
-        if not row:
-            names |= {
-                pair: f"h[{at}]"
-                for pair, at in due.held.items()
-                if due.first[pair] < level or due.level[pair] == 0
-            }
-        return names
+        return self._due.known(level, *(("s[{0}]",) if row else ("to<V>(s[{0}])", "h[{0}]")))
 
     def _load(self) -> str:
         due = self._due
@@ -278,33 +295,24 @@ class CudaWriter:
         scope = Scope(given=self._known(at))
         values = [self._emitter.value(scope, pair) for pair in due.stages[at]]
         ends = [f"v[{number}] = to<V>({value})" for number, value in enumerate(values)]
-        ends += [
-            f"h[{number}] = {scope.names[pair]}"
-            for pair, number in due.held.items()
-            if due.level[pair] > 0 and due.first[pair] == at
-        ]
+        ends += [f"h[{number}] = {scope.names[pair]}" for pair, number in due.entering(at).items()]
         head = f"{_INPUTS}, long c, const float* s, V* h, V* v"
         value = self._function(f"v{at}", head, self._lines(scope, ends))
         reducers = tuple(self._reducer(pair) for pair in due.steps[at])
         return CudaPass(reducers=reducers, value=value, after=self._after(at + 1))
 
     def _reducer(self, pair: Pair) -> CudaReducer:
-        kind, _, correction = self._emitter.known[pair[0]].form.partition(":")
-        mean = kind == "Mean"
-        divisor = self._emitter.walk.space.depth - int(float(correction or 0)) if mean else 0
-        if mean and divisor <= 0:
+        reduction = self._emitter.known[pair[0]].reduction
+        assert reduction is not None
+        depth = self._emitter.walk.space.depth
+        divisor = depth - int(reduction.correction) if reduction.mean else 0
+        if reduction.mean and divisor <= 0:
             raise Misfit
-        return CudaReducer(
-            kind="Sum" if mean else kind, slot=self._due.slots[pair], divisor=divisor
-        )
+        return CudaReducer(kind=reduction.join, slot=self._due.slots[pair], divisor=divisor)
 
     def _after(self, level: int) -> str:
         due = self._due
-        fresh = {
-            pair: at
-            for pair, at in due.slots.items()
-            if due.level[pair] == level and not self._emitter.reduces(pair)
-        }
+        fresh = due.fresh(self._emitter, level)
         if not fresh:
             return ""
         known = self._known(level, row=True)
@@ -345,19 +353,27 @@ def cuda_rows(
     Raises:
         Misfit: as `CudaWriter`.
     """
-    frame, extent = frame_of_rows(found.space), Fixed(found.space)
-    emitter = CudaEmitter(program.nodes, found, frame, extent, part.inputs, part.outputs)
-    due = Scheduler(emitter, bool(knobs.get("keep", False))).run()
+    emitter = CudaEmitter(program, part, found)
+    due = Scheduler(emitter, keep=bool(knobs.get("keep", False))).run()
     parts = CudaWriter(emitter, due, fn, stream=bool(knobs.get("stream", False))).build()
+    return parts, declarations(program, part)
+
+
+def declarations(program: Program, part: Segment) -> dict[str, str]:
+    """Return how the tensors of a kernel are declared, collected and passed."""
     inputs = [f"t{at}" for at in range(len(part.inputs))]
     outputs = [f"y{at}" for at in range(len(part.outputs))]
+    kinds = [C_TYPES.get(program.nodes[name].dtype, "float") for name in part.inputs]
+    results = [C_TYPES.get(program.nodes[name].dtype, "float") for name in part.outputs]
     pointers = [
-        *(f"const float* {name}" for name in inputs),
-        *(f"float* {name}" for name in outputs),
+        *(f"const {kind}* {name}" for kind, name in zip(kinds, inputs, strict=True)),
+        *(f"{kind}* {name}" for kind, name in zip(results, outputs, strict=True)),
     ]
-    return parts, {
+    cast = [name if kind == "float" else f"(const float*){name}"
+            for kind, name in zip(kinds, inputs, strict=True)]  # fmt: skip
+    return {
         "pointers": ", ".join(pointers),
-        "ins": ", ".join(inputs),
+        "ins": ", ".join(cast),
         "outs": ", ".join(outputs),
         "given": ", ".join([*inputs, *outputs]),
     }

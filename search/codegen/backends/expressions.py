@@ -1,79 +1,79 @@
-"""Triton functions for the primitive nodes of one kernel; a recipe's template writes the loops.
-
-Every function takes the index of a row ``o`` and of an element in it ``c``, integer tensors of any
-shapes that broadcast, and the masks ``live`` and ``inside`` of the same shapes, so that a template may
-give a program a row, several rows, or a piece of one.
-"""
+"""Statements that compute nodes of one kernel at given places, each value once."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
 from search.codegen.access_analysis import Walk, operands
-from search.codegen.backends.cpp_to_triton import speak
-from search.codegen.backends.symbolic_sizes import Extent
+from search.codegen.backends.printers import Printer
 from search.codegen.ir import Node
-from search.codegen.iteration_space import Access, Space, contiguous, operand_access
+from search.codegen.iteration_space import Access, Misfit, Space, contiguous, operand_access
 
 Pair = tuple[str, Access]
-_INDEX = re.compile(r"INDEX(\d+)")
+# What is not float32 in memory: its type in C++, and the prelude's function that makes lanes of it.
+C_TYPES = {"bool": "bool", "int32": "int", "int64": "long long"}
+_LANES = {"bool": "truths", "int32": "ints", "int64": "ints"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
-    """How ``o`` and ``c`` cover a space.
+def c_lanes(dtype: str, pointer: str, place: str) -> str:
+    """Return the C++ of a vector's lanes, integers or truth values that lie in memory."""
+    read = f"((const {C_TYPES[dtype]}*){pointer})[{place}]"
+    return f"{_LANES[dtype]}<V>([&](int l) {{ return {read}; }})"
 
-    Attributes:
-        outer: dimensions that ``o`` runs over.
-        inner: dimensions that ``c`` runs over.
-    """
 
-    space: Space
-    outer: tuple[int, ...]
-    inner: tuple[int, ...]
+class Loops(Protocol):
+    """How a kernel's loops cover its space."""
 
     def is_row(self, access: Access) -> bool:
-        """Whether what is read so is the same all along a row."""
-        return all(access[dim] == 0 for dim in self.inner)
+        """Return whether what is read so is the same all along a row."""
+        ...
 
-    def is_column(self, access: Access) -> bool:
-        """Whether what is read so is the same in all rows."""
-        return all(access[dim] == 0 for dim in self.outer)
+
+L = TypeVar("L", bound=Loops)
 
 
 @dataclass
 class Scope:
-    """Statements of one function."""
+    """Statements of one function.
+
+    Attributes:
+        given: texts of what is known beforehand.
+        row: the function is of a row: nothing in it depends on a position along the row.
+        rounded: what must come out the same in several functions (see `Schedule.repeated`).
+        lines: ``name = value``, in order.
+    """
 
     given: Mapping[Pair, str]
     row: bool = False
+    rounded: frozenset[Pair] = frozenset()
     lines: list[str] = field(default_factory=list)
     names: dict[Pair, str] = field(default_factory=dict)
 
 
-class Emitter:
-    """Writes expressions of one kernel's nodes.
+class Emitter(Generic[L]):
+    """Writes expressions of one kernel's nodes; each language has its own loads and printer.
 
     Args:
-        inputs: nodes that the kernel reads, in the order of its pointers ``in0``, ``in1``, ...
-        outputs: nodes that it writes, in the order of ``out0``, ``out1``, ...
+        inputs: nodes that the kernel reads, in their order.
+        outputs: nodes that it writes, in their order.
     """
+
+    printer: ClassVar[type[Printer]]
+    held: ClassVar[Literal["floats", "anything"]] = "floats"  # what slots and registers hold
 
     def __init__(
         self,
         known: Mapping[str, Node],
         found: Walk,
-        frame: Frame,
-        extent: Extent,
+        loops: L,
         inputs: Sequence[str],
         outputs: Sequence[str] = (),
     ) -> None:
         self.known = known
         self.walk = found
-        self.frame = frame
-        self.extent = extent
+        self.loops = loops
         self._inputs = {name: at for at, name in enumerate(inputs)}
         self._outputs = {name: at for at, name in enumerate(outputs)}
         self._read = {name for name, _ in found.sources}
@@ -96,63 +96,69 @@ class Emitter:
         lower = operands(self.known, self.walk.space, self.known[pair[0]], pair[1])
         return tuple(self.base(entry) for entry in lower)
 
+    def holds(self, pair: Pair) -> bool:
+        """Whether the value of `pair` can be kept for later statements."""
+        node = self.known[pair[0]]
+        return not node.mask and (self.held == "anything" or not node.integer)
+
     def value(self, scope: Scope, pair: Pair) -> str:
         """Return the name of the value of `pair`, adding what it needs to `scope`."""
         pair = self.base(pair)
         if pair in scope.given:
             return scope.given[pair]
         if pair not in scope.names:
-            text = self._load(pair, scope) if pair[0] in self._read else self._compute(scope, pair)
+            text = self.load(pair, scope) if pair[0] in self._read else self._compute(scope, pair)
+            if pair in scope.rounded:
+                text = f"rounded<V>({text})"
             scope.names[pair] = f"t{len(scope.names)}"
             scope.lines.append(f"{scope.names[pair]} = {text}")
         return scope.names[pair]
 
     def _compute(self, scope: Scope, pair: Pair) -> str:
         node = self.known[pair[0]]
-        form = speak(node.form)
+        assert node.expression is not None, node
         values = [self.value(scope, operand) for operand in self.below(pair)]
-        return _INDEX.sub(self._index(node, pair[1], scope), form.format(*values))
 
-    def _index(self, node: Node, access: Access, scope: Scope) -> Callable[[re.Match[str]], str]:
-        """Return what replaces INDEX followed by a dimension: the position along it."""
-
-        def text(found: re.Match[str]) -> str:
-            dim = int(found.group(1))
+        def index(dim: int) -> str:
             line = tuple(size if at == dim else 1 for at, size in enumerate(node.shape))
-            place = operand_access(self.walk.space, access, node.shape, line)
-            return f"({self.offset(place, row=scope.row) or 0})"
+            place = operand_access(self.walk.space, pair[1], node.shape, line)
+            return self.position(place, scope)
 
-        return text
+        return self.printer(values, index).text(node.expression)
 
-    def _load(self, pair: Pair, scope: Scope) -> str:
-        name, access = pair
-        offset = self.offset(access, row=scope.row)
-        pointer = f"in{self._inputs[name]}" + (f" + {offset}" if offset else "")
-        mask = self.mask(access, row=scope.row)
-        return f"tl.load({pointer}{f', mask={mask}' if mask else ''})"
+    def load(self, pair: Pair, scope: Scope) -> str:
+        """Return the text that reads `pair` from memory."""
+        raise NotImplementedError
 
-    def offset(self, access: Access, *, row: bool) -> str:
-        """Return the offset of the element at ``o`` and, unless `row`, ``c``; may be empty."""
-        parts = [self.extent.offset(access, self.frame.outer, "o")]
-        if not row:
-            parts.append(self.extent.offset(access, self.frame.inner, "c"))
-        return " + ".join(part for part in parts if part)
+    def position(self, access: Access, scope: Scope) -> str:  # noqa: ARG002 - where there are some
+        """Return the text of the position that `access` counts.
 
-    def mask(self, access: Access, *, row: bool) -> str:
-        """Return the mask of what is read or written with `access`; may be empty."""
-        parts = [] if self.frame.is_column(access) else ["live"]
-        if not row and not self.frame.is_row(access):
-            parts.append("inside")
-        return " & ".join(parts)
+        Raises:
+            Misfit: the language's kernels have no positions.
+        """
+        raise Misfit
 
-    def store(self, pair: Pair, value: str, *, row: bool, stream: bool) -> str:
-        """Return the statement that writes `value` to the result of `pair`."""
-        name, access = pair
-        # The place has the shape of the tile, whatever the shape of the value.
-        place = f"out{self._outputs[name]} + {self.offset(access, row=row) or 'o * 0'}"
-        mask = self.mask(access, row=row) or "live"
-        hint = ', cache_modifier=".cs"' if stream else ""
-        return f"tl.store({place}, {value}, mask={mask}{hint})"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """How ``o`` and ``c`` cover a space.
+
+    Attributes:
+        outer: dimensions that ``o`` runs over.
+        inner: dimensions that ``c`` runs over.
+    """
+
+    space: Space
+    outer: tuple[int, ...]
+    inner: tuple[int, ...]
+
+    def is_row(self, access: Access) -> bool:
+        """Whether what is read so is the same all along a row."""
+        return all(access[dim] == 0 for dim in self.inner)
+
+    def is_column(self, access: Access) -> bool:
+        """Whether what is read so is the same in all rows."""
+        return all(access[dim] == 0 for dim in self.outer)
 
 
 def frame_of_rows(space: Space) -> Frame:

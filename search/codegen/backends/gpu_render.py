@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 from search.codegen.access_analysis import Walk, walk
 from search.codegen.backends.cuda import CudaParts, cuda_prelude, cuda_rows
-from search.codegen.backends.expressions import Emitter, Frame, Scope, frame_of_plane, frame_of_rows
+from search.codegen.backends.expressions import Frame, Scope, frame_of_plane, frame_of_rows
 from search.codegen.backends.schedule import Scheduler
 from search.codegen.backends.symbolic_sizes import Extent, Seen
-from search.codegen.backends.triton import Parts, PartsWriter, define
+from search.codegen.backends.triton import Parts, PartsWriter, TritonEmitter, define
 from search.codegen.fusion import Segment, plane_borders
 from search.codegen.ir import Shape
 from search.codegen.iteration_space import Access, contiguous, make_space
@@ -152,8 +152,8 @@ def _rows(
         written, more = cuda_rows(program, part, found, painter.fn, knobs)
         p = SimpleNamespace(**given, fixed=signature.fixed, **_fields(written), **more)
         return {"d": d, "p": p, "prelude": cuda_prelude()}, ""
-    emitter = Emitter(program.nodes, found, frame, extent, part.inputs, part.outputs)
-    due = Scheduler(emitter, bool(knobs.get("keep", False))).run()
+    emitter = TritonEmitter(program.nodes, found, frame, extent, part.inputs, part.outputs)
+    due = Scheduler(emitter, keep=bool(knobs.get("keep", False))).run()
     parts = PartsWriter(
         emitter,
         due,
@@ -198,7 +198,7 @@ class _Function:
     """An inlined function of one value or position, not yet written."""
 
     name: str
-    emitter: Emitter
+    emitter: TritonEmitter
     result: tuple[str, Access]
     given: Mapping[tuple[str, Access], str]
 
@@ -246,7 +246,7 @@ def _tail(
     at = Seen(text=text, shape=shape, access=_access_of(found, tip))
     extent = painter.extent(found, name[0].upper(), [at])
     frame = frame_of_plane(found.space, borders)
-    emitter = Emitter(program.nodes, found, frame, extent, part.inputs)
+    emitter = TritonEmitter(program.nodes, found, frame, extent, part.inputs)
     full = found.space.full
     return _Function(
         name=f"{painter.fn}_{name}",
@@ -322,7 +322,7 @@ def _inner(painter: _Painter) -> tuple[dict[str, object], str]:
         found = Walk(space=space, roots={}, uses=read, sources=read)
     extent = painter.extent(found, "L")
     frame = frame_of_plane(found.space, borders)
-    emitter = Emitter(program.nodes, found, frame, extent, part.inputs)
+    emitter = TritonEmitter(program.nodes, found, frame, extent, part.inputs)
     functions = {
         "load": _Function(
             name=f"{painter.fn}_load",

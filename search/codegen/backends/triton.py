@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from search.codegen.backends.expressions import Emitter, Pair, Scope
-from search.codegen.backends.schedule import Schedule
+from search.codegen.access_analysis import Walk
+from search.codegen.backends.expressions import Emitter, Frame, Pair, Scope
+from search.codegen.backends.printers import Triton
+from search.codegen.backends.schedule import Schedule, moments, online, shifted
+from search.codegen.backends.symbolic_sizes import Extent
+from search.codegen.expressions import Reduction
 from search.codegen.ir import Node
+from search.codegen.iteration_space import Access
 
 Statement = Callable[..., str]
 _JOINS = {"Sum": "{0} + {1}", "Prod": "{0} * {1}", "Max": "vmax({0}, {1})", "Min": "vmin({0}, {1})"}
@@ -20,6 +25,64 @@ _REDUCES = {
 }
 
 
+class TritonEmitter(Emitter[Frame]):
+    """Writes expressions of one kernel's nodes in Triton.
+
+    Args:
+        extent: names of the space's sizes.
+    """
+
+    printer = Triton
+    held = "anything"
+
+    def __init__(
+        self,
+        known: Mapping[str, Node],
+        found: Walk,
+        frame: Frame,
+        extent: Extent,
+        inputs: Sequence[str],
+        outputs: Sequence[str] = (),
+    ) -> None:
+        super().__init__(known, found, frame, inputs, outputs)
+        self.extent = extent
+
+    def position(self, access: Access, scope: Scope) -> str:
+        """Return the text of the position that `access` counts."""
+        return f"({self.offset(access, row=scope.row) or 0})"
+
+    def load(self, pair: Pair, scope: Scope) -> str:
+        """Return the text that reads `pair` from memory."""
+        name, access = pair
+        offset = self.offset(access, row=scope.row)
+        pointer = f"in{self._inputs[name]}" + (f" + {offset}" if offset else "")
+        mask = self.mask(access, row=scope.row)
+        return f"tl.load({pointer}{f', mask={mask}' if mask else ''})"
+
+    def offset(self, access: Access, *, row: bool) -> str:
+        """Return the offset of the element at ``o`` and, unless `row`, ``c``; may be empty."""
+        parts = [self.extent.offset(access, self.loops.outer, "o")]
+        if not row:
+            parts.append(self.extent.offset(access, self.loops.inner, "c"))
+        return " + ".join(part for part in parts if part)
+
+    def mask(self, access: Access, *, row: bool) -> str:
+        """Return the mask of what is read or written with `access`; may be empty."""
+        parts = [] if self.loops.is_column(access) else ["live"]
+        if not row and not self.loops.is_row(access):
+            parts.append("inside")
+        return " & ".join(parts)
+
+    def store(self, pair: Pair, value: str, *, row: bool, stream: bool) -> str:
+        """Return the statement that writes `value` to the result of `pair`."""
+        name, access = pair
+        # The place has the shape of the tile, whatever the shape of the value.
+        place = f"out{self._outputs[name]} + {self.offset(access, row=row) or 'o * 0'}"
+        mask = self.mask(access, row=row) or "live"
+        hint = ', cache_modifier=".cs"' if stream else ""
+        return f"tl.store({place}, {value}, mask={mask}{hint})"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reducer:
     """One value that a pass reduces.
@@ -27,25 +90,20 @@ class Reducer:
     Attributes:
         value: name of the elements to reduce, as the pass's statement sets it.
         slot: name under which later statements expect the result.
-        kind: ``Sum``, ``Max``, ``Min``, ``Prod``, ``Mean``, or ``Mean:1`` with one less in the divisor.
         count: text of the divisor of a mean, else empty.
         shift: a maximum that only shifts exponentials: not a number shows in their sum anyway.
     """
 
     value: str
     slot: str
-    kind: str
+    reduction: Reduction
     count: str
     shift: bool
 
     @property
-    def _base(self) -> str:
-        return "Sum" if self.kind.startswith("Mean") else self.kind
-
-    @property
     def identity(self) -> str:
         """What leaves the result as it is."""
-        return _IDENTITIES[self._base]
+        return _IDENTITIES[self.reduction.join]
 
     def masked(self, mask: str) -> str:
         """Return the elements with what lies outside made neutral."""
@@ -55,11 +113,11 @@ class Reducer:
         """Return the reduction of `tile` along `axis`."""
         if self.shift:
             return f"tl.max({tile}, {axis})"
-        return _REDUCES[self._base].format(tile, axis)
+        return _REDUCES[self.reduction.join].format(tile, axis)
 
     def join(self, one: str, other: str) -> str:
         """Return two partial results as one."""
-        return _JOINS[self._base].format(one, other)
+        return _JOINS[self.reduction.join].format(one, other)
 
     def complete(self, total: str) -> str:
         """Return the result: a mean's sum over its count."""
@@ -132,7 +190,7 @@ class PartsWriter:
 
     def __init__(
         self,
-        emitter: Emitter,
+        emitter: TritonEmitter,
         due: Schedule,
         fn: str,
         parameters: str,
@@ -196,16 +254,7 @@ class PartsWriter:
 
     def _known(self, level: int, *, row: bool = False) -> dict[Pair, str]:
         """Return the names of what is known when `level` passes are over."""
-        due = self._due
-        names = {pair: f"s{at}" for pair, at in due.slots.items() if due.level[pair] <= level}
-        if not row:
-            # What is known beforehand is loaded; what a pass computes is held from the next on.
-            names |= {
-                pair: f"h{at}"
-                for pair, at in due.held.items()
-                if due.first[pair] < level or due.level[pair] == 0
-            }
-        return names
+        return self._due.known(level, "s{0}", "" if row else "h{0}")
 
     def _load(self) -> Statement:
         due = self._due
@@ -224,35 +273,27 @@ class PartsWriter:
         scope = Scope(given=given)
         values = [self._emitter.value(scope, pair) for pair in due.stages[at]]
         sets = [f"v{number} = {value}" for number, value in enumerate(values)]
-        sets += [
-            f"h{number} = {scope.names[pair]}"
-            for pair, number in due.held.items()
-            if due.level[pair] > 0 and due.first[pair] == at
-        ]
+        sets += [f"h{number} = {scope.names[pair]}" for pair, number in due.entering(at).items()]
         names = sorted(dict.fromkeys(given.values()), key=_number)
         value = self._statement(f"v{at}", "o c live inside", names, scope.lines, sets)
         reducers = tuple(self._reducer(number, pair) for number, pair in enumerate(due.steps[at]))
         return Pass(reducers=reducers, value=value, after=self._after(at + 1))
 
     def _reducer(self, number: int, pair: Pair) -> Reducer:
-        kind = self._emitter.known[pair[0]].form
+        reduction = self._emitter.known[pair[0]].reduction
+        assert reduction is not None
         count = ""
-        if kind.startswith("Mean"):
-            count = self._emitter.extent.product(self._emitter.frame.inner)
-            correction = kind.partition(":")[2]
-            count += f" - {correction}" if correction else ""
+        if reduction.mean:
+            count = self._emitter.extent.product(self._emitter.loops.inner)
+            count += f" - {reduction.correction:g}" if reduction.correction else ""
         slot = f"s{self._due.slots[pair]}"
         shift = pair == self._top
-        return Reducer(value=f"v{number}", slot=slot, kind=kind, count=count, shift=shift)
+        return Reducer(value=f"v{number}", slot=slot, reduction=reduction, count=count, shift=shift)
 
     def _after(self, level: int) -> Statement:
         """The row values that are known once `level` passes are over."""
         due = self._due
-        fresh = {
-            pair: at
-            for pair, at in due.slots.items()
-            if due.level[pair] == level and not self._emitter.reduces(pair)
-        }
+        fresh = due.fresh(self._emitter, level)
         if not fresh:
             return _nothing
         given = {pair: name for pair, name in self._known(level, row=True).items()
@@ -292,41 +333,3 @@ def _number(name: str) -> tuple[str, int]:
 def _nothing(*_: str) -> str:
     """The statement that has nothing to do."""
     return "pass"
-
-
-def shifted(known: Mapping[str, Node], due: Schedule) -> int | None:
-    """Return which reduction of the first pass is a softmax's maximum, None where there is none.
-
-    The second pass must be the sum of the exponentials that it shifts.
-    """
-    if len(due.steps) != 2 or len(due.steps[1]) != 1:
-        return None
-    ((total, _),) = due.steps[1]
-    power = known[known[total].operands[0]]
-    if known[total].form != "Sum" or power.form != "vexp({0})":
-        return None
-    difference = known[power.operands[0]]
-    for at, (highest, _) in enumerate(due.steps[0]):
-        pair = (known[highest].operands[0], highest)
-        if known[highest].form == "Max" and difference.operands == pair:
-            return at if difference.form == "{0} - {1}" else None
-    return None
-
-
-def online(known: Mapping[str, Node], due: Schedule) -> bool:
-    """Whether the passes are those of a softmax: maximum, then exponentials shifted by it."""
-    return shifted(known, due) == 0 and len(due.steps[0]) == 1
-
-
-def moments(known: Mapping[str, Node], due: Schedule) -> bool:
-    """Whether the passes are a mean and the mean of squared differences from it."""
-    if len(due.steps) != 2 or any(len(step) != 1 for step in due.steps):
-        return False
-    (mean,), (spread,) = due.steps
-    kinds = (known[mean[0]].form, known[spread[0]].form.partition(":")[0])
-    square = known[known[spread[0]].operands[0]]
-    if kinds != ("Mean", "Mean") or square.form != "{0} * {0}":
-        return False
-    centred = known[square.operands[0]]
-    source = known[mean[0]].operands[0]
-    return centred.form == "{0} - {1}" and centred.operands == (source, mean[0])
