@@ -9,6 +9,8 @@ judged and remembered as any other.
 from __future__ import annotations
 
 import ast
+import io
+import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +26,7 @@ Number = int | float
 _NAME = "KNOBS"
 _MOST_KNOBS = 8
 _MOST_VALUES = 64
+_LARGEST = 1 << 53  # what a float holds exactly: Optuna counts in floats
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 REACH = 0.8  # of the best merit of a run: what is further behind is not worth tuning
 
@@ -75,7 +78,7 @@ def read_knobs(source: str) -> Tunable | str | None:
         return None
     try:
         declared = ast.literal_eval(node.value)
-    except ValueError:
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         declared = None
     if not isinstance(declared, dict) or not 0 < len(declared) <= _MOST_KNOBS:
         return f"{_NAME} is no dictionary of literals for 1 to {_MOST_KNOBS} constants"
@@ -89,7 +92,10 @@ def read_knobs(source: str) -> Tunable | str | None:
         if len(places) != 1:
             return f"constant {name!r} is set {len(places)} times in the source: expected once"
         values[str(name)], sites[str(name)] = listed, places[0]
-    chosen = {name: _number(source[site.start : site.end]) for name, site in sites.items()}
+    try:
+        chosen = {name: _number(source[site.start : site.end]) for name, site in sites.items()}
+    except ValueError as error:
+        return f"{_NAME} names a constant that is no plain number: {str(error)[-80:]}"
     return Tunable(source=source, values=values, sites=sites, chosen=chosen)
 
 
@@ -183,13 +189,14 @@ def _values(told: Any) -> tuple[Number, ...] | str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST
+    return whole or (isinstance(value, float) and math.isfinite(value))
 
 
 def _sites(source: str, tree: ast.Module, name: str) -> Iterator[Site]:
     """Yield the places that set a constant to a number."""
     starts = [0]
-    lines = source.splitlines(keepends=True)
+    lines = list(io.StringIO(source, newline=""))  # as Python counts lines: a form feed ends none
     for line in lines:
         starts.append(starts[-1] + len(line))
 
@@ -218,7 +225,7 @@ def _sites(source: str, tree: ast.Module, name: str) -> Iterator[Site]:
     word = re.escape(name)
     pattern = (
         rf"^[ \t]*#[ \t]*define[ \t]+{word}[ \t]+\(?(?P<a>{_NUMBER})\)?[ \t]*$"
-        rf"|\bconstexpr\b[\w \t:]*?\b{word}[ \t]*=[ \t]*(?P<b>{_NUMBER})[ \t]*;"
+        rf"|\bconstexpr\b[\w \t:]{{0,200}}?\b{word}[ \t]*=[ \t]*(?P<b>{_NUMBER})[ \t]*;"
     )
     for match in re.finditer(pattern, source, re.MULTILINE):
         group = "a" if match["a"] is not None else "b"
@@ -231,7 +238,7 @@ def _literal(value: ast.expr) -> ast.expr | None:
         return _literal(value.args[0])
     try:
         return value if _is_number(ast.literal_eval(value)) else None
-    except ValueError:
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None
 
 

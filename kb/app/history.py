@@ -34,26 +34,26 @@ def run_rows(home: Home) -> list[dict[str, Any]]:
     if not is_begun(home):
         return []
     storage = _storage(home)
-    rows = []
-    for row in storage.runs():
-        graph = None if row.report else storage.record(row.run).graph
-        best = (row.report or {}).get("best")
-        speedup = best["speedup"]["eager"]["ratio"] if best and "speedup" in best else None
-        rows.append(
-            {
-                "run": row.run,
-                "task": row.about["task"],
-                "target": row.about["target"],
-                "language": row.about["language"],
-                "author": row.about["author"],
-                "status": row.status,
-                "started": row.started,
-                "seconds": (row.report or {}).get("seconds", row.elapsed),
-                "candidates": graph.judged if graph else (row.report or {})["candidates"],
-                "speedup": (graph.best_speedup or None) if graph else speedup,
-            }
-        )
-    return rows
+    return [run_line(storage, row) for row in storage.runs()]
+
+
+def run_line(storage: Storage, row: RunRow) -> dict[str, Any]:
+    """Return a run as the list of runs has it."""
+    graph = None if row.report else storage.record(row.run).graph
+    best = (row.report or {}).get("best")
+    speedup = best["speedup"]["eager"]["ratio"] if best and "speedup" in best else None
+    return {
+        "run": row.run,
+        "task": row.about["task"],
+        "target": row.about["target"],
+        "language": row.about["language"],
+        "author": row.about["author"],
+        "status": row.status,
+        "started": row.started,
+        "seconds": (row.report or {}).get("seconds", row.elapsed),
+        "candidates": graph.judged if graph else (row.report or {})["candidates"],
+        "speedup": (graph.best_speedup or None) if graph else speedup,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

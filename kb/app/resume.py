@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,17 @@ if TYPE_CHECKING:
 
 
 def keep_reference(home: Home, run: str, task: Task) -> Path:
-    """Keep the reference as it was when the run began: a resumed run must see the same one."""
+    """Keep the reference as it was when the run began: a resumed run must see the same one.
+
+    Raises:
+        ConfigError: the run's name is no name of a folder.
+    """
+    from search.imports import NAME
+
+    if not NAME.fullmatch(run):
+        raise ConfigError(
+            f"expected a run's name of letters, digits, '.', '_' and '-', found {run[:80]!r}"
+        )
     path = home.root / "runs" / run / "reference.py"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(task.source, encoding="utf-8")
@@ -23,7 +34,11 @@ def keep_reference(home: Home, run: str, task: Task) -> Path:
 
 
 def stored_task(home: Home, run: str, about: Mapping[str, Any]) -> Task:
-    """Return the task of a run, from its record."""
+    """Return the task of a run, from its record, to run its program.
+
+    Raises:
+        ConfigError: the run was imported, and its program is not trusted yet.
+    """
     stored = about["settings"]
     # A run from before there were requests goes on, and replays, without them.
     search = {"requests": {"steps": 0}, **stored.get("search", {})}
@@ -37,13 +52,13 @@ def stored_task(home: Home, run: str, about: Mapping[str, Any]) -> Task:
         source=about["source"],
         settings=settings,
     )
-    return Task(
-        name=task.name,
-        path=task.path,
-        reference=keep_reference(home, run, task),
-        source=task.source,
-        settings=settings,
-    )
+    reference = keep_reference(home, run, task)
+    if about.get("imported"):
+        raise ConfigError(
+            f"{run} was imported: going on runs its program with your rights, by its settings: read {reference} and "
+            f"kb show {run}, then kb replay {run} --trust"
+        )
+    return replace(task, reference=reference)
 
 
 def check_same_place(about: Mapping[str, Any], setup: Setup) -> None:

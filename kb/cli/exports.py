@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from kb.config import Home
+
+if TYPE_CHECKING:
+    from search.runs.storage import Storage
 
 
 def register(app: typer.Typer) -> None:
@@ -33,6 +37,9 @@ def export(
 
 def import_run(
     file: Path = typer.Argument(..., help="What `kb export` wrote. Its answers are believed."),
+    trust: bool = typer.Option(
+        False, "--trust", help="Its reference program may be run here, with your rights."
+    ),
 ) -> None:
     """Take up an exported run, to read it (`kb show`, `kb node`) or to replay it."""
     from kb.knowledge import open_tables
@@ -40,5 +47,24 @@ def import_run(
     from search.runs.storage import Storage
 
     # With the tables of passages, in which what prompts quoted is looked up.
-    run = read_run(Storage(open_tables(Home.find())), file)
-    typer.echo(f"{run} is on record: kb show {run}, kb replay {run}")
+    storage = Storage(open_tables(Home.find()))
+    run = read_run(storage, file, trusted=trust, look=_show)
+    again = f"kb replay {run}" if trust else f"kb replay {run} --trust (which runs its program)"
+    typer.echo(f"{run} is on record: kb show {run}, {again}")
+
+
+def _show(storage: Storage, run: str) -> None:
+    """Show a run as the commands do that read runs: one that cannot be shown would break them all."""
+    from kb.app.history import Run, run_line
+    from kb.cli.render.text import report_text, tree_of
+    from kb.cli.runs import cells
+    from search.runs.report import idea_path
+    from search.runs.spending import spending
+
+    found = Run(row=storage.run(run), graph=storage.record(run).graph, storage=storage)
+    best = found.best_number()
+    path = [] if best is None else idea_path(found.graph, best)
+    cells(run_line(storage, found.row))
+    report_text(found.report(), path)
+    tree_of(run, found.graph, best)
+    spending(storage.engine, run)

@@ -37,15 +37,27 @@ def replay(
     judge: bool = typer.Option(
         False, "--judge", help="Judge every candidate again, and say which outcomes differ."
     ),
+    trust: bool = typer.Option(
+        False, "--trust", help="Run the program of an imported run, with your rights, from now on."
+    ),
     json: bool = JSON,
 ) -> None:
     """Play a run again from its record, with no model; exit code 5 where it diverges."""
+    if trust:
+        _trust(Home.find(), run)
     found = play(Home.find(), run, judge=judge)
     if json:
         print_json(found)
     else:
         typer.echo(_told(found))
     raise typer.Exit(0 if found["identical"] else DIVERGED)
+
+
+def _trust(home: Home, run: str) -> None:
+    from kb.app.history import open_run
+    from search.runs.export import trust_run
+
+    trust_run(open_run(home, run).storage, run)
 
 
 def play(home: Home, run: str, *, judge: bool) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -112,11 +112,14 @@ def list_runs(json: bool = JSON) -> None:
         "run", "status", "author", "target", "candidates", "speed-up over eager", box=None
     )
     for row in rows:
-        gain = f"{row['speedup']:.2f}x" if row["speedup"] else ""
-        table.add_row(
-            row["run"], row["status"], row["author"], row["target"], str(row["candidates"]), gain
-        )
+        table.add_row(*cells(row))
     console().print(table)
+
+
+def cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return a run's cells in the list of runs."""
+    gain = f"{row['speedup']:.2f}x" if row["speedup"] else ""
+    return row["run"], row["status"], row["author"], row["target"], f"{row['candidates']:d}", gain
 
 
 def show(run: str = RUN, json: bool = JSON) -> None:

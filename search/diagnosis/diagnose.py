@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from kb.errors import KbError
 from kb.records.schema import SYMPTOMS, TargetRecord
 from search.attempt import Attempt, Diagnosis
 from search.costs.graph import Work
@@ -76,10 +77,19 @@ def diagnose(ground: Ground, attempt: Attempt | None) -> Diagnosis:
         return _diagnosis(_static(outcome), ())
     look = _NOTHING
     if attempt is not None and ground.look is not None and isinstance(outcome, Passed):
-        look = ground.look(attempt)
+        look = _look(ground.look, attempt)
     if ground.target.device == "gpu":
         return _diagnosis([*_on_gpu(ground, attempt, look), *look.findings], look.notes)
     return _on_cpu(ground, attempt, look)
+
+
+def _look(closer: Callable[[Attempt], Look], attempt: Attempt) -> Look:
+    try:
+        return closer(attempt)
+    except KbError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a candidate's text and figures may make it raise anything
+        return Look(notes=(f"No closer look at it: it makes kb raise {type(error).__name__}.",))
 
 
 def _diagnosis(found: Sequence[Finding], notes: Sequence[str]) -> Diagnosis:

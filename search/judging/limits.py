@@ -14,7 +14,7 @@ class Limits:
     """What a candidate may use.
 
     Attributes:
-        build_seconds: to compile one native part.
+        build_seconds: to compile all its native parts.
         start_seconds: to import it and construct its model.
         call_seconds: for one call, besides thirty times the framework's.
         memory: bytes beyond the task's own tensors.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -32,6 +32,26 @@ class Unit:
 
 class Unbuildable(Exception):
     """The candidate asks for something that cannot be built; the message is for its author."""
+
+
+MOST_PARTS = 16
+_MOST_CALLS = 64
+
+
+def distinct(units: Iterable[Unit]) -> tuple[Unit, ...]:
+    """Return the units that differ, in order.
+
+    Raises:
+        Unbuildable: there are more than any candidate needs.
+    """
+    found: dict[str, Unit] = {}
+    for number, unit in enumerate(units, 1):
+        found.setdefault(unit.key, unit)
+        if len(found) > MOST_PARTS or number > _MOST_CALLS:
+            raise Unbuildable(
+                f"line {unit.line}: it compiles more than {MOST_PARTS} sources: put kernels into fewer"
+            )
+    return tuple(found.values())
 
 
 class Language(Protocol):

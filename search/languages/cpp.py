@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from kb.errors import ToolchainError
 from kb.runtime.cpp import BASE_FLAGS, native_key
-from search.languages import Unbuildable, Unit
+from search.languages import Unbuildable, Unit, distinct
 from search.languages.cpp_flags import ALLOWED
-from search.languages.literals import Call, calls, parse
+from search.languages.literals import Call, calls, check_text, parse
 
 _FIRST_ERRORS = 4
 _NOTE = re.compile(r"^(?:\S*kernel\.cpp):(\d+):(\d+): (fatal error|error): (.*)$")
@@ -22,11 +22,7 @@ class Cpp:
 
     def units(self, source: str) -> tuple[Unit, ...]:
         """Return what each ``load_cpp`` call with constant arguments compiles."""
-        found: dict[str, Unit] = {}
-        for call in calls(parse(source), {"load_cpp": ("source", "flags")}):
-            unit = _unit(call)
-            found.setdefault(unit.key, unit)
-        return tuple(found.values())
+        return distinct(map(_unit, calls(parse(source), {"load_cpp": ("source", "flags")})))
 
     def command(self, unit: Unit, text: str, library: str) -> Sequence[str]:
         """Return g++'s arguments.
@@ -66,6 +62,7 @@ def _unit(call: Call) -> Unit:
             f"line {call.line}: load_cpp takes literal strings or constants of the module: it is compiled before "
             "the file is run"
         )
+    check_text(call, sources=(source,), flags=(flags,))
     try:
         words = tuple(shlex.split(flags))
     except ValueError as error:

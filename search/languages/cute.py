@@ -19,7 +19,7 @@ MISSING = (
     "it imports cutlass, which is not installed here: pip install 'kernel-kb[cute]' "
     "(nvidia-cutlass-dsl), or write it in cuda or triton"
 )
-_IMPORTS = re.compile(r"^\s*(?:import|from)\s+cutlass\b", re.MULTILINE)
+_IMPORTS = re.compile(r"^[^\S\n]*(?:import|from)[^\S\n]+cutlass\b", re.MULTILINE)
 _ERROR = re.compile(
     r"^(?:error(?:\[\w+\])?: (?P<told>.*)|(?P<raised>[\w.]*(?:Error|Exception)\b.*))$"
 )
@@ -28,6 +28,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SYMBOL = "kernel_cutlass_"  # what the package puts before the function's name, arguments after it
 _FIRST_ERRORS = 4
 _LONGEST_LINE = 400
+_MOST_LINES, _LONGEST_READ = 200, 1000  # of a message that the candidate's process told
 
 
 class Cute(NativeParts):
@@ -97,7 +98,8 @@ def package_folders() -> tuple[str, ...]:
 
 def explained(message: str) -> str:
     """Return what is wrong with a kernel, with its line; "" where the message is not the package's."""
-    lines = [line.strip() for line in _COLOURS.sub("", message).splitlines()]
+    message = _COLOURS.sub("", message)
+    lines = [line[:_LONGEST_READ].strip() for line in message.splitlines()[:_MOST_LINES]]
     found: dict[str, None] = {}
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         error, place = _ERROR.match(line), _PLACE.match(following)

@@ -14,7 +14,7 @@ import re
 import shlex
 import shutil
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from kb.runtime.nvcc import nvcc_flags
 from kb.runtime.torch_inline import inline_key, normalised, strings
 from search.languages import Unbuildable, Unit
 from search.languages.cpp_flags import ALLOWED
-from search.languages.literals import Call
+from search.languages.literals import Call, check_text
 from search.languages.nvcc_flags import checked
 
 # Arguments that change where and how loudly torch builds, not what.
@@ -116,10 +116,20 @@ def unit(call: Call) -> Unit:
     ):
         if given.get(name) is not None and not strings(given[name]):
             raise Unbuildable(f"{where}: {name} is a string or a list of strings")
+    _check_functions(given.get("functions"), where)
     values = normalised(given)
     name = values["name"]
     if not isinstance(name, str) or not name.isidentifier():
-        raise Unbuildable(f"{where}: name is a Python identifier, found {name!r}")
+        # A list may hold itself a thousand times over: it is not printed.
+        found = repr(name[:80]) if isinstance(name, str) else f"a {type(name).__name__}"
+        raise Unbuildable(f"{where}: name is a Python identifier, found {found}")
+    bound = [word for pair in values["functions"].items() for word in pair]
+    cflags, ldflags = values["extra_cflags"], values["extra_ldflags"]
+    check_text(
+        call,
+        sources=(*values["cpp_sources"], *values["cuda_sources"], *bound),
+        flags=(name, *cflags, *values["extra_cuda_cflags"], *ldflags),
+    )
     for refused in ("sycl_sources", "extra_include_paths"):
         if given.get(refused):
             raise Unbuildable(f"{where}: {refused} is not allowed: the sources stand in the file")
@@ -237,6 +247,16 @@ def _script(steps: dict[str, list[str]], link: list[str]) -> str:
         shlex.join(link),
     ]
     return "\n".join(lines)
+
+
+def _check_functions(told: Any, where: str) -> None:
+    """See that what an extension exports is named as torch has it: a name, names, or names with their help."""
+    named = [*told, *told.values()] if isinstance(told, Mapping) else () if told is None else told
+    if not strings(named):
+        raise Unbuildable(
+            f"{where}: functions is a name, a list of names, or names with a line about each, found "
+            f"a {type(told).__name__} of something else"
+        )
 
 
 def _check_flags(values: dict[str, Any], where: str) -> None:

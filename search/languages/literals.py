@@ -10,7 +10,9 @@ from typing import Any
 from search.languages import Unbuildable
 
 _UNKNOWN = object()
-_LONGEST = 1 << 22  # characters of a constant that was put together
+LONGEST_SOURCE = 1 << 20  # characters of a candidate, and of what one part of it compiles
+LONGEST_FLAGS = 4096  # characters of all flags of a part: one argument of a program is bounded too
+_MOST_FOLDED = 1 << 24  # characters and items that may be put together in one candidate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +36,10 @@ def parse(source: str) -> ast.Module:
     """Return the tree of a candidate.
 
     Raises:
-        Unbuildable: it is not valid Python.
+        Unbuildable: it is not valid Python, or longer than any kernel.
     """
+    if len(source) > LONGEST_SOURCE:
+        raise Unbuildable(f"it has {len(source)} characters, {LONGEST_SOURCE} are the most")
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -52,13 +56,13 @@ def calls(tree: ast.Module, parameters: Mapping[str, Sequence[str]]) -> Iterator
     Args:
         parameters: of each function, in order.
     """
-    constants = _constants(tree)
+    reader = _Reader(tree)
     for node in ast.walk(tree):
         name = _called(node) if isinstance(node, ast.Call) else ""
         if isinstance(node, ast.Call) and name in parameters:
             given: dict[str | None, ast.expr] = dict(zip(parameters[name], node.args, strict=False))
             given |= {keyword.arg: keyword.value for keyword in node.keywords}
-            read = {key: _value(value, constants) for key, value in given.items()}
+            read = {key: reader.value(value) for key, value in given.items()}
             starred = any(isinstance(argument, ast.Starred) for argument in node.args)
             unknown = {key for key, value in read.items() if key is None or value is _UNKNOWN}
             yield Call(
@@ -75,48 +79,84 @@ def _called(node: ast.Call) -> str:
     return node.func.attr if isinstance(node.func, ast.Attribute) else ""
 
 
-def _constants(tree: ast.Module) -> dict[str, Any]:
-    """Return the module's names that are bound once, to a literal."""
-    bound: dict[str, Any] = {}
-    for node in tree.body:
-        if isinstance(node, ast.Assign):
-            targets, value = node.targets, _value(node.value, bound)
-        elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            targets, value = [node.target], _value(node.value, bound)
-        else:
-            continue
-        for target in targets:
-            if isinstance(target, ast.Name):
-                bound[target.id] = _UNKNOWN if target.id in bound else value
-    return bound
+class _Reader:
+    """Evaluates literals and the module's names that are bound once, to a literal."""
 
+    def __init__(self, tree: ast.Module) -> None:
+        self._bound: dict[str, Any] = {}
+        self._left = _MOST_FOLDED
+        for node in tree.body:
+            if isinstance(node, ast.Assign):
+                targets, value = node.targets, self.value(node.value)
+            elif isinstance(node, ast.AnnAssign) and node.value is not None:
+                targets, value = [node.target], self.value(node.value)
+            else:
+                continue
+            for target in targets:
+                if isinstance(target, ast.Name):
+                    self._bound[target.id] = _UNKNOWN if target.id in self._bound else value
 
-def _value(node: ast.expr, constants: dict[str, Any]) -> Any:
-    """Evaluate literals, names of constants, lists and dictionaries of them, and ``+`` of them."""
-    match node:
-        case ast.Constant():
-            return node.value
-        case ast.Name():
-            return constants.get(node.id, _UNKNOWN)
-        case ast.List() | ast.Tuple():
-            return _all([_value(item, constants) for item in node.elts])
-        case ast.Dict():
-            keys = _all([_value(key, constants) if key else _UNKNOWN for key in node.keys])
-            values = _all([_value(value, constants) for value in node.values])
-            known = keys is not _UNKNOWN and values is not _UNKNOWN
-            named = known and all(isinstance(key, str) for key in keys)
-            return dict(zip(keys, values, strict=True)) if named else _UNKNOWN
-        case ast.BinOp(op=ast.Add()):
-            return _sum(_value(node.left, constants), _value(node.right, constants))
-    return _UNKNOWN
-
-
-def _sum(left: Any, right: Any) -> Any:
-    if type(left) is not type(right) or not isinstance(left, str | list):
+    def value(self, node: ast.expr) -> Any:
+        """Evaluate literals, names of constants, lists and dictionaries of them, and ``+`` of them."""
+        match node:
+            case ast.Constant():
+                return node.value
+            case ast.Name():
+                return self._bound.get(node.id, _UNKNOWN)
+            case ast.List() | ast.Tuple():
+                return _all([self.value(item) for item in node.elts])
+            case ast.Dict():
+                keys = _all([self.value(key) if key else _UNKNOWN for key in node.keys])
+                values = _all([self.value(value) for value in node.values])
+                known = keys is not _UNKNOWN and values is not _UNKNOWN
+                named = known and all(isinstance(key, str) for key in keys)
+                return dict(zip(keys, values, strict=True)) if named else _UNKNOWN
+            case ast.BinOp(op=ast.Add()):
+                return self._sum([self.value(term) for term in _terms(node)])
         return _UNKNOWN
-    # A constant that doubles itself line by line would fill the memory.
-    return left + right if len(left) + len(right) <= _LONGEST else _UNKNOWN
+
+    def _sum(self, values: list[Any]) -> Any:
+        kind = type(values[0])
+        if kind not in {str, list} or any(type(value) is not kind for value in values):
+            return _UNKNOWN
+        # Constants that double themselves line by line would fill the memory.
+        self._left -= sum(map(len, values))
+        if self._left < 0:
+            return _UNKNOWN
+        return "".join(values) if kind is str else [item for value in values for item in value]
+
+
+def _terms(node: ast.expr) -> list[ast.expr]:
+    """Return the terms of a sum in order; a generated source may have thousands."""
+    left, found = [node], []
+    while left:
+        term = left.pop()
+        if isinstance(term, ast.BinOp) and isinstance(term.op, ast.Add):
+            left += [term.right, term.left]
+        else:
+            found.append(term)
+    return found
 
 
 def _all(values: list[Any]) -> Any:
     return _UNKNOWN if any(value is _UNKNOWN for value in values) else values
+
+
+def check_text(call: Call, *, sources: Sequence[str], flags: Sequence[str]) -> None:
+    """See that what a call compiles is text of a bounded length.
+
+    Raises:
+        Unbuildable: it is not.
+    """
+    for what, texts, most in (("source", sources, LONGEST_SOURCE), ("flags", flags, LONGEST_FLAGS)):
+        size = sum(map(len, texts))
+        if size > most:
+            raise Unbuildable(
+                f"line {call.line}: {call.name}: {what} of {size} characters, {most} are the most"
+            )
+        try:
+            "".join(texts).encode()
+        except UnicodeEncodeError as error:
+            raise Unbuildable(
+                f"line {call.line}: {call.name}: {what} with half a character (a lone surrogate)"
+            ) from error

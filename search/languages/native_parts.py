@@ -12,18 +12,20 @@ from kb.errors import ToolchainError
 from kb.runtime import nvcc
 from kb.runtime.cuda import cuda_key
 from kb.runtime.torch_inline import PARAMETERS
-from search.languages import Unbuildable, Unit, inline
-from search.languages.literals import Call, calls, parse
+from search.languages import Unbuildable, Unit, distinct, inline
+from search.languages.literals import Call, calls, check_text, parse
 from search.languages.nvcc_flags import checked
 
 _FIRST_ERRORS = 4
+_TOOLKIT = ("bin", "include", "lib", "lib64", "nvvm", "targets")
 _LONGEST_LINE = 400
+_MOST_LINES = 2000
 # nvcc's and NVRTC's front end, g++ (headers and host code), ptxas, nvcc itself.
 _FAULTS = (
     re.compile(
-        r"^\S*?([\w.]+)\((\d+)\): (?:catastrophic |internal )?error(?: #[\w-]+)?: (?P<told>.*)$"
+        r"^(?:\S*[^\w.\s])?([\w.]+)\((\d+)\): (?:catastrophic |internal )?error(?: #[\w-]+)?: (?P<told>.*)$"
     ),
-    re.compile(r"^\S*?([\w.]+):(\d+):\d+: (?:fatal )?error: (?P<told>.*)$"),
+    re.compile(r"^(?:\S*[^\w.\s])?([\w.]+):(\d+):\d+: (?:fatal )?error: (?P<told>.*)$"),
     re.compile(r"^(?P<told>ptxas (?:error|fatal)\s*:.*)$"),
     re.compile(r"^ptxas [^,]*, line \d+; error\s*: (?P<told>.*)$"),
     re.compile(r"^(?P<told>nvcc (?:error|fatal)\s*:.*)$"),
@@ -51,11 +53,10 @@ class NativeParts:
     def units(self, source: str) -> tuple[Unit, ...]:
         """Return what each ``load_cuda`` and ``load_inline`` call with constant arguments compiles."""
         parameters = {"load_cuda": ("source", "flags"), "load_inline": PARAMETERS}
-        found: dict[str, Unit] = {}
-        for call in calls(parse(source), parameters):
-            unit = _cubin(call) if call.name == "load_cuda" else inline.unit(call)
-            found.setdefault(unit.key, unit)
-        return tuple(found.values())
+        return distinct(
+            _cubin(call) if call.name == "load_cuda" else inline.unit(call)
+            for call in calls(parse(source), parameters)
+        )
 
     def command(self, unit: Unit, text: str, library: str) -> Sequence[str]:
         """Return the arguments of nvcc, or of Python with NVRTC where there is no nvcc.
@@ -77,14 +78,18 @@ class NativeParts:
         return (sys.executable, "-I", "nvrtc.py", text, library, self.architecture, *unit.flags)
 
     def readable(self) -> tuple[str, ...]:
-        """Return the folders that the compiler reads, wherever the toolkit is installed."""
+        """Return the folders that the compiler reads, wherever the toolkit is installed.
+
+        It may be installed in a Python's own folder, which holds more than the toolkit.
+        """
         home = nvcc.cuda_home()
-        return () if home is None else (str(home), str(home.resolve()))
+        homes = () if home is None else (home, home.resolve())
+        return tuple(str(base / part) for base in homes for part in _TOOLKIT)
 
     def explain(self, message: str) -> str:
         """Return the first errors, one line each with its place in the candidate's CUDA source."""
         errors: dict[str, None] = {}
-        lines = message.splitlines()
+        lines = message.splitlines()[:_MOST_LINES]
         for number, line in enumerate(lines):
             for pattern in _FAULTS:
                 found = pattern.match(line.strip())
@@ -110,6 +115,7 @@ def _cubin(call: Call) -> Unit:
             f"line {call.line}: load_cuda takes literal strings or constants of the module: it is compiled before "
             "the file is run"
         )
+    check_text(call, sources=(source,), flags=(flags,))
     try:
         words = shlex.split(flags)
     except ValueError as error:

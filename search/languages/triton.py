@@ -16,6 +16,7 @@ _TOLD = re.compile(
 )
 _FIRST_ERRORS = 4
 _LONGEST_LINE = 400
+_MOST_LINES, _LONGEST_READ = 200, 1000
 
 
 # What the compilers of kernels raise while a candidate runs.
@@ -37,9 +38,10 @@ def explained(message: str) -> str:
     """Return what is wrong with a kernel, with its line; "" where the message is not Triton's.
 
     Triton quotes a kernel from its head down to the fault; of the quotation the last line counts. A
-    fault in a function that a kernel calls is quoted once for each of the two.
+    fault in a function that a kernel calls is quoted once for each of the two. The message comes from
+    the candidate's process, so that no more is looked at than an honest one has.
     """
-    lines = message.splitlines()
+    lines = [line[:_LONGEST_READ] for line in message.splitlines()[:_MOST_LINES]]
     quoted: list[str] = []
     found: dict[str, None] = {}
     for number, line in enumerate(lines):

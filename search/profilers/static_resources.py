@@ -31,7 +31,7 @@ _PTXAS_LOSS = re.compile(
     r"\((C\d{2,6})\) Potential Performance Loss: ([\w.,;:'() -]{1,200}?)\.?(?: (?:for|in) the function '([^'\s]+)')?$"
 )
 _RES_FUNCTION = re.compile(r"Function (\S+?):\s*\n?\s*((?:[A-Z]+(?:\[\d+\])?:\d+\s*)+)")
-_AMD_KERNEL = re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)", re.MULTILINE)
+_AMD_KERNEL = re.compile(r"^[^\S\n]*\.amdhsa_kernel\s+(\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,16 +6,16 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable
 from pathlib import Path, PurePath
 from typing import Any
 
-from sqlalchemy import LargeBinary, Table, insert, select
-from sqlalchemy.exc import StatementError
-from sqlalchemy.orm import Session
+from sqlalchemy import Engine, LargeBinary, Table, insert, select, update
 
-from kb.database import create_tables, reading, writing
-from kb.errors import StoreError
+from kb.database import create_tables, open_file, reading, writing
+from kb.errors import KbError, StoreError
+from search.imports import check_row, read_rows, run_name, shortened
 from search.runs.snapshot import GIVEN
 from search.runs.spending import CALLS, CHOICES
 from search.runs.storage import (
@@ -26,6 +26,7 @@ from search.runs.storage import (
     PROPOSALS,
     RUNS,
     SOURCES,
+    Record,
     Storage,
 )
 
@@ -71,47 +72,84 @@ def write_run(storage: Storage, run: str, path: Path) -> int:
     return len(rows) - 1
 
 
-def read_run(storage: Storage, path: Path) -> str:
+def read_run(
+    storage: Storage,
+    path: Path,
+    *,
+    trusted: bool = False,
+    look: Callable[[Storage, str], None] = lambda _storage, _run: None,
+) -> str:
     """Take up the run that `write_run` wrote; return its name.
 
     Its outcomes are its own: no other run takes them for verdicts of this machine.
 
+    Args:
+        trusted: its program may be run here as one's own.
+        look: shows the run, in a record that is thrown away, as commands will; what it raises says that
+            the file is none.
+
     Raises:
         StoreError: the file is no exported run, or a run of that name is on record.
     """
-    rows = _rows(path)
+    rows = read_rows(path)
     head = next(rows, {})
     if head.get("format") != FORMAT:
-        raise StoreError(
-            f"{path}: expected a run that `kb export` wrote ({FORMAT}), found {head.get('format')!r}"
-        )
-    run = str(head["run"])
+        found = shortened(repr(head.get("format")))
+        raise StoreError(f"{path}: expected a run that `kb export` wrote ({FORMAT}), found {found}")
     create_tables(storage.engine)
-    if any(one.run == run for one in storage.runs()):
-        raise StoreError(f"{path}: run {run} is on record here: set another KB_HOME")
     try:
-        with writing(storage.engine) as session:
-            for row in rows:
-                _take(session, row, run)
-    except (StatementError, KeyError, TypeError, ValueError) as error:
+        run = run_name(head)
+        if any(one.run == run for one in storage.runs()):
+            raise StoreError(f"{path}: run {run} is on record here: set another KB_HOME")
+        kept = [_checked(row, run, trusted=trusted) for row in rows]
+        with tempfile.TemporaryDirectory(prefix="kb-import-") as folder:
+            trial = open_file(Path(folder) / "trial.sqlite")
+            try:
+                create_tables(trial)
+                _store(trial, kept)
+                Record(trial, run)  # its graph can be made
+                look(Storage(trial), run)
+            finally:
+                trial.dispose()
+        _store(storage.engine, kept)
+    except KbError:
+        raise
+    except Exception as error:
         raise StoreError(
-            f"{path}: expected the rows of one run, found others ({type(error).__name__}): "
+            f"{path}: expected the rows of one run, found others ({type(error).__name__}: {shortened(error)}): "
             "nothing was read"
         ) from error
     return run
 
 
-def _take(session: Session, row: dict[str, Any], run: str) -> None:
-    table = _TABLES.get(row.get("table", ""))
-    if table is None or not _fits(table, row.get("row")):
+def trust_run(storage: Storage, run: str) -> None:
+    """Let the program of an imported run be run here as one's own, from now on."""
+    about = {**storage.run(run).about, "imported": False}
+    mine = update(RUNS).where(RUNS.c.run == run)
+    with writing(storage.engine) as session:
+        session.execute(mine.values(about=json.dumps(about, sort_keys=True)))
+
+
+def _checked(row: dict[str, Any], run: str, *, trusted: bool) -> tuple[Table, dict[str, Any]]:
+    """Return the table of a row and the values that are stored."""
+    table = _TABLES.get(str(row.get("table")))
+    if table is None:
         raise ValueError("a row of no table of a run")
-    values = _stored(table, row["row"], run)
-    (key, *_) = table.primary_key.columns
-    if table.name in _SHARED:
-        known = select(table).where(key == values[key.name])
-        if session.execute(known).first() is not None:
-            return  # content decides identity
-    session.execute(insert(table).values(**values))
+    values = row.get("row")
+    check_row(table, values, run)
+    assert isinstance(values, dict)
+    return table, _stored(table, values, run, trusted=trusted)
+
+
+def _store(engine: Engine, rows: list[tuple[Table, dict[str, Any]]]) -> None:
+    with writing(engine) as session:
+        for table, values in rows:
+            (key, *_) = table.primary_key.columns
+            if table.name in _SHARED:
+                known = select(table).where(key == values[key.name])
+                if session.execute(known).first() is not None:
+                    continue  # content decides identity
+            session.execute(insert(table).values(**values))
 
 
 def _referred(rows: list[dict[str, Any]]) -> dict[str, set[str]]:
@@ -149,6 +187,7 @@ def _plain(table: Table, row: dict[str, Any]) -> dict[str, Any]:
 def _nowhere(about: str) -> str:
     """Return what was known when a run began without the folders in which things lay."""
     values = json.loads(about)
+    values.pop("imported", None)
     for key in {"path", "reference"} & set(values):
         values[key] = PurePath(values[key]).name
     settings = values.get("settings", {})
@@ -159,10 +198,11 @@ def _nowhere(about: str) -> str:
     return json.dumps(values, sort_keys=True)
 
 
-def _stored(table: Table, row: dict[str, Any], run: str) -> dict[str, Any]:
-    values = dict(row)
-    if values.get("run", run) != run:
-        raise ValueError("a row of another run")
+def _stored(table: Table, row: dict[str, Any], run: str, *, trusted: bool) -> dict[str, Any]:
+    values = {**row, **({"run": run} if "run" in table.columns else {})}
+    if table is RUNS:
+        about = {**json.loads(values["about"]), "imported": not trusted}
+        values["about"] = json.dumps(about, sort_keys=True)
     for column in table.columns:
         if isinstance(column.type, LargeBinary) and values.get(column.name) is not None:
             values[column.name] = base64.b64decode(values[column.name])
@@ -175,18 +215,3 @@ def _stored(table: Table, row: dict[str, Any], run: str) -> dict[str, Any]:
 
 def _own(run: str, key: str) -> str:
     return hashlib.sha256(f"{FORMAT}\0{run}\0{key}".encode()).hexdigest()
-
-
-def _fits(table: Table, row: object) -> bool:
-    return isinstance(row, dict) and set(row) <= {column.name for column in table.columns}
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            for line in file:
-                yield json.loads(line)
-    except (OSError, EOFError, ValueError) as error:
-        raise StoreError(
-            f"{path}: expected a run that `kb export` wrote, found what cannot be read ({error})"
-        ) from error

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,8 +22,11 @@ from search.sandbox.runner_handle import Child, Zygote
 from search.sandbox.sandbox import Cell
 
 _MEMORY = 4 << 30
-_FILE = 256 << 20
+_FILE = 64 << 20  # bytes of one file that a compiler writes
+_TOGETHER = 128 << 20  # bytes of all parts of a candidate
 _LOG = 1 << 18  # bytes of a compiler's messages that are looked at
+QUOTA = 4 << 30  # bytes of a folder of builds
+_FRESH = 600.0  # seconds in which another judge may still load what it found
 
 
 class Builder:
@@ -30,7 +34,7 @@ class Builder:
 
     Args:
         folder: of the builds, shared by all tasks and runs.
-        seconds: that one compilation may take.
+        seconds: that compiling a candidate may take, all its parts together.
     """
 
     def __init__(self, zygote: Zygote, language: Language, folder: Path, seconds: float) -> None:
@@ -43,14 +47,22 @@ class Builder:
         """Return the path of the shared object of every native part of a candidate, by key.
 
         Raises:
-            Fault: it does not compile.
+            Fault: it does not compile, or not within the bounds of a candidate.
             ToolchainError: there is no compiler, or no room for its output.
         """
         try:
             units = self._language.units(source)
         except Unbuildable as error:
             raise Fault(BuildFailed(reason=str(error))) from error
-        return {unit.key: str(self._library(unit)) for unit in units}
+        start, size, built = time.monotonic(), 0, {}
+        for unit in units:
+            library = self._library(unit, self._seconds - (time.monotonic() - start))
+            built[unit.key] = str(library)
+            size += library.stat().st_size
+            if size > _TOGETHER:
+                reason = f"its compiled parts have {size >> 20} MiB, {_TOGETHER >> 20} are the most"
+                raise Fault(BuildFailed(reason=reason))
+        return built
 
     def remarks(self, source: str) -> dict[str, str]:
         """Return what the compiler said of every native part of a candidate, by key.
@@ -65,25 +77,34 @@ class Builder:
             for key, path in self.build(source).items()
         }
 
-    def _library(self, unit: Unit) -> Path:
+    def _library(self, unit: Unit, seconds: float) -> Path:
         command = self._language.command(unit, unit.text, unit.output)
         suffix = Path(unit.output).suffix
         library = self._folder / f"{unit.key}-{_toolchain(command)}{suffix}"
-        if not library.exists():
+        if not used(library):
             try:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                scratch = tempfile.mkdtemp(prefix="build-", dir=self._folder)
+                self._make(unit, list(command), library, seconds)
             except OSError as error:
                 raise ToolchainError(
                     f"cannot write to {self._folder} ({error.strerror}): free some room or set KB_HOME"
                 ) from error
-            try:
-                self._compile(unit, list(command), Path(scratch), library)
-            finally:
-                shutil.rmtree(scratch, ignore_errors=True)
         return library
 
-    def _compile(self, unit: Unit, command: list[str], scratch: Path, library: Path) -> None:
+    def _make(self, unit: Unit, command: list[str], library: Path, seconds: float) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        scratch = tempfile.mkdtemp(prefix="build-", dir=self._folder)
+        try:
+            built, log = self._compile(unit, command, Path(scratch), seconds)
+            # First the compiler's remarks: who finds the build finds them too.
+            library.with_suffix(".log").write_text(log, encoding="utf-8")
+            built.replace(library)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        prune(self._folder)
+
+    def _compile(
+        self, unit: Unit, command: list[str], scratch: Path, seconds: float
+    ) -> tuple[Path, str]:
         for name, text in {**unit.files, unit.text: unit.source}.items():
             (scratch / name).parent.mkdir(parents=True, exist_ok=True)
             (scratch / name).write_text(text, encoding="utf-8", errors="surrogateescape")
@@ -95,18 +116,18 @@ class Builder:
             cpu_seconds=int(self._seconds) + 5,
             file_bytes=_FILE,
         )
-        start = time.monotonic()
+        began = time.monotonic()
         request = {"op": "build", "cell": asdict(cell), "command": command, "folder": str(scratch)}
         child = Child(self._zygote, request, [])
         try:
-            status = child.wait(self._seconds)
+            status = child.wait(seconds)
             log = child.log(_LOG)
         finally:
             child.kill()
-        seconds = time.monotonic() - start
+        took = time.monotonic() - began
         if status is None:
-            reason = f"the compiler was still busy after {self._seconds:.0f} s"
-            raise Fault(TimedOut(reason=reason, seconds=seconds, build_seconds=seconds))
+            reason = f"the compiler was still busy after {self._seconds:.0f} s, which all parts have together"
+            raise Fault(TimedOut(reason=reason, seconds=took, build_seconds=took))
         built = scratch / unit.output
         if status != 0 or built.is_symlink() or not built.is_file():
             if os.WIFEXITED(status) and os.WEXITSTATUS(status) in {112, 113}:
@@ -117,13 +138,48 @@ class Builder:
             first = detail.splitlines()[0]
             raise Fault(
                 BuildFailed(
-                    reason=f"it does not compile: {first}", detail=detail, build_seconds=seconds
+                    reason=f"it does not compile: {first}", detail=detail, build_seconds=took
                 )
             )
         built.chmod(0o555)
-        # First the compiler's remarks: who finds the build finds them too.
-        library.with_suffix(".log").write_text(log, encoding="utf-8")
-        built.replace(library)
+        return built, log
+
+
+def used(build: Path) -> bool:
+    """Say whether a build is there, and note that it was used."""
+    try:
+        os.utime(build)
+    except FileNotFoundError:
+        return False
+    except PermissionError:
+        return True  # another user's
+    return True
+
+
+def prune(folder: Path, quota: int = QUOTA) -> None:
+    """Remove the builds that were used longest ago from a folder that holds more than `quota` bytes.
+
+    Files of one name, but for the suffix, go together.
+    """
+    last: dict[str, float] = {}
+    sizes: dict[str, int] = {}
+    files: dict[str, list[str]] = {}
+    with os.scandir(folder) as found:
+        for entry in found:
+            with suppress(FileNotFoundError):  # another judge prunes too
+                if entry.is_file(follow_symlinks=False):
+                    name, seen = entry.name.partition(".")[0], entry.stat(follow_symlinks=False)
+                    last[name] = max(last.get(name, 0.0), seen.st_mtime)
+                    sizes[name] = sizes.get(name, 0) + seen.st_size
+                    files.setdefault(name, []).append(entry.path)
+    excess, now = sum(sizes.values()) - quota, time.time()
+    for name in sorted(last, key=last.__getitem__):
+        if excess <= 0 or last[name] > now - _FRESH:
+            break
+        for path in files[name]:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+        excess -= sizes[name]
 
 
 def _toolchain(command: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ _RUNNERS = {
     "dry": "search.judging.dryrun.runner:DryRunner",
 }
 _WARM_UP = {"cuda": "search.judging.cuda.warm:warm", "dry": "search.judging.dryrun.warm:warm"}
+LONGEST_REQUEST = 1 << 22
 
 
 def serve(fd: int, capability: int = 0) -> None:
@@ -34,9 +35,9 @@ def serve(fd: int, capability: int = 0) -> None:
         capability: of the GPU that runners are for (90 is sm_90), 0 for none, `DRY` for GPUs that
             are not here.
 
-    A request is one JSON object with descriptors; the reply is one JSON object:
-    ``run`` (descriptors: control, arena, log) and ``build`` (descriptor: log) reply with a pid,
-    ``wait`` reaps that pid and replies with its status.
+    A request is one JSON object with descriptors, behind its length (`send_request`); the reply is
+    one JSON object in a line: ``run`` (descriptors: control, arena, log) and ``build`` (descriptor:
+    log) reply with a pid, ``wait`` reaps that pid and replies with its status.
     """
     _warm(capability)
     channel = socket.socket(fileno=fd)
@@ -45,10 +46,10 @@ def serve(fd: int, capability: int = 0) -> None:
     gc.freeze()  # what is warm stays shared: a child's collector does not touch it
     channel.sendall(b'{"ready": true}\n')
     while True:
-        data, fds, _, _ = socket.recv_fds(channel, 1 << 20, 3)
-        if not data:
+        received = _receive_request(channel)
+        if received is None:
             break
-        request = json.loads(data)
+        request, fds = received
         if request["op"] == "wait":
             try:
                 _, status = os.waitpid(request["pid"], 0)
@@ -68,6 +69,37 @@ def serve(fd: int, capability: int = 0) -> None:
         channel.sendall(json.dumps(reply).encode() + b"\n")
     for pid in children:
         os.kill(pid, signal.SIGKILL)
+
+
+def send_request(channel: socket.socket, request: dict[str, Any], fds: list[int]) -> None:
+    """Send what `serve` answers: its length in four bytes, which carry the descriptors, then itself.
+
+    Raises:
+        ValueError: it is longer than any request that the judge has reason to send.
+        OSError: the other side is gone.
+    """
+    body = json.dumps(request).encode()
+    if len(body) > LONGEST_REQUEST:
+        raise ValueError(f"a request of {len(body)} bytes, {LONGEST_REQUEST} are the most")
+    socket.send_fds(channel, [len(body).to_bytes(4, "big")], fds)
+    channel.sendall(body)
+
+
+def _receive_request(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    """Return a request and its descriptors, None where the judge has hung up."""
+    head, fds, _, _ = socket.recv_fds(channel, 4, 3)
+    size = head + _exactly(channel, 4 - len(head)) if head else b""
+    body = _exactly(channel, int.from_bytes(size, "big")) if len(size) == 4 else b""
+    return (json.loads(body), fds) if body else None
+
+
+def _exactly(channel: socket.socket, size: int) -> bytes:
+    """Return so many bytes, fewer where the other side hangs up."""
+    pieces: list[bytes] = []
+    while size and (piece := channel.recv(size)):
+        pieces.append(piece)
+        size -= len(piece)
+    return b"" if size else b"".join(pieces)
 
 
 def _warm(capability: int) -> None:

@@ -18,13 +18,15 @@ from typing import Any
 
 from kb.errors import ToolchainError
 from search.outcome import Crashed, TimedOut
-from search.sandbox.faults import Fault, forged
-from search.sandbox.sandbox import Cell, Part, missing
+from search.sandbox.faults import Fault, forged, read_message
+from search.sandbox.fork_server import send_request
+from search.sandbox.sandbox import Cell, Part, missing, overfull
 from search.sandbox.shared_memory import Arena
 
 _START_SECONDS = 120.0  # importing torch from a cold disk
 _LONGEST_LINE = 4 << 20
 _LOG_TAIL = 2000
+_GLANCE = 0.25  # seconds between two looks at what a runner has written
 _SIGNALS = {
     signal.SIGSEGV: "it touched memory that is not its own (an index out of bounds?)",
     signal.SIGBUS: "it touched memory at an impossible address",
@@ -67,7 +69,7 @@ class Zygote:
         for attempt in (1, 2):
             channel = self._ready()
             try:
-                socket.send_fds(channel, [json.dumps(request).encode()], fds)
+                send_request(channel, request, fds)
                 reply = channel.recv(1 << 16)
                 if reply:
                     answer: dict[str, Any] = json.loads(reply)
@@ -222,6 +224,8 @@ class Worker:
         finally:
             theirs.close()
         self._pending = b""
+        self._writable = () if cell is None else cell.writable
+        self._glanced, self._overfull = time.monotonic(), ""
         self.sandbox = self._sandbox()
 
     def _sandbox(self) -> tuple[Part, ...]:
@@ -272,7 +276,9 @@ class Worker:
             if left <= 0:
                 raise self._hung(seconds)
             control = self._socket.fileno()
+            left = min(left, _GLANCE) if self._writable else left
             ready, _, _ = select.select([control, self.child.handle], [], [], left)
+            self._glance()
             if control in ready:
                 piece = self._socket.recv(1 << 16)
                 if not piece:
@@ -283,13 +289,7 @@ class Worker:
             elif self.child.handle in ready:
                 raise self.dead()
         line, _, self._pending = self._pending.partition(b"\n")
-        try:
-            answer = json.loads(line)
-        except (ValueError, RecursionError):
-            raise forged(f"not JSON: {line[:80]!r}") from None
-        if not isinstance(answer, dict):
-            raise forged(f"not an object: {line[:80]!r}")
-        return answer
+        return read_message(line)
 
     def _hung(self, seconds: float) -> Fault:
         return Fault(
@@ -302,11 +302,23 @@ class Worker:
 
     def alive(self) -> bool:
         """Say whether it still runs."""
+        self._glance()
         return self.child.wait(0) is None
+
+    def _glance(self) -> None:
+        """End a runner that fills its scratch folder."""
+        if not self._writable or time.monotonic() < self._glanced + _GLANCE:
+            return
+        self._overfull = self._overfull or overfull(self._writable) or ""
+        self._glanced = time.monotonic()
+        if self._overfull:
+            self.child.signal(signal.SIGKILL)
 
     def dead(self) -> Fault:
         """Return what a runner that hung up has died of."""
         status = self.child.wait(5)
+        if self._overfull:
+            return Fault(Crashed(reason=f"it has {self._overfull} in its scratch folder"))
         log = self.child.log()
         if status is None:
             return forged("it closed its channel and runs on")

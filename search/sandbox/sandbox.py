@@ -6,18 +6,26 @@ import ctypes
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from search.sandbox import landlock, seccomp
 
 _NO_NEW_PRIVS, _SET_PDEATHSIG = 38, 1
 _NEW_USER, _NEW_NET, _NEW_IPC = 0x10000000, 0x40000000, 0x08000000
+# What of a Python's folder is the installation: its programs, headers and libraries, a compiler and a
+# CUDA toolkit that are installed in it, and the file by which an environment finds its Python.
+_INSTALLED = ("bin", "include", "lib", "lib32", "lib64", "libexec", "nvvm", "targets", "pyvenv.cfg")
+_PACKAGES = {"site-packages", "dist-packages"}
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _CAPABILITIES_V3 = 0x20080522
+# What a candidate may keep in its folder at once; each file has a bound of its own (`file_bytes`).
+SCRATCH_BYTES, SCRATCH_ENTRIES, _SCRATCH_DEPTH = 1 << 30, 20_000, 64
 # Without these a candidate could reach other processes, files or the network.
 REQUIRED = ("no new privileges", "limits", "system calls", "files")
 
@@ -59,19 +67,21 @@ class Cell:
 
 
 def system_paths() -> tuple[str, ...]:
-    """Return the places that Python, torch and a compiler read: libraries, never a home."""
+    """Return the places that Python, torch and a compiler read: libraries, never a home.
+
+    Of Python's own folder these are the ones of an installation: a virtual environment may lie in a
+    project's root, and holds pip's settings, with the password of a package index.
+    """
     paths = sysconfig.get_paths()
-    python = {
-        sys.prefix,
-        sys.base_prefix,
-        sys.exec_prefix,
-        paths["stdlib"],
-        paths["purelib"],
-        paths["platlib"],
-    }
+    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix}
+    parts = (*_INSTALLED, f"{os.uname().machine}-conda-linux-gnu")
+    python = {os.path.join(prefix, part) for prefix in prefixes for part in parts}
+    python |= {paths["stdlib"], paths["purelib"], paths["platlib"]}
     torch = sys.modules.get("torch")
     if torch is not None and torch.__file__:
-        python.add(os.path.dirname(os.path.dirname(torch.__file__)))
+        folder = os.path.dirname(torch.__file__)
+        beside = os.path.dirname(folder)
+        python.add(beside if os.path.basename(beside) in _PACKAGES else folder)
     system = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/nix/store", "/etc/ld.so.cache",
               "/etc/alternatives", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu",
               "/sys/devices/system/node", "/dev/urandom", "/dev/random", "/dev/zero")  # fmt: skip
@@ -123,7 +133,7 @@ def enter(cell: Cell, prepare: Callable[[], None] | None = None) -> tuple[Part, 
     parts += [
         _attempt("files", lambda: _files(readable, writable)),
         _attempt("capabilities", lambda: _drop_capabilities(libc)),
-        _attempt("system calls", lambda: _filter(cell.single)),
+        _attempt("system calls", lambda: _filter(cell)),
     ]
     return tuple(parts)
 
@@ -140,6 +150,43 @@ def die_with_parent() -> None:
 def missing(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Return the required parts that do not stand."""
     return tuple(part for part in parts if part.name in REQUIRED and not part.works)
+
+
+def overfull(folders: Iterable[str]) -> str | None:
+    """Say what is too much in folders that a candidate writes to, None where nothing is.
+
+    Args:
+        folders: they may change, and vanish, meanwhile.
+    """
+    left, entries, size = [(folder, 0) for folder in folders], 0, 0
+    while left:
+        folder, depth = left.pop()
+        try:
+            with os.scandir(folder) as found:
+                for entry in found:
+                    entries += 1
+                    size += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        left.append((entry.path, depth + 1))
+                    if entries > SCRATCH_ENTRIES or depth > _SCRATCH_DEPTH or size > SCRATCH_BYTES:
+                        break
+        except OSError:
+            continue
+        if size > SCRATCH_BYTES:
+            return f"more than {SCRATCH_BYTES >> 20} MiB"
+        if entries > SCRATCH_ENTRIES:
+            return f"more than {SCRATCH_ENTRIES} files"
+        if depth > _SCRATCH_DEPTH:
+            return f"folders {depth} deep in one another"
+    return None
+
+
+def sweep(folder: Path) -> None:
+    """Remove a folder that a candidate wrote to, however deep it is."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:
+        subprocess.run(["rm", "-rf", "--", str(folder)], capture_output=True, check=False)
 
 
 def probe() -> tuple[Part, ...]:
@@ -217,6 +264,6 @@ def _drop_capabilities(libc: ctypes.CDLL) -> str:
     return "all dropped"
 
 
-def _filter(single: bool) -> str:
-    seccomp.install(single=single)
-    return "one process, no sockets, no tracing" if single else "no sockets, no tracing"
+def _filter(cell: Cell) -> str:
+    seccomp.install(single=cell.single, devices=bool(cell.devices))
+    return "one process, no sockets, no tracing" if cell.single else "no sockets, no tracing"

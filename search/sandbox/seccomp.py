@@ -41,21 +41,46 @@ _SINGLE: dict[str, tuple[int | None, int | None]] = {
     "fork": (57, None), "vfork": (58, None), "execve": (59, 221), "execveat": (322, 281),
     "tkill": (200, 130), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
     "memfd_create": (319, 279), "memfd_secret": (447, 447),
-    "shmget": (29, 194), "shmat": (30, 196), "msgget": (68, 186), "semget": (64, 190),
-    "mq_open": (240, 180),
+    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195),
+    "msgget": (68, 186), "msgsnd": (69, 189), "msgrcv": (70, 188), "msgctl": (71, 187),
+    "semget": (64, 190), "semop": (65, 193), "semtimedop": (220, 192), "semctl": (66, 191),
+    "mq_open": (240, 180), "mq_unlink": (241, 181),
+    # Landlock has no right for a file's mode, owner, times and attributes, nor, before its third
+    # version, for its length: the owner of a file could change them wherever it lies.
+    "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
+    "chown": (92, None), "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54),
+    "utime": (132, None), "utimes": (235, None), "futimesat": (261, None), "utimensat": (280, 88),
+    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463),
+    "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
+    "removexattrat": (466, 466), "file_setattr": (469, 469), "truncate": (76, 45),
+    "inotify_add_watch": (254, 27),
     "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119), "sched_setparam": (142, 118),
     "sched_setattr": (314, 274), "setpriority": (141, 140), "ioprio_set": (251, 30),
     "setrlimit": (160, 164), "setsid": (112, 157), "setpgid": (109, 154),
 }  # fmt: skip
 _CLONE, _CLONE3 = (56, 220), 435
 _KILL, _TGKILL, _PRLIMIT = (62, 129), (234, 131), (302, 261)
-_FCNTL, _PRCTL = (72, 25), (157, 167)
+_FCNTL, _PRCTL, _IOCTL, _MMAP = (72, 25), (157, 167), (16, 29), (9, 222)
+_OPEN, _OPENAT, _OPENAT2 = (2, None), (257, 56), 437
 _CLONE_THREAD = 0x10000
-_SET_OWNER, _SET_OWNER_EX = 8, 15  # fcntl commands that direct signals at another process
+# fcntl commands that direct signals (F_SETOWN, F_SETSIG, F_SETOWN_EX), or make others wait and
+# tell of what they do (F_SETLEASE, F_NOTIFY).
+_FCNTL_REFUSED = (8, 10, 15, 1024, 1026)
+# What Python and C libraries ask of a file: is it a terminal, how wide, how much can be read,
+# close-on-exec, non-blocking. All others may direct signals or change a file's attributes.
+_IOCTL_ALLOWED = (0x5401, 0x5413, 0x541B, 0x5450, 0x5451, 0x5421)
+# A device's driver has commands of its own. FIOSETOWN, SIOCSPGRP, FIOASYNC; those that set a
+# file's flags, version, project and encryption, or seal it (fs-verity).
+_IOCTL_REFUSED = (0x8901, 0x8902, 0x5452, 0x40086602, 0x40046602, 0x40087602, 0x40047602,
+                  0x401C5820, 0x800C6613, 0x40806685)  # fmt: skip
+_TRUNCATE, _ACCESS = 0x200, 3  # of open's flags; reading alone is 0
+_SHARED_MEMORY, _ANONYMOUS = 0x1, 0x20  # of mmap's flags
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
 _LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
+_REFUSE, _NO_SUCH_CALL = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
+_NEXT, _STOP, _PASS = -1, -2, -3  # jumps: to the next test, to the refusal, past it
 _NUMBER, _ARCH = 0, 4
 _X32 = 0x40000000
 _SECCOMP = (317, 277)
@@ -77,12 +102,17 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_uint16), ("filter", ctypes.POINTER(_Filter)))
 
 
-def program(*, single: bool, pid: int, machine: str | None = None) -> list[Instruction]:
+def program(
+    *, single: bool, pid: int, devices: bool = False, machine: str | None = None
+) -> list[Instruction]:
     """Return the filter as (code, jump if true, jump if false, operand).
 
     Args:
-        single: also refuse new processes, programs, affinities and signals to others.
+        single: also refuse new processes, programs, affinities, signals to others, and changes of a
+            file's mode, owner, times and attributes.
         pid: the process that the filter is for; it may signal itself.
+        devices: it uses a GPU: the driver's own commands are allowed, and memory that no limit
+            counts (shared, without a file) is refused.
         machine: as ``platform.machine()`` says, by default this one's.
 
     Raises:
@@ -92,7 +122,6 @@ def program(*, single: bool, pid: int, machine: str | None = None) -> list[Instr
     column = list(_AUDIT_ARCH).index(machine) if machine in _AUDIT_ARCH else None
     if column is None:
         raise KeyError(machine)
-    refuse = _ERRNO | errno.EPERM
     code: list[Instruction] = [
         (_LOAD, 0, 0, _ARCH),
         (_EQUAL, 1, 0, _AUDIT_ARCH[machine]),
@@ -100,43 +129,90 @@ def program(*, single: bool, pid: int, machine: str | None = None) -> list[Instr
         (_LOAD, 0, 0, _NUMBER),
     ]
     if machine == "x86_64":
-        code += [(_ANY_BIT, 0, 1, _X32), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
+        code += [(_ANY_BIT, 0, 1, _X32), (_RETURN, 0, 0, _NO_SUCH_CALL)]
     for numbers in (_SHARED | _SINGLE if single else _SHARED).values():
         number = numbers[column]
         if number is not None:
-            code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, refuse)]
+            code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
     if single:
-        code += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
-        code += _when(_CLONE[column], 0, (_ANY_BIT, 1, 0, _CLONE_THREAD), refuse)
-        code += _when(_KILL[column], 0, (_EQUAL, 1, 0, pid), refuse)
-        code += _when(_TGKILL[column], 0, (_EQUAL, 1, 0, pid), refuse)
-        code += _when(_PRLIMIT[column], 2, (_EQUAL, 1, 0, 0), refuse)
-        for command in (_SET_OWNER, _SET_OWNER_EX):
-            code += _when(_FCNTL[column], 1, (_EQUAL, 0, 1, command), refuse)
-        for option in (_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE):
-            code += _when(_PRCTL[column], 0, (_EQUAL, 0, 1, option), refuse)
+        code += _one_process(column, pid)
+        code += _own_files_only(column, devices)
     return [*code, (_RETURN, 0, 0, _ALLOW)]
 
 
-def _when(number: int, argument: int, test: Instruction, verdict: int) -> list[Instruction]:
-    """Return `verdict` for call `number` unless `test` of the argument's low word jumps over it."""
+def _one_process(column: int, pid: int) -> list[Instruction]:
+    """Refuse what makes another process, or reaches one."""
+    code: list[Instruction] = [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _NO_SUCH_CALL)]
+    code += _unless(_CLONE[column], [_low(0), (_ANY_BIT, _PASS, _NEXT, _CLONE_THREAD)])
+    for call in (_KILL, _TGKILL):
+        code += _unless(call[column], [_low(0), (_EQUAL, _PASS, _NEXT, pid)])
+    # Only reading limits, only one's own: the pointer to new ones is null, in both of its words.
+    zero = (_EQUAL, _NEXT, _STOP, 0)
+    null = [_low(0), zero, _low(2), zero, _high(2), (_EQUAL, _PASS, _STOP, 0)]
+    code += _unless(_PRLIMIT[column], null)
+    code += _unless(_FCNTL[column], [_low(1), *_none_of(_FCNTL_REFUSED)])
+    refused = (_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE)
+    return code + _unless(_PRCTL[column], [_low(0), *_none_of(refused)])
+
+
+def _own_files_only(column: int, devices: bool) -> list[Instruction]:
+    """Refuse what changes files and takes memory past Landlock and the limits."""
+    commands = _none_of(_IOCTL_REFUSED) if devices else _one_of(_IOCTL_ALLOWED)
+    code = _unless(_IOCTL[column], [_low(1), *commands])
+    # Where Landlock has no right to truncate, opening a file to read it could empty it.
+    code += [(_EQUAL, 0, 1, _OPENAT2), (_RETURN, 0, 0, _NO_SUCH_CALL)]
+    for call, argument in ((_OPEN, 1), (_OPENAT, 2)):
+        if call[column] is not None:
+            flags = [(_ANY_BIT, _NEXT, _PASS, _TRUNCATE), (_ANY_BIT, _PASS, _STOP, _ACCESS)]
+            code += _unless(call[column], [_low(argument), *flags])
+    if devices:
+        flags = [(_ANY_BIT, _NEXT, _PASS, _SHARED_MEMORY), (_ANY_BIT, _STOP, _PASS, _ANONYMOUS)]
+        code += _unless(_MMAP[column], [_low(3), *flags])
+    return code
+
+
+def _low(argument: int) -> Instruction:
+    return (_LOAD, 0, 0, 16 + 8 * argument)
+
+
+def _high(argument: int) -> Instruction:
+    return (_LOAD, 0, 0, 20 + 8 * argument)
+
+
+def _none_of(values: tuple[int, ...]) -> list[Instruction]:
+    last = len(values) - 1
     return [
-        (_EQUAL, 0, 4, number),
-        (_LOAD, 0, 0, 16 + 8 * argument),
-        test,
-        (_RETURN, 0, 0, verdict),
-        (_LOAD, 0, 0, _NUMBER),
+        (_EQUAL, _STOP, _PASS if at == last else _NEXT, value) for at, value in enumerate(values)
     ]
 
 
-def install(*, single: bool) -> None:
-    """Filter this process and its children from now on.
+def _one_of(values: tuple[int, ...]) -> list[Instruction]:
+    last = len(values) - 1
+    return [
+        (_EQUAL, _PASS, _STOP if at == last else _NEXT, value) for at, value in enumerate(values)
+    ]
+
+
+def _unless(number: int | None, tests: list[Instruction]) -> list[Instruction]:
+    """Refuse call `number` unless `tests` of its arguments, whose jumps are named, let it pass."""
+    assert number is not None
+    size = len(tests)
+    code: list[Instruction] = [(_EQUAL, 0, size + 2, number)]
+    for at, (operation, yes, no, operand) in enumerate(tests):
+        # From the instruction after this one: the refusal comes after the tests, then what follows.
+        places = {_NEXT: 0, _STOP: size - at - 1, _PASS: size - at}
+        code.append((operation, places.get(yes, yes), places.get(no, no), operand))
+    return [*code, (_RETURN, 0, 0, _REFUSE), (_LOAD, 0, 0, _NUMBER)]
+
+
+def install(*, single: bool, devices: bool = False) -> None:
+    """Filter this process and its children from now on; the arguments are `program`'s.
 
     Raises:
         OSError: the kernel has no filters, or the architecture is unknown.
     """
     try:
-        code = program(single=single, pid=os.getpid())
+        code = program(single=single, devices=devices, pid=os.getpid())
     except KeyError as error:
         raise OSError(errno.ENOSYS, f"no table of system calls for {error}") from error
     array = (_Filter * len(code))(*(_Filter(*instruction) for instruction in code))

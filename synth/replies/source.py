@@ -202,7 +202,7 @@ def _answers(source: str) -> bool:
 
 def _joined(blocks: tuple[_Block, ...], answer: _Block) -> str:
     """Return the file of `answer`, with the fences before it where it cannot stand alone."""
-    if re.search(r"^\s*(?:import|from)\s", answer.text, re.MULTILINE):
+    if re.search(r"^[^\S\n]*(?:import|from)\s", answer.text, re.MULTILINE):
         return answer.text
     before = blocks[: blocks.index(answer)]
     parts = [block.text for block in before if isinstance(_parse(block.text), ast.Module)]

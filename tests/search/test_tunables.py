@@ -78,6 +78,13 @@ def test_another_setting_changes_the_numbers_and_nothing_else() -> None:
         ("KNOBS = {'A': (0.5, 1.5)}\nA = 1", "whole numbers"),
         ("KNOBS = dict(A=[1, 2])\nA = 1", "no dictionary of literals"),
         ("KNOBS = {}\nA = 1", "no dictionary of literals"),
+        ("KNOBS = {[1]: [1, 2]}\nA = 1", "no dictionary of literals"),
+        (f"KNOBS = {'{' * 90 + '}' * 90}\nA = 1", "no dictionary of literals"),
+        ("KNOBS = {'A': [1, 2]}\nA = 0x10", "no plain number"),
+        (f"KNOBS = {{'A': [1, {'9' * 400}]}}\nA = 1", "neither a list of numbers"),
+        ("KNOBS = {'A': [1e999, 2]}\nA = 1", "neither a list of numbers"),
+        ("KNOBS = {'A': [1, 2]}\nA = {[1]: 2}", "set 0 times"),
+        ("KNOBS = {'A': [1, 2]}\nA = " + "-" * 60 + "1", "set 0 times"),
     ],
 )
 def test_a_declaration_that_cannot_be_used_says_why(source: str, problem: str) -> None:
@@ -89,6 +96,17 @@ def test_a_declaration_that_cannot_be_used_says_why(source: str, problem: str) -
 @pytest.mark.parametrize("source", ["A = 1", "KNOBS = {", "x = 'KNOBS'", "def KNOBS(): ..."])
 def test_a_source_that_declares_nothing_has_nothing_to_tune(source: str) -> None:
     assert read_knobs(source) is None
+
+
+def test_lines_are_counted_as_python_counts_them() -> None:
+    found = read_knobs("KNOBS = {'A': [1, 2]}\nx = 'é\x0c\x1c\u2028é'\r\n'é'; A = 1\n")
+    assert isinstance(found, Tunable)
+    assert found.with_values({"A": 2}).endswith("'é'; A = 2\n")
+
+
+def test_a_text_that_begins_a_declaration_thousands_of_times_is_no_work() -> None:
+    text = "constexpr " * 60_000
+    assert isinstance(read_knobs(f"KNOBS = {{'A': [1, 2]}}\nA = 1\nCPP = '{text}'"), Tunable)
 
 
 def test_every_setting_is_tried_once_and_then_there_is_none() -> None:

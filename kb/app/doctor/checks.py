@@ -97,6 +97,13 @@ def _counters(home: Home) -> Iterator[Finding]:
     yield from counters(home)
 
 
+_WALLS = {
+    "namespaces": "the filter of system calls alone keeps candidates from the network and from other programs' "
+    "shared memory: let this user make namespaces (sysctl kernel.unprivileged_userns_clone=1; on Ubuntu "
+    "kernel.apparmor_restrict_unprivileged_userns=0; in a container --security-opt seccomp=unconfined)"
+}
+
+
 def _sandbox(_home: Home) -> Iterator[Finding]:
     from search.sandbox.sandbox import REQUIRED, probe
 
@@ -104,9 +111,10 @@ def _sandbox(_home: Home) -> Iterator[Finding]:
         state: State = "works" if part.works else "limited"
         if not part.works and part.name in REQUIRED:
             state = "broken"
-        advice = "" if part.works else "candidates are less isolated: use a kernel that allows it"
+        advice = _WALLS.get(part.name, "candidates are less isolated: use a kernel that allows it")
+        detail = f"{part.name}: {'' if part.works else 'not there, '}{part.detail}"
         yield Finding(
-            part="sandbox", state=state, detail=f"{part.name}: {part.detail}", advice=advice
+            part="sandbox", state=state, detail=detail, advice="" if part.works else advice
         )
 
 

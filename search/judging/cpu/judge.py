@@ -41,7 +41,7 @@ from search.profilers.vectorization import Verbose, look
 from search.reference import Problem
 from search.sandbox import ptrace
 from search.sandbox.build import Builder
-from search.sandbox.faults import Fault
+from search.sandbox.faults import Fault, charged
 from search.sandbox.runner_handle import Worker, Zygote
 from search.sandbox.sandbox import Cell, Part
 from search.sandbox.shared_memory import Arena, keep_freed_memory, plan
@@ -245,6 +245,7 @@ class Judge:
         )
         return look(builder, source)
 
+    @charged
     def judge(self, source: str, *, thorough: bool = False) -> Outcome:
         """Judge `source`.
 

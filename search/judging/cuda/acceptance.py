@@ -45,7 +45,7 @@ class Verdict:
 
     Args:
         folder: of builds, shared by tasks and runs.
-        seconds: that compiling one native part may take.
+        seconds: that compiling the native parts of a candidate may take.
     """
 
     def __init__(

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from kb.errors import ToolchainError
+from search.sandbox.build import prune, used
 from search.sandbox.runner_handle import Child, Zygote
 from search.sandbox.sandbox import Cell
 
-_MEMORY, _FILE = 8 << 30, 256 << 20
-_ENTRY = re.compile(r"^\s*\.(?:visible|weak)\s+\.entry\s+([\w$]+)", re.MULTILINE)
+_MEMORY, _FILE = 8 << 30, 64 << 20
+_ENTRY = re.compile(r"^[^\S\n]*\.(?:visible|weak)\s+\.entry\s+([\w$]+)", re.MULTILINE)
 _ARCH = re.compile(r"sm_\d{2,3}[af]?")
 # ptxas options that only change code: nothing that reads or writes another file.
 _OPTION = re.compile(
@@ -92,7 +93,7 @@ class Compiler:
         content = "\0".join((*command, *texts.values()))
         key = hashlib.sha256(content.encode(errors="surrogateescape")).hexdigest()[:32]
         kept = self._folder / f"{key}.{kind}"
-        if kept.exists():
+        if used(kept):
             return kept
         scratch = Path(tempfile.mkdtemp(prefix="build-", dir=self._folder))
         try:
@@ -107,6 +108,7 @@ class Compiler:
             (scratch / product).replace(kept)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+        prune(self._folder)
         return kept
 
     def _run(self, command: list[str], scratch: Path) -> str:

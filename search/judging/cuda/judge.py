@@ -30,7 +30,7 @@ from search.outcome import Crashed, Outcome, Passed, Refused
 from search.profilers.ncu import Program
 from search.profilers.ncu_cache import look
 from search.reference import Problem
-from search.sandbox.faults import Fault
+from search.sandbox.faults import Fault, charged
 from search.sandbox.runner import encode
 from search.sandbox.runner_handle import Zygote
 from search.targets.cuda import Watch, read_device
@@ -228,6 +228,7 @@ class CudaJudge:
         self._rivals.start(compiled=self._limits.compile)
         return self._rivals
 
+    @charged
     def judge(self, source: str, *, thorough: bool = False) -> Outcome:
         """Judge `source`.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
@@ -14,13 +13,13 @@ from search.judging.cuda import cute_hooks
 from search.judging.cuda.compiling import Compiler
 from search.languages.cute import package_folders
 from search.sandbox.runner_handle import Worker, Zygote
-from search.sandbox.sandbox import Cell, Part, gpu_devices
+from search.sandbox.sandbox import Cell, Part, gpu_devices, sweep
 from search.sandbox.shared_memory import Arena, plan
 
 _MEMORY = 16 << 30
-_MOST_COMPILING = (
-    120.0  # seconds that one answer may spend on it, an autotuner's many kernels included
-)
+# Seconds that one answer, and all answers of a candidate, may spend on it, an autotuner's many kernels
+# included.
+_MOST_COMPILING, _ALL_COMPILING = 120.0, 300.0
 _CUTE_COMPILING = 60.0  # seconds that one function in CuTe DSL may take, in the runner itself
 # What a Python program under CUDA may need of its environment; the rest is not there to be read.
 _CALM = {
@@ -85,6 +84,7 @@ class CudaWorker(Worker):
         self.kernels: frozenset[str] = frozenset()
         self.reports: tuple[str, ...] = ()
         self.compile_seconds = 0.0
+        self._patience = _ALL_COMPILING
         self._ready = False
         values = runner_environment(self._scratch, environment)
         cell = None if compiler is None else runner_cell(self._scratch, builds)
@@ -111,10 +111,11 @@ class CudaWorker(Worker):
             self._ready = True
 
     def _receive(self, end: float, seconds: float) -> dict[str, Any]:
-        latest = end + _MOST_COMPILING
+        due, latest = end, end + min(_MOST_COMPILING, self._patience)
         while True:
             answer = super()._receive(end, seconds)
             if "compile" not in answer or self._compiler is None:
+                self._patience -= max(0.0, time.monotonic() - due)
                 return answer
             if answer["compile"] == {"what": cute_hooks.WHAT}:
                 end = min(time.monotonic() + max(seconds, _CUTE_COMPILING), latest)
@@ -139,4 +140,4 @@ class CudaWorker(Worker):
 
     def _discard(self) -> None:
         self.words.close()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        sweep(self._scratch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from search.sandbox.faults import Fault, forged, raised
 from search.sandbox.fork_server import DRY
 from search.sandbox.runner import encode
 from search.sandbox.runner_handle import Worker, Zygote
-from search.sandbox.sandbox import Cell, Part
+from search.sandbox.sandbox import Cell, Part, sweep
 from search.sandbox.shared_memory import Arena, plan
 
 _FILE = 64 << 20  # bytes of assembly or intermediate code that one file may have
@@ -96,8 +95,10 @@ class Desk:
         self._layout = plan(small.inputs, small.state, small.outputs) if small else plan((), {}, ())
         self._arena = Arena.create(self._layout)
         progress("Triton's compilers")
-        worker = self._worker(self._folder)
-        worker.close()
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="dry-", dir=self._folder) as scratch:
+            worker = self._worker(Path(scratch))
+            worker.close()
         notes = [
             f"{part.name}: not available here ({part.detail})"
             for part in worker.sandbox
@@ -120,7 +121,6 @@ class Desk:
             return
 
     def _worker(self, scratch: Path) -> Worker:
-        self._folder.mkdir(parents=True, exist_ok=True)
         cell = Cell(
             single=True,
             readable=(),
@@ -152,7 +152,7 @@ class Desk:
         finally:
             for worker in workers:
                 worker.close()
-            shutil.rmtree(scratch, ignore_errors=True)
+            sweep(scratch)
 
     def _examine(
         self,

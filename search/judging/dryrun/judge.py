@@ -16,7 +16,7 @@ from search.judging.dryrun.check import Desk, Finding
 from search.judging.limits import Limits, Prepared
 from search.outcome import Checked, Outcome
 from search.reference import Problem
-from search.sandbox.faults import Fault
+from search.sandbox.faults import Fault, charged
 from search.sandbox.runner_handle import Zygote
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
@@ -85,6 +85,7 @@ class DryJudge:
         )
         return self.prepared
 
+    @charged
     def judge(self, source: str, *, thorough: bool = False) -> Outcome:
         """Judge `source`.
 

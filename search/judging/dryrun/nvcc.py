@@ -9,6 +9,7 @@ from typing import Any
 
 from search.judging.dryrun.architecture import Architecture
 from search.languages import LANGUAGES, Unbuildable
+from search.languages.cute import imports_cute
 from search.languages.native_parts import NativeParts
 from search.outcome import BuildFailed, Kernel
 from search.profilers.static_resources import Resources, occupancy, parse_ptxas
@@ -51,7 +52,7 @@ class NativeBuilds:
                     "write it in triton"
                 )
             )
-        name = "cute" if re.search(r"^\s*(import|from)\s+cutlass\b", source, re.M) else "cuda"
+        name = "cute" if imports_cute(source) else "cuda"
         language = LANGUAGES.create(name, architecture.name)
         builder = Builder(self._zygote, language, self._folder, self._seconds)
         logs = builder.remarks(source).values()

@@ -105,6 +105,15 @@ def test_traffic_that_was_counted_is_compared_with_the_least():
     assert any("64.0 MB come from memory where 16.0 MB would do" in line for line in found.lines)
 
 
+def test_a_closer_look_that_a_candidate_makes_raise_is_left_out_and_said():
+    def look(_):
+        raise RecursionError
+
+    place = ground(CONVOLUTION, 1, {"eager": 90e-3})
+    found = diagnose(replace(place, look=look), attempt(90e-3))
+    assert any("RecursionError" in line for line in found.lines)
+
+
 def test_what_the_compiler_told_replaces_a_guess():
     told = Finding(symptom="not-vectorised", text="Line 3 is scalar.", gain=0.3, evidence=TOLD)
     place = ground(CONVOLUTION, 1, {"eager": 90e-3})

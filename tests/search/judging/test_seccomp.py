@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 
 from search.sandbox.seccomp import program
@@ -18,7 +20,8 @@ def run(
             known = {
                 0: number,
                 4: arch,
-                **{16 + 8 * place: value for place, value in arguments.items()},
+                **{16 + 8 * place: value & 0xFFFFFFFF for place, value in arguments.items()},
+                **{20 + 8 * place: value >> 32 for place, value in arguments.items()},
             }
             accumulator = known.get(operand, 0)
         elif operation == 0x15:
@@ -67,9 +70,40 @@ def test_dumpability_cannot_be_given_up_to_hide_from_the_judge() -> None:
     assert run(code, ARCH["x86_64"], 157, {0: 15}) == ALLOW
 
 
+@pytest.mark.parametrize(("machine", "prlimit"), [("x86_64", 302), ("aarch64", 261)])
+def test_limits_can_be_read_and_only_ones_own(machine: str, prlimit: int) -> None:
+    code = program(single=True, pid=77, machine=machine)
+    assert run(code, ARCH[machine], prlimit, {0: 0, 2: 0, 3: 1 << 40}) == ALLOW
+    assert run(code, ARCH[machine], prlimit, {0: 0, 2: 4096}) == REFUSE
+    assert run(code, ARCH[machine], prlimit, {0: 0, 2: 7 << 32}) == REFUSE
+    assert run(code, ARCH[machine], prlimit, {0: 78, 2: 0}) == REFUSE
+
+
+@pytest.mark.parametrize(("machine", "ioctl"), [("x86_64", 16), ("aarch64", 29)])
+def test_a_gpus_driver_has_commands_of_its_own(machine: str, ioctl: int) -> None:
+    for devices, expected in ((False, REFUSE), (True, ALLOW)):
+        code = program(single=True, pid=77, devices=devices, machine=machine)
+        assert run(code, ARCH[machine], ioctl, {0: 5, 1: 0xC020462A}) == expected
+        assert run(code, ARCH[machine], ioctl, {0: 5, 1: 0x8901}) == REFUSE
+        assert run(code, ARCH[machine], ioctl, {0: 5, 1: 0x5401}) == ALLOW
+
+
+@pytest.mark.parametrize(
+    ("machine", "openat", "openat2"), [("x86_64", 257, 437), ("aarch64", 56, 437)]
+)
+def test_a_file_is_emptied_by_nobody_who_may_only_read_it(
+    machine: str, openat: int, openat2: int
+) -> None:
+    code = program(single=True, pid=77, machine=machine)
+    assert run(code, ARCH[machine], openat, {2: 0o1000}) == REFUSE
+    assert run(code, ARCH[machine], openat, {2: 0o1000 | 1}) == ALLOW
+    assert run(code, ARCH[machine], openat, {2: 0}) == ALLOW
+    assert run(code, ARCH[machine], openat2, {}) == NO_SYSTEM_CALL
+
+
 def test_every_jump_stays_inside_the_program() -> None:
-    for machine in ARCH:
-        code = program(single=True, pid=1, machine=machine)
+    for machine, devices in itertools.product(ARCH, (False, True)):
+        code = program(single=True, pid=1, devices=devices, machine=machine)
         assert all(
             at + 1 + max(yes, no) < len(code) for at, (_, yes, no, _) in enumerate(code[:-1])
         )

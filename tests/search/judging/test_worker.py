@@ -1,6 +1,11 @@
+import dataclasses
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
+import venv
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +14,7 @@ import pytest
 from kb.errors import TaskError
 from search.evaluators.local import Local
 from search.judging.cpu.judge import Judge
+from search.sandbox import sandbox
 from search.sandbox.runner import decode, encode
 from search.sandbox.sandbox import REQUIRED, missing, probe, system_paths
 
@@ -143,3 +149,91 @@ def test_no_home_and_no_checkout_is_readable_to_a_candidate() -> None:
     assert not any(here.startswith(path + "/") for path in paths)
     assert home not in paths
     assert "/" not in paths
+
+
+@pytest.mark.parametrize("path", ["pip.conf", "../.env", "lib/python.txt"])
+def test_of_an_environment_only_the_installation_can_be_read(tmp_path: Path, path: str) -> None:
+    venv.create(tmp_path / "venv", symlinks=True)
+    file = tmp_path / "venv" / path
+    file.write_text("token")
+    code = (
+        "import json, sys; sys.path[:] = json.loads(sys.argv[1])\n"
+        "from search.sandbox.sandbox import Cell, enter, missing\n"
+        "cell = Cell(single=True, readable=(), writable=(), memory=1 << 30, cpu_seconds=9, file_bytes=1)\n"
+        "assert not missing(enter(cell))\n"
+        "open(sys.argv[2]).read()"
+    )
+    python = str(tmp_path / "venv" / "bin" / "python")
+    done = subprocess.run(
+        [python, "-I", "-c", code, json.dumps(sys.path), str(file)],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    if path.startswith("lib"):
+        assert done.returncode == 0, done.stderr
+    else:
+        assert "PermissionError" in done.stderr
+
+
+FILLS = """
+import os
+import torch.nn as nn
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+    def forward(self, x):
+        os.chdir({folder!r})
+        for number in range({times}):
+            {statement}
+        while True:
+            pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("times", "statement", "told"),
+    [
+        (40, "open(str(number), 'wb').write(bytes(1 << 20))", "more than 16 MiB"),
+        (300, "open(str(number), 'wb')", "more than 200 files"),
+        (900, "os.mkdir('d'); os.chdir('d')", "folders 65 deep"),
+    ],
+    ids=["bytes", "files", "depth"],
+)
+def test_a_candidate_that_fills_its_scratch_folder_is_ended(
+    norm: Judge,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    times: int,
+    statement: str,
+    told: str,
+) -> None:
+    monkeypatch.setattr(sandbox, "SCRATCH_BYTES", 16 << 20)
+    monkeypatch.setattr(sandbox, "SCRATCH_ENTRIES", 200)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    real = Judge._cell
+    monkeypatch.setattr(
+        Judge,
+        "_cell",
+        lambda self, built: dataclasses.replace(real(self, built), writable=(str(scratch),)),
+    )
+    source = FILLS.format(folder=str(scratch), times=times, statement=statement)
+    outcome = norm.judge(source)
+    assert outcome.kind == "crashed", outcome
+    assert told in outcome.reason
+    sandbox.sweep(scratch)
+    assert not scratch.exists()
+
+
+def test_a_folder_deeper_than_python_can_follow_is_removed(tmp_path: Path) -> None:
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    here = os.open(deep, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    sandbox.sweep(deep)
+    assert not deep.exists()

@@ -34,11 +34,17 @@ def played(tmp_path):
     folder = tmp_path / "one"
     folder.mkdir()
     storage = open_storage(folder)
+    letters = "/home/me/letters"
     about = {
+        **{name: name for name in ("task", "target", "language", "author", "source")},
         "path": "/home/me/secret/task.yaml",
         "reference": "/home/me/secret/ref.py",
-        "settings": {"mailbox": "/home/me/letters", "model": {"provider": "mailbox", "name": "/home/me/letters"}},
-    }  # fmt: skip
+        "settings": {
+            **settings_of().model_dump(mode="json"),
+            "mailbox": letters,
+            "model": {"provider": "mailbox", "name": letters},
+        },
+    }
     record = storage.begin("play", about)
     play(storage, record, settings_of())
     record.finish({"best": {"node": 1, "file": "/home/me/best.py"}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import subprocess
 import sys
 import time
@@ -132,7 +133,7 @@ def pair() -> Iterator[tuple[CudaWorker, socket.socket]]:
     """A worker whose runner is this test."""
     worker = CudaWorker.__new__(CudaWorker)
     worker._socket, theirs = socket.socketpair()
-    worker._pending = b""
+    worker._pending, worker._writable, worker._patience = b"", (), 300.0
     silent, held = socket.socketpair()
     worker.child = SimpleNamespace(handle=silent.fileno(), log=str)  # type: ignore[assignment]
     worker._compiler = SimpleNamespace()  # type: ignore[assignment] # asked of nothing here
@@ -161,3 +162,21 @@ def test_a_call_that_only_says_that_it_compiles_ends_nevertheless(
     theirs.sendall(json.dumps({"compile": {"what": WHAT}}).encode() + b"\n")
     with pytest.raises(Fault):
         worker._receive(time.monotonic() + 0.1, 0.1)
+
+
+def test_a_candidate_that_says_so_in_every_call_has_it_once(
+    pair: tuple[CudaWorker, socket.socket],
+) -> None:
+    worker, theirs = pair
+    worker._patience = 30.0
+    saying = json.dumps({"compile": {"what": WHAT}}).encode() + b"\n"
+    theirs.sendall(saying)
+    late = threading.Timer(0.15, theirs.sendall, (b'{"outputs": []}\n',))
+    late.start()
+    assert worker._receive(time.monotonic() + 0.1, 0.1) == {"outputs": []}
+    late.join()
+    assert worker._patience < 30.0
+    worker._patience = 0.0  # all calls together have used it up
+    theirs.sendall(saying)
+    with pytest.raises(Fault):
+        worker._receive(time.monotonic() + 0.05, 0.05)

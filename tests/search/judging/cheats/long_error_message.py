@@ -1,0 +1,24 @@
+# expect: build_failed|crashed
+# within: 10
+"""Forges an error of a compiler that is costly to explain."""
+
+import json
+import os
+
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+
+    def forward(self, x):
+        line = json.dumps({"raised": {"type": "CompilationError", "message": "at 1:1:\n" * 16000}}).encode() + b"\n"
+        for descriptor in range(3, 8):
+            try:
+                os.write(descriptor, line)
+            except OSError:
+                continue
+        while True:
+            pass

@@ -1,0 +1,23 @@
+# expect: refused tensor-subclass
+"""Has the judge quote a megabyte of its own words."""
+
+import json
+import os
+
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+
+    def forward(self, x):
+        line = json.dumps({"outputs": [{"type": "x" * 1_000_000, "shape": [1]}], "single": True}).encode() + b"\n"
+        for descriptor in range(3, 8):
+            try:
+                os.write(descriptor, line)
+            except OSError:
+                continue
+        while True:
+            pass

@@ -1,0 +1,23 @@
+# expect: wrong | output 0
+"""Has the judge print half a character and what moves the cursor."""
+
+import json
+import os
+
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+
+    def forward(self, x):
+        line = b'{"outputs": [{"type": "\\ud800\\u001b[2J\\nsecond line"}], "single": true}\n'
+        for descriptor in range(3, 8):
+            try:
+                os.write(descriptor, line)
+            except OSError:
+                continue
+        while True:
+            pass

@@ -1,0 +1,18 @@
+# expect: build_failed|crashed | .
+# with: own_norm
+# within: 30
+"""Forges an error of a compiler that is costly to explain."""
+import json
+import os
+
+
+class ModelNew(Norm):
+    def forward(self, x):
+        line = json.dumps({"raised": {"type": "CompilationError", "message": "at 1:1:\n" * 16000}}).encode() + b"\n"
+        for descriptor in range(3, 32):
+            try:
+                os.write(descriptor, line)
+            except OSError:
+                continue
+        while True:
+            pass

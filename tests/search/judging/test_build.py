@@ -1,0 +1,113 @@
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from search.languages import LANGUAGES
+from search.sandbox import build
+from search.sandbox.build import Builder, prune
+from search.sandbox.faults import Fault
+from search.sandbox.runner_handle import Child, Zygote
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    zygote = Zygote()
+    yield zygote
+    zygote.close()
+
+
+def _builder(zygote: Zygote, folder: Path, seconds: float = 30.0) -> Builder:
+    return Builder(zygote, LANGUAGES.create("cpp"), folder, seconds)
+
+
+def _parts(*sources: str) -> str:
+    lines = (f"K{at} = load_cpp({source!r})" for at, source in enumerate(sources))
+    return "\n".join(("from kb.native import load_cpp", *lines))
+
+
+def test_the_parts_of_a_candidate_share_one_budget_of_seconds(
+    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float] = []
+    wait = Child.wait
+
+    def noted(self: Child, seconds: float) -> int | None:
+        given.append(seconds)
+        return wait(self, seconds)
+
+    monkeypatch.setattr(Child, "wait", noted)
+    part = 'extern "C" int f() { return %d; }'
+    _builder(zygote, tmp_path, seconds=30.0).build(_parts(part % 0, part % 1, part % 2))
+    assert 30.0 >= given[0] > given[1] > given[2]
+
+
+def test_parts_whose_time_is_up_are_not_begun_anew(zygote: Zygote, tmp_path: Path) -> None:
+    builder = _builder(zygote, tmp_path, seconds=0.01)
+    with pytest.raises(Fault) as fault:
+        builder.build(_parts(*(f'extern "C" int f() {{ return {n}; }}' for n in range(12))))
+    assert fault.value.outcome.kind == "timed_out"
+    assert not list(tmp_path.glob("*.so"))
+
+
+def test_a_candidates_parts_together_are_bounded_in_size(
+    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "_TOGETHER", 3 << 20)
+    large = 'extern "C" { char large%d[2 << 20] = {1}; }'
+    builder = _builder(zygote, tmp_path)
+    assert len(builder.build(_parts(large % 0))) == 1
+    with pytest.raises(Fault) as fault:
+        builder.build(_parts(large % 0, large % 1))
+    assert "4 MiB" in fault.value.outcome.reason  # type: ignore[union-attr]
+
+
+def test_builds_that_were_used_longest_ago_are_removed_beyond_the_quota(tmp_path: Path) -> None:
+    now = time.time()
+    for age, name in enumerate(("new", "newer", "old", "older", "oldest")):
+        for suffix in (".so", ".log"):
+            path = tmp_path / (name + suffix)
+            path.write_bytes(bytes(1000))
+            os.utime(path, (now - 10_000 * age, now - 10_000 * age))
+    (tmp_path / "build-scratch").mkdir()
+    prune(tmp_path, quota=6500)
+    assert sorted(path.name for path in tmp_path.glob("*.so")) == ["new.so", "newer.so", "old.so"]
+    assert len(list(tmp_path.glob("*.log"))) == 3
+    prune(tmp_path, quota=0)
+    # The newest may be on its way to a runner.
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "build-scratch",
+        "new.log",
+        "new.so",
+    ]
+
+
+def test_a_build_that_is_used_again_stays(zygote: Zygote, tmp_path: Path) -> None:
+    builder = _builder(zygote, tmp_path)
+    source = _parts('extern "C" int f() { return 1; }')
+    (path,) = builder.build(source).values()
+    os.utime(path, (1, 1))
+    assert list(builder.build(source).values()) == [path]
+    assert Path(path).stat().st_mtime > time.time() - 600
+
+
+@pytest.mark.parametrize("size", [100, 70_000, 300_000, 3_000_000])
+def test_a_request_of_any_length_reaches_the_zygote_whole(zygote: Zygote, size: int) -> None:
+    cell = {"single": False, "readable": [], "writable": [], "memory": 1 << 30, "cpu_seconds": 9,
+            "file_bytes": 1 << 20}  # fmt: skip
+    words = ["x" * 1000] * (size // 1000)
+    request = {"op": "build", "cell": cell, "command": ["/bin/true", *words], "folder": "/"}
+    before = zygote.pid
+    for _ in range(3):
+        child = Child(zygote, request, [])
+        assert child.wait(30) is not None
+        child.kill()
+    assert before in (None, zygote.pid)
+
+
+def test_a_request_longer_than_any_is_refused_before_it_is_sent(zygote: Zygote) -> None:
+    with pytest.raises(ValueError, match="a request of"):
+        Child(zygote, {"op": "build", "text": "x" * (5 << 20)}, [])
+    assert zygote.wait(1) == 9  # it answers still
