@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Evidence = Literal[
-    "counted by the hardware", "told by the compiler", "seen in the profile", "inferred"
+    "counted by the hardware",
+    "told by the compiler",
+    "counted from the reference's operators",
+    "seen in the profile",
+    "inferred",
 ]
 
 
@@ -17,6 +21,7 @@ COUNTED: Evidence = "counted by the hardware"
 TOLD: Evidence = "told by the compiler"
 
 
+OPERATORS: Evidence = "counted from the reference's operators"
 SEEN: Evidence = "seen in the profile"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from search.attempt import Attempt
 from search.graph import Graph
+from search.prompting.history import rounds_without_gain
 from search.task import StopSettings
 
 SEARCHING = 0.85  # of the minutes; in the rest the finalists are measured again
@@ -27,13 +28,9 @@ def stop_reason(settings: StopSettings, graph: Graph, *, elapsed_seconds: float)
 def stalled(settings: StopSettings, attempts: Sequence[Attempt], round: int) -> str | None:
     """Return why the search should end after `round`, or None to go on.
 
-    A round stalls when it gains less than one per cent on the best of the rounds before it.
+    A round stalls when it gains no more than one per cent on the best of the rounds before it.
     """
-    if settings.stalled_rounds is None or round < settings.stalled_rounds:
+    rounds = settings.stalled_rounds
+    if rounds is None or rounds_without_gain(attempts, round + 1) < rounds:
         return None
-    since = round - settings.stalled_rounds + 1
-    before = max((a.merit for a in attempts if a.round < since), default=0.0)
-    after = max((a.merit for a in attempts if a.round >= since), default=0.0)
-    if before > 0 and after < before * 1.01:
-        return f"no gain in {settings.stalled_rounds} rounds"
-    return None
+    return f"no gain in {rounds} rounds"

@@ -114,7 +114,9 @@ class ModelSettings(_Strict):
     )
     timeout_seconds: Annotated[float, Field(gt=0, strict=False)] = 300.0
     retries: int = Field(default=3, ge=0, le=20)
-    concurrency: int = Field(default=4, ge=1, le=256, description="requests at once")
+    concurrency: int = Field(
+        default=4, ge=1, le=256, description="read no more: requests go one after the other"
+    )
     weight: Annotated[float, Field(gt=0, strict=False)] = Field(
         default=1.0, description="in an ensemble: how often it is asked"
     )

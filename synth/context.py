@@ -366,12 +366,10 @@ def measured(effect: Effect) -> str:
     """Return what the use of a passage gained, as a prompt says it; "" where it was never used."""
     if not effect.used:
         return ""
-    fates = {"won": effect.won, "even": effect.even, "lost": effect.lost, "failed": effect.failed}
-    told = ", ".join(f"{count} {fate}" for fate, count in fates.items() if count)
     gain, low, high = (exp(one) for one in (effect.gain, effect.low, effect.high))
     warning = "; take it as a warning" if high < 1 or not effect.won else ""
     return (
-        f"candidates that used it: {told}; expect {gain:.2f} times the speed here "
+        f"candidates that used it: {effect.fates}; expect {gain:.2f} times the speed here "
         f"({low:.2f} to {high:.2f}){warning}"
     )
 

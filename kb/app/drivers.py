@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kb.progress import say
 
 if TYPE_CHECKING:
+    from kb.app.mailbox import Mail
     from kb.app.session import Session
     from kb.progress import Progress
     from search.attempt import Attempt, Diagnosis
@@ -68,17 +70,32 @@ def make_driver(
     progress: Progress,
 ) -> Driver:
     """Return who drives the search: in batches where an answer takes a trip, else one by one."""
-    from kb.app.mailbox import make_waves
+    from search.authors import DeferredAuthor
     from search.drivers.batched import Batches
+    from search.drivers.concurrent import Waves
     from search.drivers.sequential import Driver
     from search.evaluators.local import Local
     from search.judging.spool.client import Spool
 
     others = (session.storage, session.witness, watcher)
     evaluator = judge if isinstance(judge, Spool) else Local(judge)
-    waves = make_waves((search, session.author, evaluator, *others), context, progress)
-    if waves is not None:
-        return waves
+    if session.mail and isinstance(session.author, DeferredAuthor):
+        return Waves(
+            search,
+            session.author,
+            evaluator,
+            *others,
+            context=context,
+            pause=lambda: _pause(session.mail, progress),
+        )
     if isinstance(judge, Spool):
         return Batches(search, session.author, judge, *others)
     return Driver(search, session.author, evaluator, *others)
+
+
+def _pause(mail: Mail, progress: Progress) -> None:
+    """Wait a moment for letters that are out, and show them."""
+    from synth.models.waiting import LOOK_SECONDS
+
+    mail.show(progress)
+    time.sleep(LOOK_SECONDS)

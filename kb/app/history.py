@@ -14,13 +14,12 @@ from kb.config import Home
 from kb.database import is_begun, open_engine
 from kb.errors import ConfigError, StoreError
 from kb.records.schema import Evidence, IdeaRecord
+from kb.records.types import FATES, fates
 from kb.runtime.bundle import standalone
 from search.graph import Graph
 from search.outcome import Passed
 from search.runs.report import build_report, idea_path
 from search.runs.storage import RunRow, Storage
-
-_FATES = ("won", "even", "lost", "failed")
 
 
 def _storage(home: Home) -> Storage:
@@ -251,37 +250,31 @@ def _measured(evidence: Iterable[Evidence]) -> dict[str, dict[str, int]]:
     for one in evidence:
         found.setdefault(one.target, Counter())[one.outcome] += 1
     return {
-        target: {fate: counts[fate] for fate in _FATES if counts[fate]}
+        target: {fate: counts[fate] for fate in FATES if counts[fate]}
         for target, counts in found.items()
     }
 
 
 def measured_text(measured: Mapping[str, Mapping[str, int]]) -> str:
     """Return in a few words what the records say of an idea's measurements."""
-    told = (
-        f"{target}: {', '.join(f'{count} {fate}' for fate, count in counts.items())}"
-        for target, counts in measured.items()
-    )
+    told = (f"{target}: {fates(counts)}" for target, counts in measured.items())
     return "; ".join(told) or "unmeasured"
 
 
 def _count(rows: dict[str, dict[str, Any]], graph: Graph, run: RunRow) -> None:
-    for node in graph.nodes:
-        idea = node.idea
+    from search.gain import gains
+
+    for gain in gains(graph.attempts()):
+        idea = gain.attempt.idea
         name = idea.record or idea.title
         row = rows.setdefault(name, _row(name, idea.title, idea.category))
-        if node.outcome is None:
-            continue
         row["tried"] += 1
         if run.about["task"] not in row["tasks"]:
             row["tasks"].append(run.about["task"])
-        speedup = node.attempt().speedup
-        if isinstance(node.outcome, Passed):
-            before = graph.nodes[node.parent].attempt().speedup if node.parent is not None else 1.0
-            gain = speedup / before if before else speedup
+        if gain.ratio is not None:
             row["passed"] += 1
-            row["won"] += gain > 1
-            row["best"] = max(row["best"] or 0.0, gain)
+            row["won"] += gain.fate == "won"
+            row["best"] = max(row["best"] or 0.0, gain.ratio.ratio)
 
 
 def plan_line(plan: Mapping[str, Any]) -> str:

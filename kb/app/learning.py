@@ -133,11 +133,19 @@ def learn_from(
     record: Record,
     baselines: Mapping[str, float],
     confirmed: Mapping[int, Outcome],
+    *,
+    finished: bool = True,
 ) -> None:
-    """Write what the run of a session taught back into the knowledge base."""
+    """Write what the run of a session taught back into the knowledge base.
+
+    Args:
+        finished: False for a run that was broken off: what passages gained is recorded, and
+            lessons wait for its end.
+    """
     from kb.app.diagnosis import diagnoser
     from kb.app.models import lesson_writer
     from search.costs.graph import shapes_line
+    from search.lessons.credit import keep_credits
 
     setting = setting_of(
         record,
@@ -151,6 +159,9 @@ def learn_from(
         eager_seconds=baselines["eager"],
         diagnose=diagnoser(session, baselines),
     )
+    keep_credits(session.storage.engine, record.graph, confirmed, setting, time.time())
+    if not finished:
+        return
     written = session.author_name == "llm"
     learn(
         Finished(
@@ -302,6 +313,7 @@ def learn_again(home: Home, run: str) -> list[Change]:
     from search.costs.trace import operator_graph
     from search.costs.work import count_work
     from search.reference import load_problem
+    from search.runs.report import reported
 
     found = open_run(home, run)
     report = found.row.report
@@ -332,7 +344,7 @@ def learn_again(home: Home, run: str) -> list[Change]:
         storage=found.storage,
         record=record,
         setting=setting,
-        confirmed=_confirmed(report) | _measured_again(found.storage, record, task),
+        confirmed=reported(report) | _measured_again(found.storage, record, task),
     )
     return learn(finished)
 
@@ -350,22 +362,3 @@ def _measured_again(storage: Storage, record: Record, task: Task) -> dict[int, O
         if outcome is not None:
             found[node.number] = outcome
     return found
-
-
-def _confirmed(report: Mapping[str, Any]) -> dict[int, Outcome]:
-    """Return the winner as it was measured again; the other finalists' second times are not kept."""
-    from search.outcome import Passed, Ratio
-
-    best = report["best"]
-    if best is None or not best.get("confirmed"):
-        return {}
-    outcome = Passed(
-        seconds=best["seconds"],
-        samples=0,
-        speedup={name: Ratio(**ratio) for name, ratio in best["speedup"].items()},
-        max_error=best["max_error"],
-        allowed_error=best["allowed_error"],
-        own_share=best["own_share"],
-        profile=best["profile"],
-    )
-    return {best["node"]: outcome}

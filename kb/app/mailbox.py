@@ -1,10 +1,10 @@
-"""Runs whose author answers by letter: where the letters lie, and what drives such a run."""
+"""Runs whose author answers by letter: where the letters lie, and how long they waited."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kb.config import Home
 from kb.progress import say
@@ -12,7 +12,6 @@ from search.task import ModelSettings, Task
 
 if TYPE_CHECKING:
     from kb.progress import Progress
-    from search.drivers.sequential import Driver
     from synth.models.mailbox.model import Mailbox
 
 # Who answers by letter reads more than a small model does, and writes whole files.
@@ -33,67 +32,41 @@ def with_mailbox(home: Home, task: Task) -> Task:
     return replace(task, settings=settings.model_copy(update={"model": model}))
 
 
-def make_mailbox(settings: ModelSettings) -> Mailbox:
-    """Return the mailbox over the folder that ``name`` gives."""
-    from synth.models.mailbox.model import open_mailbox
+class Mail:
+    """The mailboxes of one run: whoever asks by a folder shares one."""
 
-    return open_mailbox(Path(settings.name).expanduser().absolute(), say=say)
+    def __init__(self) -> None:
+        self._boxes: dict[Path, Mailbox] = {}
 
+    def __bool__(self) -> bool:
+        """Say whether any part of the run asks by letter."""
+        return bool(self._boxes)
 
-def open_mail(run: str) -> None:
-    """Send the letters of this process to the folders of `run` from now on.
+    def box(self, folder: str) -> Mailbox:
+        """Return the mailbox over a folder."""
+        from synth.models.mailbox.model import Mailbox
 
-    Raises:
-        ModelError: a folder cannot be made or read.
-    """
-    for mailbox in _mailboxes():
-        mailbox.open(run)
-        say(f"letters of {run}: {mailbox.folder}")
+        path = Path(folder).expanduser().absolute()
+        return self._boxes.setdefault(path, Mailbox(path, say=say))
 
+    def open(self, run: str) -> None:
+        """Send letters to the folders of `run` from now on.
 
-def seconds_waited() -> float:
-    """Return for how long letters waited for their answers: no search is charged with that."""
-    return max((mailbox.waited for mailbox in _mailboxes()), default=0.0)
+        Raises:
+            ModelError: a folder cannot be made or read.
+        """
+        for box in self._boxes.values():
+            box.open(run)
+            say(f"letters of {run}: {box.folder}")
 
+    @property
+    def seconds(self) -> float:
+        """How long letters waited for their answers: no search is charged with that."""
+        return max((box.waited for box in self._boxes.values()), default=0.0)
 
-def make_waves(parts: tuple[Any, ...], context: str, progress: Progress) -> Driver | None:
-    """Return who drives a search by letters, None where no part of it asks by letter."""
-    from search.drivers.concurrent import Turn, Waves
-
-    found = _mailboxes()
-    if not found:
-        return None
-    turn = Turn()
-    for mailbox in found:
-        mailbox.while_waiting = turn.given_up
-    post = _Post(found)
-
-    def shows(waiting: tuple[str, ...]) -> None:
+    def show(self, progress: Progress) -> None:
+        """Show which letters wait."""
+        waiting = [name for box in self._boxes.values() for name in box.waiting]
         if waiting:
             more = f" and {len(waiting) - _SHOWN} more" if len(waiting) > _SHOWN else ""
             progress(f"waiting for answers to {', '.join(waiting[:_SHOWN])}{more}")
-
-    return Waves(*parts, turn=turn, post=post, context=context, shows=shows)
-
-
-class _Post:
-    """Every mailbox of the process."""
-
-    def __init__(self, found: tuple[Mailbox, ...]) -> None:
-        self._found = found
-
-    @property
-    def waiting(self) -> tuple[str, ...]:
-        return tuple(name for mailbox in self._found for name in mailbox.waiting)
-
-    def close(self) -> None:
-        for mailbox in self._found:
-            mailbox.close()
-
-
-def _mailboxes() -> tuple[Mailbox, ...]:
-    """Return the mailboxes of this process, without importing anything where there is none."""
-    import sys
-
-    module = sys.modules.get("synth.models.mailbox.model")
-    return () if module is None else module.mailboxes()

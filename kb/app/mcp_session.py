@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kb.app.credit import credit
 from kb.app.diagnosis import diagnoser, looker
 from kb.app.learning import learn_from
 from kb.app.resume import keep_reference, stored_task
@@ -190,7 +189,6 @@ class Bench:
             confirmed[attempt.number] = found
         record.finish_search("ended by its author")
         if session.place.how != "dry":
-            credit(session, record, here.prepared.baselines, confirmed)
             learn_from(session, record, here.prepared.baselines, confirmed)
         about = {
             **names_of(session, record.run),

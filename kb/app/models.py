@@ -15,6 +15,7 @@ from kb.progress import say
 from search.task import ModelSettings, TaskFile
 
 if TYPE_CHECKING:
+    from kb.app.mailbox import Mail
     from kb.app.session import Session
     from kb.progress import Progress
     from search.authors.model_pool import Cast, Role
@@ -63,12 +64,13 @@ def check_models(home: Home, settings: TaskFile) -> None:
     Raises:
         ConfigError: a provider, an address or a price is missing or unknown.
     """
+    from kb.app.mailbox import Mail
     from synth.models.prices import FILE, Prices
 
     prices = Prices.load(home.root)
     for models in role_settings(settings).values():
         for one in models:
-            make_model(one)
+            make_model(one, Mail())
             if settings.stop.money is not None and not _is_free(one) and not prices.known(one.name):
                 raise ConfigError(
                     f"stop.money: expected a price for model {one.name!r}, found none: add it to "
@@ -78,7 +80,12 @@ def check_models(home: Home, settings: TaskFile) -> None:
 
 
 def make_cast(
-    home: Home, settings: TaskFile, storage: Storage, ledger: Ledger, progress: Progress
+    home: Home,
+    settings: TaskFile,
+    storage: Storage,
+    ledger: Ledger,
+    mail: Mail,
+    progress: Progress,
 ) -> Cast:
     """Build every model of a task, with its exchanges kept and its calls booked."""
     from search.authors.model_pool import Cast, Voice
@@ -92,7 +99,7 @@ def make_cast(
     for role, models in role_settings(settings).items():
         for one in models:
             if one not in made:
-                made[one] = _paid(make_model(one, heard), one, ledger, prices)
+                made[one] = _paid(make_model(one, mail, heard), one, ledger, prices)
             model = Recorded(made[one], storage, noted=ledger.noted(role))
             voices.setdefault(role, []).append(Voice(model=model, settings=one))
     return Cast(voices, accounts=ledger)
@@ -110,9 +117,7 @@ def lesson_writer(session: Session) -> Model:
 def _paid(model: Model, settings: ModelSettings, ledger: Ledger, prices: Prices) -> Model:
     from synth.models.budgeted import Paid
 
-    # Who answers by letter is not one of several workers: each letter waits for itself.
-    limit = None if settings.provider in _UNPAID else settings.concurrency
-    return Paid(model, ledger, _price(settings, prices), concurrency=limit)
+    return Paid(model, ledger, _price(settings, prices))
 
 
 def _price(settings: ModelSettings, prices: Prices) -> Price:
@@ -139,10 +144,13 @@ def _shown(progress: Progress) -> Callable[[str, int], None] | None:
     return lambda model, tokens: progress(f"{model} answers, tokens so far", tokens)
 
 
-def make_model(settings: ModelSettings, heard: Callable[[str, int], None] | None = None) -> Model:
+def make_model(
+    settings: ModelSettings, mail: Mail, heard: Callable[[str, int], None] | None = None
+) -> Model:
     """Build the chat back end: a script is read from the file that ``name`` gives.
 
     Args:
+        mail: has the mailboxes of the run.
         heard: told the model and how many tokens of an answer have come so far.
     """
     from synth.models import MODELS
@@ -152,9 +160,7 @@ def make_model(settings: ModelSettings, heard: Callable[[str, int], None] | None
 
         return Scripted.load(Path(settings.name))
     if settings.provider == "mailbox":
-        from kb.app.mailbox import make_mailbox
-
-        return make_mailbox(settings)
+        return mail.box(settings.name)
     return MODELS.create(
         settings.provider,
         settings.name,

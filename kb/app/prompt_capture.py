@@ -9,24 +9,25 @@ if TYPE_CHECKING:
     from kb.app.session import Session
     from search.attempt import Moment
     from search.task import ModelSettings
-    from synth.models import Request
-
-
-class _Heard(Exception):
-    """Carries a request away from where it would have been answered."""
-
-    def __init__(self, request: Request) -> None:
-        super().__init__("a request that nobody answers")
-        self.request = request
+    from synth.models import Reply, Request
+    from synth.models.waiting import Waiting
 
 
 class _Listener:
-    """A model that answers nothing."""
+    """A model that notes what it is asked, and never answers."""
 
     name = "listener"
 
+    def __init__(self) -> None:
+        self.heard: list[Request] = []
+
     def reply(self, request: Request) -> NoReturn:
-        raise _Heard(request)
+        raise AssertionError(f"it is asked by `ask`, not for {request.key()}")
+
+    def ask(self, request: Request) -> Waiting[Reply]:
+        self.heard.append(request)
+        while True:
+            yield
 
 
 def overhear(
@@ -51,18 +52,20 @@ def overhear(
     search = task.settings.search.model_copy(update={"requests": RequestSettings(steps=0)})
     chosen = {"model": settings, "search": search}
     task = replace(task, settings=task.settings.model_copy(update=chosen))
+    listener = _Listener()
     author = LanguageModel(
-        task, session.target, session.work, session.memory, _Listener(), graph=session.graph
+        task, session.target, session.work, session.memory, listener, graph=session.graph
     )
     parent = moment.parent
-    try:
-        if parent is not None and parent.outcome.kind not in STANDING:
-            author.repair(replace(moment, parent=None), parent)
-        elif idea is not None:
-            title, text, category = idea
-            author.draft(moment, Idea(title=title, text=text, category=category), 0, ())
-        else:
-            author.ideas(moment, session.task.settings.search.ideas)
-    except _Heard as heard:
-        return "\n\n".join(message.content for message in heard.request.messages)
-    raise AssertionError("the author asked nothing")
+    asking: Waiting[object]
+    if parent is not None and parent.outcome.kind not in STANDING:
+        asking = author.asks_repair(replace(moment, parent=None), parent)
+    elif idea is not None:
+        title, text, category = idea
+        asking = author.asks_draft(moment, Idea(title=title, text=text, category=category), 0, ())
+    else:
+        asking = author.asks_ideas(moment, session.task.settings.search.ideas)
+    next(asking)
+    asking.close()
+    (request,) = listener.heard
+    return "\n\n".join(message.content for message in request.messages)

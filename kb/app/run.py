@@ -8,13 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kb.app.credit import credit
 from kb.app.device import judged_by, make_judge, unusual
 from kb.app.diagnosis import context_step, diagnoser, looker
 from kb.app.drivers import make_driver, make_search, open_spool
 from kb.app.factories import choose_author
 from kb.app.learning import learn_from
-from kb.app.mailbox import open_mail, seconds_waited
 from kb.app.models import model_is_configured
 from kb.app.resume import check_same_place, keep_reference, stored_task
 from kb.app.session import Session, about_of, names_of
@@ -138,9 +136,9 @@ def _search(
     from synth.models.budgeted import Exhausted
 
     def elapsed() -> float:
-        return time.monotonic() - began - seconds_waited()
+        return time.monotonic() - began - session.mail.seconds
 
-    open_mail(record.run)
+    session.mail.open(record.run)
     with open_judge(session) as judge:
         with _interruptible(record):
             prepared = judge.prepare(progress)
@@ -200,8 +198,9 @@ def _conclude(session: Session, record: Record, found: Found) -> Ended:
     from search.runs.spending import spending
 
     about = {**names_of(session, record.run), "baselines": dict(found.baselines)}
-    if session.place.how != "dry":
-        credit(session, record, found.baselines, found.confirmed)
+    if session.place.how != "dry":  # what was not timed teaches nothing
+        done = not found.interrupted
+        learn_from(session, record, found.baselines, found.confirmed, finished=done)
     reason = "interrupted" if found.interrupted else record.stop_reason
     report = build_report(
         about, record.graph, found.confirmed, stop_reason=reason, seconds=found.seconds
@@ -210,8 +209,6 @@ def _conclude(session: Session, record: Record, found: Found) -> Ended:
         record.mark("interrupted")
         say(f"interrupted: `kb resume {record.run}` goes on from here")
     else:
-        if session.place.how != "dry":  # what was not timed teaches nothing
-            learn_from(session, record, found.baselines, found.confirmed)
         report["models"] = spending(session.storage.engine, record.run)
         record.finish(report)
     return Ended(

@@ -11,6 +11,7 @@ from kb.records.schema import TargetRecord
 from search.task import Task
 
 if TYPE_CHECKING:
+    from kb.app.mailbox import Mail
     from search.authors import Author
     from search.authors.model_pool import Cast
     from search.costs.graph import OperatorGraph, Work
@@ -51,6 +52,7 @@ class Session(Setup):
     ledger: Ledger
     given: Given
     memory: Memory
+    mail: Mail
 
     @property
     def witness(self) -> Witness:

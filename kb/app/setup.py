@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kb.app.device import Place, choose_place
 from kb.app.factories import check_settings, choose_author, choose_language, make_author
 from kb.app.learning import open_memory
-from kb.app.mailbox import with_mailbox
+from kb.app.mailbox import Mail, with_mailbox
 from kb.app.models import make_cast
 from kb.app.session import Session, Setup
 from kb.config import Home
@@ -85,13 +85,14 @@ def build(
     task, storage = setup.task, setup.storage
     ledger = Ledger(storage.engine, task.settings.stop).open(run)
     given = Given(storage.engine, run, writes=cast is None)
+    mail = Mail()
     name = author or setup.author_name
     remembers = name != "recipes"  # those list what they try, and cannot say it in other words
     memory = open_memory(setup, given, progress, as_of=as_of, remembers=remembers)
     if cast is not None:
         models = cast(ledger.closed())
     else:
-        models = make_cast(setup.home, task.settings, storage, ledger, progress)
+        models = make_cast(setup.home, task.settings, storage, ledger, mail, progress)
     known = {one.name: getattr(setup, one.name) for one in fields(Setup)}
     return Session(
         **known,
@@ -100,6 +101,7 @@ def build(
         ledger=ledger,
         given=given,
         memory=memory,
+        mail=mail,
     )
 
 

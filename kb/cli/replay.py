@@ -205,25 +205,18 @@ def _driver(
     findings: Findings,
 ) -> Driver:
     """Return the driver of the kind that the run had: its order of work decides what prompts know."""
+    from search.authors import DeferredAuthor
     from search.drivers.batched import Batches
-    from search.drivers.concurrent import Turn, Waves
+    from search.drivers.concurrent import Waves
     from search.drivers.replay import Listener
     from search.drivers.sequential import Driver
 
-    parts = (search, session.author, verdicts, storage, session.witness,
-             Listener(recorded.graph, findings))  # fmt: skip
-    if session.author_name == "mailbox":
-        return Waves(*parts, turn=Turn(), post=_NoPost(), context="replay")
-    return Batches(*parts) if session.task.spool is not None else Driver(*parts)
-
-
-class _NoPost:
-    """Letters that all have their answers."""
-
-    waiting: tuple[str, ...] = ()
-
-    def close(self) -> None:
-        """Do nothing."""
+    author = session.author
+    parts = (verdicts, storage, session.witness, Listener(recorded.graph, findings))
+    if session.author_name == "mailbox" and isinstance(author, DeferredAuthor):
+        return Waves(search, author, *parts, context="replay")
+    kind = Driver if session.task.spool is None else Batches
+    return kind(search, author, *parts)
 
 
 @contextmanager

@@ -117,9 +117,7 @@ def reasons(hit: Hit) -> Iterator[str]:
 
 
 def _effect(effect: Effect, factor: float) -> Iterator[str]:
-    fates = {"won": effect.won, "even": effect.even, "lost": effect.lost, "failed": effect.failed}
-    told = ", ".join(f"{count} {fate}" for fate, count in fates.items() if count)
-    used = f"used {effect.used} times ({told})" if effect.used else "never used"
+    used = f"used {effect.used} times ({effect.fates})" if effect.used else "never used"
     gain, low, high = (math.exp(one) for one in (effect.gain, effect.low, effect.high))
     yield (
         f"effect: retrieved {effect.retrieved} times, {used}; expected gain {gain:.2f}x "

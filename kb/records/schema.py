@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from kb.errors import RecordError
-from kb.records.types import Scope
+from kb.records.types import Fate, Scope
 
 Category = Literal[
     "memory access",
@@ -107,13 +107,21 @@ class Evidence(_Strict):
     low: float | None = Field(default=None, gt=0, description="least speed-up that is believable")
     high: float | None = Field(default=None, gt=0, description="largest speed-up")
     at: date | None = None
-    outcome: Literal["won", "lost", "failed", "even"] = "won"
+    outcome: Fate = "won"
     note: str = ""
 
     @property
     def gain(self) -> float | None:
         """Seconds before over seconds after, None where it failed."""
         return None if self.after is None else self.before / self.after
+
+    @property
+    def told(self) -> str:
+        """The gain in words, with its interval where that is known."""
+        if self.gain is None:
+            return "failed"
+        known = self.low is not None and self.high is not None
+        return f"{self.gain:.2f}x" + (f" ({self.low:.2f} to {self.high:.2f})" if known else "")
 
 
 class Choices(_Strict):

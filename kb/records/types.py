@@ -12,6 +12,10 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 Mode = Literal["bm25", "dense", "hybrid", "hybrid+effect"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
+# What became of a candidate beside what it started from.
+Fate = Literal["won", "even", "lost", "failed"]
+FATES: tuple[Fate, ...] = get_args(Fate)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
@@ -81,6 +85,11 @@ class Query:
     mode: Mode = "hybrid+effect"
 
 
+def fates(counts: Mapping[str, int]) -> str:
+    """Return in words how often something won, came out even, lost and failed."""
+    return ", ".join(f"{counts[fate]} {fate}" for fate in FATES if counts.get(fate))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
     """What the use of a passage gained, as far as it is known; gains are natural logarithms.
@@ -112,6 +121,11 @@ class Effect:
     def used(self) -> int:
         """How many measurements rest on it."""
         return self.won + self.even + self.lost + self.failed
+
+    @property
+    def fates(self) -> str:
+        """The measurements in words, "" where there is none."""
+        return fates({fate: getattr(self, fate) for fate in FATES})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

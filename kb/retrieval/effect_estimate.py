@@ -3,10 +3,9 @@
 A measurement is the logarithm of a candidate's speed over that of what it started from. What a
 passage gains is taken as a sum of three unknowns around zero: of the passage anywhere, of it in an
 operator family, of it in that family on one device at one bottleneck; a measurement adds noise. The
-estimate (best linear prediction, level by level) therefore shrinks towards no gain, and evidence
-from elsewhere counts, however much of it there is, for a third, from the same family for two
-thirds. How far it shrinks follows from the measurements of all passages (empirical Bayes: the
-variance within passages over that between them, by the method of moments), within bounds. An old
+estimate (best linear prediction, level by level) therefore shrinks towards no gain: `n`
+measurements from where the question comes from count as `n` of `n + PRIOR`. Evidence from elsewhere
+counts, however much of it there is, for a third, from the same family for two thirds. An old
 measurement counts less, half for each `HALF_LIFE`; a failure counts as a loss.
 """
 
@@ -15,9 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
-from kb.records.types import Effect
+from kb.records.types import Effect, Fate
 
 HALF_LIFE = 180 * 86400.0  # seconds: compilers, drivers and machines change
 LOSS = -math.log(1.5)  # what a candidate that failed counts as: its place in the budget is lost
@@ -25,15 +23,10 @@ MOST = math.log(4.0)  # one measurement says no more than this
 MAX_LIFT = math.log(2.0)  # an effect moves a passage by a factor of two at most
 BONUS = math.log(1.05)  # of what was never tried: some three places among the first ten
 GLANCES = 10.0  # times that a passage is passed over, which tell as much as one use
-PRIOR = 4.0  # measurements that say no gain, where the data cannot tell how many
-PRIOR_BOUNDS = (1.0, 16.0)
-WITHIN = 0.3  # standard deviation of a measurement, where the data cannot tell
-_ENOUGH = (5, 20)  # passages and measurements from which on the data can tell
+PRIOR = 4.0  # measurements that say no gain
+WITHIN = 0.3  # standard deviation of a measurement
 _LEVELS = 3
 _NORMAL = 1.645  # half the width of a 90 % interval, in standard deviations
-
-Fate = Literal["won", "even", "lost", "failed"]
-FATES: tuple[Fate, ...] = get_args(Fate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +53,7 @@ class Trial:
     @property
     def value(self) -> float:
         """What it says, with failures as losses and luck bounded."""
-        return LOSS if self.fate == "failed" else max(-MOST, min(MOST, self.gain))
+        return value_of(None if self.fate == "failed" else self.gain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,52 +65,30 @@ class Where:
     bottleneck: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """How much measurements scatter.
+def value_of(gain: float | None) -> float:
+    """Return what one measurement says: a log gain within bounds, a loss for None, which failed."""
+    return LOSS if gain is None else max(-MOST, min(MOST, gain))
 
-    Attributes:
-        within: variance of the measurements of one passage.
-        prior: measurements of no gain that an estimate starts from.
+
+def decayed(seconds: float) -> float:
+    """Return the weight of a measurement of an age in seconds; what is newer than now counts as new."""
+    return math.exp(-math.log(2.0) * max(0.0, seconds) / HALF_LIFE)
+
+
+def mean(pairs: Iterable[tuple[float, float]], prior: float = 0.0) -> tuple[float, float]:
+    """Return the total weight of measurements, given as weight and value, and their mean.
+
+    Args:
+        prior: measurements of no gain that count beside them: they shrink the mean towards 0.
     """
-
-    within: float = WITHIN**2
-    prior: float = PRIOR
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """The measurements of one passage in short."""
-
-    count: float
-    total: float
-    squares: float
+    weight = total = 0.0
+    for one, value in pairs:
+        weight += one
+        total += one * value
+    return weight, total / (weight + prior) if weight else 0.0
 
 
-def spread(groups: Sequence[Group]) -> Spread:
-    """Fit the scatter to the measurements of all passages (method of moments, mean zero)."""
-    told = [group for group in groups if group.count > 0]
-    count = sum(group.count for group in told)
-    freedom = count - len(told)
-    if len(told) < _ENOUGH[0] or count < _ENOUGH[1] or freedom <= 0:
-        return Spread()
-    inner = sum(group.squares - group.total**2 / group.count for group in told)
-    within = max(inner / freedom, 1e-4)
-    means = sum(group.total**2 / group.count for group in told)
-    between = (means - len(told) * within) / count
-    low, high = PRIOR_BOUNDS
-    prior = high if between <= 0 else max(low, min(high, within / between))
-    return Spread(within=within, prior=prior)
-
-
-def estimate(
-    trials: Sequence[Trial],
-    where: Where,
-    now: float,
-    scatter: Spread | None = None,
-    *,
-    retrieved: int = 0,
-) -> Effect:
+def estimate(trials: Sequence[Trial], where: Where, now: float, *, retrieved: int = 0) -> Effect:
     """Estimate what a passage gains where the question comes from.
 
     Args:
@@ -125,20 +96,18 @@ def estimate(
         now: seconds since the epoch; what is newer counts as new.
         retrieved: how often it was returned, used or not.
     """
-    scatter = scatter or Spread()
-    level = scatter.within / scatter.prior / _LEVELS  # variance that each level adds
-    mean, variance = 0.0, 0.0
+    level = WITHIN**2 / PRIOR / _LEVELS  # variance that each level adds
+    gain, variance = 0.0, 0.0
     weights = []
     for depth, cell in enumerate(_cells(trials, where), start=1):
         variance += level
-        pairs = [(_weight(trial, now), trial.value) for trial in cell]
-        weight = sum(one for one, _ in pairs)
+        weight, measured = mean((one.share * decayed(now - one.at), one.value) for one in cell)
         weights.append(weight)
         if weight > 0:
             # What was measured above the last level differs by all that lies between.
-            noise = scatter.within / weight + level * (_LEVELS - depth)
+            noise = WITHIN**2 / weight + level * (_LEVELS - depth)
             trust = variance / (variance + noise)
-            mean += trust * (sum(one * value for one, value in pairs) / weight - mean)
+            gain += trust * (measured - gain)
             variance *= 1 - trust
     other, family, exact = weights
     half = _NORMAL * math.sqrt(variance)
@@ -149,9 +118,9 @@ def estimate(
         even=fates.count("even"),
         lost=fates.count("lost"),
         failed=fates.count("failed"),
-        gain=mean,
-        low=mean - half,
-        high=mean + half,
+        gain=gain,
+        low=gain - half,
+        high=gain + half,
         weights=(exact, family, other),
         bonus=BONUS / math.sqrt(1.0 + exact + family + other + retrieved / GLANCES),
     )
@@ -180,7 +149,3 @@ def _cells(trials: Iterable[Trial], where: Where) -> tuple[list[Trial], list[Tri
         else:
             exact.append(trial)
     return other, family, exact
-
-
-def _weight(trial: Trial, now: float) -> float:
-    return trial.share * math.exp(-math.log(2.0) * max(0.0, now - trial.at) / HALF_LIFE)

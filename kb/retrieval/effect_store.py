@@ -18,8 +18,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Mapped, mapped_column
 
 from kb.database import Base, reading, writing
-from kb.records.types import Effect, Kind, Passage
-from kb.retrieval.effect_estimate import FATES, Fate, Group, Spread, Trial, Where, estimate, spread
+from kb.records.types import FATES, Effect, Fate, Kind, Passage
+from kb.retrieval.effect_estimate import Trial, Where, estimate
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -112,7 +112,6 @@ class Effects:
         self._now = now
         self._give_lifts = lifts
         self._known: dict[str, tuple[tuple[Trial, ...], int]] = {}
-        self._scatter: Spread | None = None
         self._empty: bool | None = None
 
     def of(self, subjects: Iterable[str], where: Where) -> dict[str, Effect]:
@@ -123,13 +122,12 @@ class Effects:
         if self._nothing():
             return {one: Effect(lift=self._lifts[one]) for one in wanted if one in self._lifts}
         self._learn([one for one in wanted if one not in self._known])
-        scatter = self.scatter()
         # Within a day nothing decays, so that a ranking stays as it is while a run goes on.
         today = self._now // _DAY * _DAY
         found = {}
         for one in wanted:
             trials, retrieved = self._known[one]
-            effect = estimate(trials, where, today, scatter, retrieved=retrieved)
+            effect = estimate(trials, where, today, retrieved=retrieved)
             found[one] = _lifted(effect, self._lifts.get(one, 0.0))
         return found
 
@@ -153,22 +151,6 @@ class Effects:
         if subject not in self._known:
             self._learn([subject])
         return self._known[subject][0]
-
-    def scatter(self) -> Spread:
-        """Return how much all measurements scatter."""
-        if self._scatter is None:
-            # A failure's gain is stored as what it counts as, so SQL can sum what trials say.
-            query = (
-                select(func.count(), func.sum(UseRow.gain), func.sum(UseRow.gain * UseRow.gain))
-                .where(UseRow.at <= self._now)
-                .group_by(UseRow.subject)
-            )
-            with reading(self._engine) as session:
-                rows = session.execute(query).all()
-            self._scatter = spread(
-                [Group(count=count, total=total, squares=squares) for count, total, squares in rows]
-            )
-        return self._scatter
 
     def _nothing(self) -> bool:
         if self._empty is None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
-from math import exp, log
+from math import log
 
-from kb.records.schema import Document, Effect, Evidence, LessonRecord
+from kb.records.schema import Effect, Evidence, LessonRecord
+from kb.retrieval.effect_estimate import decayed, mean, value_of
 
-HALF_LIFE = 180.0  # days: compilers, drivers and machines change
-PRIOR = 1.0  # evidence of no gain that every estimate starts from
-MOST = log(4.0)  # one measurement moves an estimate by no more
-FAILED = -log(2.0)  # what a candidate that failed counts as
+PRIOR = 1.0  # measurements of no gain that count beside those of a lesson
+_DAY = 86400.0
 _EVEN = 0.5  # a difference that cannot be seen says half as much as one that can
 
 
@@ -22,7 +20,7 @@ class Standing:
 
     Attributes:
         confirmed, contradicted: measurements, whatever their age.
-        weight_for, weight_against: the same, halved for every `HALF_LIFE` days of age.
+        weight_for, weight_against: the same, each less by its age, see `kb.retrieval.effect_estimate.decayed`.
         gain: log of the speed-up of what the lesson is about, shrunken towards 0.
         latest: day of the newest measurement.
     """
@@ -73,27 +71,25 @@ def stance(effect: Effect, evidence: Evidence) -> float:
 def standing(record: LessonRecord, today: date) -> Standing:
     """Weigh the evidence of a lesson as of `today`."""
     effect = effect_of(record)
-    total_for, total_against = 0.0, 0.0
-    gains, weights = 0.0, PRIOR
-    confirmed, contradicted = record.earlier.confirmed, record.earlier.contradicted
-    for one in record.evidence:
-        weight = _weight(one, today)
-        side = stance(effect, one)
-        confirmed += side > 0
-        contradicted += side < 0
-        total_for += max(0.0, side) * weight
-        total_against += max(0.0, -side) * weight
-        if one.run is not None:
-            gains += weight * _gain(one)
-            weights += weight
+    weights = [_weight(one, today) for one in record.evidence]
+    sides = [stance(effect, one) for one in record.evidence]
+    _, gain = mean(
+        (
+            (weight, value_of(None if one.gain is None else log(one.gain)))
+            for one, weight in zip(record.evidence, weights, strict=True)
+            if one.run is not None
+        ),
+        PRIOR,
+    )
     # What is no longer listed is older than all that is: it weighs as the oldest listed.
-    oldest = min((_weight(one, today) for one in record.evidence), default=1.0)
+    oldest, earlier = min(weights, default=1.0), record.earlier
+    weighed = [side * weight for side, weight in zip(sides, weights, strict=True)]
     return Standing(
-        confirmed=confirmed,
-        contradicted=contradicted,
-        weight_for=total_for + oldest * record.earlier.confirmed,
-        weight_against=total_against + oldest * record.earlier.contradicted,
-        gain=gains / weights,
+        confirmed=earlier.confirmed + sum(side > 0 for side in sides),
+        contradicted=earlier.contradicted + sum(side < 0 for side in sides),
+        weight_for=oldest * earlier.confirmed + sum(one for one in weighed if one > 0),
+        weight_against=oldest * earlier.contradicted - sum(one for one in weighed if one < 0),
+        gain=gain,
         latest=max((one.at for one in record.evidence if one.at is not None), default=None),
     )
 
@@ -106,22 +102,5 @@ def effect_of(record: LessonRecord) -> Effect:
     return named[record.evidence[0].outcome]
 
 
-def lifts(documents: Iterable[Document], today: date) -> dict[str, float]:
-    """Return, by the name of each lesson, the log factor that its evidence gives its rank."""
-    return {
-        document.name: standing(document.record, today).lift
-        for document in documents
-        if isinstance(document.record, LessonRecord)
-    }
-
-
 def _weight(evidence: Evidence, today: date) -> float:
-    if evidence.at is None:
-        return 1.0
-    return exp(-log(2.0) * max(0, (today - evidence.at).days) / HALF_LIFE)
-
-
-def _gain(evidence: Evidence) -> float:
-    if evidence.gain is None:
-        return FAILED
-    return max(-MOST, min(MOST, log(evidence.gain)))
+    return 1.0 if evidence.at is None else decayed((today - evidence.at).days * _DAY)

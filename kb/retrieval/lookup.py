@@ -20,7 +20,7 @@ from kb.records.schema import (
     TargetRecord,
     split_template,
 )
-from kb.records.types import Kind, Passage, Scope
+from kb.records.types import Kind, Passage, Scope, fates
 from kb.retrieval.effect_estimate import Where
 from kb.retrieval.effect_store import Effects, by_place, row
 from kb.retrieval.lesson_confidence import standing
@@ -259,10 +259,7 @@ class RecordReader:
         yield f"{asked}: expect {_interval(here)} the speed; returned {here['retrieved']} times."
         yield "In runs, by operator families, architecture and bottleneck:"
         for one in rows:
-            fates = (
-                f"{one[fate]} {fate}" for fate in ("won", "even", "lost", "failed") if one[fate]
-            )
-            yield f"- {one['name']}: {', '.join(fates)}; expect {_interval(one)} the speed"
+            yield f"- {one['name']}: {fates(one)}; expect {_interval(one)} the speed"
 
     def _lessons(self, document: Document) -> Iterator[str]:
         today = datetime.fromtimestamp(self._effects.moment, UTC).date()

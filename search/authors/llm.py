@@ -23,6 +23,7 @@ from search.prompting.novelty import Tried, tried_in
 from search.prompting.prompts import Briefing, Knowledge, earlier_of, user_templates
 from search.task import ModelSettings, Task
 from synth.models import Message, Model, Reply, Request
+from synth.models.waiting import Waiting, ask, finish
 from synth.prompt import Prompt
 from synth.quoting import fence, one_line
 from synth.replies.ideas import Sketch, read_sketches, schema
@@ -91,6 +92,20 @@ class LanguageModel:
         self._known = knowledge.known
 
     def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:
+        """Return what `asks_ideas` does, and wait for it."""
+        return finish(self.asks_ideas(moment, count))
+
+    def draft(
+        self, moment: Moment, idea: Idea, branch: int, siblings: tuple[Attempt, ...]
+    ) -> Draft | None:
+        """Return what `asks_draft` does, and wait for it."""
+        return finish(self.asks_draft(moment, idea, branch, siblings))
+
+    def repair(self, moment: Moment, failed: Attempt) -> Draft | None:
+        """Return what `asks_repair` does, and wait for it."""
+        return finish(self.asks_repair(moment, failed))
+
+    def asks_ideas(self, moment: Moment, count: int) -> Waiting[tuple[Idea, ...]]:
         """Return at most `count` new ideas; none where two replies held none.
 
         Raises:
@@ -124,7 +139,7 @@ class LanguageModel:
                 temperature=voice.settings.temperature,
                 schema=with_requests(form) if talk.open else form,
             )
-            said, keys = self._ask(asked, read, "ideas")
+            said, keys = yield from self._ask(asked, read, "ideas")
             exchanges += keys
             if said is None or said.sketches:
                 break
@@ -153,9 +168,9 @@ class LanguageModel:
             self._say(f"refused before any code was written: {'; '.join(repeats)}")
         return tuple(fresh), tuple(repeats)
 
-    def draft(
+    def asks_draft(
         self, moment: Moment, idea: Idea, branch: int, siblings: tuple[Attempt, ...]
-    ) -> Draft | None:
+    ) -> Waiting[Draft | None]:
         """Return implementation number `branch` of `idea`, None where two replies held no source.
 
         Raises:
@@ -175,9 +190,11 @@ class LanguageModel:
             temperature=_warmer(voice.settings.temperature, branch),
             program=None if parent is None else parent.draft.source,
         )
-        return self._source(asked, known, f"implementation {branch + 1} of {idea.title!r}")
+        return (
+            yield from self._source(asked, known, f"implementation {branch + 1} of {idea.title!r}")
+        )
 
-    def repair(self, moment: Moment, failed: Attempt) -> Draft | None:
+    def asks_repair(self, moment: Moment, failed: Attempt) -> Waiting[Draft | None]:
         """Return a mended source, None where two replies held none or changed nothing.
 
         Raises:
@@ -194,23 +211,23 @@ class LanguageModel:
             temperature=voice.settings.temperature,
             program=failed.draft.source,
         )
-        return self._source(asked, known, f"repair of candidate {failed.number}")
+        return (yield from self._source(asked, known, f"repair of candidate {failed.number}"))
 
-    def _source(self, asked: _Asked, known: set[str], what: str) -> Draft | None:
+    def _source(self, asked: _Asked, known: set[str], what: str) -> Waiting[Draft | None]:
         def read(reply: Reply) -> tuple[str | None, str]:
             found = extract_source(reply.text, reply.finish, asked.program)
             if found.source in known:
                 return None, "the file is one that was judged before: change it"
             return found.source, found.problem
 
-        source, exchanges = self._ask(asked, read, what)
+        source, exchanges = yield from self._ask(asked, read, what)
         if source is None:
             return None
         return Draft(source=source, passages=asked.prompt.passages, exchanges=exchanges)
 
     def _ask(
         self, asked: _Asked, read: Callable[[Reply], tuple[T, str]], what: str
-    ) -> tuple[T | None, tuple[str, ...]]:
+    ) -> Waiting[tuple[T | None, tuple[str, ...]]]:
         """Ask once, and once more where the reply cannot be used.
 
         Args:
@@ -232,7 +249,7 @@ class LanguageModel:
                 schema=asked.schema,
                 model=model.name,
             )
-            reply = model.reply(request)
+            reply = yield from ask(model, request)
             exchanges.append(request.key())
             value, problem = read(reply)
             if value:

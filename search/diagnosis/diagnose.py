@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 
 from kb.errors import KbError
@@ -12,7 +12,7 @@ from search.attempt import Attempt, Diagnosis
 from search.costs.graph import Work
 from search.diagnosis.facts import Scene, beyond, duration
 from search.diagnosis.gpu_rules import findings
-from search.finding import COUNTED, INFERRED, SEEN, TOLD, Evidence, Finding, Look, lossy
+from search.finding import COUNTED, INFERRED, OPERATORS, SEEN, TOLD, Evidence, Finding, Look, lossy
 from search.outcome import Checked, Passed
 from synth.bottleneck import Bottleneck, Confidence
 
@@ -58,6 +58,7 @@ _NOTHING = Look()
 _CONFIDENCE: Mapping[Evidence, Confidence] = {
     COUNTED: "high",
     TOLD: "high",
+    OPERATORS: "high",
     SEEN: "medium",
     INFERRED: "low",
 }
@@ -126,34 +127,6 @@ def _point(finding: Finding, *, later: bool = False) -> Bottleneck:
         gain=None if finding.headline else min(1.0, finding.gain),
         later=later,
     )
-
-
-def _cpu_points(
-    found: Mapping[str, str], bound: str, guesses: Sequence[str], *, by_operators: bool
-) -> tuple[Bottleneck, ...]:
-    """Return the lines of a program on a processor as points, its bound first.
-
-    Args:
-        guesses: symptoms that follow from the families; they wait where more is known.
-        by_operators: what is no guess was counted from the reference's operators.
-    """
-    evident = len(found) - len(guesses) > 1  # beside the bound that every program has
-    points = []
-    for symptom in sorted(found, key=lambda symptom: symptom != bound):
-        text = found[symptom]
-        told = next((one for one in _CONFIDENCE if text.endswith(f"({one})")), None)
-        evidence: Evidence = told or (INFERRED if symptom in guesses else SEEN)
-        counted = by_operators and told is None and symptom not in (*guesses, bound)
-        points.append(
-            Bottleneck(
-                symptom=symptom,
-                text=text.removesuffix(f" ({told})"),
-                evidence="counted from the reference's operators" if counted else evidence,
-                confidence="high" if counted else _CONFIDENCE[evidence],
-                later=evident and symptom in guesses,
-            )
-        )
-    return tuple(points)
 
 
 def _on_gpu(ground: Ground, attempt: Attempt | None, look: Look) -> tuple[Finding, ...]:
@@ -269,50 +242,65 @@ def _static(outcome: Checked) -> list[Finding]:
 
 
 def _on_cpu(ground: Ground, attempt: Attempt | None, look: Look) -> Diagnosis:
-    found: dict[str, str] = {}
+    outcome = attempt.outcome if attempt is not None else None
+    passed = outcome if isinstance(outcome, Passed) else None
+    seconds = ground.baselines.get("eager", inf) if attempt is None else attempt.seconds
+    bound, share = _bound(ground, seconds)
+    known = _of_operators(ground) if attempt is None else _of_library(passed)
+    guesses: list[Finding] = []
+    if seconds != inf:
+        # What the compiler or the processor told is evidence; what follows from families is a guess.
+        profile = passed.profile if passed is not None else {}
+        known = [*known, bound, *_counted(ground.work, profile, seconds), *look.findings]
+        guesses = _guesses(ground.work, bound.symptom, share)
+    elif attempt is None:
+        known = [*known, bound]
+    found: dict[str, Finding] = {}
+    for finding in (*known, *guesses):
+        found.setdefault(finding.symptom, finding)
+    waiting = {finding.symptom for finding in guesses if found[finding.symptom] is finding}
+    evident = len(found) - len(waiting) > 1  # beside the bound that every program has
+    return Diagnosis(
+        symptoms=tuple(symptom for symptom in found if symptom in SYMPTOMS),
+        lines=(
+            *(one.text if name in waiting else _line(one) for name, one in found.items()),
+            *look.notes,
+        ),
+        points=tuple(
+            replace(_point(found[name], later=evident and name in waiting), gain=None)
+            for name in sorted(found, key=lambda name: name != bound.symptom)
+        ),
+        notes=tuple(look.notes),
+    )
+
+
+def _line(finding: Finding) -> str:
+    """Return a finding with its evidence, which figures of the program itself do without."""
+    plain = finding.evidence in (SEEN, OPERATORS)
+    return finding.text if plain else f"{finding.text} ({finding.evidence})"
+
+
+def _bound(ground: Ground, seconds: float) -> tuple[Finding, float]:
+    """Return which of memory and arithmetic binds a program, and its share of what they allow."""
     work = ground.work
     peak = ground.target.peak["float32"] / ground.target.units
-    memory_seconds = work.bytes / ground.bandwidth
-    compute_seconds = work.flops / peak
+    memory, compute = work.bytes / ground.bandwidth, work.flops / peak
+    floor = max(memory, compute)
+    symptom, cause = (
+        ("compute-bound", "arithmetic") if compute > memory else ("memory-bound", "traffic")
+    )
     intensity = work.flops / max(work.bytes, 1.0)
-    if attempt is None:
-        seconds = ground.baselines.get("eager", inf)
-        _reference_symptoms(found, work, ground.operators)
+    least = f"{symptom.capitalize()}: at least {duration(floor)} by {cause} ({intensity:.1f} FLOP a byte)"
+    if seconds == inf:
+        text, evidence = f"{least}; how long it takes was not measured", INFERRED
     else:
-        seconds = attempt.seconds
-        if isinstance(attempt.outcome, Passed):
-            _program_symptoms(found, attempt.outcome)
-    bound = "compute-bound" if compute_seconds > memory_seconds else "memory-bound"
-    floor = max(memory_seconds, compute_seconds)
-    guesses: Sequence[str] = ()
-    cause = "arithmetic" if bound == "compute-bound" else "traffic"
-    if seconds != float("inf"):
-        found[bound] = beyond(cause, floor, seconds) or (
-            f"{bound.capitalize()}: at least {duration(floor)} by {cause} "
-            f"({intensity:.1f} FLOP a byte), it takes {duration(seconds)}, "
+        text, evidence = beyond(cause, floor, seconds), SEEN
+        text = text or (
+            f"{least}, it takes {duration(seconds)}, "
             f"{work.flops / seconds / 1e9:.1f} of {peak / 1e9:.0f} GFLOP/s float32 of one core and "
             f"{work.bytes / seconds / 1e9:.1f} of {ground.bandwidth / 1e9:.0f} GB/s."
         )
-        # What the compiler or the processor told is evidence; what follows from families is a guess.
-        if attempt is not None and isinstance(attempt.outcome, Passed):
-            _counted_symptoms(found, work, attempt.outcome.profile, seconds)
-        for finding in look.findings:
-            found.setdefault(finding.symptom, f"{finding.text} ({finding.evidence})")
-        before = set(found)
-        _distance_symptoms(found, work, bound, floor / seconds)
-        guesses = [symptom for symptom in found if symptom not in before]
-    elif attempt is None:
-        found[bound] = (
-            f"{bound.capitalize()}: at least {duration(floor)} by {cause} ({intensity:.1f} FLOP a "
-            f"byte); how long it takes was not measured ({INFERRED})"
-        )
-    symptoms = tuple(symptom for symptom in found if symptom in SYMPTOMS)
-    return Diagnosis(
-        symptoms=symptoms,
-        lines=(*found.values(), *look.notes),
-        points=_cpu_points(found, bound, guesses, by_operators=attempt is None),
-        notes=tuple(look.notes),
-    )
+    return Finding(symptom=symptom, text=text, gain=0.0, evidence=evidence), floor / seconds
 
 
 def _traffic(work: Work) -> str:
@@ -322,45 +310,54 @@ def _traffic(work: Work) -> str:
     )
 
 
-def _reference_symptoms(found: dict[str, str], work: Work, operators: int) -> None:
-    if work.traffic > 1.5 * work.bytes:
-        found["intermediate-traffic"] = _traffic(work)
-    if operators >= _MANY:
-        found["many-small-operators"] = f"Eager runs {operators} operators one after the other."
+def _of_operators(ground: Ground) -> list[Finding]:
+    """Return what follows for eager on a processor from the reference's operators."""
+    found = []
+    if ground.work.traffic > 1.5 * ground.work.bytes:
+        found.append(_counts("intermediate-traffic", _traffic(ground.work), OPERATORS))
+    if ground.operators >= _MANY:
+        text = f"Eager runs {ground.operators} operators one after the other."
+        found.append(_counts("many-small-operators", text, OPERATORS))
+    return found
 
 
-def _program_symptoms(found: dict[str, str], outcome: Passed) -> None:
-    if outcome.own_share is not None and outcome.own_share < 0.5:
-        found["redundant-work"] = (
-            f"{1 - outcome.own_share:.0%} of the time is spent in library operators, "
-            "outside the candidate's own kernels."
-        )
+def _of_library(outcome: Passed | None) -> list[Finding]:
+    if outcome is None or outcome.own_share is None or outcome.own_share >= 0.5:
+        return []
+    text = (
+        f"{1 - outcome.own_share:.0%} of the time is spent in library operators, "
+        "outside the candidate's own kernels."
+    )
+    return [_counts("redundant-work", text, SEEN)]
 
 
-def _counted_symptoms(
-    found: dict[str, str], work: Work, profile: Mapping[str, float], seconds: float
-) -> None:
-    """Say what the kernel and the processor counted, where it takes a tenth of the call or more."""
+def _counts(symptom: str, text: str, evidence: Evidence) -> Finding:
+    """Return a finding on a processor, where nobody knows what mending it could gain."""
+    return Finding(symptom=symptom, text=text, gain=0.0, evidence=evidence)
+
+
+def _counted(work: Work, profile: Mapping[str, float], seconds: float) -> Iterator[Finding]:
+    """Yield what the kernel and the processor counted, where it takes a tenth of the call or more."""
     faults = profile.get("perf_page_faults", 0.0)
     if faults * _FAULT > 0.1 * seconds:
-        found["page-faults"] = (
-            f"{faults:.0f} page faults a call: fresh memory is touched for the first time inside it "
-            f"({COUNTED})"
+        text = (
+            f"{faults:.0f} page faults a call: fresh memory is touched for the first time inside it"
         )
+        yield _counts("page-faults", text, COUNTED)
     misses = profile.get("perf_tlb_misses", 0.0)
     if misses * _WALK > 0.1 * seconds:
-        found["tlb-misses"] = f"{misses:.0f} misses of the TLB a call ({COUNTED})"
+        yield _counts("tlb-misses", f"{misses:.0f} misses of the TLB a call", COUNTED)
     moved = 64 * profile.get("perf_cache_misses", 0.0)
     if moved > 1.5 * work.bytes:
-        found["several-passes"] = (
-            f"{moved / 1e6:.1f} MB come from memory where {work.bytes / 1e6:.1f} MB would do ({COUNTED})"
-        )
+        text = f"{moved / 1e6:.1f} MB come from memory where {work.bytes / 1e6:.1f} MB would do"
+        yield _counts("several-passes", text, COUNTED)
 
 
-def _distance_symptoms(found: dict[str, str], work: Work, bound: str, fraction: float) -> None:
-    if fraction > 0.6:
-        return
-    far = f"only {fraction:.0%} of what the hardware allows"
+def _guesses(work: Work, bound: str, share: float) -> list[Finding]:
+    """Return what may hold back a program far from the hardware's limit, from its operators."""
+    if share > 0.6:
+        return []
+    far = f"only {share:.0%} of what the hardware allows"
     guesses: dict[str, str] = {}
     if bound == "compute-bound":
         guesses["not-vectorised"] = f"Arithmetic runs at {far}: vector width, unrolling or reuse."
@@ -373,5 +370,4 @@ def _distance_symptoms(found: dict[str, str], work: Work, bound: str, fraction: 
     elif _TRANSCENDENTAL & set(work.families):
         guesses["slow-transcendentals"] = f"Elementwise work runs at {far}."
         guesses["page-faults"] = "Fresh outputs are touched for the first time inside the call."
-    for symptom, text in guesses.items():
-        found.setdefault(symptom, text)
+    return [_counts(symptom, text, INFERRED) for symptom, text in guesses.items()]

@@ -2,56 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from threading import Lock
-from typing import Protocol
+import time
+from collections.abc import Callable
 
 from search.attempt import Draft
-from search.authors import Author
+from search.authors import DeferredAuthor
 from search.drivers.sequential import Driver, Watcher
 from search.evaluators import Evaluator
-from search.loop import JudgeNode, Result, Search, Work, WriteIdeas
+from search.loop import JudgeNode, MendDraft, Result, Search, Work, WriteDraft, WriteIdeas
 from search.prompting.readings import Witness
 from search.runs.storage import Storage, outcome_key
-
-_TICK = 0.2  # seconds between two looks at the keyboard
-
-
-class Post(Protocol):
-    """By which letters go out."""
-
-    @property
-    def waiting(self) -> tuple[str, ...]:
-        """Names of the letters that wait for an answer."""
-        ...
-
-    def close(self) -> None:
-        """Have everyone who waits stop waiting."""
-        ...
-
-
-class Turn:
-    """Lets one thread at a time through code that is not made for several."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-    @contextmanager
-    def given_up(self) -> Iterator[None]:
-        """Let others through while this thread waits for something else."""
-        self._lock.release()
-        try:
-            yield
-        finally:
-            self._lock.acquire()
+from synth.models.waiting import LOOK_SECONDS, Waiting
 
 
 class Waves(Driver):
@@ -64,41 +25,31 @@ class Waves(Driver):
     away, all that can be judged is handed out before an outcome is waited for.
 
     Args:
-        turn: what the author gives up while it waits for an answer.
-        post: by which the author asks.
         context: what an outcome depends on besides the source, as `Search` has it.
-        shows: is told the names of the letters that wait, now and then.
+        pause: called between two looks for answers.
     """
 
     def __init__(  # noqa: PLR0913 - a driver's six parts, and what belongs to letters
         self,
         search: Search,
-        author: Author,
+        author: DeferredAuthor,
         evaluator: Evaluator,
         storage: Storage,
         witness: Witness,
         watcher: Watcher,
         *,
-        turn: Turn,
-        post: Post,
         context: str,
-        shows: Callable[[tuple[str, ...]], None] = lambda _: None,
+        pause: Callable[[], None] = lambda: time.sleep(LOOK_SECONDS),
     ) -> None:
         super().__init__(search, author, evaluator, storage, witness, watcher)
-        self._turn = turn
-        self._post = post
+        self._asks = author
         self._context = context
-        self._shows = shows
+        self._pause = pause
 
     def run(self) -> None:
         """Work until the search has nothing more to ask."""
-        # One thread a letter; they sleep, so that their number costs nothing.
-        with ThreadPoolExecutor(max_workers=64, thread_name_prefix="letter") as threads:
-            try:
-                while wave := self._next():
-                    self._ride(wave, threads)
-            finally:
-                self._post.close()
+        while wave := self._next():
+            self._ride(wave)
 
     def _next(self) -> list[Work]:
         """Return the next wave: works of one kind that wait for nothing but themselves."""
@@ -120,7 +71,7 @@ class Waves(Driver):
                 self._search.put_back(work)
         return chosen
 
-    def _ride(self, wave: list[Work], threads: ThreadPoolExecutor) -> None:
+    def _ride(self, wave: list[Work]) -> None:
         if isinstance(wave[0], JudgeNode):
             for work in wave:
                 if isinstance(work, JudgeNode) and self._storage.outcome(work.key) is None:
@@ -128,30 +79,50 @@ class Waves(Driver):
             for work in wave:
                 self._settle(work)
             return
-        answers = []
         for work in wave:
             self._watcher.begins(work)
-            answers.append(threads.submit(self._written, work))
-        self._await(answers)
-        for work, answer in zip(wave, answers, strict=True):
-            result = answer.result()
+        for work, result in zip(wave, self._answers(wave), strict=True):
             self._search.tell(work, result)
             self._watcher.ends(work, result)
 
-    def _written(self, work: Work) -> Result:
-        with self._turn:
-            return self._do(work)
+    def _answers(self, wave: list[Work]) -> list[Result]:
+        """Wait for every answer; judge the sources among them as they come, or send them to be judged."""
+        out = {place: self._writing(work) for place, work in enumerate(wave)}
+        came: dict[int, Result] = {}
+        try:
+            while True:
+                fresh: list[Result] = []
+                for place, waiting in tuple(out.items()):
+                    try:
+                        next(waiting)
+                    except StopIteration as end:
+                        del out[place]
+                        came[place] = end.value
+                        fresh.append(end.value)
+                if not out:
+                    return [came[place] for place in range(len(wave))]
+                for draft in fresh:
+                    if isinstance(draft, Draft):
+                        self._judge(draft)
+                self._pause()
+        finally:
+            for waiting in out.values():
+                waiting.close()
 
-    def _await(self, answers: list[Future[Result]]) -> None:
-        """Wait for every answer, and judge the sources among them as they come, or send them to be judged."""
-        left = set(answers)
-        while left:
-            done, left = wait(left, timeout=_TICK, return_when=FIRST_COMPLETED)
-            for answer in done:
-                draft = answer.result()
-                if left and isinstance(draft, Draft):
-                    self._judge(draft)
-            self._shows(self._post.waiting)
+    def _writing(self, work: Work) -> Waiting[Result]:
+        """Do a piece of work; yield as long as its answer has not come."""
+        match work:
+            case WriteIdeas():
+                self._witness.clear()
+                return self._ideas(
+                    work, (yield from self._asks.asks_ideas(work.moment, work.count))
+                )
+            case WriteDraft():
+                asked = (work.moment, work.idea, work.step.branch, work.siblings)
+                return (yield from self._asks.asks_draft(*asked))
+            case MendDraft():
+                return (yield from self._asks.asks_repair(work.moment, work.failed))
+        return self._do(work)
 
     def _judge(self, draft: Draft) -> None:
         key = outcome_key(draft.source, self._context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Protocol
 
-from search.attempt import Attempt
+from search.attempt import Attempt, Idea
 from search.authors import Author
 from search.evaluators import Evaluator
 from search.graph import Graph
@@ -85,12 +85,7 @@ class Driver:
         match work:
             case WriteIdeas():
                 self._witness.clear()
-                ideas = self._author.ideas(work.moment, work.count)
-                return Ideas(
-                    ideas=ideas[: work.count],
-                    retrieved=self._witness.documents(),
-                    subjects=self._witness.subjects(),
-                )
+                return self._ideas(work, self._author.ideas(work.moment, work.count))
             case WriteDraft():
                 return self._author.draft(work.moment, work.idea, work.step.branch, work.siblings)
             case TuneKnobs():
@@ -100,6 +95,13 @@ class Driver:
             case JudgeNode():
                 known = self._storage.outcome(work.key)
                 return known or self._evaluator.evaluate(work.node.draft.source)
+
+    def _ideas(self, work: WriteIdeas, ideas: tuple[Idea, ...]) -> Ideas:
+        return Ideas(
+            ideas=ideas[: work.count],
+            retrieved=self._witness.documents(),
+            subjects=self._witness.subjects(),
+        )
 
     def confirm(self, context: str) -> dict[int, Outcome]:
         """Measure the best few again, long enough to report them; by node number."""

@@ -1,13 +1,18 @@
-"""What changed between a candidate and what it started from, in words."""
+"""What changed between a candidate and what it started from, and what that gained."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from search.attempt import Attempt
+from search.gain import Gain, gains
+from search.graph import Graph
+from search.outcome import Outcome
+
+DRAW = 1.25  # width of an interval, high over low, within which a draw is a finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +30,31 @@ class Change:
     pattern: str = ""
     tuned: bool = False
     size: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What a candidate gained, and what it changed for that."""
+
+    gain: Gain
+    change: Change
+
+    @property
+    def vague(self) -> bool:
+        """Say whether its interval is too wide to tell even a draw: that teaches nothing."""
+        ratio = self.gain.ratio
+        return self.gain.fate == "even" and ratio is not None and ratio.high > DRAW * ratio.low
+
+
+def trials(graph: Graph, confirmed: Mapping[int, Outcome]) -> Iterator[Trial]:
+    """Yield one trial a candidate that was timed or failed, oldest first.
+
+    Args:
+        confirmed: outcomes of finalists that were measured again, by node.
+    """
+    for gain in gains(graph.attempts(), confirmed):
+        if gain.fate is not None:
+            yield Trial(gain=gain, change=change(gain.start, gain.attempt))
 
 
 def change(parent: Attempt | None, child: Attempt) -> Change:

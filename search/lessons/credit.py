@@ -3,51 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 
 from sqlalchemy import Engine
 
-from kb.retrieval.effect_estimate import WITHIN, Fate, Trial
+from kb.retrieval.effect_estimate import WITHIN, Trial
 from kb.retrieval.effect_store import Use, record, subject
 from kb.store.documents import Store
-from search.attempt import Attempt, Idea
-from search.graph import Graph, Node, Slot
-from search.outcome import Outcome, Passed, Ratio
+from search.gain import Gain, best, gains
+from search.graph import Graph, Node, Slot, hash_source
+from search.lessons.distill import symptoms_of
+from search.lessons.setting import Setting
+from search.outcome import Outcome
 
 OTHERS = (
     0.25  # of the credit, for each implementation of an idea but the best: the search keeps that
 )
 QUOTED = 0.25  # of the credit, for all passages together that a prompt quoted and no idea named
-_EAGER = Ratio(ratio=1.0, low=1.0, high=1.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Where a run's measurements were taken.
-
-    Attributes:
-        identity: of the task, see `Task.identity`.
-        bottleneck: the worst symptom of a parent (None: of the reference), "" where none is known.
-        at: seconds since the epoch.
-    """
-
-    run: str
-    identity: str
-    target: str
-    architecture: str
-    families: frozenset[str]
-    bottleneck: Callable[[Attempt | None], str]
-    at: float
 
 
 def keep_credits(
-    engine: Engine, graph: Graph, confirmed: Mapping[int, Outcome], origin: Origin
+    engine: Engine, graph: Graph, confirmed: Mapping[int, Outcome], setting: Setting, now: float
 ) -> int:
     """Record what the passages of a run gained; return how many measurements count.
 
     It may be called again over the same run, finished or not: what is known of it is replaced.
+
+    Args:
+        now: seconds since the epoch.
 
     Raises:
         StoreError: the database cannot be written.
@@ -57,17 +41,16 @@ def keep_credits(
     known = {one.id: subject(one) for one in store.passages(sorted(names)).values()}
     ideas = sorted({node.idea.record for node in graph.nodes if node.idea.record})
     found = ((name, store.document("idea", name)) for name in ideas)
-    records = {name: document.path for name, document in found if document is not None}
-    uses = credits_of(graph, confirmed, origin, known, records)
-    return record(engine, origin.run, list(uses))
+    subjects = known | {name: document.path for name, document in found if document is not None}
+    return record(engine, setting.run, list(credits_of(graph, confirmed, setting, now, subjects)))
 
 
 def credits_of(
     graph: Graph,
     confirmed: Mapping[int, Outcome],
-    origin: Origin,
-    passages: Mapping[str, str],
-    records: Mapping[str, str],
+    setting: Setting,
+    now: float,
+    subjects: Mapping[str, str],
 ) -> Iterator[Use]:
     """Yield, for each implementation that was judged, the subjects that it rests on.
 
@@ -77,142 +60,75 @@ def credits_of(
 
     Args:
         confirmed: outcomes of finalists that were measured again, by node; they count instead.
-        passages: subject of each passage that is still known.
-        records: document of each idea's record.
+        now: seconds since the epoch.
+        subjects: of passages that are still known, by their ids, and of ideas' records, by name.
     """
-    diagnosed: dict[int | None, str] = {}
-    best: dict[tuple[Slot, int], tuple[float, int]] = {}
-    ends: list[_End] = []
-    for node in _last_of_each(graph):
-        outcome = confirmed.get(node.number, node.outcome) if node.outcome else None
-        if outcome is None or outcome.kind == "checked":
-            continue
-        base = _base(graph, node)
-        before = confirmed.get(base.number, base.outcome) if base is not None else None
-        end = _End(node=node, base=base, measured=_measured(outcome, before))
-        ends.append(end)
-        rank = (end.measured.rank, -node.number)
-        best[end.idea] = max(best.get(end.idea, rank), rank)
-    for end in ends:
-        node, base, measured = end.node, end.base, end.measured
-        number = None if base is None else base.number
-        if number not in diagnosed:
-            diagnosed[number] = origin.bottleneck(base.attempt() if base else None)
-        weight = measured.trust * (1.0 if best[end.idea][1] == -node.number else OTHERS)
-        evidence = _evidence(node, base, origin)
-        for name, share in _shares(node, passages, records).items():
+    bottlenecks: dict[int | None, str] = {}
+    ends = _ends(graph, confirmed)
+    groups: dict[tuple[Slot, int], list[Gain]] = {}
+    for node, gain in ends:
+        groups.setdefault((node.step.slot, node.step.idea), []).append(gain)
+    leading = {best(group).attempt.number for group in groups.values()}
+    for node, gain in ends:
+        start = None if gain.start is None else gain.start.number
+        if start not in bottlenecks:
+            bottlenecks[start] = next(iter(symptoms_of(gain.start, setting)), "")
+        weight = _trust(gain) * (1.0 if node.number in leading else OTHERS)
+        assert gain.fate is not None
+        for name, share in _shares(node, subjects).items():
             trial = Trial(
-                gain=measured.gain,
-                fate=measured.fate,
-                at=origin.at,
+                gain=0.0 if gain.ratio is None else gain.log,
+                fate=gain.fate,
+                at=now,
                 share=share * weight,
-                families=origin.families,
-                architecture=origin.architecture,
-                bottleneck=diagnosed[number],
+                families=frozenset(setting.families),
+                architecture=setting.architecture,
+                bottleneck=bottlenecks[start],
             )
+            evidence = _evidence(gain, setting)
             yield Use(subject=name, evidence=evidence, node=node.number, trial=trial)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Measured:
-    """A gain with what is to be thought of it.
+def _ends(graph: Graph, confirmed: Mapping[int, Outcome]) -> list[tuple[Node, Gain]]:
+    """Return the last judged node of each implementation with its gain, the oldest first."""
+    last: dict[tuple[Slot, int, int], tuple[Node, Gain]] = {}
+    for gain in gains(graph.attempts(), confirmed):
+        node = graph.nodes[gain.attempt.number]
+        last[node.step.slot, node.step.idea, node.step.branch] = node, gain
+    timed = (one for one in last.values() if one[1].fate is not None)
+    return sorted(timed, key=lambda one: one[0].number)
 
-    Attributes:
-        gain: log of the speed over what it started from.
-        trust: 1 where it was measured exactly, less the wider its interval.
+
+def _trust(gain: Gain) -> float:
+    """Return 1 where a gain was measured exactly, less the wider its interval.
+
+    The measurement's noise counts beside that which measurements of one passage have anyway.
     """
-
-    gain: float
-    fate: Fate
-    trust: float = 1.0
-
-    @property
-    def rank(self) -> float:
-        return -math.inf if self.fate == "failed" else self.gain
+    ratio = gain.ratio
+    if ratio is None:
+        return 1.0
+    # The standard deviation of a log ratio, from its 95 % interval.
+    noise = math.log(ratio.high / ratio.low) / (2 * 1.96) if ratio.low > 0 else 2 * WITHIN
+    return 1 / (1 + (noise / WITHIN) ** 2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _End:
-    """What became of an implementation in the end."""
-
-    node: Node
-    base: Node | None
-    measured: _Measured
-
-    @property
-    def idea(self) -> tuple[Slot, int]:
-        return self.node.step.slot, self.node.step.idea
-
-
-def _last_of_each(graph: Graph) -> list[Node]:
-    """Return the last judged node of each implementation."""
-    last: dict[tuple[Slot, int, int], Node] = {}
-    for node in graph.nodes:
-        if node.outcome is not None:
-            last[node.step.slot, node.step.idea, node.step.branch] = node
-    return sorted(last.values(), key=lambda node: node.number)
-
-
-def _base(graph: Graph, node: Node) -> Node | None:
-    """Return the nearest ancestor that passed: what a mended draft mends did not."""
-    number = node.parent
-    while number is not None:
-        parent = graph.nodes[number]
-        if isinstance(parent.outcome, Passed):
-            return parent
-        number = parent.parent
-    return None
-
-
-def _measured(outcome: Outcome, before: Outcome | None) -> _Measured:
-    """Compare an outcome with that of what it started from.
-
-    Both are measured beside the same baseline, so that a clock that drifts between two candidates
-    does not count. A gain whose interval is wide tells little: it counts as the measurement noise
-    that it has beside that which measurements of one passage have anyway.
-    """
-    if not isinstance(outcome, Passed):
-        return _Measured(gain=0.0, fate="failed")
-    mine = outcome.speedup["eager"]
-    theirs = before.speedup["eager"] if isinstance(before, Passed) else _EAGER
-    fate: Fate = "even"
-    if mine.low > theirs.high:
-        fate = "won"
-    elif mine.high < theirs.low:
-        fate = "lost"
-    noise = (_noise(mine) ** 2 + _noise(theirs) ** 2) / WITHIN**2
-    gain = math.log(mine.ratio / theirs.ratio)
-    return _Measured(gain=gain, fate=fate, trust=1 / (1 + noise))
-
-
-def _noise(ratio: Ratio) -> float:
-    """Return the standard deviation of a log ratio, from its 95 % interval."""
-    return math.log(ratio.high / ratio.low) / (2 * 1.96) if ratio.low > 0 else WITHIN
-
-
-def _evidence(node: Node, base: Node | None, origin: Origin) -> str:
+def _evidence(gain: Gain, setting: Setting) -> str:
     """Name a measurement by its content: the same candidate in two runs is one measurement."""
     parts = (
-        node.source_hash,
-        base.source_hash if base is not None else "",
-        origin.identity,
-        origin.target,
+        hash_source(gain.attempt.draft.source),
+        hash_source(gain.start.draft.source) if gain.start is not None else "",
+        setting.identity,
+        setting.target,
     )
     return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
-def _shares(
-    node: Node, passages: Mapping[str, str], records: Mapping[str, str]
-) -> dict[str, float]:
+def _shares(node: Node, subjects: Mapping[str, str]) -> dict[str, float]:
     """Return the share of the credit of each subject that an implementation rests on."""
-    named = _named(node.idea, passages, records)
-    quoted = [passages[one] for one in node.draft.passages if one in passages]
-    only = [one for one in dict.fromkeys(quoted) if one not in named]
+    named = _known((*node.idea.passages, node.idea.record or ""), subjects)
+    only = [one for one in _known(node.draft.passages, subjects) if one not in named]
     return {**dict.fromkeys(named, 1.0), **dict.fromkeys(only, QUOTED / max(1, len(only)))}
 
 
-def _named(idea: Idea, passages: Mapping[str, str], records: Mapping[str, str]) -> Iterable[str]:
-    found = [passages[one] for one in idea.passages if one in passages]
-    if idea.record is not None and idea.record in records:
-        found.append(records[idea.record])
-    return dict.fromkeys(found)
+def _known(names: Iterable[str], subjects: Mapping[str, str]) -> list[str]:
+    return list(dict.fromkeys(subjects[one] for one in names if one in subjects))

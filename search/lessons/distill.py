@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log
 
 from kb.records.schema import Claim, Effect, Evidence, LessonRecord, TargetRecord
+from kb.retrieval.effect_estimate import LOSS
 from search.attempt import Attempt, Idea
+from search.gain import Gain, best, fate_of, gains, over
 from search.graph import Graph
-from search.lessons.changes import Change
-from search.lessons.setting import Setting
-from search.lessons.trials import Trial, trials
+from search.lessons.changes import Trial, trials
+from search.lessons.setting import Place, Setting
 from search.lessons.wording import body, idea_title, reason, title, winner_body
 from search.outcome import Outcome, Passed
 from search.runs.report import best_of
@@ -54,15 +53,17 @@ def lessons(graph: Graph, confirmed: Mapping[int, Outcome], setting: Setting) ->
     if any(attempt.outcome.kind == "checked" for attempt in graph.attempts()):
         return []
     found: list[Lesson] = []
-    best = best_of(graph, confirmed)
-    if best is not None and isinstance(best[1], Passed) and best[1].speedup["eager"].low > 1:
-        found.append(_winner(graph, best[0], best[1], setting))
+    winner = best_of(graph, confirmed)
+    if winner is not None and isinstance(winner[1], Passed):
+        gain = _over_eager(winner[0], winner[1])
+        if gain.fate == "won":
+            found.append(_winner(graph, gain, winner[1], setting))
     groups: dict[tuple[object, ...], list[Trial]] = {}
-    for trial in trials(graph, confirmed, setting.eager_seconds):
+    for trial in trials(graph, confirmed):
         groups.setdefault(_topic(trial), []).append(trial)
     told = ((_telling(group), group) for group in groups.values())
     steps = [(trial, group) for trial, group in told if not trial.vague]
-    steps.sort(key=lambda pair: (-_clearness(pair[0]), pair[0].attempt.number))
+    steps.sort(key=lambda pair: (-_clearness(pair[0].gain), pair[0].gain.attempt.number))
     return [*found, *(_step(trial, group, setting) for trial, group in steps[:MOST])]
 
 
@@ -80,19 +81,25 @@ def verdicts(
     Args:
         cited: names of the lessons that an idea starts from.
     """
-    best = best_of(graph, confirmed)
-    winner = best[1] if best is not None and isinstance(best[1], Passed) else None
-    path = {node.number for node in graph.path(best[0].number)} if best is not None else set()
-    groups: dict[str, list[Trial]] = {}
-    for trial in trials(graph, confirmed, setting.eager_seconds):
-        for name in cited(trial.attempt.idea):
-            groups.setdefault(name, []).append(trial)
-    found = []
-    for name, group in groups.items():
-        trial = _telling(group)
-        leads = any(one.attempt.number in path for one in group)
-        found.append(Verdict(lesson=name, evidence=_against(trial, winner, setting, leads=leads)))
-    return found
+    found = best_of(graph, confirmed)
+    winner = found[1] if found is not None and isinstance(found[1], Passed) else None
+    path = {node.number for node in graph.path(found[0].number)} if found is not None else set()
+    groups: dict[str, list[Gain]] = {}
+    for gain in gains(graph.attempts(), confirmed):
+        for name in cited(gain.attempt.idea) if gain.fate is not None else ():
+            groups.setdefault(name, []).append(gain)
+    return [
+        Verdict(
+            lesson=name,
+            evidence=_against(
+                best(group),
+                winner,
+                setting,
+                leads=any(one.attempt.number in path for one in group),
+            ),
+        )
+        for name, group in groups.items()
+    ]
 
 
 def regime_of(moved: float, target: TargetRecord, shapes: Sequence[tuple[int, ...]]) -> str:
@@ -127,55 +134,53 @@ def _elements(shape: tuple[int, ...]) -> int:
 
 def _topic(trial: Trial) -> tuple[object, ...]:
     """Return what trials of one lesson have in common."""
-    idea, change = trial.attempt.idea, trial.change
+    idea, change = trial.gain.attempt.idea, trial.change
     swaps = () if change.tuned else tuple(line for line in change.lines if "recipe " in line)
-    basis = trial.parent is None
+    basis = trial.gain.start is None
     return (idea.record or idea_title(idea), basis, change.tuned, change.pattern, swaps)
 
 
 def _telling(group: Sequence[Trial]) -> Trial:
-    """Return the trial that speaks for a group: the fastest, or the commonest failure's last."""
-    passed = [trial for trial in group if trial.gain is not None]
-    if passed:
-        return max(passed, key=lambda trial: trial.gain.ratio if trial.gain else 0.0)
-    kinds = Counter(trial.outcome.kind for trial in group)
-    common = kinds.most_common(1)[0][0]
-    return [trial for trial in group if trial.outcome.kind == common][-1]
+    """Return the trial that speaks for a group."""
+    chosen = best([trial.gain for trial in group])
+    return next(trial for trial in group if trial.gain is chosen)
 
 
-def _clearness(trial: Trial) -> float:
-    """Return how much there is to say: a failure counts as a factor of two."""
-    return log(2.0) if trial.gain is None else abs(log(trial.gain.ratio))
+def _clearness(gain: Gain) -> float:
+    """Return how much there is to say."""
+    return abs(LOSS if gain.ratio is None else gain.log)
 
 
 def _step(trial: Trial, group: Sequence[Trial], setting: Setting) -> Lesson:
-    idea = trial.attempt.idea
-    effect = _EFFECTS[trial.fate]
-    kept = trial.change.lines
-    if trial.change.tuned and effect != "helps":
+    gain, change = trial.gain, trial.change
+    idea = gain.attempt.idea
+    assert gain.fate is not None
+    effect = _EFFECTS[gain.fate]
+    kept = change.lines
+    if change.tuned and effect != "helps":
         kept = ()  # every knob that was turned, none of which helped
-    elif not trial.change.tuned:
+    elif not change.tuned:
         kept = tuple(line for line in kept if "recipe " in line or "library" in line)
     claim = Claim.model_validate(
         {
             "effect": effect,
             "subject": idea.record or idea_title(idea),
             "change": kept,
-            "basis": "reference" if trial.parent is None else "parent",
+            "basis": "reference" if gain.start is None else "parent",
             "target": setting.target,
             "regime": setting.regime,
-            "pattern": trial.change.pattern,
-            "before": _symptoms(trial.parent, setting),
-            "after": _symptoms(trial.attempt, setting) if trial.gain is not None else (),
+            "pattern": change.pattern,
+            "before": symptoms_of(gain.start, setting),
+            "after": symptoms_of(gain.attempt, setting) if gain.ratio is not None else (),
         }
     )
-    claim = claim.model_copy(update={"topic": _name(claim, setting, tuned=trial.change.tuned)})
+    claim = claim.model_copy(update={"topic": _name(claim, setting, tuned=change.tuned)})
     name = f"{slug(claim.subject)[:48]}-{slug(setting.target)}-{claim.topic[:8]}-{effect}"
-    note = reason(trial) if trial.gain is None else ""
+    evidence = evidence_of(gain, setting, "" if gain.ratio else reason(gain.outcome))
     return Lesson(
         name=name,
-        record=_record(title(claim, trial, setting), claim, trial, setting, note),
-        body=body(claim, group, trial, setting),
+        record=_record(title(claim, trial, setting), claim, gain, setting, evidence),
+        body=body(claim, group, trial, setting, evidence),
     )
 
 
@@ -196,8 +201,10 @@ def _name(claim: Claim, setting: Setting, *, tuned: bool) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def _record(headline: str, claim: Claim, trial: Trial, setting: Setting, note: str) -> LessonRecord:
-    attempt = trial.attempt
+def _record(
+    headline: str, claim: Claim, gain: Gain, setting: Setting, evidence: Evidence
+) -> LessonRecord:
+    attempt = gain.attempt
     helped = claim.effect in ("helps", "wins")
     return LessonRecord.model_validate(
         {
@@ -211,44 +218,49 @@ def _record(headline: str, claim: Claim, trial: Trial, setting: Setting, note: s
             "symptoms": list(claim.before or setting.symptoms),
             "claim": claim.model_dump(),
             "sources": [f"run {setting.run}, node {attempt.number}"],
-            "evidence": [_evidence(trial, setting, trial.fate, note).model_dump()],
+            "evidence": [evidence.model_dump()],
             "idea": attempt.idea.record,
             "plan": (attempt.draft.plan or None) if helped else None,
         }
     )
 
 
-def _evidence(trial: Trial, setting: Setting, outcome: str, note: str) -> Evidence:
-    gain = trial.gain
+def evidence_of(gain: Gain, place: Place, note: str = "") -> Evidence:
+    """Return a gain as evidence.
+
+    The seconds before are those of its start in the session in which the candidate was timed: its
+    own seconds times the gain.
+    """
+    ratio, after = gain.ratio, None
+    before = place.eager_seconds if gain.base is None else gain.base.seconds
+    if ratio is not None and isinstance(gain.outcome, Passed):
+        after = gain.outcome.seconds
+        before = after * ratio.ratio
     return Evidence.model_validate(
         {
-            "task": setting.task,
-            "target": setting.target,
-            "before": trial.before,
-            "after": trial.after,
-            "run": setting.run,
-            "node": trial.attempt.number,
-            "parent": None if trial.parent is None else trial.parent.number,
-            "low": None if gain is None else gain.low,
-            "high": None if gain is None else gain.high,
-            "at": setting.at,
-            "outcome": outcome,
+            "task": place.task,
+            "target": place.target,
+            "before": before,
+            "after": after,
+            "run": place.run,
+            "node": gain.attempt.number,
+            "parent": None if gain.start is None else gain.start.number,
+            "low": None if ratio is None else ratio.low,
+            "high": None if ratio is None else ratio.high,
+            "at": place.at,
+            "outcome": gain.fate,
             "note": note,
         }
     )
 
 
-def _winner(graph: Graph, attempt: Attempt, outcome: Passed, setting: Setting) -> Lesson:
-    eager = outcome.speedup["eager"]
-    best = Trial(
-        attempt=attempt,
-        parent=None,
-        change=Change(lines=()),
-        before=outcome.seconds * eager.ratio,
-        after=outcome.seconds,
-        gain=eager,
-        outcome=outcome,
-    )
+def _over_eager(attempt: Attempt, outcome: Passed) -> Gain:
+    ratio = over(outcome, None)
+    return Gain(attempt=attempt, start=None, base=None, outcome=outcome, ratio=ratio)
+
+
+def _winner(graph: Graph, gain: Gain, outcome: Passed, setting: Setting) -> Lesson:
+    eager, attempt = outcome.speedup["eager"], gain.attempt
     claim = Claim.model_validate(
         {
             "effect": "wins",
@@ -258,45 +270,35 @@ def _winner(graph: Graph, attempt: Attempt, outcome: Passed, setting: Setting) -
             "target": setting.target,
             "regime": setting.regime,
             "before": setting.symptoms,
-            "after": _symptoms(attempt, setting),
+            "after": symptoms_of(attempt, setting),
         }
     )
     name = f"{slug(setting.task)}-{setting.identity[:8]}-{slug(setting.target)}-won"
     headline = f"{setting.task} on {setting.target}: {idea_title(attempt.idea)} won, {eager.ratio:.2f}x over eager"
     note = f"over eager, interval {eager.low:.3f} to {eager.high:.3f}"
+    evidence = evidence_of(gain, setting, note)
     return Lesson(
         name=name,
-        record=_record(headline, claim, best, setting, note),
+        record=_record(headline, claim, gain, setting, evidence),
         body=winner_body(headline, graph.path(attempt.number), outcome, setting),
     )
 
 
-def _against(trial: Trial, winner: Passed | None, setting: Setting, *, leads: bool) -> Evidence:
+def _against(gain: Gain, winner: Passed | None, setting: Setting, *, leads: bool) -> Evidence:
     """Return the evidence of a lesson's best candidate against eager and the run's winner."""
-    outcome, note = trial.fate, "started from this lesson"
-    if trial.gain is None:
-        note = f"{note}; {reason(trial)}"
-    elif isinstance(trial.outcome, Passed) and winner is not None:
-        mine, best = trial.outcome.speedup["eager"], winner.speedup["eager"]
-        behind = not leads and mine.high < best.low and mine.ratio < WITHIN_REACH * best.ratio
-        if behind:
-            outcome = "lost"
-            note = f"{note}; another candidate was {best.ratio / mine.ratio:.2f} times as fast"
-            trial = _behind(replace(trial, gain=mine), mine.ratio / best.ratio, winner)
-    return _evidence(trial, setting, outcome, note[:300])
+    note = "started from this lesson"
+    if not isinstance(gain.outcome, Passed):
+        note = f"{note}; {reason(gain.outcome)}"
+    elif winner is not None and not leads:
+        behind = over(gain.outcome, winner)
+        if fate_of(behind) == "lost" and behind.ratio < WITHIN_REACH:
+            note = f"{note}; another candidate was {1 / behind.ratio:.2f} times as fast"
+            gain = replace(gain, base=winner, ratio=behind)
+    return evidence_of(gain, setting, note[:300])
 
 
-def _behind(trial: Trial, ratio: float, winner: Passed) -> Trial:
-    """Return `trial` measured against the run's winner, which it was to be."""
-    assert trial.gain is not None
-    best = winner.speedup["eager"]
-    low, high = trial.gain.low / best.high, trial.gain.high / best.low
-    gain = replace(trial.gain, ratio=ratio, low=low, high=high)
-    return replace(trial, gain=gain, before=winner.seconds, after=winner.seconds / ratio)
-
-
-def _symptoms(attempt: Attempt | None, setting: Setting) -> tuple[str, ...]:
-    """Return what holds back an attempt, or the reference for None."""
+def symptoms_of(attempt: Attempt | None, setting: Setting) -> tuple[str, ...]:
+    """Return the symptoms of an attempt, of the reference for None."""
     if attempt is None:
         return setting.symptoms
     return () if setting.diagnose is None else setting.diagnose(attempt).symptoms

@@ -10,7 +10,9 @@ from sqlalchemy import Engine, select
 
 from kb.database import reading
 from kb.records.schema import Document, Evidence, LessonRecord
-from search.outcome import Outcome, Passed, Ratio, from_json
+from search.gain import over
+from search.outcome import Outcome, Passed, from_json
+from search.runs.report import reported
 from search.runs.storage import NODES, OUTCOMES, RUNS
 
 Proof = Callable[[Evidence], str | None]
@@ -73,7 +75,7 @@ class Runs:
         if evidence.gain is None or evidence.note.startswith("started from"):
             return None  # of several measurements together, against the run's winner
         mine = [outcome, *self._again(evidence)]
-        base: Passed | None = None
+        base = None
         if evidence.parent is not None:
             found = self.outcome(evidence.run or "", evidence.parent)
             if not isinstance(found, Passed):
@@ -82,33 +84,15 @@ class Runs:
                 )
             base = found
         for one in mine:
-            low, high = _interval(one, base)
-            if low / AGREEMENT <= evidence.gain <= high * AGREEMENT:
+            gain = over(one, base)
+            if gain.low / AGREEMENT <= evidence.gain <= gain.high * AGREEMENT:
                 return None
-        return f"says {evidence.gain:.2f}x, {place} measured {low:.2f}x to {high:.2f}x"
+        return f"says {evidence.gain:.2f}x, {place} measured {gain.low:.2f}x to {gain.high:.2f}x"
 
     def _again(self, evidence: Evidence) -> list[Passed]:
         """Return what the run reported of the node, which was measured again for that."""
         with reading(self.engine) as session:
             text = session.scalar(select(RUNS.c.report).where(RUNS.c.run == evidence.run))
-        best = (json.loads(text) if text else {}).get("best")
-        if not best or best["node"] != evidence.node or "speedup" not in best:
-            return []
-        return [
-            Passed(
-                seconds=best["seconds"],
-                samples=0,
-                speedup={name: Ratio(**ratio) for name, ratio in best["speedup"].items()},
-                max_error=0.0,
-                allowed_error=0.0,
-            )
-        ]
-
-
-def _interval(outcome: Passed, base: Passed | None) -> tuple[float, float]:
-    """Return the speed-up over eager, or over `base`, with all that was uncertain of both."""
-    mine = outcome.speedup["eager"]
-    if base is None:
-        return mine.low, mine.high
-    theirs = base.speedup["eager"]
-    return mine.low / theirs.high, mine.high / theirs.low
+        assert evidence.node is not None
+        again = reported(json.loads(text) if text else {}).get(evidence.node)
+        return [again] if isinstance(again, Passed) else []

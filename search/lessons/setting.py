@@ -10,28 +10,39 @@ from search.attempt import Attempt, Diagnosis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """Where the run's measurements were taken.
+class Place:
+    """The run that evidence is of.
 
     Attributes:
-        symptoms: of the reference.
-        shapes: one line for people: "4x3x224x224 -> 4x96x27x27".
-        regime: of the shapes, see `regime_of`.
+        eager_seconds: of one call of the reference.
         at: day of the run.
-        diagnose: says what holds an attempt back, None where nothing can.
     """
 
     run: str
     task: str
-    identity: str  # of the task, see `Task.identity`
     target: str
+    eager_seconds: float
+    at: date | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting(Place):
+    """Where the run's measurements were taken.
+
+    Attributes:
+        identity: of the task, see `Task.identity`.
+        symptoms: of the reference.
+        shapes: one line for people: "4x3x224x224 -> 4x96x27x27".
+        regime: of the shapes, see `regime_of`.
+        diagnose: says what holds an attempt back, None where nothing can.
+    """
+
+    identity: str
     architecture: str
     language: str
     families: tuple[str, ...]
     symptoms: tuple[str, ...]
     shapes: str
-    eager_seconds: float
     regime: str = ""
     precision: str = "strict"
-    at: date | None = None
     diagnose: Callable[[Attempt], Diagnosis] | None = None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from math import exp
 from typing import TYPE_CHECKING, Any
 
 from kb.records.schema import Claim, Evidence
-from search.attempt import Idea
-from search.lessons.trials import Trial
-from search.outcome import Checked, Passed
+from search.attempt import Attempt, Idea
+from search.lessons.changes import Trial
+from search.outcome import Checked, Outcome, Passed
 
 if TYPE_CHECKING:
     from search.graph import Node
@@ -30,19 +31,21 @@ def idea_title(idea: Idea) -> str:
 
 def title(claim: Claim, trial: Trial, setting: Setting) -> str:
     """Return the headline of a lesson."""
-    about = idea_title(trial.attempt.idea)
+    about = idea_title(trial.gain.attempt.idea)
     if trial.change.tuned:
         about = f"{about}, {', '.join(trial.change.lines)}" if claim.change else f"Tuning {about}"
     return f"{about}: {_effect(claim, trial)} on {_family(setting)} ({setting.target})"
 
 
-def body(claim: Claim, group: Sequence[Trial], trial: Trial, setting: Setting) -> str:
+def body(
+    claim: Claim, group: Sequence[Trial], trial: Trial, setting: Setting, evidence: Evidence
+) -> str:
     """Return what a lesson says, without its evidence."""
-    passed = sum(one.gain is not None for one in group)
+    passed = sum(one.gain.ratio is not None for one in group)
     lines = [
         f"# {title(claim, trial, setting)}",
         "",
-        f"{_sentence(trial, setting)} {len(group)} tried, {passed} passed.",
+        f"{_sentence(evidence)} {len(group)} tried, {passed} passed.",
         "",
     ]
     if trial.change.lines:
@@ -55,7 +58,7 @@ def body(claim: Claim, group: Sequence[Trial], trial: Trial, setting: Setting) -
         lines.append(f"- Bottleneck after: {', '.join(claim.after)}.")
     lines += _spread(group)
     lines.append(f"- Where: {where(setting)}.")
-    lines += ["", _idea(trial.attempt.idea)]
+    lines += ["", _idea(trial.gain.attempt.idea)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -139,68 +142,64 @@ def _speed(node: Node) -> str:
 
 def evidence_line(one: Evidence) -> str:
     """Return a measurement in one line."""
+    found = f"{one.outcome}, {one.told}"
     if one.gain is None:
         found = f"failed: {one.note}" if one.note else "failed"
-    else:
-        interval = f" ({one.low:.2f} to {one.high:.2f})" if one.low and one.high else ""
-        found = f"{one.outcome}, {one.gain:.2f}x{interval}"
     base = "the reference" if one.parent is None else f"node {one.parent}"
     place = f"{one.run} node {one.node}" if one.node is not None else (one.run or "no run")
     day = f", {one.at}" if one.at else ""
     return f"{place} against {base}: {found}; {one.task} on {one.target}{day}"
 
 
-def reason(trial: Trial) -> str:
+def reason(outcome: Outcome) -> str:
     """Return why a candidate failed, in one line."""
-    outcome = trial.outcome
     assert not isinstance(outcome, Passed | Checked)
     trick = f" ({outcome.trick})" if outcome.kind == "refused" else ""
     return " ".join(f"{outcome.kind.replace('_', ' ')}{trick}: {outcome.reason}".split())[:300]
 
 
 def _effect(claim: Claim, trial: Trial) -> str:
-    if trial.gain is None:
-        return f"failed ({trial.outcome.kind.replace('_', ' ')})"
-    base = "eager" if claim.basis == "reference" else "what it changed"
     ratio = trial.gain.ratio
+    if ratio is None:
+        return f"failed ({trial.gain.outcome.kind.replace('_', ' ')})"
+    base = "eager" if claim.basis == "reference" else "what it changed"
     return {
-        "won": f"{ratio:.2f}x over {base}",
-        "lost": f"slower, {1 / ratio:.2f} times the time of {base}",
+        "helps": f"{ratio.ratio:.2f}x over {base}",
+        "hurts": f"slower, {1 / ratio.ratio:.2f} times the time of {base}",
         "even": f"no clear difference to {base}",
-        "failed": "failed",
-    }[trial.fate]
+    }[claim.effect]
 
 
-def _sentence(trial: Trial, setting: Setting) -> str:
-    if trial.gain is None:
-        return f"On {setting.task} it failed: {reason(trial)}."
-    gain, after = trial.gain, trial.after
-    assert after is not None
-    base = "eager" if trial.parent is None else f"node {trial.parent.number}"
+def _sentence(one: Evidence) -> str:
+    if one.gain is None or one.after is None:
+        return f"On {one.task} it failed: {one.note}."
+    base = "eager" if one.parent is None else f"node {one.parent}"
     return (
-        f"On {setting.task} the best was {gain.ratio:.2f}x over {base} "
-        f"({gain.low:.2f} to {gain.high:.2f}): {trial.before * 1e3:.3g} ms became "
-        f"{after * 1e3:.3g} ms a call."
+        f"On {one.task} the best was {one.gain:.2f}x over {base} "
+        f"({one.low:.2f} to {one.high:.2f}): {one.before * 1e3:.3g} ms became "
+        f"{one.after * 1e3:.3g} ms a call."
     )
 
 
 def _spread(group: Sequence[Trial]) -> list[str]:
     """Return how much the choices of one idea matter: its best and its worst candidate."""
-    passed = [(one.gain.ratio, one) for one in group if one.gain is not None]
-    passed.sort(key=lambda pair: pair[0])
+    passed = [one.gain for one in group if one.gain.ratio is not None]
+    passed.sort(key=lambda gain: gain.log)
     if len(passed) < 2:
         return []
-    (low, worst), (high, best) = passed[0], passed[-1]
-    good, bad = _choices(best), _choices(worst)
+    worst, best = passed[0], passed[-1]
+    good, bad = _choices(best.attempt), _choices(worst.attempt)
     if not good or good == bad:
         return []
-    return [f"- Best with {good}; worst with {bad}, {high / low:.2f} times the time."]
+    return [
+        f"- Best with {good}; worst with {bad}, {exp(best.log - worst.log):.2f} times the time."
+    ]
 
 
-def _choices(trial: Trial) -> str:
+def _choices(attempt: Attempt) -> str:
     """Return the knobs of the segment that an idea is about."""
-    focus = trial.attempt.idea.plan.get("focus")
-    chosen = trial.attempt.draft.plan.get("segments", {}).get(focus, {})
+    focus = attempt.idea.plan.get("focus")
+    chosen = attempt.draft.plan.get("segments", {}).get(focus, {})
     return ", ".join(f"{name}={value}" for name, value in sorted(chosen.get("knobs", {}).items()))
 
 

@@ -7,11 +7,13 @@ import os
 import re
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 from kb.errors import RecordError
 from kb.records.schema import Evidence, IdeaRecord, parse_record
+from search.gain import fate_of
 from search.outcome import Outcome, Passed, Ratio
 
 _DIGITS = 4  # that a time and a ratio are written with
@@ -48,7 +50,7 @@ def evidence_of(
         low=low,
         high=high,
         at=at,
-        outcome="won" if low > 1 else "lost" if high < 1 else "even",
+        outcome=fate_of(replace(eager, low=low, high=high)),
         note=f"{_compiled(outcome.speedup.get('compile'))}; {told}",
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from search.attempt import Attempt
 from search.costs.graph import Work
+from search.gain import Gain, best
 from search.outcome import STANDING, Checked, Outcome, Passed
 from search.prompting.history import Recalled
 from search.tunables import knob_trouble
@@ -44,48 +45,51 @@ def detail(outcome: Outcome) -> str:
     return "" if isinstance(outcome, Passed | Checked) else outcome.detail
 
 
-def trials_of_ideas(attempts: Iterable[Attempt], near: Recalled | None = None) -> tuple[Trial, ...]:
+def trials_of_ideas(found: Iterable[Gain], near: Recalled | None = None) -> tuple[Trial, ...]:
     """Return one trial an idea, in the order in which the ideas were first tried.
 
     Args:
+        found: gains of the attempts that are told of.
         near: what stands near the program to improve, so that it is told first.
     """
-    known = {attempt.number: attempt for attempt in attempts}
-    groups: dict[tuple[str, str], list[Attempt]] = {}
-    for attempt in known.values():
-        groups.setdefault((attempt.idea.title, attempt.idea.text), []).append(attempt)
-    groups = _worth_telling(groups, near)
+    groups: dict[tuple[str, str], list[Gain]] = {}
+    for gain in found:
+        idea = gain.attempt.idea
+        groups.setdefault((idea.title, idea.text), []).append(gain)
     return tuple(
         Trial(
             title=title,
-            text=f"({group[0].idea.category}) {text}",
-            results=(*_summary(group), *_beside_its_parent(group, known)),
-            gain=max(attempt.speedup for attempt in group),
+            text=f"({group[0].attempt.idea.category}) {text}",
+            results=(*_summary([one.attempt for one in group]), *_beside_its_start(best(group))),
+            gain=_speedup(group),
             place=_place(group, near),
-            fate=_fate(group, known),
+            fate=best(group).fate or "",
         )
-        for (title, text), group in groups.items()
+        for (title, text), group in _worth_telling(groups, near).items()
     )
 
 
 def _worth_telling(
-    groups: dict[tuple[str, str], list[Attempt]], near: Recalled | None
-) -> dict[tuple[str, str], list[Attempt]]:
+    groups: dict[tuple[str, str], list[Gain]], near: Recalled | None
+) -> dict[tuple[str, str], list[Gain]]:
     """Return the ideas that a prompt may have room for: near ones, the best, the latest.
 
     Telling costs the same however long a run is.
     """
     if len(groups) <= _TOLD:
         return groups
-    gains = {key: max(one.speedup for one in group) for key, group in groups.items()}
-    best = sorted(groups, key=lambda key: -gains[key])[: _TOLD // 3]
+    fastest = sorted(groups, key=lambda key: -_speedup(groups[key]))[: _TOLD // 3]
     close = [key for key, group in groups.items() if _place(group, near) != "elsewhere"]
-    kept = {*best, *close[-_TOLD // 3 :], *list(groups)[-_TOLD // 3 :]}
+    kept = {*fastest, *close[-_TOLD // 3 :], *list(groups)[-_TOLD // 3 :]}
     return {key: group for key, group in groups.items() if key in kept}
 
 
-def _place(group: list[Attempt], near: Recalled | None) -> Place:
-    numbers = {attempt.number for attempt in group}
+def _speedup(group: list[Gain]) -> float:
+    return max(gain.attempt.speedup for gain in group)
+
+
+def _place(group: list[Gain], near: Recalled | None) -> Place:
+    numbers = {gain.attempt.number for gain in group}
     if near is None:
         return "elsewhere"
     if numbers & near.trajectory:
@@ -93,32 +97,14 @@ def _place(group: list[Attempt], near: Recalled | None) -> Place:
     return "siblings" if numbers & near.siblings else "elsewhere"
 
 
-def _against_parent(group: list[Attempt], known: Mapping[int, Attempt]) -> float | None:
-    """Return how many times as fast as its parent the best of an idea is, None where nobody knows."""
-    best = max(group, key=lambda attempt: attempt.speedup)
-    above = known.get(best.parent) if best.parent is not None else None
-    while above is not None and above.idea == best.idea:  # it mended that one
-        above = known.get(above.parent) if above.parent is not None else None
-    if not best.speedup or above is None or not above.speedup:
-        return None
-    return above.seconds / best.seconds
-
-
-def _beside_its_parent(group: list[Attempt], known: Mapping[int, Attempt]) -> tuple[str, ...]:
-    ratio = _against_parent(group, known)
-    if ratio is None:
+def _beside_its_start(gain: Gain) -> tuple[str, ...]:
+    ratio = gain.ratio
+    if ratio is None or gain.start is None:
         return ()
-    return (f"{ratio:.2f} times the speed of the program that it was made from",)
-
-
-def _fate(group: list[Attempt], known: Mapping[int, Attempt]) -> str:
-    standing = [attempt for attempt in group if attempt.outcome.kind in STANDING]
-    if not standing:
-        return "failed"
-    if any(attempt.outcome.kind == "checked" for attempt in standing):
-        return ""  # nothing was timed
-    ratio = _against_parent(group, known) or max(attempt.speedup for attempt in standing)
-    return "won" if ratio > 1.01 else "lost" if ratio < 0.99 else "even"
+    return (
+        f"{ratio.ratio:.2f} times the speed of the program that it was made from "
+        f"({ratio.low:.2f} to {ratio.high:.2f})",
+    )
 
 
 def trials_of_branches(attempts: Iterable[Attempt]) -> tuple[Trial, ...]:
@@ -236,13 +222,13 @@ def _summary(group: list[Attempt]) -> tuple[str, ...]:
     standing = [attempt for attempt in group if attempt.outcome.kind in STANDING]
     lines = []
     if standing:
-        best = max(standing, key=lambda attempt: (attempt.speedup, attempt.merit))
+        fastest = max(standing, key=lambda attempt: (attempt.speedup, attempt.merit))
         lines.append(
             f"{len(standing)} of {len(group)} implementations passed; the best: "
-            f"{_headline(best.outcome)}"
+            f"{_headline(fastest.outcome)}"
         )
-        if isinstance(best.outcome, Passed) and "launches" in best.outcome.profile:
-            told = ", ".join(_figures(best.outcome.profile, _SHORT))
+        if isinstance(fastest.outcome, Passed) and "launches" in fastest.outcome.profile:
+            told = ", ".join(_figures(fastest.outcome.profile, _SHORT))
             lines.append(told[:1].upper() + told[1:])
     for kind, fate in _FATES.items():
         failed = [attempt for attempt in group if attempt.outcome.kind == kind]

@@ -7,11 +7,12 @@ that was tried on it writes one more variant of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from search.attempt import Attempt, Memory
+from search.gain import origin
 from search.outcome import STANDING
 
 Choice = Literal["rule", "trajectory", "siblings", "both", "clean"]
@@ -80,8 +81,8 @@ def recall(parent: Attempt | None, attempts: Iterable[Attempt]) -> Recalled:
     while at is not None:
         path.append(at.number)
         at = known.get(at.parent) if at.parent is not None else None
-    of = _number(parent)
-    upon = {n for n, attempt in known.items() if _made_upon(attempt, known) == of}
+    of = None if parent is None else parent.number
+    upon = {n for n, attempt in known.items() if origin(attempt, known) == of}
     return Recalled(trajectory=frozenset(path), siblings=frozenset(upon - set(path)))
 
 
@@ -94,17 +95,3 @@ def _best_before(attempts: Sequence[Attempt], round: int) -> list[float]:
     for number in range(1, round + 1):
         best[number] = max(best[number], best[number - 1])
     return best
-
-
-def _number(parent: Attempt | None) -> int | None:
-    return None if parent is None else parent.number
-
-
-def _made_upon(attempt: Attempt, known: Mapping[int, Attempt]) -> int | None:
-    """Return the program that an attempt's idea is about: repairs and tuned settings hang below what they change."""
-    at = attempt
-    while at.parent is not None and (above := known.get(at.parent)) is not None:
-        if (above.idea, above.round) != (at.idea, at.round):
-            return above.number
-        at = above
-    return at.parent

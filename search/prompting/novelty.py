@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from search.attempt import Attempt
+from search.gain import Gain, best, gains
 from search.outcome import STANDING
 from search.runs.storage import Storage
 from search.task import Task
 
 Alike = Callable[[str, Sequence[str]], int | None]
 RUNS = 20  # earlier runs of a task that are looked at, the latest ones
-# Speed over its parent's up to which an idea of an earlier run lost; what came out even may do so by its draft.
-_LOST = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +64,8 @@ def tried_in(history: Iterable[Attempt]) -> tuple[Tried, ...]:
 def earlier_ideas(storage: Storage, task: Task, before: float) -> tuple[Tried, ...]:
     """Return the ideas that lost or failed in runs of `task` that began before a moment.
 
+    What came out even may do so by its draft, and of what was not timed nobody knows.
+
     Args:
         before: seconds since the epoch: a run that is resumed knows what it knew at its start.
     """
@@ -77,27 +78,16 @@ def earlier_ideas(storage: Storage, task: Task, before: float) -> tuple[Tried, .
     ]
     found: dict[tuple[str, str], Tried] = {}
     for run in same[-RUNS:]:
-        attempts = storage.record(run).graph.attempts()
-        known = {attempt.number: attempt.speedup for attempt in attempts}
-        gains: dict[tuple[str, str], float] = {}
-        for attempt in attempts:
-            key = attempt.idea.title, attempt.idea.text
-            gains[key] = max(gains.get(key, 0.0), _gain(attempt, known))
-        for one in tried_in(attempts):
-            if gains[one.title, one.text] <= _LOST:
-                told = f"{one.told} (in {run})"
-                found[one.title, one.text] = Tried(title=one.title, text=one.text, told=told)
-            else:
-                found.pop((one.title, one.text), None)
+        groups: dict[tuple[str, str], list[Gain]] = {}
+        for gain in gains(storage.record(run).graph.attempts()):
+            idea = gain.attempt.idea
+            groups.setdefault((idea.title, idea.text), []).append(gain)
+        for (title, text), group in groups.items():
+            found.pop((title, text), None)
+            if best(group).fate in ("lost", "failed"):
+                told = f"{_told([one.attempt for one in group])} (in {run})"
+                found[title, text] = Tried(title=title, text=text, told=told)
     return tuple(found.values())
-
-
-def _gain(attempt: Attempt, known: Mapping[int, float]) -> float:
-    """Return how many times as fast as its parent an attempt is, 0 where it does not stand."""
-    if attempt.outcome.kind == "checked":
-        return 2 * _LOST  # nothing was timed: nobody knows
-    before = 1.0 if attempt.parent is None else known.get(attempt.parent, 0.0)
-    return attempt.speedup / before if before else attempt.speedup
 
 
 def _told(group: Sequence[Attempt]) -> str:

@@ -22,6 +22,7 @@ from kb.retrieval.multi_query import Inquiry
 from kb.tokens import count_tokens
 from search.attempt import Attempt, Idea, Memory, Moment
 from search.costs.graph import OperatorGraph, Work
+from search.gain import gains
 from search.patterns.recognise import read_program
 from search.prompting.describe import cost, detail, trials_of_branches, trials_of_ideas, verdict
 from search.prompting.history import PLATEAU, Recalled, recall, rounds_without_gain
@@ -153,8 +154,9 @@ class Briefing:
         clean = moment.memory == "clean"
         parent = None if clean else moment.parent
         near = recall(parent, moment.history)
-        told = tuple(one for one in moment.history if _is_told(one, near, moment.memory))
-        names = {attempt.idea.title for attempt in told}
+        every = gains(moment.history)
+        told = [gain for gain in every if _is_told(gain.attempt, near, moment.memory)]
+        names = {gain.attempt.idea.title for gain in told}
         hidden = tried_in([one for one in moment.history if one.idea.title not in names])
         known = self._knowledge.known
         earlier = known.earlier if known is not None else ()

@@ -10,7 +10,7 @@ from typing import Any
 from search.attempt import Attempt
 from search.graph import Graph
 from search.languages.written import written_in
-from search.outcome import OUTCOME_KINDS, Checked, Outcome, Passed
+from search.outcome import OUTCOME_KINDS, Checked, Outcome, Passed, Ratio
 
 
 def best_of(
@@ -107,6 +107,16 @@ def _checked(attempt: Attempt, outcome: Checked) -> dict[str, Any]:
         "unchecked": outcome.unchecked,
         "notes": list(outcome.notes),
     }
+
+
+def reported(report: Mapping[str, Any]) -> dict[int, Outcome]:
+    """Return the outcome of the winner that a report tells, by its node, as it was measured again."""
+    best = report.get("best")
+    if best is None or not best.get("confirmed"):
+        return {}
+    kept = ("seconds", "max_error", "allowed_error", "own_share", "profile")
+    speedup = {name: Ratio(**ratio) for name, ratio in best["speedup"].items()}
+    return {best["node"]: Passed(samples=0, speedup=speedup, **{name: best[name] for name in kept})}
 
 
 def idea_path(graph: Graph, number: int) -> list[dict[str, Any]]:

@@ -102,7 +102,7 @@ MODELS: Registry[Model] = Registry(
         "responses": "synth.models.responses:Responses",
         "sglang": "synth.models.providers:sglang",
         "vllm": "synth.models.providers:vllm",
-        "mailbox": "synth.models.mailbox.model:open_mailbox",
+        "mailbox": "synth.models.mailbox.model:Mailbox",
         "scripted": "synth.models.scripted:Scripted",
     },
 )

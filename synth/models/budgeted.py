@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
-from threading import BoundedSemaphore
 from typing import Protocol
 
 from kb.errors import ModelError
 from synth.models import Model, Reply, Request
 from synth.models.prices import Usage
+from synth.models.waiting import Waiting, ask, finish
 
 Price = Callable[[Usage], float | None]
 
@@ -43,20 +42,16 @@ class Till(Protocol):
 
 
 class Paid:
-    """A model whose requests keep to the caps of a run, and to a number at once.
+    """A model whose requests keep to the caps of a run.
 
     Args:
         price: what an exchange costs, None where nobody knows.
-        concurrency: requests at once; None does not limit them.
     """
 
-    def __init__(
-        self, model: Model, till: Till, price: Price, *, concurrency: int | None = None
-    ) -> None:
+    def __init__(self, model: Model, till: Till, price: Price) -> None:
         self._model = model
         self._till = till
         self._price = price
-        self._gate = nullcontext() if concurrency is None else BoundedSemaphore(concurrency)
 
     @property
     def name(self) -> str:
@@ -64,6 +59,10 @@ class Paid:
         return self._model.name
 
     def reply(self, request: Request) -> Reply:
+        """Return what `ask` does, and wait for it."""
+        return finish(self.ask(request))
+
+    def ask(self, request: Request) -> Waiting[Reply]:
         """Return the model's answer, with what it cost.
 
         Raises:
@@ -72,15 +71,14 @@ class Paid:
         """
         most = Usage(tokens_in=_at_most(request), tokens_out=request.max_tokens)
         tokens, cost = most.tokens_in + most.tokens_out, self._price(most) or 0.0
-        with self._gate:
-            self._till.reserve(tokens, cost)
-            try:
-                reply = self._counted(request, self._model.reply(request))
-            except ModelError as error:
-                self._lost(request, error.lost)
-                raise
-            finally:
-                self._till.release(tokens, cost)
+        self._till.reserve(tokens, cost)
+        try:
+            reply = self._counted(request, (yield from ask(self._model, request)))
+        except ModelError as error:
+            self._lost(request, error.lost)
+            raise
+        finally:
+            self._till.release(tokens, cost)
         self._lost(request, reply.lost)
         return reply
 

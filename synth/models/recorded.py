@@ -7,6 +7,7 @@ from typing import Protocol
 
 from kb.errors import ModelError
 from synth.models import Model, Reply, Request
+from synth.models.waiting import Waiting, ask, finish
 
 
 class Exchanges(Protocol):
@@ -54,6 +55,10 @@ class Recorded:
         return self._name
 
     def reply(self, request: Request) -> Reply:
+        """Return what `ask` does, and wait for it."""
+        return finish(self.ask(request))
+
+    def ask(self, request: Request) -> Waiting[Reply]:
         """Return the recorded reply, or ask the model and record its answer.
 
         Raises:
@@ -70,7 +75,7 @@ class Recorded:
                 f"replay: expected a recorded reply to request {key[:12]}, found none "
                 f"(it begins {_beginning(request)!r}): configure a model to go on from here"
             )
-        reply = self._model.reply(request)
+        reply = yield from ask(self._model, request)
         self._exchanges.put(key, request, reply)
         self._note(request, reply, fresh=True)
         return reply

@@ -15,7 +15,8 @@ from kb.records.types import Hit, Query, Scope
 from kb.retrieval.effect_store import RetrievalRow, UseRow
 from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
 from search.drivers.sequential import Driver
-from search.lessons.credit import Origin, keep_credits
+from search.lessons.credit import keep_credits
+from search.lessons.setting import Setting
 from search.loop import Search
 from search.outcome import BuildFailed, Outcome, Passed, Ratio
 from search.policies import POLICIES
@@ -108,16 +109,20 @@ def play(knowledge: Knowledge, storage: Storage, record: Record, rounds: int) ->
         context="zen3",
     )
     Driver(search, Reader(witness), Judge(), storage, witness, Watcher()).run()
-    origin = Origin(
+    setting = Setting(
         run=record.run,
+        task="rows",
         identity="rows/1",
         target="zen3",
         architecture="zen3",
-        families=frozenset(QUERY.scope.operator),
-        bottleneck=lambda attempt: QUERY.symptoms[0],
-        at=time.time(),
+        language="cpp",
+        families=QUERY.scope.operator,
+        symptoms=QUERY.symptoms,
+        shapes="64x1024 -> 64x1024",
+        eager_seconds=1.0,
+        diagnose=lambda attempt: Diagnosis(symptoms=QUERY.symptoms, lines=()),
     )
-    keep_credits(storage.engine, record.graph, {}, origin)
+    keep_credits(storage.engine, record.graph, {}, setting, time.time())
 
 
 @pytest.fixture

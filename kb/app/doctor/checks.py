@@ -145,11 +145,13 @@ def _model(_home: Home) -> Iterator[Finding]:
             advice="set KB_MODEL, KB_BASE_URL and KB_API_KEY, or `model:` in a task",
         )
         return
+    from kb.app.mailbox import Mail
     from kb.app.models import make_model
     from search.task import ModelSettings
     from synth.models import Message, Request
 
-    model = make_model(ModelSettings(name=name, base_url=os.environ.get("KB_BASE_URL"), retries=0))
+    settings = ModelSettings(name=name, base_url=os.environ.get("KB_BASE_URL"), retries=0)
+    model = make_model(settings, Mail())
     question = Message(role="user", content="Answer with the word ready.")
     reply = model.reply(Request(messages=(question,), max_tokens=16, temperature=0.0, seed=0))
     yield Finding(part="model", state="works", detail=f"{name} answered in {reply.seconds:.1f} s")

@@ -142,49 +142,35 @@ def evidence_of(home: Home, run: str, node: int, entry: Entry) -> Evidence:
         ConfigError: the node does not exist or was not judged.
         StoreError: there is no such run.
     """
+    from dataclasses import replace
     from datetime import UTC, datetime
 
     from kb.app.history import open_run
+    from search.gain import gains, over
+    from search.lessons.distill import evidence_of as make_evidence
+    from search.lessons.setting import Place
     from search.lessons.store import BY_HAND
-    from search.lessons.trials import trials
 
     found = open_run(home, run)
     eager = found.report()["baselines"].get("eager")
-    graph = found.graph
-    if node >= len(graph.nodes) or graph.nodes[node].outcome is None or not eager:
+    by_node = {one.attempt.number: one for one in gains(found.graph.attempts())}
+    gain = by_node.get(node)
+    if gain is None or gain.fate is None or not eager:
         raise ConfigError(
             f"expected a judged node of a finished run, found none for {run} node {node}: "
             f"kb tree {run} lists them"
         )
-    trial = next(one for one in trials(graph, {}, eager) if one.attempt.number == node)
     claim = entry.record.claim
-    outcome = graph.nodes[node].outcome
-    gain, parent, before = trial.gain, trial.parent, trial.before
-    if (
-        outcome is not None
-        and outcome.kind == "passed"
-        and (claim is None or claim.basis == "reference")
-    ):
-        gain, parent, before = outcome.speedup["eager"], None, eager
-    fate = "failed"
-    if gain is not None:
-        fate = "won" if gain.low > 1 else "lost" if gain.high < 1 else "even"
-    return Evidence.model_validate(
-        {
-            "task": found.row.about["task"],
-            "target": found.row.about["target"],
-            "before": before,
-            "after": None if gain is None else before / gain.ratio,
-            "run": run,
-            "node": node,
-            "parent": None if parent is None else parent.number,
-            "low": None if gain is None else gain.low,
-            "high": None if gain is None else gain.high,
-            "at": datetime.fromtimestamp(found.row.started, UTC).date(),
-            "outcome": fate,
-            "note": BY_HAND,
-        }
+    if gain.outcome.kind == "passed" and (claim is None or claim.basis == "reference"):
+        gain = replace(gain, start=None, base=None, ratio=over(gain.outcome, None))
+    place = Place(
+        run=run,
+        task=found.row.about["task"],
+        target=found.row.about["target"],
+        eager_seconds=eager,
+        at=datetime.fromtimestamp(found.row.started, UTC).date(),
     )
+    return make_evidence(gain, place, BY_HAND)
 
 
 def _status(entry: Entry, root: Path) -> str:

@@ -63,6 +63,4 @@ def measured_line(lesson: Document) -> str:
     record = lesson.record
     assert isinstance(record, LessonRecord)
     last = record.evidence[-1]
-    gain = f"{last.gain:.2f}x" if last.gain is not None else "failed"
-    interval = f" ({last.low:.2f} to {last.high:.2f})" if last.low and last.high else ""
-    return f"Measured here: {record.title}; {gain}{interval} on {last.task}, {last.target}."
+    return f"Measured here: {record.title}; {last.told} on {last.task}, {last.target}."

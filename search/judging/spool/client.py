@@ -85,7 +85,7 @@ class Spool:
         if self._prepared is None:
             self._folder.make()
             progress(f"waiting for a judge on {self._device} at {self._folder.root}")
-            answer = self._ask(self._job(None))
+            answer = self._ask(self._first_job())
             if answer.prepared is None:
                 raise ToolchainError(
                     f"{self._folder.root}: an answer without preparation: remove it"
@@ -127,7 +127,13 @@ class Spool:
     def close(self) -> None:
         """Leave everything as it is: what was asked may still be answered."""
 
-    def _job(self, source: str | None, *, thorough: bool = False) -> Job:
+    def _first_job(self) -> Job:
+        """Return the job that asks for the preparation, which any judge of the device may answer."""
+        return self._job(None, expected="")
+
+    def _job(
+        self, source: str | None, *, thorough: bool = False, expected: str | None = None
+    ) -> Job:
         return Job(
             task=self._task,
             target=self._target,
@@ -135,7 +141,7 @@ class Spool:
             seed=self._seed,
             source=source,
             thorough=thorough,
-            expected=self.context,
+            expected=self.context if expected is None else expected,
             limits=self._limits,
             created=f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {socket.gethostname()}-{os.getpid()}",
         )
@@ -219,18 +225,11 @@ class Spool:
         }
         if job.expected and contexts and job.expected not in contexts:
             self._folder.withdraw(job.name)
-            self._folder.outcome(self._first_name()).unlink(missing_ok=True)
+            self._folder.outcome(self._first_job().name).unlink(missing_ok=True)
             raise ToolchainError(
                 f"the run is judged by {job.expected}, the judge at {self._folder.root} is now {', '.join(sorted(contexts))}: "
                 "kb resume begins anew with that one"
             )
-
-    def _first_name(self) -> str:
-        context, self.context = self.context, ""
-        try:
-            return self._job(None).name
-        finally:
-            self.context = context
 
     def _once(self, line: str) -> None:
         if line not in self._said:

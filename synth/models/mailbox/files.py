@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from threading import Lock
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -66,7 +65,7 @@ class Mark:
 
 
 class Desk:
-    """The letters of one folder. Several threads may use it, and several processes.
+    """The letters of one folder. Several processes may use it.
 
     Args:
         folder: made when the first letter is sent.
@@ -76,7 +75,6 @@ class Desk:
         self.folder = folder
         self._letters: dict[str, Letter] = {}
         self._sent: set[str] = set()  # names, by this process
-        self._lock = Lock()
 
     def read(self) -> tuple[Letter, ...]:
         """Return the letters that lie there, in the order in which they were sent.
@@ -84,9 +82,8 @@ class Desk:
         Raises:
             ModelError: the folder cannot be read.
         """
-        with self._lock:
-            self._read()
-            return tuple(sorted(self._letters.values(), key=lambda letter: letter.number))
+        self._read()
+        return tuple(sorted(self._letters.values(), key=lambda letter: letter.number))
 
     def send(self, request: Request, *, again: bool = False) -> Letter:
         """Write a letter for `request`, or return the one that stands for it.
@@ -99,7 +96,7 @@ class Desk:
             ModelError: the folder cannot be written.
         """
         key = request.key()
-        with self._lock, self._guarded("write to"):
+        with self._guarded("write to"):
             if not self._letters:
                 self._read()
             known = next((one for one in self._letters.values() if key in one.keys), None)
@@ -148,7 +145,7 @@ class Desk:
         Raises:
             ModelError: the folder cannot be written.
         """
-        with self._lock, self._guarded("write to"):
+        with self._guarded("write to"):
             now = self._letters[letter.name]
             now = self._keep(now.model_copy(update={"rejected": now.rejected + 1}))
             aside = f"{letter.name}.rejected-{now.rejected}.md"
@@ -178,7 +175,7 @@ class Desk:
         Raises:
             ModelError: the folder cannot be written.
         """
-        with self._lock, self._guarded("write to"):
+        with self._guarded("write to"):
             self._keep(self._letters[letter.name].model_copy(update={"state": "answered"}))
             (self.folder / f"{letter.name}.problem.md").unlink(missing_ok=True)
 

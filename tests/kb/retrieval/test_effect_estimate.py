@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -17,15 +15,11 @@ from kb.retrieval.effect_estimate import (
     MAX_LIFT,
     MOST,
     PRIOR,
-    PRIOR_BOUNDS,
     WITHIN,
-    Group,
-    Spread,
     Trial,
     Where,
     estimate,
     factor,
-    spread,
 )
 
 NOW = 1_800_000_000.0
@@ -46,14 +40,6 @@ def trial(gain: float = 0.3, **other: object) -> Trial:
         **other,
     }
     return Trial(gain=gain, **values)  # type: ignore[arg-type]
-
-
-def groups(values: Sequence[Sequence[Trial]]) -> list[Group]:
-    told = [[one.value for one in trials] for trials in values]
-    return [
-        Group(count=len(one), total=sum(one), squares=sum(value**2 for value in one))
-        for one in told
-    ]
 
 
 def effect(*trials: Trial, where: Where = HERE, now: float = NOW) -> Effect:
@@ -189,30 +175,3 @@ def test_one_lucky_measurement_is_bounded() -> None:
 
 def test_a_quoted_passage_has_its_share_only() -> None:
     assert 0 < effect(trial(share=0.1)).gain < effect(trial()).gain
-
-
-@given(within=st.floats(0.05, 0.5), between=st.floats(0.05, 0.5), seed=st.integers(0, 99))
-def test_the_prior_follows_how_measurements_scatter(
-    within: float, between: float, seed: int
-) -> None:
-    rng = random.Random(seed)
-    values = []
-    for _ in range(150):
-        mean = rng.gauss(0, between)
-        values.append([trial(mean + rng.gauss(0, within)) for _ in range(12)])
-    found = spread(groups(values))
-    low, high = PRIOR_BOUNDS
-    true = max(low, min(high, within**2 / between**2))
-    assert true / 1.8 <= found.prior <= true * 1.8
-    assert within**2 / 1.5 <= found.within <= within**2 * 1.5
-
-
-def test_few_measurements_cannot_tell_the_scatter() -> None:
-    assert spread(groups([[trial()] * 30])) == Spread()
-    assert spread([]) == Spread()
-
-
-def test_passages_that_all_do_nothing_are_believed_slowly() -> None:
-    rng = random.Random(0)
-    noise = [[trial(rng.gauss(0, 0.2)) for _ in range(8)] for _ in range(40)]
-    assert spread(groups(noise)).prior > 4 * PRIOR / 2

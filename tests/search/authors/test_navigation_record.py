@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -92,7 +90,7 @@ class Stage:
         ledger = Ledger(storage.engine, self.task.settings.stop).open(record.run)
 
         def wrapped(role: str) -> Model:
-            paid = Paid(model, ledger, lambda _: 0.0, concurrency=1)
+            paid = Paid(model, ledger, lambda _: 0.0)
             return Recorded(paid, storage, noted=ledger.noted(role))
 
         memory = self.place.memory(given=Given(storage.engine, record.run))
@@ -186,34 +184,37 @@ def test_a_run_from_before_there_were_requests_goes_on_without_them(tmp_path: Pa
 
 
 def test_a_letter_for_ideas_may_be_answered_with_requests(place: Place, tmp_path: Path) -> None:
-    box = Mailbox(tmp_path, poll_seconds=0.02)
+    asking = place.author(Mailbox(tmp_path)).asks_ideas(MOMENT, 1)
     found: list[Idea] = []
-    author = place.author(box)
-    thread = threading.Thread(target=lambda: found.extend(author.ideas(MOMENT, 1)))
-    thread.start()
+
+    def look() -> None:
+        """Look twice: an answer counts once it did not change between two looks."""
+        try:
+            next(asking)
+            next(asking)
+        except StopIteration as end:
+            found.extend(end.value)
 
     def letter(number: int) -> Path:
-        end = time.monotonic() + 60
-        while not (names := sorted(tmp_path.glob(f"{number:03d}-ideas-*.json"))):
-            assert time.monotonic() < end, "no letter came"
-            time.sleep(0.01)
-        return names[0].with_suffix("")
+        (name,) = tmp_path.glob(f"{number:03d}-ideas-*.json")
+        return name.with_suffix("")
 
     def answer(name: Path, text: str) -> None:
         draft = tmp_path / "draft"
         draft.write_text(text)
         draft.rename(f"{name}.reply.md")
 
+    look()
     first = letter(1)
     assert "It may hold `requests` in place of ideas" in Path(f"{first}.md").read_text()
     answer(first, f"First this.\n\n```json\n{asks('read online-softmax')}\n```\n")
+    look()
     second = letter(2)
     text = Path(f"{second}.md").read_text()
     assert "What you asked for in an earlier letter stands at its end." in text
     assert "## read online-softmax" in text.split("What you asked for")[-1]
     answer(second, gives())
-    thread.join(60)
-    box.close()
+    look()
     assert [idea.title for idea in found] == ["Walk each row once"]
     assert list(tmp_path.glob("*.problem.md")) == [], "what was of use is not called useless"
     assert len(list(tmp_path.glob("*.json"))) == 2

@@ -119,7 +119,7 @@ class Stage:
         ledger = Ledger(self.storage.engine, self.settings.stop).open(record.run)
 
         def wrap(model: Model, role: str) -> Model:
-            paid = Paid(model, ledger, lambda _: 0.0, concurrency=2)
+            paid = Paid(model, ledger, lambda _: 0.0)
             return Recorded(paid, self.storage, noted=ledger.noted(role))
 
         knows = Knows()

@@ -8,7 +8,7 @@ from kb.records.schema import SYMPTOMS, TargetRecord
 from search.attempt import Attempt, Draft, Idea
 from search.costs.graph import Work
 from search.diagnosis.diagnose import Ground, diagnose
-from search.finding import TOLD, Finding, Look
+from search.finding import INFERRED, OPERATORS, SEEN, TOLD, Finding, Look
 from search.outcome import Passed, Ratio
 
 CPU = TargetRecord.model_validate(
@@ -120,3 +120,22 @@ def test_what_the_compiler_told_replaces_a_guess():
     found = diagnose(replace(place, look=lambda _: Look(findings=(told,))), attempt(90e-3))
     assert "Line 3 is scalar. (told by the compiler)" in found.lines
     assert not any("vector width, unrolling" in line for line in found.lines)
+
+
+def test_each_point_carries_its_evidence_and_guesses_wait_beside_evidence():
+    eager = diagnose(ground(CHAIN, 6, {"eager": 6e-3}), None)
+    evidence = {point.symptom: (point.evidence, point.confidence) for point in eager.points}
+    assert eager.points[0].symptom == "memory-bound"
+    assert evidence == {
+        "memory-bound": (SEEN, "medium"),
+        "intermediate-traffic": (OPERATORS, "high"),
+        "many-small-operators": (OPERATORS, "high"),
+        "slow-transcendentals": (INFERRED, "low"),
+        "page-faults": (INFERRED, "low"),
+    }
+    assert [point.symptom for point in eager.points if point.later] == [
+        "slow-transcendentals",
+        "page-faults",
+    ]
+    far = diagnose(ground(CONVOLUTION, 1, {"eager": 90e-3}), attempt(90e-3))
+    assert not any(point.later for point in far.points)  # nothing else is known

@@ -1,85 +1,67 @@
 from __future__ import annotations
 
-import threading
-import time
-
 import pytest
 from play import Carried, Deterministic, Logged, Silent, Watcher, open_storage, play, settings_of
 
 from kb.errors import ModelError
 from search.attempt import Diagnosis
-from search.drivers.concurrent import Turn, Waves
+from search.drivers.concurrent import Waves
 from search.loop import Search
 from search.policies import POLICIES
 from search.prompting.readings import Witness
 
 
 class Correspondent(Deterministic):
-    """Answers by letter: the last one that was asked is answered first, once all of a wave are out."""
+    """Is asked by letter: between two looks the letter that was sent last is answered.
 
-    def __init__(self, most: int | None = None, until=lambda: True) -> None:
-        self.until = until
-        self.turn = Turn()
-        self.inside = 0
-        self.crowd = 0
-        self.out: list[object] = []
+    Args:
+        most: letters that are answered before the post closes; None for all.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self.most = most
+        self.out: list[str] = []
         self.together = 0
         self.answered = 0
-        self.most = most
-        self.closed = False
+        self.next = ""
         self.order: list[str] = []
 
-    @property
-    def waiting(self) -> tuple[str, ...]:
-        return tuple(map(str, self.out))
+    def pause(self) -> None:
+        self.next = self.out[-1]
 
-    def close(self) -> None:
-        self.closed = True
-
-    def _by_letter(self, name: str) -> None:
-        self.inside += 1
-        self.crowd = max(self.crowd, self.inside)
-        letter = object()
-        self.out.append(letter)
+    def _by_letter(self, name: str):
+        self.out.append(name)
         self.order.append(f"out {name}")
-        self.inside -= 1
-        with self.turn.given_up():
-            time.sleep(0.02)  # the others of the wave are sent meanwhile
-            end = time.monotonic() + 5
-            held = name.startswith("idea ")
-            while not self.closed and (
-                self.out[-1] is not letter or (held and not self.until() and time.monotonic() < end)
-            ):
-                time.sleep(0.001)
-            self.together = max(self.together, len(self.out))
-        self.inside += 1
-        self.crowd = max(self.crowd, self.inside)
-        self.out.remove(letter)
-        if self.closed or self.answered == self.most:
-            self.inside -= 1
-            raise ModelError("the post is closed")
+        self.together = max(self.together, len(self.out))
+        try:
+            while self.next != name:
+                yield
+            if self.answered == self.most:
+                raise ModelError("the post is closed")
+        finally:
+            self.out.remove(name)
+        self.next = ""
         self.answered += 1
         self.order.append(f"in {name}")
-        self.inside -= 1
 
-    def ideas(self, moment, count):
+    def asks_ideas(self, moment, count):
         assert not self.out, "ideas know what became of everything before them"
-        self._by_letter("ideas")
-        return super().ideas(moment, count)
+        yield from self._by_letter("ideas")
+        return self.ideas(moment, count)
 
-    def draft(self, moment, idea, branch, siblings):
-        self._by_letter(f"{idea.title}/{branch}")
-        return super().draft(moment, idea, branch, siblings)
+    def asks_draft(self, moment, idea, branch, siblings):
+        yield from self._by_letter(f"{idea.title}/{branch}")
+        return self.draft(moment, idea, branch, siblings)
 
-    def repair(self, moment, failed):
-        self._by_letter(f"repair {failed.number}")
-        return super().repair(moment, failed)
+    def asks_repair(self, moment, failed):
+        yield from self._by_letter(f"repair {failed.number}")
+        return self.repair(moment, failed)
 
 
 SMALL = settings_of(search={"rounds": 2, "ideas": 3, "branches": 2})
 
 
-def waves(storage, record, author, settings=SMALL, shows=lambda _: None, evaluator=None):
+def waves(storage, record, author, settings=SMALL, evaluator=None, pause=None):
     search = Search(
         record,
         POLICIES.create(settings.search.policy),
@@ -89,24 +71,21 @@ def waves(storage, record, author, settings=SMALL, shows=lambda _: None, evaluat
         context="play",
     )
     parts = (search, author, evaluator or Logged(None, 0), storage, Witness(Silent()), Watcher())
-    return Waves(*parts, turn=author.turn, post=author, context="play", shows=shows)
+    return Waves(*parts, context="play", pause=pause or author.pause)
 
 
 def story(record) -> list[tuple[object, ...]]:
     return [(n.number, n.step, n.draft.source, n.outcome) for n in record.graph.nodes]
 
 
-def test_every_source_of_a_round_is_asked_for_at_once_and_one_thread_works_at_a_time(tmp_path):
+def test_every_source_of_a_round_is_asked_for_at_once(tmp_path):
     storage = open_storage(tmp_path)
     record = storage.begin("play", {})
-    seen: list[tuple[str, ...]] = []
-    author = Correspondent(until=lambda: any(len(names) == 3 for names in seen))
-    waves(storage, record, author, shows=seen.append).run()
+    author = Correspondent()
+    waves(storage, record, author).run()
     assert record.stop_reason == "2 rounds done"
     assert author.together == 3
-    assert author.crowd == 1
-    assert author.closed
-    assert not {thread for thread in threading.enumerate() if thread.name.startswith("letter")}
+    assert author.out == []
 
 
 def test_the_sources_of_a_round_travel_together_to_a_judge_elsewhere(tmp_path):
@@ -156,19 +135,19 @@ def test_a_run_that_ends_with_letters_out_goes_on_as_if_it_had_not(tmp_path):
 def test_an_answer_is_judged_while_others_are_waited_for(tmp_path):
     storage = open_storage(tmp_path)
     record = storage.begin("play", {})
-    author = Correspondent(until=lambda: len(author.out) == 3 or "judged" in author.order)
+    author = Correspondent()
     settings = settings_of(search={"rounds": 1, "ideas": 3, "branches": 1})
-    driver = waves(storage, record, author, settings)
-    judge = driver._evaluator.evaluate
+    judging = Logged(None, 0)
+    judge = judging.evaluate
 
     def evaluate(source):
-        author.order.append("judged")
+        author.order.append(f"judged beside {len(author.out)}")
         return judge(source)
 
-    driver._evaluator.evaluate = evaluate
-    driver.run()
-    first = author.order.index("judged")
-    assert sum(entry.startswith("in idea ") for entry in author.order[:first]) == 1
+    judging.evaluate = evaluate
+    waves(storage, record, author, settings, evaluator=judging).run()
+    judged = [entry for entry in author.order if entry.startswith("judged")]
+    assert judged[:2] == ["judged beside 2", "judged beside 1"]
 
 
 def test_a_budget_of_candidates_is_kept(tmp_path):
@@ -183,16 +162,17 @@ def test_a_budget_of_candidates_is_kept(tmp_path):
         assert record.graph.judged == most
 
 
-def test_an_interrupt_leaves_no_thread_waiting(tmp_path):
+def test_an_interrupt_leaves_nobody_waiting(tmp_path):
     storage = open_storage(tmp_path)
     record = storage.begin("play", {})
     author = Correspondent()
 
-    def shows(names):
+    def interrupt():
+        author.pause()
         if author.answered:
+            assert len(author.out) == 3
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        waves(storage, record, author, shows=shows).run()
-    assert author.closed
-    assert not {thread for thread in threading.enumerate() if thread.name.startswith("letter")}
+        waves(storage, record, author, pause=interrupt).run()
+    assert author.out == []

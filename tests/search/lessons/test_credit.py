@@ -10,9 +10,10 @@ from kb.config import Home
 from kb.database import create_tables, open_engine, reading
 from kb.retrieval.effect_estimate import Where
 from kb.retrieval.effect_store import Effects, RetrievalRow, UseRow
-from search.attempt import Attempt, Draft, Idea
+from search.attempt import Attempt, Diagnosis, Draft, Idea
 from search.graph import Graph, Node, Proposal, Slot, Step
-from search.lessons.credit import OTHERS, QUOTED, Origin, credits_of, keep_credits
+from search.lessons.credit import OTHERS, QUOTED, credits_of, keep_credits
+from search.lessons.setting import Setting
 from search.outcome import BuildFailed, Checked, Outcome, Passed, Ratio
 from search.runs.storage import Storage
 
@@ -56,23 +57,29 @@ def idea(*passages: str, record: str | None = None) -> Idea:
     return Idea(title="t", text="x", category="memory access", passages=passages, record=record)
 
 
-def bottleneck(attempt: Attempt | None) -> str:
-    return "many-small-operators" if attempt is None else "memory-bound"
+def diagnose(attempt: Attempt) -> Diagnosis:
+    return Diagnosis(symptoms=("memory-bound", "page-faults"), lines=())
 
 
-ORIGIN = Origin(
+SETTING = Setting(
     run="softmax-1",
+    task="softmax",
     identity="softmax/abc",
     target="zen3",
     architecture="zen3",
-    families=frozenset({"softmax"}),
-    bottleneck=bottleneck,
-    at=1_000_000.0,
+    language="cpp",
+    families=("softmax",),
+    symptoms=("many-small-operators",),
+    shapes="64x1024 -> 64x1024",
+    eager_seconds=1.0,
+    diagnose=diagnose,
 )
+NOW = 1_000_000.0
 
 
 def uses(graph: Graph, confirmed: dict[int, Outcome] | None = None, records=None):
-    return list(credits_of(graph, confirmed or {}, ORIGIN, PASSAGES, records or {}))
+    known = {**PASSAGES, **(records or {})}
+    return list(credits_of(graph, confirmed or {}, SETTING, NOW, known))
 
 
 def test_a_gain_is_over_what_the_candidate_started_from() -> None:
@@ -90,8 +97,8 @@ def test_a_gain_is_over_what_the_candidate_started_from() -> None:
 def test_what_cannot_be_told_apart_is_even_and_what_is_slower_lost() -> None:
     graph = graph_of(
         node(0, passed(2.0), idea=idea("p1")),
-        node(1, passed(2.01, half=0.05), parent=0, idea=idea("p1")),
-        node(2, passed(1.0), parent=0, idea=idea("p1")),
+        node(1, passed(2.01, half=0.05), parent=0, step=Step(Slot(1, 0), 0, 0), idea=idea("p1")),
+        node(2, passed(1.0), parent=0, step=Step(Slot(1, 0), 1, 0), idea=idea("p1")),
     )
     assert [use.trial.fate for use in uses(graph)] == ["won", "even", "lost"]
 
@@ -106,6 +113,17 @@ def test_a_draft_that_was_mended_counts_once_by_its_end_and_over_the_last_that_p
     (use,) = uses(graph)
     assert (use.node, use.trial.fate) == (2, "won")
     assert use.trial.gain == pytest.approx(math.log(2.0))
+
+
+def test_a_tuned_setting_is_an_implementation_of_its_idea_and_the_best_counts_whole() -> None:
+    slot = Slot(0, 0)
+    graph = graph_of(
+        node(0, passed(2.0), step=Step(slot, 0, 0), idea=idea("p1")),
+        node(1, passed(2.2), parent=0, step=Step(slot, 0, 1), idea=idea("p1")),
+    )
+    written, tuned = uses(graph)
+    assert tuned.trial.gain == pytest.approx(math.log(2.2))
+    assert (written.trial.share, tuned.trial.share) == pytest.approx((OTHERS, 1.0), abs=1e-6)
 
 
 def test_a_failure_that_nobody_mended_is_a_loss() -> None:
@@ -173,11 +191,11 @@ def rows(storage: Storage, table: type) -> list[object]:
         return list(session.query(table))
 
 
-def recorded(storage: Storage, graph: Graph, origin: Origin = ORIGIN) -> int:
+def recorded(storage: Storage, graph: Graph, setting: Setting = SETTING, now: float = NOW) -> int:
     from kb.retrieval.effect_store import record
 
-    found = list(credits_of(graph, {}, origin, PASSAGES, {}))
-    return record(storage.engine, origin.run, found)
+    found = list(credits_of(graph, {}, setting, now, PASSAGES))
+    return record(storage.engine, setting.run, found)
 
 
 def test_a_run_recorded_twice_counts_once_and_its_later_state_replaces_the_earlier(
@@ -188,26 +206,25 @@ def test_a_run_recorded_twice_counts_once_and_its_later_state_replaces_the_earli
     mended = node(1, passed(2.0), parent=0, step=Step(slot, 0, 0, repair=1), idea=idea("p1"))
     assert recorded(storage, graph_of(broken)) == 1
     assert recorded(storage, graph_of(broken)) == 1
-    later = replace(ORIGIN, at=2_000_000.0)
-    assert recorded(storage, graph_of(broken, mended), later) == 1
-    assert recorded(storage, graph_of(broken, mended), replace(ORIGIN, at=3_000_000.0)) == 1
+    assert recorded(storage, graph_of(broken, mended), now=2 * NOW) == 1
+    assert recorded(storage, graph_of(broken, mended), now=3 * NOW) == 1
     (row,) = rows(storage, UseRow)
-    assert (row.fate, row.node, row.at) == ("won", 1, 2_000_000.0)
+    assert (row.fate, row.node, row.at) == ("won", 1, 2 * NOW)
 
 
 def test_the_same_candidate_in_another_run_is_no_new_measurement(storage: Storage) -> None:
     graph = graph_of(node(0, passed(2.0), idea=idea("p1")))
     assert recorded(storage, graph) == 1
-    assert recorded(storage, graph, replace(ORIGIN, run="softmax-2")) == 0
-    assert recorded(storage, graph, replace(ORIGIN, run="other-1", identity="other/abc")) == 1
+    assert recorded(storage, graph, replace(SETTING, run="softmax-2")) == 0
+    assert recorded(storage, graph, replace(SETTING, run="other-1", identity="other/abc")) == 1
     assert len(rows(storage, UseRow)) == 2
 
 
 def test_a_resumed_run_ranks_by_what_was_known_when_it_began(storage: Storage) -> None:
     recorded(storage, graph_of(node(0, passed(2.0), idea=idea("p1"))))
     subject = "kb:ideas/tile.md"
-    before = Effects(storage.engine, ORIGIN.at - 1).of([subject], Where())
-    after = Effects(storage.engine, ORIGIN.at + 1).of([subject], Where())
+    before = Effects(storage.engine, NOW - 1).of([subject], Where())
+    after = Effects(storage.engine, NOW + 1).of([subject], Where())
     assert before == {}
     assert after[subject].won == 1
 
@@ -231,4 +248,4 @@ def test_retrievals_are_kept_with_the_ideas_that_they_led_to(storage: Storage) -
 
 def test_credits_of_a_recorded_run_reach_the_records_that_its_ideas_name(storage: Storage) -> None:
     graph = graph_of(node(0, passed(2.0), idea=idea("unknown", record="nobody")))
-    assert keep_credits(storage.engine, graph, {}, ORIGIN) == 0
+    assert keep_credits(storage.engine, graph, {}, SETTING, NOW) == 0

@@ -4,6 +4,7 @@ import pytest
 
 from search.attempt import Attempt, Draft, Idea
 from search.costs.graph import Work
+from search.gain import gains
 from search.outcome import (
     BuildFailed,
     Crashed,
@@ -92,13 +93,15 @@ def test_implementations_of_one_idea_are_one_trial_with_its_best() -> None:
         allowed_error=1.0,
     )
     first, second = trials_of_ideas(
-        [
-            attempt(0, "fuse", slow),
-            attempt(1, "tile", Wrong(reason="all differ")),
-            attempt(2, "fuse", FAST, branch=1),
-            attempt(3, "fuse", BuildFailed(reason="first"), branch=2),
-            attempt(4, "fuse", BuildFailed(reason="last"), branch=2),
-        ]
+        gains(
+            [
+                attempt(0, "fuse", slow),
+                attempt(1, "tile", Wrong(reason="all differ")),
+                attempt(2, "fuse", FAST, branch=1),
+                attempt(3, "fuse", BuildFailed(reason="first"), branch=2),
+                attempt(4, "fuse", BuildFailed(reason="last"), branch=2),
+            ]
+        )
     )
     assert (first.title, first.gain) == ("fuse", 2.1)
     assert first.results[0].startswith("2 of 4 implementations passed; the best: it passed: 1.23")
@@ -109,7 +112,7 @@ def test_implementations_of_one_idea_are_one_trial_with_its_best() -> None:
 
 def test_what_a_tried_idea_did_on_the_device_is_told_in_a_line() -> None:
     profile = {"launches": 1.0, "device_seconds": 20e-6, "host_seconds": 2e-4, "registers": 128.0}
-    (trial,) = trials_of_ideas([attempt(0, "fuse", replace(FAST, profile=profile))])
+    (trial,) = trials_of_ideas(gains([attempt(0, "fuse", replace(FAST, profile=profile))]))
     assert trial.results[1] == "The device works 20 us a call, 1 launch, 128 registers a thread"
 
 

@@ -1,6 +1,7 @@
 import pytest
 
 from search.attempt import Attempt, Draft, Idea
+from search.gain import gains
 from search.outcome import BuildFailed, Outcome, Passed, Ratio
 from search.prompting.describe import trials_of_ideas
 from search.prompting.history import choose_memory, plateau, recall
@@ -72,14 +73,17 @@ def test_a_task_may_fix_what_is_told() -> None:
 
 
 def test_what_lost_or_failed_is_told_as_that_with_its_numbers() -> None:
-    trials = {trial.title: trial for trial in trials_of_ideas(TREE, recall(TREE[3], TREE))}
+    trials = {trial.title: trial for trial in trials_of_ideas(gains(TREE), recall(TREE[3], TREE))}
     assert trials["idea 1"].fate == "lost"
     assert trials["tile"].fate == "won"
     assert trials["tile"].place == "trajectory"
     assert trials["idea 5"].fate == "lost"
-    assert "0.94 times the speed of the program that it was made from" in trials["idea 5"].results
+    assert (
+        "0.94 times the speed of the program that it was made from (0.94 to 0.94)"
+        in trials["idea 5"].results
+    )
     assert trials["idea 5"].place == "siblings"
     assert trials["idea 4"].place == "elsewhere"
-    failed = trials_of_ideas([attempt(0, None, 0, BuildFailed(reason="no ;"))])
+    failed = trials_of_ideas(gains([attempt(0, None, 0, BuildFailed(reason="no ;"))]))
     assert failed[0].fate == "failed"
     assert failed[0].results == ("1 of 1 did not build: no ;",)

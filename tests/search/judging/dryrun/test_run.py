@@ -9,6 +9,7 @@ from play import Deterministic, Silent, Watcher, open_storage, settings_of
 
 from search.attempt import Diagnosis
 from search.drivers.sequential import Driver
+from search.gain import gains
 from search.lessons.distill import lessons
 from search.lessons.setting import Setting
 from search.loop import Search
@@ -93,5 +94,5 @@ def test_a_prompt_says_what_was_compiled_and_no_time(tmp_path):
     assert "nothing was timed" in text
     assert "40 registers" in text
     assert "occupancy 50% by registers" in text
-    trials = trials_of_ideas(record.graph.attempts())
+    trials = trials_of_ideas(gains(record.graph.attempts()))
     assert any("implementations passed" in line for trial in trials for line in trial.results)
