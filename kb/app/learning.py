@@ -246,7 +246,8 @@ def known_ideas(
 ) -> Known:
     """Return what was tried on a task in runs that began before a moment, with how it is compared."""
     from search.lessons.duplicates import Alike
-    from search.prompting.novelty import Known, earlier_ideas
+    from search.prompting.novelty import Known
+    from search.runs.earlier import earlier_ideas
 
     earlier = earlier_ideas(storage, task, before)
     if given is not None:

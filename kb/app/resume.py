@@ -21,7 +21,7 @@ def keep_reference(home: Home, run: str, task: Task) -> Path:
     Raises:
         ConfigError: the run's name is no name of a folder.
     """
-    from search.imports import NAME
+    from search.runs.imports import NAME
 
     if not NAME.fullmatch(run):
         raise ConfigError(

@@ -6,13 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from search.attempt import Attempt
-from search.gain import Gain, best, gains
 from search.outcome import STANDING
-from search.runs.storage import Storage
-from search.task import Task
 
 Alike = Callable[[str, Sequence[str]], int | None]
-RUNS = 20  # earlier runs of a task that are looked at, the latest ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,40 +53,12 @@ def tried_in(history: Iterable[Attempt]) -> tuple[Tried, ...]:
     for attempt in history:
         groups.setdefault((attempt.idea.title, attempt.idea.text), []).append(attempt)
     return tuple(
-        Tried(title=title, text=text, told=_told(group)) for (title, text), group in groups.items()
+        Tried(title=title, text=text, told=fate_words(group))
+        for (title, text), group in groups.items()
     )
 
 
-def earlier_ideas(storage: Storage, task: Task, before: float) -> tuple[Tried, ...]:
-    """Return the ideas that lost or failed in runs of `task` that began before a moment.
-
-    What came out even may do so by its draft, and of what was not timed nobody knows.
-
-    Args:
-        before: seconds since the epoch: a run that is resumed knows what it knew at its start.
-    """
-    same = [
-        row.run
-        for row in storage.runs()
-        if row.started < before
-        and row.about.get("source") == task.source
-        and row.about["settings"].get("target") == task.settings.target
-    ]
-    found: dict[tuple[str, str], Tried] = {}
-    for run in same[-RUNS:]:
-        groups: dict[tuple[str, str], list[Gain]] = {}
-        for gain in gains(storage.record(run).graph.attempts()):
-            idea = gain.attempt.idea
-            groups.setdefault((idea.title, idea.text), []).append(gain)
-        for (title, text), group in groups.items():
-            found.pop((title, text), None)
-            if best(group).fate in ("lost", "failed"):
-                told = f"{_told([one.attempt for one in group])} (in {run})"
-                found[title, text] = Tried(title=title, text=text, told=told)
-    return tuple(found.values())
-
-
-def _told(group: Sequence[Attempt]) -> str:
+def fate_words(group: Sequence[Attempt]) -> str:
     best = max(group, key=lambda attempt: attempt.speedup)
     if best.speedup:
         return f"reached {best.speedup:.2f}x over eager"

@@ -6,7 +6,7 @@ from play import open_storage
 from search.attempt import Draft, Idea
 from search.graph import Node, Proposal, Slot, Step
 from search.outcome import Passed, Ratio, Wrong
-from search.prompting.novelty import earlier_ideas
+from search.runs.earlier import earlier_ideas
 from search.task import Task, TaskFile
 
 TASK = Task(
