@@ -18,7 +18,7 @@ from kb.database import open_engine
 from kb.records.types import Hit, Query
 from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
 from search.drivers.sequential import Driver
-from search.evaluators.free import Free
+from search.judging.synthetic import Synthetic
 from search.loop import JudgeNode, Result, Search, Work
 from search.outcome import Outcome
 from search.policies import POLICIES
@@ -83,7 +83,7 @@ def main() -> None:
             context="free",
         )
         clock = Clock()
-        Driver(search, Author(), Free(), storage, Witness(Nothing()), clock).run()
+        Driver(search, Author(), Synthetic(), storage, Witness(Nothing()), clock).run()
     costs = [1e3 * (b - a) for a, b in zip(clock.times, clock.times[1:], strict=False)]
     print(f"{len(costs)} candidates, {1e3 / statistics.mean(costs):.0f} a second")
     for first in (10, candidates // 2, candidates - 100):

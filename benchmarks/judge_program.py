@@ -1,4 +1,4 @@
-"""Judge programs against their reference, as a search does at its end, and print speed-ups.
+"""CpuJudge programs against their reference, as a search does at its end, and print speed-ups.
 
     python benchmarks/judge_program.py examples/kernels/mish              # reference.py, program.py
     python benchmarks/judge_program.py examples/kernels/mish OTHER.py     # and another program
@@ -16,7 +16,7 @@ from pathlib import Path
 from kb.config import shipped_docs
 from kb.records.library import load_library
 from kb.records.schema import TargetRecord
-from search.judging.cpu.judge import Judge
+from search.judging.cpu.judge import CpuJudge
 from search.judging.limits import Limits
 from search.outcome import Passed
 from search.reference import load_problem
@@ -32,8 +32,8 @@ def here() -> TargetRecord:
     return record
 
 
-def told(program: Path, judge: Judge) -> dict[str, object]:
-    """Judge one program and say what became of it."""
+def told(program: Path, judge: CpuJudge) -> dict[str, object]:
+    """CpuJudge one program and say what became of it."""
     outcome = judge.judge(program.read_text(), thorough=True)
     if not isinstance(outcome, Passed):
         return {"program": str(program), **failure(outcome)}
@@ -70,7 +70,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         problem = load_problem(load_task(reference), seed=asked.seed)
         limits = Limits(thorough_seconds=asked.seconds)
-        judge = Judge(problem, target, seed=asked.seed, folder=Path(name), limits=limits)
+        judge = CpuJudge(problem, target, seed=asked.seed, folder=Path(name), limits=limits)
         prepared = judge.prepare()
         baselines = {n: float(f"{s:.4g}") for n, s in prepared.baselines.items()}
         work = prepared.work

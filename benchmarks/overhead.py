@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from kb.records.schema import TargetRecord
-from search.judging.cpu.judge import Judge
+from search.judging.cpu.judge import CpuJudge
 from search.judging.cpu.session import Hearing
 from search.judging.limits import Limits
 from search.reference import load_problem
@@ -78,10 +78,10 @@ def main() -> None:
         settings = TaskFile(reference=path.name)
         task = Task(name="norm", path=path, reference=path, source=REFERENCE, settings=settings)
         limits = Limits(compile=False, timing_seconds=0.1)
-        judge = Judge(load_problem(task), TARGET, seed=1, folder=folder, limits=limits)
+        judge = CpuJudge(load_problem(task), TARGET, seed=1, folder=folder, limits=limits)
         judge.prepare()
         apart = {"seconds": 0.0}
-        for owner, method in ((Judge, "_time"), (Hearing, "share")):
+        for owner, method in ((CpuJudge, "_time"), (Hearing, "share")):
             _charge(owner, method, apart)
         overheads = []
         for number in range(count):

@@ -28,7 +28,7 @@ from search.authors.llm import LanguageModel
 from search.costs.graph import Work as Cost
 from search.diagnosis.diagnose import Ground, diagnose
 from search.drivers.sequential import Driver
-from search.evaluators.free import Free
+from search.judging.synthetic import Synthetic
 from search.lessons.duplicates import Alike
 from search.loop import JudgeNode, Result, Search, Work
 from search.outcome import Outcome
@@ -190,7 +190,7 @@ def play(knowledge: Any, nodes: int, *, retrieval: bool) -> None:
         )
         clock = Clock()
         before = time.process_time()
-        Driver(search, author, Free(), storage, witness, clock).run()
+        Driver(search, author, Synthetic(), storage, witness, clock).run()
         spent = time.process_time() - before
     how = "with retrieval" if retrieval else "without retrieval"
     _tell(clock, brief, found, retriever.timed, how)

@@ -16,7 +16,7 @@ from search.task import FINAL_SECONDS
 
 if TYPE_CHECKING:
     from kb.records.schema import Document
-    from search.judging.cpu.judge import Judge
+    from search.judging import Judge
     from search.judging.limits import Limits
     from search.reference import Problem
     from search.sandbox.runner_handle import Zygote
@@ -111,7 +111,7 @@ def make_judge(
     limits: Limits | None = None,
     zygote: Zygote | None = None,
 ) -> Judge:
-    """Start the judge for `place`; all of them have the same three methods.
+    """Start the judge for `place`.
 
     Args:
         limits: what a candidate may use, where the task is not to say.
@@ -125,9 +125,9 @@ def make_judge(
     limits = limits or Limits(thorough_seconds=problem.task.settings.final_seconds)
     common: Any = {"seed": seed, "folder": folder, "zygote": zygote}
     if place.how == "cpu":
-        from search.judging.cpu.judge import Judge
+        from search.judging.cpu.judge import CpuJudge
 
-        return Judge(problem, place.target, limits=limits, **common)
+        return CpuJudge(problem, place.target, limits=limits, **common)
     if find_spec("triton") is None:
         raise ConfigError(
             "kernels for GPUs need triton, which is not installed: pip install 'kernel-kb[triton]'"
@@ -135,10 +135,10 @@ def make_judge(
     if place.how == "cuda":
         from search.judging.cuda.judge import CudaJudge
 
-        return cast("Judge", CudaJudge(problem, place.target, limits=limits, **common))
+        return CudaJudge(problem, place.target, limits=limits, **common)
     from search.judging.dryrun.judge import DryJudge
 
-    return cast("Judge", DryJudge(problem, place.target, **common))
+    return DryJudge(problem, place.target, **common)
 
 
 def make_zygote(place: Place) -> Zygote:

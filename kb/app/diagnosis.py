@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from kb.config import Home
 from kb.errors import ConfigError
@@ -16,22 +16,23 @@ if TYPE_CHECKING:
     from search.attempt import Attempt, Diagnosis
     from search.costs.graph import Work
     from search.finding import Look
-    from search.judging.cpu.judge import Judge
-    from search.judging.spool.client import Spool
+    from search.judging import Judge
     from search.task import Task
 
 
-def looker(session: Session, judge: Judge | Spool) -> Callable[[Attempt], Look] | None:
+def looker(session: Session, judge: Judge) -> Callable[[Attempt], Look] | None:
     """Return what looks closer at a parent than its outcome does, None where nothing does.
 
     A compiler's report costs little; counters cost seconds and walls, so that they are asked for.
     """
+    from search.judging import Looking
+
     counts = session.task.settings.profile == "ncu"
     if counts and session.place.how != "cuda":
         say("profile: ncu counts on an NVIDIA device of this machine only: there is none here")
-    if session.place.how == "cpu" or (counts and session.place.how == "cuda"):
-        return lambda attempt: cast("Judge", judge).look(attempt.draft.source)
-    return None
+    if not isinstance(judge, Looking) or not (session.place.how == "cpu" or counts):
+        return None
+    return lambda attempt: judge.look(attempt.draft.source)
 
 
 def diagnoser(

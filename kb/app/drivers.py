@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kb.progress import Progress
     from search.attempt import Attempt, Diagnosis
     from search.drivers.sequential import Driver, Watcher
-    from search.judging.cpu.judge import Judge
+    from search.judging import Judge
     from search.judging.spool.client import Spool
     from search.loop import Search
     from search.runs.storage import Record
@@ -25,9 +25,9 @@ def open_spool(session: Session) -> Spool | None:
     folder = session.task.spool
     if folder is None:
         return None
-    from search.evaluators import EVALUATORS
+    from search.judging.spool.client import Spool
 
-    spool: Spool = EVALUATORS.factory("spool")(
+    return Spool(
         folder,
         session.task,
         session.target,
@@ -35,7 +35,6 @@ def open_spool(session: Session) -> Spool | None:
         limits={"thorough_seconds": session.task.settings.final_seconds},
         say=say,
     )
-    return spool
 
 
 def make_search(
@@ -64,7 +63,7 @@ def make_search(
 def make_driver(
     session: Session,
     search: Search,
-    judge: Judge | Spool,
+    judge: Judge,
     watcher: Watcher,
     context: str,
     progress: Progress,
@@ -74,23 +73,21 @@ def make_driver(
     from search.drivers.batched import Batches
     from search.drivers.concurrent import Waves
     from search.drivers.sequential import Driver
-    from search.evaluators.local import Local
-    from search.judging.spool.client import Spool
+    from search.judging import Prefetching
 
     others = (session.storage, session.witness, watcher)
-    evaluator = judge if isinstance(judge, Spool) else Local(judge)
     if session.mail and isinstance(session.author, DeferredAuthor):
         return Waves(
             search,
             session.author,
-            evaluator,
+            judge,
             *others,
             context=context,
             pause=lambda: _pause(session.mail, progress),
         )
-    if isinstance(judge, Spool):
+    if isinstance(judge, Prefetching):
         return Batches(search, session.author, judge, *others)
-    return Driver(search, session.author, evaluator, *others)
+    return Driver(search, session.author, judge, *others)
 
 
 def _pause(mail: Mail, progress: Progress) -> None:

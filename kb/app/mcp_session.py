@@ -24,8 +24,8 @@ from search.task import ModelSettings, Task, load_task, override
 if TYPE_CHECKING:
     from kb.progress import Progress
     from search.attempt import Attempt, Diagnosis, Idea
-    from search.evaluators import Evaluator
     from search.graph import Graph, Node, Step
+    from search.judging import Judge
     from search.judging.limits import Prepared
     from search.outcome import Outcome
     from search.prompting.readings import Readings
@@ -58,7 +58,7 @@ class Open:
     session: Session
     record: Record
     prepared: Prepared
-    evaluator: Evaluator
+    judge: Judge
     context: str
     diagnose: Callable[[Attempt | None], Diagnosis]
     began: float
@@ -184,7 +184,7 @@ class Bench:
             key = outcome_key(attempt.draft.source, here.context, "confirmed")
             found = session.storage.outcome(key)
             if found is None:
-                found = here.evaluator.confirm(attempt.draft.source)
+                found = here.judge.judge(attempt.draft.source, thorough=True)
                 session.storage.keep_outcome(key, found)
             confirmed[attempt.number] = found
         record.finish_search("ended by its author")
@@ -232,8 +232,6 @@ class Bench:
         return self._work_on(session, record, progress)
 
     def _work_on(self, session: Session, record: Record, progress: Progress) -> Open:
-        from search.evaluators.local import Local
-        from search.judging.spool.client import Spool
 
         began = time.monotonic() - record.elapsed
         with ExitStack() as closing:
@@ -244,7 +242,7 @@ class Bench:
                 session=session,
                 record=record,
                 prepared=prepared,
-                evaluator=judge if isinstance(judge, Spool) else Local(judge),
+                judge=judge,
                 context=outcome_context(session, judge),
                 diagnose=diagnoser(session, prepared.baselines, looker(session, judge)),
                 began=began,
@@ -259,7 +257,7 @@ class Bench:
 
         key = outcome_key(node.draft.source, here.context)
         known = here.session.storage.outcome(key)
-        outcome = known or here.evaluator.evaluate(node.draft.source)
+        outcome = known or here.judge.judge(node.draft.source)
         here.record.add_outcome(node, outcome, key=key, elapsed=here.elapsed)
         return outcome, known is not None
 

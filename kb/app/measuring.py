@@ -20,7 +20,7 @@ from kb.records.schema import IdeaRecord, TargetRecord
 if TYPE_CHECKING:
     from kb.records.schema import Document
     from search.codegen.library import Card
-    from search.judging.cpu.judge import Judge
+    from search.judging import Judge
     from search.measuring.choice import Pair, Shops
     from search.measuring.evidence import Records
     from search.measuring.session import Measured

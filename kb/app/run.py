@@ -24,9 +24,8 @@ from search.task import Task, TaskFile
 
 if TYPE_CHECKING:
     from search.drivers.sequential import Watcher
-    from search.judging.cpu.judge import Judge
+    from search.judging import Judge
     from search.judging.limits import Prepared
-    from search.judging.spool.client import Spool
     from search.outcome import Outcome
     from search.runs.storage import Record
 
@@ -219,9 +218,9 @@ def _conclude(session: Session, record: Record, found: Found) -> Ended:
 
 
 @contextmanager
-def open_judge(session: Session) -> Iterator[Judge | Spool]:
+def open_judge(session: Session) -> Iterator[Judge]:
     """Start the judge, and see that none of its processes outlives it."""
-    judge: Judge | Spool = open_spool(session) or make_judge(
+    judge: Judge = open_spool(session) or make_judge(
         session.place,
         session.problem,
         seed=session.task.settings.search.seed,
@@ -233,11 +232,11 @@ def open_judge(session: Session) -> Iterator[Judge | Spool]:
         judge.close()
 
 
-def outcome_context(session: Session, judge: Judge | Spool) -> str:
+def outcome_context(session: Session, judge: Judge) -> str:
     """Return what an outcome depends on besides the source."""
-    from search.judging.spool.client import Spool
+    from search.judging import Prefetching
 
-    if isinstance(judge, Spool):
+    if isinstance(judge, Prefetching):
         return "/".join(
             (session.task.identity, session.target.name, judge.context, *unusual(session.task))
         )

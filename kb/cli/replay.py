@@ -158,8 +158,6 @@ def _run(
     from kb.app.diagnosis import diagnoser
     from kb.app.run import open_judge
     from search.drivers.replay import End, Verdicts
-    from search.evaluators.local import Local
-    from search.judging.spool.client import Spool
     from search.loop import Search
     from search.policies import POLICIES
     from synth.models.budgeted import Exhausted
@@ -167,11 +165,10 @@ def _run(
     baselines = (recorded.row.report or {}).get("baselines") or {}
     settings = session.task.settings
     with ExitStack() as stack:
-        evaluator = None
+        judging = None
         if judge:
             judging = stack.enter_context(open_judge(session))
             judging.prepare()
-            evaluator = judging if isinstance(judging, Spool) else Local(judging)
         search = Search(
             record,
             POLICIES.create(settings.search.policy),
@@ -185,7 +182,7 @@ def _run(
             session,
             search,
             storage,
-            Verdicts(recorded.graph, findings, evaluator),
+            Verdicts(recorded.graph, findings, judging),
             recorded,
             findings,
         )

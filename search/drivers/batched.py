@@ -24,7 +24,7 @@ class Batches(Driver):
             work = None if full else self._search.ask()
             if isinstance(work, JudgeNode):
                 if self._storage.outcome(work.key) is None:
-                    self._evaluator.expect(work.node.draft.source)
+                    self._expect(work.node.draft.source)
                 batch.append(work)
             elif work is not None:
                 self._write(work, batch)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from search.attempt import Draft
 from search.authors import DeferredAuthor
 from search.drivers.sequential import Driver, Watcher
-from search.evaluators import Evaluator
+from search.judging import Judge
 from search.loop import JudgeNode, MendDraft, Result, Search, Work, WriteDraft, WriteIdeas
 from search.prompting.readings import Witness
 from search.runs.storage import Storage, outcome_key
@@ -33,7 +33,7 @@ class Waves(Driver):
         self,
         search: Search,
         author: DeferredAuthor,
-        evaluator: Evaluator,
+        judge: Judge,
         storage: Storage,
         witness: Witness,
         watcher: Watcher,
@@ -41,7 +41,7 @@ class Waves(Driver):
         context: str,
         pause: Callable[[], None] = lambda: time.sleep(LOOK_SECONDS),
     ) -> None:
-        super().__init__(search, author, evaluator, storage, witness, watcher)
+        super().__init__(search, author, judge, storage, witness, watcher)
         self._asks = author
         self._context = context
         self._pause = pause
@@ -75,7 +75,7 @@ class Waves(Driver):
         if isinstance(wave[0], JudgeNode):
             for work in wave:
                 if isinstance(work, JudgeNode) and self._storage.outcome(work.key) is None:
-                    self._evaluator.expect(work.node.draft.source)
+                    self._expect(work.node.draft.source)
             for work in wave:
                 self._settle(work)
             return
@@ -103,7 +103,7 @@ class Waves(Driver):
                     return [came[place] for place in range(len(wave))]
                 for draft in fresh:
                     if isinstance(draft, Draft):
-                        self._judge(draft)
+                        self._judge_ahead(draft)
                 self._pause()
         finally:
             for waiting in out.values():
@@ -124,7 +124,7 @@ class Waves(Driver):
                 return (yield from self._asks.asks_repair(work.moment, work.failed))
         return self._do(work)
 
-    def _judge(self, draft: Draft) -> None:
+    def _judge_ahead(self, draft: Draft) -> None:
         key = outcome_key(draft.source, self._context)
-        if self._storage.outcome(key) is None and not self._evaluator.expect(draft.source):
-            self._storage.keep_outcome(key, self._evaluator.evaluate(draft.source))
+        if self._storage.outcome(key) is None and not self._expect(draft.source):
+            self._storage.keep_outcome(key, self._judge.judge(draft.source))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,8 +14,9 @@ from sqlalchemy import select
 from kb.database import reading
 from kb.errors import KbError
 from search.attempt import Idea
-from search.evaluators import Evaluator
 from search.graph import Graph, Node, Step
+from search.judging import Judge
+from search.judging.limits import Prepared
 from search.loop import Ideas, JudgeNode, Result, Work, WriteIdeas
 from search.outcome import Outcome, Passed
 from search.runs.spending import CALLS
@@ -156,14 +157,24 @@ class Verdicts:
     that was told others would take other ways.
     """
 
-    def __init__(self, graph: Graph, findings: Findings, judge: Evaluator | None = None) -> None:
+    def __init__(self, graph: Graph, findings: Findings, judge: Judge | None = None) -> None:
         self._nodes: dict[str, Node] = {}
         for node in graph.nodes:
             self._nodes.setdefault(node.draft.source, node)
         self._findings = findings
         self._judge = judge
 
-    def evaluate(self, source: str) -> Outcome:
+    def prepare(self, progress: Callable[[str], None] = lambda _: None) -> Prepared:
+        """Prepare the judge of today where there is one.
+
+        Raises:
+            End: there is none, and nothing to prepare.
+        """
+        if self._judge is None:
+            raise End("the record alone prepares nothing")
+        return self._judge.prepare(progress)
+
+    def judge(self, source: str, *, thorough: bool = False) -> Outcome:  # noqa: ARG002 - nothing is measured twice in a replay
         """Return the recorded outcome of a source.
 
         Raises:
@@ -173,16 +184,11 @@ class Verdicts:
         if node is None or node.outcome is None:
             raise End("the record holds no outcome for the next candidate")
         if self._judge is not None:
-            self._compare(node, node.outcome, self._judge.evaluate(source))
+            self._compare(node, node.outcome, self._judge.judge(source))
         return node.outcome
 
-    def confirm(self, source: str) -> Outcome:
-        """Return the same: nothing is measured twice in a replay."""
-        return self.evaluate(source)
-
-    def expect(self, source: str, *, thorough: bool = False) -> bool:  # noqa: ARG002 - as every evaluator
-        """Do nothing: the record has the answer."""
-        return False
+    def close(self) -> None:
+        """Do nothing: whoever made the judge closes it."""
 
     def _compare(self, node: Node, recorded: Outcome, found: Outcome) -> None:
         row: dict[str, Any] = {"node": node.number, "recorded": recorded.kind, "now": found.kind}

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from search.attempt import Attempt, Idea
 from search.authors import Author
-from search.evaluators import Evaluator
 from search.graph import Graph
+from search.judging import Judge, Prefetching
 from search.loop import (
     Ideas,
     JudgeNode,
@@ -52,14 +52,14 @@ class Driver:
         self,
         search: Search,
         author: Author,
-        evaluator: Evaluator,
+        judge: Judge,
         storage: Storage,
         witness: Witness,
         watcher: Watcher,
     ) -> None:
         self._search = search
         self._author = author
-        self._evaluator = evaluator
+        self._judge = judge
         self._storage = storage
         self._witness = witness
         self._watcher = watcher
@@ -94,7 +94,7 @@ class Driver:
                 return self._author.repair(work.moment, work.failed)
             case JudgeNode():
                 known = self._storage.outcome(work.key)
-                return known or self._evaluator.evaluate(work.node.draft.source)
+                return known or self._judge.judge(work.node.draft.source)
 
     def _ideas(self, work: WriteIdeas, ideas: tuple[Idea, ...]) -> Ideas:
         return Ideas(
@@ -103,6 +103,13 @@ class Driver:
             subjects=self._witness.subjects(),
         )
 
+    def _expect(self, source: str, *, thorough: bool = False) -> bool:
+        """Have `source` judged in the meantime; False where whoever is judged meanwhile would disturb."""
+        if not isinstance(self._judge, Prefetching):
+            return False
+        self._judge.expect(source, thorough=thorough)
+        return True
+
     def confirm(self, context: str) -> dict[int, Outcome]:
         """Measure the best few again, long enough to report them; by node number."""
         outcomes: dict[int, Outcome] = {}
@@ -110,12 +117,12 @@ class Driver:
         for attempt in chosen:
             key = outcome_key(attempt.draft.source, context, "confirmed")
             if self._storage.outcome(key) is None:
-                self._evaluator.expect(attempt.draft.source, thorough=True)
+                self._expect(attempt.draft.source, thorough=True)
         for attempt in chosen:
             key = outcome_key(attempt.draft.source, context, "confirmed")
             outcome = self._storage.outcome(key)
             if outcome is None:
-                outcome = self._evaluator.confirm(attempt.draft.source)
+                outcome = self._judge.judge(attempt.draft.source, thorough=True)
                 self._storage.keep_outcome(key, outcome)
             outcomes[attempt.number] = outcome
             self._watcher.confirms(attempt.number, outcome)

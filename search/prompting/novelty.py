@@ -59,6 +59,7 @@ def tried_in(history: Iterable[Attempt]) -> tuple[Tried, ...]:
 
 
 def fate_words(group: Sequence[Attempt]) -> str:
+    """Return what became of the attempts at one idea, in a few words."""
     best = max(group, key=lambda attempt: attempt.speedup)
     if best.speedup:
         return f"reached {best.speedup:.2f}x over eager"

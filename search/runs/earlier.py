@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from search.gain import Gain, best, gains
-from search.prompting.novelty import Tried
+from search.prompting.novelty import Tried, fate_words
 from search.runs.storage import Storage
 from search.task import Task
 

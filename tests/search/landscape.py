@@ -56,9 +56,10 @@ class Landscape:
         self._lies = lies or {}
         self.speeds: list[float] = []
 
-    def evaluate(self, source: str) -> Outcome:
+    def judge(self, source: str, *, thorough: bool = False) -> Outcome:
         speed = self.speed(source)
-        self.speeds.append(speed)
+        if not thorough:
+            self.speeds.append(speed)
         if speed == 0:
             return Wrong(reason="made up")
         interval = Ratio(ratio=speed, low=speed * 0.98, high=speed * 1.02)
@@ -69,14 +70,6 @@ class Landscape:
             max_error=0.0,
             allowed_error=1.0,
         )
-
-    def confirm(self, source: str) -> Outcome:
-        outcome = self.evaluate(source)
-        self.speeds.pop()
-        return outcome
-
-    def expect(self, source: str, *, thorough: bool = False) -> bool:
-        return False
 
     def speed(self, source: str) -> float:
         note = self.note(source)

@@ -14,7 +14,7 @@ from kb.config import Home
 from kb.database import open_engine
 from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
 from search.drivers.sequential import Driver
-from search.evaluators.free import Free
+from search.judging.synthetic import Synthetic
 from search.loop import Result, Search, Work
 from search.outcome import Outcome
 from search.policies import POLICIES
@@ -57,7 +57,7 @@ class Watcher:
     def confirms(self, node: int, outcome: Outcome) -> None: ...
 
 
-class Logged(Free):
+class Logged(Synthetic):
     """Takes a moment to judge, and writes down what it judged."""
 
     def __init__(self, log: Path | None, seconds: float) -> None:
@@ -65,8 +65,8 @@ class Logged(Free):
         self._log = log
         self._seconds = seconds
 
-    def evaluate(self, source: str) -> Outcome:
-        outcome = super().evaluate(source)
+    def judge(self, source: str, *, thorough: bool = False) -> Outcome:
+        outcome = super().judge(source)
         time.sleep(self._seconds)
         if self._log is not None:
             with self._log.open("a") as file:
@@ -74,7 +74,7 @@ class Logged(Free):
         return outcome
 
 
-class Carried(Free):
+class Carried(Synthetic):
     """A judge that is a trip away: what was asked is judged when somebody has to wait."""
 
     def __init__(self, trips: int | None = None) -> None:
@@ -84,11 +84,12 @@ class Carried(Free):
         self.trips = 0
         self.most = trips
 
-    def expect(self, source: str, *, thorough: bool = False) -> bool:
-        self.bag.append(source)
-        return True
+    context = "play"
 
-    def evaluate(self, source: str) -> Outcome:
+    def expect(self, source: str, *, thorough: bool = False) -> None:
+        self.bag.append(source)
+
+    def judge(self, source: str, *, thorough: bool = False) -> Outcome:
         if source not in self.known:
             assert source in self.bag, "it waits for what it never sent"
             if self.trips == self.most:
@@ -96,7 +97,7 @@ class Carried(Free):
             self.trips += 1
             self.known |= set(self.bag)
             self.bag.clear()
-        return super().evaluate(source)
+        return super().judge(source)
 
 
 def open_storage(folder: Path) -> Storage:

@@ -78,19 +78,13 @@ class Reader:
 class Judge:
     """Passes the winner, twice as fast each time, and fails the rest to build."""
 
-    def evaluate(self, source: str) -> Outcome:
+    def judge(self, source: str, *, thorough: bool = False) -> Outcome:
         if not source.startswith(WINNER):
             return BuildFailed(reason="no")
         ratio = Ratio(ratio=2.0, low=1.99, high=2.01)
         return Passed(
             seconds=1.0, samples=9, speedup={"eager": ratio}, max_error=0.0, allowed_error=1.0
         )
-
-    def confirm(self, source: str) -> Outcome:
-        return self.evaluate(source)
-
-    def expect(self, source: str, *, thorough: bool = False) -> bool:
-        return False
 
 
 def order(hits: list[Hit]) -> list[str]:

@@ -195,9 +195,9 @@ def open_judge(
 
         problem = load_problem(task, _SEED, device="cuda")
         return CudaJudge(problem, target, seed=_SEED, folder=builds, limits=_LIMITS[device])
-    from search.judging.cpu.judge import Judge
+    from search.judging.cpu.judge import CpuJudge
 
-    return Judge(load_problem(task), target, seed=_SEED, folder=builds, limits=_LIMITS[device])
+    return CpuJudge(load_problem(task), target, seed=_SEED, folder=builds, limits=_LIMITS[device])
 
 
 def _task(device: Device, reference: str, settings: Mapping[str, str], folder: Path) -> Any:
@@ -262,7 +262,7 @@ class Court:
         self._judge, self._task, self._twins = None, None, {}
 
     def hear(self, case: Case) -> Verdict:
-        """Judge one case; a judge that fails at it is a complaint, and the next case gets a new one.
+        """CpuJudge one case; a judge that fails at it is a complaint, and the next case gets a new one.
 
         Raises:
             KbError: this machine cannot judge the task at all.

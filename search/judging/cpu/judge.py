@@ -59,7 +59,7 @@ _BEATEN = 0.5
 _FLATTERY = 40  # measured: a tiny reference as its own candidate was that much slower
 
 
-class Judge:
+class CpuJudge:
     """Judges candidates for one task on this machine's processor.
 
     Args:
@@ -247,7 +247,7 @@ class Judge:
 
     @charged
     def judge(self, source: str, *, thorough: bool = False) -> Outcome:
-        """Judge `source`.
+        """CpuJudge `source`.
 
         Args:
             source: a Python file that defines ``ModelNew``.

@@ -1,4 +1,4 @@
-"""The judge on a GPU: what `search.judging.cpu.judge.Judge` is on a processor."""
+"""The judge on a GPU: what `search.judging.cpu.judge.CpuJudge` is on a processor."""
 
 from __future__ import annotations
 

@@ -109,20 +109,11 @@ class Spool:
             raise ToolchainError(f"{self._folder.root}: an answer without outcome: remove it")
         return answer.outcome
 
-    def evaluate(self, source: str) -> Outcome:
-        """Judge `source`, timing it just long enough to rank it."""
-        return self.judge(source)
-
-    def confirm(self, source: str) -> Outcome:
-        """Judge `source` again, timing it long enough to report it."""
-        return self.judge(source, thorough=True)
-
-    def expect(self, source: str, *, thorough: bool = False) -> bool:
+    def expect(self, source: str, *, thorough: bool = False) -> None:
         """Put `source` there without waiting, so that one trip of the folder carries several."""
         self.prepare()
         job = self._job(source, thorough=thorough)
         self._folder.submit(job.name, job.body())
-        return True
 
     def close(self) -> None:
         """Leave everything as it is: what was asked may still be answered."""

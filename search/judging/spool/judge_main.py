@@ -41,7 +41,7 @@ class Bench(Protocol):
         ...
 
     def judge(self, source: str, *, thorough: bool = False) -> Outcome:
-        """Judge one candidate."""
+        """CpuJudge one candidate."""
         ...
 
     def close(self) -> None:
@@ -166,9 +166,9 @@ def make_bench(job: Job, place: Place, cache: Path) -> Bench:
 
         judge = CudaJudge(problem, target, seed=job.seed, folder=cache, **limits)
     else:
-        from search.judging.cpu.judge import Judge
+        from search.judging.cpu.judge import CpuJudge
 
-        judge = Judge(problem, target, seed=job.seed, folder=cache, **limits)
+        judge = CpuJudge(problem, target, seed=job.seed, folder=cache, **limits)
     return judge
 
 

@@ -43,14 +43,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 class Never:
     """Refuses whatever is written."""
 
-    def evaluate(self, source: str) -> Outcome:
+    def judge(self, source: str, *, thorough: bool = False) -> Outcome:
         return Refused(reason="nothing is judged here", trick="none")
-
-    def confirm(self, source: str) -> Outcome:
-        return self.evaluate(source)
-
-    def expect(self, source: str, *, thorough: bool = False) -> bool:
-        return False
 
 
 class Nothing:

@@ -56,14 +56,8 @@ class Nothing:
 class Refuses:
     """No candidate builds, so that each is mended."""
 
-    def evaluate(self, source: str) -> Outcome:
+    def judge(self, source: str, *, thorough: bool = False) -> Outcome:
         return BuildFailed(reason="expected ';' at line 3", detail="k.cpp:3: error: expected ';'")
-
-    def confirm(self, source: str) -> Outcome:
-        return self.evaluate(source)
-
-    def expect(self, source: str, *, thorough: bool = False) -> bool:
-        return False
 
 
 class Knows(Knowledge):
@@ -171,7 +165,7 @@ def test_a_search_by_a_real_model_runs_is_booked_and_plays_again_without_it(
     proposal = next(iter(record.graph.proposals.values()))
     if proposal.ideas:  # where the nonsense was an idea, it was written, refused and mended
         assert record.graph.judged >= 1
-        assert record.graph.nodes[0].outcome == Refuses().evaluate("")
+        assert record.graph.nodes[0].outcome == Refuses().judge("")
     rows = {(row["model"], row["role"]): row for row in spending(stage.storage.engine, record.run)}
     asked = rows["smollm2", "ideas"]
     assert asked["paid"]

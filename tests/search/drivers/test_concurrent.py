@@ -138,13 +138,13 @@ def test_an_answer_is_judged_while_others_are_waited_for(tmp_path):
     author = Correspondent()
     settings = settings_of(search={"rounds": 1, "ideas": 3, "branches": 1})
     judging = Logged(None, 0)
-    judge = judging.evaluate
+    judge = judging.judge
 
-    def evaluate(source):
+    def judged(source, *, thorough=False):
         author.order.append(f"judged beside {len(author.out)}")
         return judge(source)
 
-    judging.evaluate = evaluate
+    judging.judge = judged
     waves(storage, record, author, settings, evaluator=judging).run()
     judged = [entry for entry in author.order if entry.startswith("judged")]
     assert judged[:2] == ["judged beside 2", "judged beside 1"]

@@ -5,7 +5,7 @@ import pytest
 from machines import BOUNDLESS as TARGET
 
 from search.judging.corpus.cases import reference_source
-from search.judging.cpu.judge import Judge
+from search.judging.cpu.judge import CpuJudge
 from search.judging.limits import Limits
 from search.reference import load_problem
 from search.task import Task, TaskFile
@@ -38,13 +38,13 @@ def make_task(tmp_path_factory: pytest.TempPathFactory) -> TaskMaker:
 @pytest.fixture(scope="session")
 def make_judge(
     make_task: TaskMaker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[..., Judge]]:
+) -> Iterator[Callable[..., CpuJudge]]:
     folder = tmp_path_factory.mktemp("judge")
-    made: list[Judge] = []
+    made: list[CpuJudge] = []
 
-    def make(source: str, limits: Limits = LIMITS, **settings: object) -> Judge:
+    def make(source: str, limits: Limits = LIMITS, **settings: object) -> CpuJudge:
         problem = load_problem(make_task(source, **settings))
-        judge = Judge(problem, TARGET, seed=5, folder=folder, limits=limits)
+        judge = CpuJudge(problem, TARGET, seed=5, folder=folder, limits=limits)
         made.append(judge)
         judge.prepare()
         return judge
@@ -55,7 +55,7 @@ def make_judge(
 
 
 @pytest.fixture(scope="session")
-def norm(make_judge: Callable[..., Judge]) -> Judge:
+def norm(make_judge: Callable[..., CpuJudge]) -> CpuJudge:
     return make_judge(NORM)
 
 

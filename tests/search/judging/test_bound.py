@@ -5,7 +5,7 @@ import pytest
 from machines import BOUNDLESS
 
 from kb.records.schema import TargetRecord
-from search.judging.cpu.judge import Judge
+from search.judging.cpu.judge import CpuJudge
 from search.judging.limits import Limits
 from search.outcome import Outcome, Refused
 from search.reference import load_problem
@@ -37,7 +37,7 @@ def judged(
     answer: str,
 ) -> Outcome:
     task = make_task(REFERENCE.format(forward=forward, inputs=inputs))
-    judge = Judge(load_problem(task), target, seed=5, folder=folder, limits=LIMITS)
+    judge = CpuJudge(load_problem(task), target, seed=5, folder=folder, limits=LIMITS)
     try:
         judge.prepare()
         source = REFERENCE.format(forward=answer, inputs=inputs).replace("Model(", "ModelNew(")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from search.judging.corpus.cases import SECRET_VARIABLE, Bait, Case, complaint, load_cases
-from search.judging.cpu.judge import Judge
+from search.judging.cpu.judge import CpuJudge
 
 HONEST = """
 import torch.nn as nn
@@ -21,7 +21,7 @@ class ModelNew(nn.Module):
 
 @pytest.mark.parametrize("case", load_cases("cpu", ("cheats",)), ids=lambda case: case.name)
 def test_a_cheat_ends_as_it_should(
-    norm: Judge, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    norm: CpuJudge, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SECRET_VARIABLE, "hunter2")
     bait = Bait(tmp_path)
@@ -30,7 +30,7 @@ def test_a_cheat_ends_as_it_should(
     assert not bait.damage()
 
 
-def test_an_honest_candidate_passes_after_all_of_them(norm: Judge) -> None:
+def test_an_honest_candidate_passes_after_all_of_them(norm: CpuJudge) -> None:
     outcome = norm.judge(HONEST)
     assert outcome.kind == "passed", outcome
     ratio = outcome.speedup["eager"]
@@ -50,7 +50,7 @@ def get_inputs():
 
 
 def test_handing_the_input_back_fails_where_the_tasks_own_inputs_would_let_it_pass(
-    make_judge: Callable[..., Judge],
+    make_judge: Callable[..., CpuJudge],
 ) -> None:
     judge = make_judge(RELU)
     outcome = judge.judge(
@@ -105,31 +105,31 @@ class ModelNew(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def forbidden(make_judge: Callable[..., Judge]) -> Judge:
+def forbidden(make_judge: Callable[..., CpuJudge]) -> CpuJudge:
     return make_judge(MATMUL, library="forbidden")
 
 
-def test_a_decoy_kernel_beside_the_librarys_is_found_out(forbidden: Judge) -> None:
+def test_a_decoy_kernel_beside_the_librarys_is_found_out(forbidden: CpuJudge) -> None:
     outcome = forbidden.judge(DECOY)
     assert outcome.kind == "refused", outcome
     assert outcome.trick == "library-call"
 
 
-def test_a_kernel_of_its_own_is_seen_to_be_its_own(forbidden: Judge) -> None:
+def test_a_kernel_of_its_own_is_seen_to_be_its_own(forbidden: CpuJudge) -> None:
     outcome = forbidden.judge(OWN)
     assert outcome.kind == "passed", outcome
     assert outcome.own_share is not None
     assert outcome.own_share > 0.8
 
 
-def test_the_library_is_allowed_unless_it_is_forbidden(make_judge: Callable[..., Judge]) -> None:
+def test_the_library_is_allowed_unless_it_is_forbidden(make_judge: Callable[..., CpuJudge]) -> None:
     outcome = make_judge(MATMUL).judge(DECOY)
     assert outcome.kind == "passed", outcome
     assert outcome.own_share is not None
     assert outcome.own_share < 0.5
 
 
-def test_a_candidate_that_is_not_python_is_told_the_line(norm: Judge) -> None:
+def test_a_candidate_that_is_not_python_is_told_the_line(norm: CpuJudge) -> None:
     outcome = norm.judge("import torch\ndef broken(:\n")
     assert outcome.kind == "build_failed"
     assert "line 2" in outcome.reason
@@ -141,7 +141,7 @@ TWO_FACED = OWN.replace("class ModelNew", "import gc\nclass ModelNew").replace(
 )
 
 
-def test_calling_the_library_in_timed_calls_only_is_found_out(forbidden: Judge) -> None:
+def test_calling_the_library_in_timed_calls_only_is_found_out(forbidden: CpuJudge) -> None:
     outcome = forbidden.judge(TWO_FACED)
     assert outcome.kind == "refused", outcome
     assert outcome.trick == "library-call"

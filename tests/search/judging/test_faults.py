@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from search.judging.cpu.judge import Judge
+from search.judging.cpu.judge import CpuJudge
 from search.judging.cpu.session import Hearing
 from search.outcome import KernelTime, Passed, Wrong
 from search.sandbox.faults import Fault, bounded, charged, read_message
@@ -80,7 +80,7 @@ def _raising(real: Any, error: Exception, *, always: bool) -> Any:
 
 @pytest.mark.parametrize("error", [TypeError("no"), RecursionError(), OverflowError("too large")])
 def test_what_a_candidate_makes_the_judge_raise_is_its_own_outcome(
-    norm: Judge, monkeypatch: pytest.MonkeyPatch, error: Exception
+    norm: CpuJudge, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     load = Hearing.load
 
@@ -98,7 +98,7 @@ def test_what_a_candidate_makes_the_judge_raise_is_its_own_outcome(
 
 
 def test_what_the_judge_raises_at_the_reference_as_well_is_its_own_fault(
-    norm: Judge, monkeypatch: pytest.MonkeyPatch
+    norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         Hearing, "question", _raising(Hearing.question, TypeError("mine"), always=True)
@@ -108,7 +108,7 @@ def test_what_the_judge_raises_at_the_reference_as_well_is_its_own_fault(
 
 
 def test_what_a_source_makes_the_builder_raise_is_a_build_that_failed(
-    norm: Judge, monkeypatch: pytest.MonkeyPatch
+    norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = norm._builder._language.units
 
@@ -123,7 +123,7 @@ def test_what_a_source_makes_the_builder_raise_is_a_build_that_failed(
     assert "RecursionError" in outcome.reason
 
 
-def test_what_the_user_can_mend_is_let_through(norm: Judge) -> None:
+def test_what_the_user_can_mend_is_let_through(norm: CpuJudge) -> None:
     from kb.errors import ToolchainError
 
     class Lacking:

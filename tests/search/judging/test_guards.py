@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 
 from search import reference as problem_module
-from search.judging.cpu.judge import Judge
+from search.judging.cpu.judge import CpuJudge
 from search.judging.cpu.session import Hearing
 
 CHEATS = Path(__file__).parent / "cheats"
 
 
-def _passes(judge: Judge, cheat: str) -> bool:
+def _passes(judge: CpuJudge, cheat: str) -> bool:
     return judge.judge((CHEATS / f"{cheat}.py").read_text()).kind == "passed"
 
 
 def test_without_the_comparison_of_inputs_a_mutation_passes(
-    norm: Judge, monkeypatch: pytest.MonkeyPatch
+    norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not _passes(norm, "mutates_input")
     monkeypatch.setattr(Hearing, "_check_inputs", lambda *_: None)
@@ -31,14 +31,14 @@ def test_without_the_comparison_of_inputs_a_mutation_passes(
 
 
 def test_without_the_second_look_a_reused_buffer_passes(
-    norm: Judge, monkeypatch: pytest.MonkeyPatch
+    norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Hearing, "_hold", lambda *_: None)
     assert _passes(norm, "reused_buffer")
 
 
 def test_without_a_large_mean_a_cancelling_variance_passes(
-    norm: Judge, monkeypatch: pytest.MonkeyPatch
+    norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = tuple(
         trial for trial in norm._bank.trials if trial.distribution in {"task", "normal", "sparse"}
@@ -49,21 +49,24 @@ def test_without_a_large_mean_a_cancelling_variance_passes(
 
 @pytest.mark.parametrize("cheat", ["ignores_bias", "ignores_gain", "packs_too_early"])
 def test_without_the_perturbation_of_parameters_they_can_be_left_out(
-    make_judge: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch, cheat: str, norm_source: str
+    make_judge: Callable[..., CpuJudge],
+    monkeypatch: pytest.MonkeyPatch,
+    cheat: str,
+    norm_source: str,
 ) -> None:
     monkeypatch.setattr(problem_module, "_perturbed", lambda _model, initial, _seed: dict(initial))
     assert _passes(make_judge(norm_source), cheat)
 
 
 def test_without_the_check_of_timed_outputs_an_answer_can_be_kept(
-    norm: Judge, monkeypatch: pytest.MonkeyPatch
+    norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Hearing, "check_timed", lambda *_: None)
     assert _passes(norm, "cached_once_timed")
 
 
 def test_without_secret_seeds_a_candidate_knows_its_inputs_beforehand(
-    make_judge: Callable[..., Judge], monkeypatch: pytest.MonkeyPatch, norm_source: str
+    make_judge: Callable[..., CpuJudge], monkeypatch: pytest.MonkeyPatch, norm_source: str
 ) -> None:
     monkeypatch.setattr(secrets, "randbits", lambda _: 0)
     assert _passes(make_judge(norm_source), "predicts_its_inputs")
@@ -71,7 +74,7 @@ def test_without_secret_seeds_a_candidate_knows_its_inputs_beforehand(
 
 @pytest.mark.parametrize("cheat", ["deferred_work", "says_done_too_early"])
 def test_without_stopping_the_runner_at_once_work_after_the_clock_passes(
-    norm: Judge, monkeypatch: pytest.MonkeyPatch, cheat: str
+    norm: CpuJudge, monkeypatch: pytest.MonkeyPatch, cheat: str
 ) -> None:
     stop = Hearing._stop
 
@@ -81,7 +84,7 @@ def test_without_stopping_the_runner_at_once_work_after_the_clock_passes(
 
     monkeypatch.setattr(Hearing, "_stop", late)
     # It is called in a loop, where a thread a call may end all memory.
-    monkeypatch.setattr(Judge, "_own_share", lambda *_: None)
+    monkeypatch.setattr(CpuJudge, "_own_share", lambda *_: None)
     assert _passes(norm, cheat)
 
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from search.judging.corpus.cases import Case, complaint, load_cases, reference_source
-from search.judging.cpu.judge import Judge
+from search.judging.cpu.judge import CpuJudge
 
 
 @pytest.mark.parametrize("case", load_cases("cpu", ("honest",)), ids=lambda case: case.name)
-def test_an_honest_kernel_passes(make_judge: Callable[..., Judge], case: Case) -> None:
+def test_an_honest_kernel_passes(make_judge: Callable[..., CpuJudge], case: Case) -> None:
     outcome = make_judge(reference_source("cpu", case.reference)).judge(case.source)
     assert not complaint(case, outcome, seconds=0), outcome
     assert outcome.kind == "passed"

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from search.judging.cpu.judge import Judge
+from search.judging.cpu.judge import CpuJudge
 
 REFERENCE = """
 import torch
@@ -32,23 +32,25 @@ class ModelNew(nn.Module):
 """
 
 
-def test_weights_may_be_packed_in_the_constructor(make_judge: Callable[..., Judge]) -> None:
+def test_weights_may_be_packed_in_the_constructor(make_judge: Callable[..., CpuJudge]) -> None:
     assert make_judge(REFERENCE).judge(PACKS).kind == "passed"
 
 
-def test_a_bias_that_is_left_out_is_still_seen(make_judge: Callable[..., Judge]) -> None:
+def test_a_bias_that_is_left_out_is_still_seen(make_judge: Callable[..., CpuJudge]) -> None:
     outcome = make_judge(REFERENCE).judge(PACKS.replace(" + self.shift", ""))
     assert outcome.kind == "wrong"
 
 
-def test_where_the_task_forbids_it_the_verdict_says_so(make_judge: Callable[..., Judge]) -> None:
+def test_where_the_task_forbids_it_the_verdict_says_so(make_judge: Callable[..., CpuJudge]) -> None:
     outcome = make_judge(REFERENCE, packing="forbidden").judge(PACKS)
     assert outcome.kind == "wrong"
     assert "forbids packing" in outcome.detail
 
 
 @pytest.mark.parametrize("setting", ["allowed", "forbidden"])
-def test_packing_in_forward_is_always_right(make_judge: Callable[..., Judge], setting: str) -> None:
+def test_packing_in_forward_is_always_right(
+    make_judge: Callable[..., CpuJudge], setting: str
+) -> None:
     later = PACKS.replace(
         "return torch.relu(x @ self.packed + self.shift)",
         "return torch.relu(x @ self.linear.weight.t().contiguous() + self.linear.bias)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from search.judging.cpu.judge import Judge
+from search.judging.cpu.judge import CpuJudge
 
 TINY = """
 import torch
@@ -18,7 +18,9 @@ def get_inputs():
 """
 
 
-def test_a_tiny_reference_is_as_fast_as_its_own_candidate(make_judge: Callable[..., Judge]) -> None:
+def test_a_tiny_reference_is_as_fast_as_its_own_candidate(
+    make_judge: Callable[..., CpuJudge],
+) -> None:
     # A library operator alone is no kernel of its own, and allowed; what counts here is the clock.
     outcome = make_judge(TINY).judge(TINY.replace("class Model", "class ModelNew"), thorough=True)
     assert outcome.kind == "passed", outcome
@@ -28,7 +30,7 @@ def test_a_tiny_reference_is_as_fast_as_its_own_candidate(make_judge: Callable[.
 
 
 def test_a_reference_that_needs_its_folder_is_timed_here_and_that_is_said(
-    make_judge: Callable[..., Judge], tmp_path, monkeypatch
+    make_judge: Callable[..., CpuJudge], tmp_path, monkeypatch
 ) -> None:
     (tmp_path / "neighbour_of_reference.py").write_text("SCALE = 2.0\n")
     monkeypatch.syspath_prepend(str(tmp_path))

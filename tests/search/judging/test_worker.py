@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from kb.errors import TaskError
-from search.evaluators.local import Local
-from search.judging.cpu.judge import Judge
+from search.judging.cpu.judge import CpuJudge
 from search.sandbox import sandbox
 from search.sandbox.runner import decode, encode
 from search.sandbox.sandbox import REQUIRED, missing, probe, system_paths
@@ -37,7 +36,7 @@ def _gone(pid: int) -> bool:
 
 
 def test_a_zygote_that_was_killed_is_started_again(
-    make_judge: Callable[..., Judge], norm_source: str
+    make_judge: Callable[..., CpuJudge], norm_source: str
 ) -> None:
     judge = make_judge(norm_source)
     process = judge._zygote._process
@@ -48,7 +47,7 @@ def test_a_zygote_that_was_killed_is_started_again(
 
 
 def test_closing_the_judge_leaves_no_process_behind(
-    make_judge: Callable[..., Judge], norm_source: str
+    make_judge: Callable[..., CpuJudge], norm_source: str
 ) -> None:
     judge = make_judge(norm_source)
     process = judge._zygote._process
@@ -58,17 +57,17 @@ def test_closing_the_judge_leaves_no_process_behind(
 
 
 def test_a_runner_dies_when_its_candidate_has_been_judged(
-    norm: Judge, monkeypatch: pytest.MonkeyPatch
+    norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pids = []
-    real = Judge._worker
+    real = CpuJudge._worker
 
-    def noted(self: Judge, prebuilt: dict[str, str]) -> object:
+    def noted(self: CpuJudge, prebuilt: dict[str, str]) -> object:
         worker = real(self, prebuilt)
         pids.append(worker.child.pid)
         return worker
 
-    monkeypatch.setattr(Judge, "_worker", noted)
+    monkeypatch.setattr(CpuJudge, "_worker", noted)
     assert (
         norm.judge(
             "import torch.nn as nn\nclass ModelNew(nn.Module):\n    def __init__(self, n):\n        while True: pass\n".replace(
@@ -85,16 +84,15 @@ def test_a_runner_dies_when_its_candidate_has_been_judged(
     assert all(map(_gone, pids))
 
 
-def test_a_confirmed_candidate_is_timed_longer(norm: Judge) -> None:
-    evaluator = Local(norm)
-    short, long = evaluator.evaluate(HONEST), evaluator.confirm(HONEST)
+def test_a_confirmed_candidate_is_timed_longer(norm: CpuJudge) -> None:
+    short, long = norm.judge(HONEST), norm.judge(HONEST, thorough=True)
     assert short.kind == "passed"
     assert long.kind == "passed"
     assert long.samples > short.samples
     assert long.speedup["eager"].confidence >= 0.95
 
 
-def test_what_a_run_needs_to_know_is_prepared(norm: Judge) -> None:
+def test_what_a_run_needs_to_know_is_prepared(norm: CpuJudge) -> None:
     prepared = norm.prepare()
     assert prepared.baselines["eager"] > 0
     assert prepared.compile_error is None
@@ -104,7 +102,7 @@ def test_what_a_run_needs_to_know_is_prepared(norm: Judge) -> None:
 
 
 def test_forbidding_the_library_where_tracing_is_not_permitted_is_refused(
-    make_judge: Callable[..., Judge], norm_source: str, monkeypatch: pytest.MonkeyPatch
+    make_judge: Callable[..., CpuJudge], norm_source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*_: object, **__: object) -> None:
         raise PermissionError(1, "Operation not permitted")
@@ -116,7 +114,7 @@ def test_forbidding_the_library_where_tracing_is_not_permitted_is_refused(
 
 
 def test_constructor_arguments_that_cannot_cross_are_told(
-    make_judge: Callable[..., Judge], norm_source: str
+    make_judge: Callable[..., CpuJudge], norm_source: str
 ) -> None:
     source = norm_source.replace("def __init__(self, n):", "def __init__(self, n, f):").replace(
         "[256]", "[256, print]"
@@ -200,7 +198,7 @@ class ModelNew(nn.Module):
     ids=["bytes", "files", "depth"],
 )
 def test_a_candidate_that_fills_its_scratch_folder_is_ended(
-    norm: Judge,
+    norm: CpuJudge,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     times: int,
@@ -211,9 +209,9 @@ def test_a_candidate_that_fills_its_scratch_folder_is_ended(
     monkeypatch.setattr(sandbox, "SCRATCH_ENTRIES", 200)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    real = Judge._cell
+    real = CpuJudge._cell
     monkeypatch.setattr(
-        Judge,
+        CpuJudge,
         "_cell",
         lambda self, built: dataclasses.replace(real(self, built), writable=(str(scratch),)),
     )

@@ -17,8 +17,8 @@ from sqlalchemy import Engine
 from kb.database import open_file
 from kb.errors import StoreError
 from search.attempt import Draft, Idea
-from search.evaluators.free import Free
 from search.graph import Node, Proposal, Slot, Step
+from search.judging.synthetic import Synthetic
 from search.outcome import BuildFailed, Outcome
 from search.runs.snapshot import Given
 from search.runs.spending import Ledger, spending
@@ -64,7 +64,7 @@ def propose(record: Record) -> None:
 def test_a_run_comes_back_as_it_was_written(storage: Storage) -> None:
     record = storage.begin("conv", {"task": "conv", "unicode": "µs — ☃"})
     propose(record)
-    outcomes: list[Outcome] = [Free().evaluate("one"), BuildFailed(reason="error: x\0y ☃")]
+    outcomes: list[Outcome] = [Synthetic().judge("one"), BuildFailed(reason="error: x\0y ☃")]
     for number, outcome in enumerate(outcomes):
         record.add_node(node(number, f"source {number} ☃"))
         record.add_outcome(record.graph.nodes[number], outcome, key=f"k{number}", elapsed=number)
@@ -109,7 +109,7 @@ def test_runs_that_store_the_same_content_at_once_disturb_each_other_nowhere(
         propose(record)
         for number in range(6):
             record.add_node(node(number, f"source {number}"))
-            outcome = Free().evaluate(f"source {number}")
+            outcome = Synthetic().judge(f"source {number}")
             key = f"k{number}"
             record.add_outcome(record.graph.nodes[number], outcome, key=key, elapsed=1)
             storage.keep_outcome(f"other {number}", outcome)
@@ -119,7 +119,7 @@ def test_runs_that_store_the_same_content_at_once_disturb_each_other_nowhere(
         list(pool.map(write, records))
     for record in records:
         assert storage.record(record.run).graph.nodes == record.graph.nodes
-    assert storage.outcome("k5") == storage.outcome("other 5") == Free().evaluate("source 5")
+    assert storage.outcome("k5") == storage.outcome("other 5") == Synthetic().judge("source 5")
 
 
 def test_the_first_reply_to_a_request_stays(storage: Storage) -> None:

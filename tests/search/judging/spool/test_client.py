@@ -12,10 +12,9 @@ import pytest
 from office import RELU, RIGHT, WRONG, Office
 
 from kb.errors import StoreError, TaskError, ToolchainError
-from search.evaluators import EVALUATORS
 from search.judging.limits import Prepared
 from search.judging.spool import client as module
-from search.judging.spool.client import Spool, device_of
+from search.judging.spool.client import device_of
 from search.judging.spool.folder import Folder, entries, seal, unseal
 from search.judging.spool.job import Answer, Failure, read_job
 from search.outcome import Passed, Ratio
@@ -89,29 +88,25 @@ def impatient(monkeypatch):
     monkeypatch.setattr(module, "_PATIENCE", 0.2)
 
 
-def test_it_is_registered():
-    assert EVALUATORS.factory("spool") is Spool
-
-
 def test_outcomes_come_from_the_other_side(office, far):
     far.start()
     spool = office.evaluator()
     assert spool.prepare() == PREPARED
     assert spool.context == HERE
-    assert spool.evaluate(RIGHT) == FAST
-    assert spool.evaluate(WRONG) == WrongAnswer(reason="half")
-    assert spool.confirm(RIGHT) == FAST
+    assert spool.judge(RIGHT) == FAST
+    assert spool.judge(WRONG) == WrongAnswer(reason="half")
+    assert spool.judge(RIGHT, thorough=True) == FAST
     assert [name.split("-")[0] for name in far.answered] == ["prepare", "judge", "judge", "confirm"]
     assert entries(office.folder.jobs) == []
 
 
 def test_an_answer_that_is_there_is_taken_and_nothing_asked_again(office, far):
     far.start()
-    office.evaluator().evaluate(RIGHT)
+    office.evaluator().judge(RIGHT)
     far.ended = True
     far.join()
     again = office.evaluator()
-    assert again.evaluate(RIGHT) == FAST
+    assert again.judge(RIGHT) == FAST
     assert len(far.answered) == 2
     assert entries(office.folder.jobs) == []
 
@@ -147,7 +142,7 @@ def test_an_answer_that_is_not_whole_is_waited_for(office, far, spoil):
     spool = office.evaluator()
     spool.prepare()
     far.deliver = deliver
-    assert spool.evaluate(WRONG) == WrongAnswer(reason="half")
+    assert spool.judge(WRONG) == WrongAnswer(reason="half")
     told = [line for line in office.said if line.startswith("outcomes/judge-")]
     assert len(told) == 1
     assert "waiting for" in told[0]
@@ -185,7 +180,7 @@ def test_another_judge_than_the_one_that_began_is_not_believed(office, far):
     spool.prepare()
     far.context = "cpu-9 / another / 3.0"
     with pytest.raises(ToolchainError, match=r"answered by cpu-9 / another / 3\.0"):
-        spool.evaluate(RIGHT)
+        spool.judge(RIGHT)
     assert not list(office.folder.outcomes.glob("judge-*"))
 
 
@@ -209,7 +204,7 @@ def test_a_run_whose_judge_was_replaced_ends_instead_of_waiting(office, far, imp
     beating = threading.Thread(target=beat, daemon=True)
     beating.start()
     with pytest.raises(ToolchainError, match="is now cpu-9 / another: kb resume begins anew"):
-        spool.evaluate(RIGHT)
+        spool.judge(RIGHT)
     replaced.set()
     beating.join(5)
     assert entries(office.folder.jobs) == []
@@ -265,7 +260,7 @@ def test_a_target_that_no_judge_has_is_refused():
 def test_the_job_says_what_was_asked(office, far):
     far.start()
     spool = office.evaluator(RELU, seed=11, library="forbidden", precision="tf32")
-    spool.evaluate(RIGHT)
+    spool.judge(RIGHT)
     bodies = [json.loads((far.far.outcome(name)).read_text()) for name in far.answered]
     assert all(body["kind"] == "outcome" for body in bodies)
     job = spool._job(RIGHT)
