@@ -66,12 +66,19 @@ def evolve(home: Home, task: Task, progress: Progress, watch: Watch) -> Ended:
     Args:
         watch: makes what shows each candidate as it is judged.
     """
+    from search.runs.snapshot import Given
+
     began = time.monotonic()
     setup = prepare(home, task, progress)
     record = setup.storage.begin(task_slug(task), about_of(setup))
+    try:
+        with _interruptible(record):
+            session = build(setup, record.run, progress)
+    except KbError:  # what cannot be built never began
+        Given(setup.storage.engine, record.run).forget()
+        record.withdraw()
+        raise
     keep_reference(home, record.run, task)
-    with _interruptible(record):
-        session = build(setup, record.run, progress)
     found = _search(session, record, began, progress, watch)
     return _conclude(session, record, found)
 

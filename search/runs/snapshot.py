@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
-from sqlalchemy import Column, Engine, LargeBinary, String, Table, insert, select
+from sqlalchemy import Column, Engine, LargeBinary, String, Table, delete, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from kb.database import Base, create_tables, reading, writing
@@ -79,6 +79,11 @@ class Given:
             except IntegrityError:
                 return made  # another thread kept the same
         return made
+
+    def forget(self) -> None:
+        """Remove what is kept, for a run that is withdrawn."""
+        with writing(self._engine) as session:
+            session.execute(delete(GIVEN).where(GIVEN.c.run == self._run))
 
     def diagnose(
         self, diagnose: Callable[[Attempt | None], Diagnosis]

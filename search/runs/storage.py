@@ -19,6 +19,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    delete,
     insert,
     select,
     update,
@@ -282,6 +283,11 @@ class Record:
     def mark(self, status: str) -> None:
         """Store whether the run is running or was interrupted."""
         self._update(status=status)
+
+    def withdraw(self) -> None:
+        """Remove a run that never began to search: its name is free again."""
+        with writing(self.engine) as session:
+            session.execute(delete(RUNS).where(RUNS.c.run == self.run))
 
     def _update(self, **values: Any) -> None:
         with writing(self.engine) as session:

@@ -139,8 +139,8 @@ def vars_of(reply: Reply) -> dict[str, object]:
 
 def test_what_a_run_was_given_is_read_once(engine: Engine) -> None:
     kept = TypeAdapter(list[int])
-    first = Given(engine).open("r-1").once("hits", "q", kept, lambda: [1, 2])
-    again = Given(engine).open("r-1").once("hits", "q", kept, lambda: [3])
+    first = Given(engine, "r-1").once("hits", "q", kept, lambda: [1, 2])
+    again = Given(engine, "r-1").once("hits", "q", kept, lambda: [3])
     assert first == again == [1, 2]
 
 
