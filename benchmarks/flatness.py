@@ -22,7 +22,7 @@ from search.judging.synthetic import Synthetic
 from search.loop import JudgeNode, Result, Search, Work
 from search.outcome import Outcome
 from search.policies import POLICIES
-from search.prompting.readings import Witness
+from search.prompting.readings import RecordingRetriever
 from search.runs.storage import Storage
 from search.task import TaskFile
 
@@ -83,7 +83,7 @@ def main() -> None:
             context="free",
         )
         clock = Clock()
-        Driver(search, Author(), Synthetic(), storage, Witness(Nothing()), clock).run()
+        Driver(search, Author(), Synthetic(), storage, RecordingRetriever(Nothing()), clock).run()
     costs = [1e3 * (b - a) for a, b in zip(clock.times, clock.times[1:], strict=False)]
     print(f"{len(costs)} candidates, {1e3 / statistics.mean(costs):.0f} a second")
     for first in (10, candidates // 2, candidates - 100):

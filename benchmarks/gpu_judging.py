@@ -103,10 +103,10 @@ def throughput(count: int) -> None:
             judge.prepare()
             print(f"preparation {time.perf_counter() - start:.1f} s (eager, torch.compile, truth)")
             judge._race = clocked("timing", judge._race)
-            from search.judging.cuda.session import CudaHearing
+            from search.judging.cuda.session import CudaCandidateSession
 
             # The first call compiles; what the same call takes once compiled is left in the rest.
-            CudaHearing.question = first_call(CudaHearing.question, spent)
+            CudaCandidateSession.question = first_call(CudaCandidateSession.question, spent)
             rows = []
             for number in range(count):
                 spent.clear()

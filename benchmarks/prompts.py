@@ -26,16 +26,16 @@ from kb.records.schema import TargetRecord
 from kb.records.types import Hit, Query
 from search.authors.llm import LanguageModel
 from search.costs.graph import Work as Cost
-from search.diagnosis.diagnose import Ground, diagnose
+from search.diagnosis.diagnose import DiagnosisGround, diagnose
 from search.drivers.sequential import Driver
 from search.judging.synthetic import Synthetic
 from search.lessons.duplicates import Alike
 from search.loop import JudgeNode, Result, Search, Work
 from search.outcome import Outcome
 from search.policies import POLICIES
-from search.prompting.knowledge_view import Memory, Silent
-from search.prompting.novelty import Known
-from search.prompting.readings import Witness
+from search.prompting.knowledge_view import KnowledgeView, Silent
+from search.prompting.novelty import NoveltyCheck
+from search.prompting.readings import RecordingRetriever
 from search.runs.storage import Storage
 from search.task import Task, load_task
 from synth.models import Reply, Request
@@ -169,14 +169,14 @@ def play(knowledge: Any, nodes: int, *, retrieval: bool) -> None:
         storage = Storage(open_engine(Home(Path(folder))))
         retriever = Watched(knowledge.retriever if retrieval else Silent())
         alike = Alike(knowledge.derived.embedder) if retrieval else None
-        witness = Witness(retriever)
+        witness = RecordingRetriever(retriever)
         found = Timed(witness.search)  # a question that was asked before is not looked up again
         witness.search = found  # type: ignore[method-assign]
-        memory = Memory(witness, knowledge.store, Known(alike))
+        memory = KnowledgeView(witness, knowledge.store, NoveltyCheck(alike))
         author = LanguageModel(task, target, cost, memory, Recorded(Scripted(), storage))
         brief = Timed(author._briefing._brief)
         author._briefing._brief = brief  # type: ignore[method-assign]
-        ground = Ground(
+        ground = DiagnosisGround(
             work=cost, operators=3, target=target, bandwidth=2e10, baselines={"eager": 1e-3}
         )
         search = Search(

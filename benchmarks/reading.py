@@ -14,14 +14,12 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from ingest.figures.benchmark_results import with_measurements
-
 from ingest.chunking.split import split
 from ingest.collect import gathered
 from ingest.document import read_document
 from ingest.isolation.injection_scan import suspicions
 from ingest.isolation.pool import Confined
-from ingest.sources.files import Found, read_bytes
+from ingest.sources.files import FoundFile, read_bytes
 from kb.errors import RecordError
 from kb.tokens import count_tokens
 
@@ -70,10 +68,9 @@ def main(folders: list[str]) -> None:
         print(f"  {name}: {', '.join(why)}")
 
 
-def _in_process(found: Found) -> float:
+def _in_process(found: FoundFile) -> float:
     began = time.perf_counter()
     reading = read_document(read_bytes(found.path), found.shown)
-    reading = with_measurements(reading, found.path, found.beside)
     for piece in split(reading.sections, count_tokens):
         suspicions(piece.text)
     return time.perf_counter() - began

@@ -141,7 +141,7 @@ def chroma(count: int) -> dict[str, Any]:
     """Build and ask a Chroma server over the same passages."""
     from kb.config import Home
     from kb.embedders import create_embedder
-    from kb.indexes.sync import Derived
+    from kb.indexes.sync import IndexSync
     from kb.knowledge import open_tables
     from kb.store.documents import Store
 
@@ -151,7 +151,7 @@ def chroma(count: int) -> dict[str, Any]:
     folder = home.root / "server"
     with serving(folder) as address:
         os.environ["KB_CHROMA"] = address
-        derived = Derived(store, embedder, home, "chroma")
+        derived = IndexSync(store, embedder, home, "chroma")
         local = open_empty().derived.current()
         began = time.perf_counter()
         index = derived.current()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ingest.isolation.pool import Confined
 from ingest.sources.archives import Member
-from ingest.sources.files import FEW, Found, find, is_archive, printable
+from ingest.sources.files import FEW, FoundFile, find, is_archive, printable
 from kb.errors import ConfigError, RecordError
 
 _MAGIC = re.compile(r"[*?\[]")
@@ -54,7 +54,7 @@ def reach(source: Source) -> Reach:
 
 
 @contextmanager
-def gathered(sources: Sequence[Source], desk: Confined) -> Iterator[Iterator[Found]]:
+def gathered(sources: Sequence[Source], desk: Confined) -> Iterator[Iterator[FoundFile]]:
     """Give an iterator over what `sources` hold; what was unpacked stays until the end.
 
     Args:
@@ -81,7 +81,7 @@ class _Spool:
         self._desk = desk
         self._used = 0
 
-    def gather(self, sources: Sequence[Source]) -> Iterator[Found]:
+    def gather(self, sources: Sequence[Source]) -> Iterator[FoundFile]:
         seen: set[str] = set()
         for source in sources:
             for found in self._open(source):
@@ -89,23 +89,23 @@ class _Spool:
                     seen.add(found.identity)
                     yield found
 
-    def _open(self, source: Source) -> Iterator[Found]:
+    def _open(self, source: Source) -> Iterator[FoundFile]:
         text = str(source)
         if text.lower().startswith(("http://", "https://")):
             reason = "an address: download it first, e.g. with curl -LO, and ingest the file"
-            yield Found(path=Path(_absolute(Path(text))), shown=printable(text), reason=reason)
+            yield FoundFile(path=Path(_absolute(Path(text))), shown=printable(text), reason=reason)
             return
         paths = _matches(text) if _is_glob(source) else [Path(text)]
         if not paths:
             reason = "no file matches: check the pattern"
-            yield Found(path=Path(_absolute(Path(text))), shown=printable(text), reason=reason)
+            yield FoundFile(path=Path(_absolute(Path(text))), shown=printable(text), reason=reason)
         for found in find(paths, archives=True):
             if found.reason is None and is_archive(found.path.name):
                 yield from self._unpacked(found, f"{found.identity}/")
             else:
                 yield found
 
-    def _unpacked(self, archive: Found, prefix: str) -> Iterator[Found]:
+    def _unpacked(self, archive: FoundFile, prefix: str) -> Iterator[FoundFile]:
         try:
             members = self._desk.unpack(archive.path, self._room())
         except RecordError as error:
@@ -120,12 +120,12 @@ class _Spool:
         return room
 
 
-def _documents(archive: Found, members: Sequence[Member], prefix: str) -> Iterator[Found]:
+def _documents(archive: FoundFile, members: Sequence[Member], prefix: str) -> Iterator[FoundFile]:
     """Yield the files of an archive, and in one line those that are refused for one reason."""
-    refused: dict[str, list[Found]] = {}
+    refused: dict[str, list[FoundFile]] = {}
     for member in members:
         where = Path(member.path) if member.path is not None else Path(archive.path, "refused")
-        found = Found(
+        found = FoundFile(
             path=where,
             shown=f"{archive.shown}/{printable(member.name)}",
             reason=member.reason,

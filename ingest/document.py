@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from pathlib import PurePosixPath
 
-from ingest.readers import BYTES_READERS, READERS, SUFFIXES, BytesReader, Reader, Reading
+from ingest.readers import BYTES_READERS, READERS, SUFFIXES, BytesReader, ParsedFile, Reader
 from kb.errors import RecordError
 
 
-def read_document(data: bytes, path: str) -> Reading:
+def read_document(data: bytes, path: str) -> ParsedFile:
     """Read one file; `path` says which reader takes it, and is for names and messages.
 
     Takes and gives plain values only, so that it can run in a process of its own.

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.collect import Source, named
-from ingest.pipeline import Gone, Terms, look
+from ingest.pipeline import Gone, IngestOptions, look
 from kb.progress import Progress, silent
-from kb.store.diff import Change, compare
+from kb.store.diff import DocumentChange, compare
 from kb.store.documents import Store
-from kb.store.tables import Entry, embedded_text, passage_rows
+from kb.store.tables import NewDocument, embedded_text, passage_rows
 
 SAMPLED = 256  # texts kept to time the encoder by
 
@@ -25,11 +25,11 @@ class Planned:
     passages: int
     tokens: int
     flagged: int
-    change: Change
+    change: DocumentChange
 
 
 @dataclass(kw_only=True)
-class Plan:
+class IngestPlan:
     """What would be made, and what would be refused.
 
     Attributes:
@@ -78,15 +78,15 @@ def plan(
     store: Store,
     embedder: str,
     *,
-    terms: Terms,
+    terms: IngestOptions,
     progress: Progress = silent,
-) -> Plan:
+) -> IngestPlan:
     """Read `sources` as an ingest would, and write nothing.
 
     Args:
         embedder: name of the one whose vectors are looked for.
     """
-    found = Plan()
+    found = IngestPlan()
     waiting: set[str] = set()
     asked = named(sources)
     for one in look(sources, store, terms=terms, progress=progress):
@@ -105,7 +105,7 @@ def plan(
     return found
 
 
-def _planned(entry: Entry, store: Store, *, known: bool) -> Planned:
+def _planned(entry: NewDocument, store: Store, *, known: bool) -> Planned:
     rows = passage_rows(entry, 0)
     after = [(identity, row.section) for identity, row in rows.items()]
     return Planned(
@@ -118,7 +118,9 @@ def _planned(entry: Entry, store: Store, *, known: bool) -> Planned:
     )
 
 
-def _note(entry: Entry, store: Store, embedder: str, waiting: set[str], found: Plan) -> None:
+def _note(
+    entry: NewDocument, store: Store, embedder: str, waiting: set[str], found: IngestPlan
+) -> None:
     """Add the passages of `entry` that have no vector to those that wait for one."""
     rows = {row.content: row for row in passage_rows(entry, 0).values()}
     for content in rows.keys() - store.embedded(embedder, list(rows)) - waiting:

@@ -14,16 +14,16 @@ from ingest.isolation.pool import Made
 from ingest.scope.detect import find_scope, refine
 from ingest.scope.overrides import Rules
 from ingest.sources.file_stat import stamp
-from ingest.sources.files import Found, read_bytes
+from ingest.sources.files import FoundFile, read_bytes
 from kb.errors import RecordError
-from kb.store.tables import Entry, Piece
+from kb.store.tables import NewDocument, Piece
 from kb.tokens import count_tokens
 
 
 class Reads(Protocol):
     """Turns files into passages."""
 
-    def read(self, found: Found) -> Made:
+    def read(self, found: FoundFile) -> Made:
         """Read one file.
 
         Raises:
@@ -35,13 +35,15 @@ class Reads(Protocol):
 class Trusting:
     """Reads in this process: for the records that come with `kb` or that it wrote itself."""
 
-    def read(self, found: Found) -> Made:
+    def read(self, found: FoundFile) -> Made:
         """Read one file."""
         reading = read_document(read_bytes(found.path), found.shown)
         return Made(reading=reading, pieces=split(reading.sections, count_tokens))
 
 
-def make_entry(found: Found, key: str, digest: str, rules: Rules, reader: Reads) -> Entry | None:
+def make_entry(
+    found: FoundFile, key: str, digest: str, rules: Rules, reader: Reads
+) -> NewDocument | None:
     """Read one file; None where its bytes are those of `digest`.
 
     Raises:
@@ -56,7 +58,7 @@ def make_entry(found: Found, key: str, digest: str, rules: Rules, reader: Reads)
         made = reader.read(found)
     except RecordError as error:
         raise RecordError(str(error).removeprefix(f"{found.shown}: ")) from error
-    entry = Entry(
+    entry = NewDocument(
         key=key,
         shown=found.shown,
         digest=hashed,
@@ -71,7 +73,7 @@ def make_entry(found: Found, key: str, digest: str, rules: Rules, reader: Reads)
     return _scoped(entry, made, rules)
 
 
-def digest_of(found: Found) -> str:
+def digest_of(found: FoundFile) -> str:
     """Return the hash of a document's bytes and of the version of the readers.
 
     Raises:
@@ -82,12 +84,12 @@ def digest_of(found: Found) -> str:
     return hashed.hexdigest()
 
 
-def stamp_of(found: Found) -> str:
+def stamp_of(found: FoundFile) -> str:
     """Return the stamp of a file; none for one that lies in a temporary folder."""
     return "" if found.key else stamp(found.path)
 
 
-def _scoped(entry: Entry, made: Made, rules: Rules) -> Entry:
+def _scoped(entry: NewDocument, made: Made, rules: Rules) -> NewDocument:
     """Return `entry` with its passages, and where all of it applies."""
     found = find_scope(made.reading, entry.shown)
     whole = rules.apply(entry.key, entry.shown, None, found.scope)

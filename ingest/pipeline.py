@@ -16,19 +16,19 @@ from ingest.isolation.pool import Confined
 from ingest.readers import SUFFIXES
 from ingest.report import Report
 from ingest.scope.overrides import NO_RULES, Rules
-from ingest.sources.files import Found, find, read_text
+from ingest.sources.files import FoundFile, find, read_text
 from kb.errors import RecordError
 from kb.progress import Progress, silent
 from kb.records.schema import split_front_matter
-from kb.store.documents import Entry, Store
+from kb.store.documents import NewDocument, Store
 
-__all__ = ["Gone", "Looked", "Report", "Terms", "ingest", "look"]
+__all__ = ["Gone", "IngestOptions", "Looked", "Report", "ingest", "look"]
 
 STAMPS_AT_ONCE = 1000  # stamps kept in one transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class IngestOptions:
     """On what terms documents are taken in.
 
     Attributes:
@@ -54,7 +54,7 @@ class Looked:
     key: str
     shown: str
     known: bool
-    entry: Entry | None = None
+    entry: NewDocument | None = None
     stamp: str = ""
     reason: str | None = None
 
@@ -72,7 +72,7 @@ def ingest(
     store: Store,
     *,
     label: str | None = None,
-    terms: Terms = Terms(),
+    terms: IngestOptions = IngestOptions(),
     report: Report | None = None,
     progress: Progress = silent,
 ) -> Report:
@@ -120,7 +120,7 @@ def look(
     store: Store,
     *,
     label: str | None = None,
-    terms: Terms = Terms(),
+    terms: IngestOptions = IngestOptions(),
     progress: Progress = silent,
 ) -> Iterator[Looked | Gone]:
     """Read what changed of `sources` and yield it, document by document, writing nothing.
@@ -175,7 +175,7 @@ def _settled(one: Looked | Future[Looked]) -> Looked:
 
 
 @contextmanager
-def _desk(terms: Terms) -> Iterator[Confined]:
+def _desk(terms: IngestOptions) -> Iterator[Confined]:
     if terms.desk is not None:
         yield terms.desk
         return
@@ -186,7 +186,7 @@ def _desk(terms: Terms) -> Iterator[Confined]:
 @contextmanager
 def _found(
     sources: Sequence[Source], desk: Confined, label: str | None
-) -> Iterator[Iterator[Found]]:
+) -> Iterator[Iterator[FoundFile]]:
     if label is not None:
         yield _records(Path(sources[0]).expanduser(), label)
         return
@@ -201,7 +201,7 @@ class _Known:
     stamp: str
 
 
-def _unchanged(found: Found, key: str, known: _Known | None) -> Looked | None:
+def _unchanged(found: FoundFile, key: str, known: _Known | None) -> Looked | None:
     """Say that a file is as it was, where its stamp tells; None where it has to be looked at."""
     if found.reason is not None or known is None or not known.stamp:
         return None
@@ -209,7 +209,7 @@ def _unchanged(found: Found, key: str, known: _Known | None) -> Looked | None:
     return Looked(key=key, shown=found.shown, known=True) if same else None
 
 
-def _look(found: Found, key: str, known: _Known | None, rules: Rules, reader: Reads) -> Looked:
+def _look(found: FoundFile, key: str, known: _Known | None, rules: Rules, reader: Reads) -> Looked:
     shown, there = found.shown, known is not None
     if found.reason is not None:
         return Looked(key=key, shown=shown, known=there, reason=found.reason)
@@ -223,7 +223,7 @@ def _look(found: Found, key: str, known: _Known | None, rules: Rules, reader: Re
     return Looked(key=key, shown=shown, known=there, entry=entry)
 
 
-def _put(store: Store, one: Looked, entry: Entry, report: Report) -> None:
+def _put(store: Store, one: Looked, entry: NewDocument, report: Report) -> None:
     change = store.put(entry)
     if change is None:  # another process stored the same bytes meanwhile
         report.skipped.append(one.shown)
@@ -232,7 +232,7 @@ def _put(store: Store, one: Looked, entry: Entry, report: Report) -> None:
     report.passages[one.shown] = change
 
 
-def _records(root: Path, label: str) -> Iterator[Found]:
+def _records(root: Path, label: str) -> Iterator[FoundFile]:
     """Yield the records of a folder that may move, called by its label."""
     real = root.resolve()
     for one in find([root]):
@@ -267,7 +267,7 @@ def _listed(store: Store, prefix: str) -> dict[str, _Known]:
     }
 
 
-def _is_record(found: Found) -> bool:
+def _is_record(found: FoundFile) -> bool:
     if found.reason is not None:
         return found.path.suffix.lower() == ".md"
     if SUFFIXES[found.path.suffix.lower()] != "markdown":

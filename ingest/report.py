@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kb.store.diff import Change
+from kb.store.diff import DocumentChange
 
 _LISTED = ("added", "changed", "removed", "skipped", "refused")
 
@@ -27,7 +27,7 @@ class Report:
     skipped: list[str] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-    passages: dict[str, Change] = field(default_factory=dict)
+    passages: dict[str, DocumentChange] = field(default_factory=dict)
 
     def line(self) -> str:
         """Return the counts in one line."""
@@ -38,9 +38,9 @@ class Report:
         read = [f"{name}: {change.line()}" for name, change in self.passages.items()]
         return [*read, *(f"refused {name}: {reason}" for name, reason in self.refused)]
 
-    def total(self) -> Change:
+    def total(self) -> DocumentChange:
         """Return what became of all passages."""
-        return sum(self.passages.values(), start=Change())
+        return sum(self.passages.values(), start=DocumentChange())
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; a refused document is an object with its reason."""

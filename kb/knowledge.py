@@ -15,7 +15,7 @@ from ingest import VERSION
 from kb.config import Home, shipped_docs
 from kb.embedders import DEFAULT_EMBEDDER, Embedder, create_embedder
 from kb.errors import StoreError
-from kb.indexes.sync import Derived
+from kb.indexes.sync import IndexSync
 from kb.progress import Progress, silent
 from kb.retrieval.effect_store import Effects
 from kb.retrieval.retriever import Retriever
@@ -33,7 +33,7 @@ class Knowledge:
 
     store: Store
     retriever: Retriever
-    derived: Derived
+    derived: IndexSync
     effects: Effects
 
     def ingest(self, paths: Sequence[Path], progress: Progress = silent) -> Report:
@@ -60,7 +60,7 @@ def open_knowledge(
 
     Args:
         shipped: folder of the shipped documents, where it is not the installed one.
-        dense: ``local``, ``chroma`` or ``auto``, see `kb.indexes.sync.Derived`.
+        dense: ``local``, ``chroma`` or ``auto``, see `kb.indexes.sync.IndexSync`.
         as_of: seconds since the epoch: gains that were measured later are not looked at, so that a
             resumed run ranks as it did when it began. None: now.
 
@@ -71,7 +71,7 @@ def open_knowledge(
     engine = open_tables(home)
     store = Store(engine)
     embedder = default_embedder(home)
-    derived = Derived(store, embedder, home, dense, spec=embedder_spec())
+    derived = IndexSync(store, embedder, home, dense, spec=embedder_spec())
     changed = _sync(home, store, "kb", shipped or shipped_docs(), progress)
     _sync(home, store, "lessons", home.lessons, progress)
     _sync_scopes(home, store, progress)
@@ -158,10 +158,10 @@ def _sync(home: Home, store: Store, label: str, folder: Path, progress: Progress
     digest = _digest(folder)
     if store.state(f"synced:{label}") == digest:
         return False
-    from ingest.pipeline import Terms, ingest
+    from ingest.pipeline import IngestOptions, ingest
     from ingest.scope.overrides import load_rules
 
-    terms = Terms(rules=load_rules(home))
+    terms = IngestOptions(rules=load_rules(home))
     report = ingest([folder], store, label=label, terms=terms, progress=progress)
     if report.refused:
         name, reason = report.refused[0]

@@ -24,7 +24,7 @@ Scalar = int | float | bool | str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class TensorLayout:
     """Shape, strides and type of a tensor."""
 
     shape: tuple[int, ...]
@@ -32,7 +32,7 @@ class Layout:
     dtype: torch.dtype
 
     @classmethod
-    def of(cls, tensor: torch.Tensor) -> Layout:
+    def of(cls, tensor: torch.Tensor) -> TensorLayout:
         """Return the layout of `tensor`; overlapping or gappy memory becomes contiguous."""
         dense = tensor if _dense(tensor) else tensor.contiguous()
         return cls(shape=tuple(tensor.shape), strides=tuple(dense.stride()), dtype=tensor.dtype)
@@ -71,7 +71,7 @@ class Problem:
     inputs: tuple[torch.Tensor | Scalar, ...]
     state: dict[str, torch.Tensor]
     initial_state: dict[str, torch.Tensor]
-    outputs: tuple[Layout, ...]
+    outputs: tuple[TensorLayout, ...]
     single_output: bool
     draw: Callable[[int], tuple[torch.Tensor | Scalar, ...]]
 
@@ -318,7 +318,7 @@ def _run_twice(task: Task, model: nn.Module, inputs: tuple[Any, ...]) -> Any:
     return first
 
 
-def _checked_outputs(task: Task, result: Any) -> tuple[Layout, ...]:
+def _checked_outputs(task: Task, result: Any) -> tuple[TensorLayout, ...]:
     path = task.reference
     if not isinstance(result, (torch.Tensor, tuple, list)):
         raise TaskError(
@@ -341,7 +341,7 @@ def _checked_outputs(task: Task, result: Any) -> tuple[Layout, ...]:
                 f"{path}: output {number} is {value.dtype}: kb judges floating-point outputs in torch.float32, "
                 "return such a tensor (for an index, the values that it selects)"
             )
-    return tuple(Layout.of(value) for value in values)
+    return tuple(TensorLayout.of(value) for value in values)
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:

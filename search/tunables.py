@@ -135,7 +135,7 @@ def next_setting(base: Tunable, nodes: Sequence[Attempt], seed: int) -> Draft | 
     Args:
         nodes: the judged implementations of the idea, settings of `base` among them.
     """
-    from search.codegen.tuner import Trial, suggestions
+    from search.codegen.tuner import JudgedSetting, suggestions
 
     trials = []
     frame = base.frame
@@ -147,7 +147,7 @@ def next_setting(base: Tunable, nodes: Sequence[Attempt], seed: int) -> Draft | 
             cost = attempt.seconds if attempt.outcome.kind == "passed" else None
             within = all(setting.chosen[name] in base.values[name] for name in base.values)
             if within:
-                trials.append(Trial(knobs=dict(setting.chosen), cost=cost))
+                trials.append(JudgedSetting(knobs=dict(setting.chosen), cost=cost))
     for values in suggestions(_spaces(base.values), trials, seed):
         source = base.with_values({name: _plain(values[name]) for name in base.values})
         if source not in known:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import exp
 from typing import Any, Literal
 
-from kb.records.types import Effect, Entry, Hit, Passage
+from kb.records.types import Effect, Hit, MenuEntry, Passage
 from synth.bottleneck import Bottleneck
 from synth.quoting import instructions, one_line
 from synth.replies.edits import EXAMPLE
@@ -65,7 +65,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class PromptSection:
     """A named part of a prompt.
 
     Attributes:
@@ -96,7 +96,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class TriedIdea:
     """An idea that was tried, with what became of it.
 
     Attributes:
@@ -164,14 +164,14 @@ class Context:
     diagnosis: tuple[str, ...] = ()
     points: tuple[Bottleneck, ...] = ()
     memory: str = ""
-    history: tuple[Trial, ...] = ()
+    history: tuple[TriedIdea, ...] = ()
     passages: tuple[Hit, ...] = ()
-    menu: tuple[Entry, ...] = ()
+    menu: tuple[MenuEntry, ...] = ()
     current: Current | None = None
     answer: Mapping[str, Any] = field(default_factory=dict)
     form: str = FORM
 
-    def sections(self) -> tuple[Section, ...]:
+    def sections(self) -> tuple[PromptSection, ...]:
         """Return the sections that have something to say, in the order of the prompt."""
         found = {
             "task": self._task(),
@@ -190,8 +190,8 @@ class Context:
             section for name in ORDER if (section := found[name]).minimum is None or section.items
         )
 
-    def _section(self, name: str, items: tuple[Item, ...], **values: Any) -> Section:
-        return Section(
+    def _section(self, name: str, items: tuple[Item, ...], **values: Any) -> PromptSection:
+        return PromptSection(
             name=name,
             template=name,
             minimum=_MINIMUM[name],
@@ -199,20 +199,20 @@ class Context:
             values={"purpose": self.purpose, **values},
         )
 
-    def _target(self) -> Section:
+    def _target(self) -> PromptSection:
         items = _lines(self.target, "figure")
         if self.pack is not None:
             items = (*items, _note(self.pack, len(items)))
         return self._section("target", items, device=self.device)
 
-    def _history(self) -> Section:
+    def _history(self) -> PromptSection:
         items = _trials(self.history)
         shown = tuple(item for item in items if item.rank < _TRIALS)
         more = len(items) - len(shown)
         section = self._section("history", shown, more=more, memory=self.memory)
         return replace(section, omitted=more)
 
-    def _task(self) -> Section:
+    def _task(self) -> PromptSection:
         values = {
             "name": self.task,
             "reference": self.reference,
@@ -220,9 +220,9 @@ class Context:
             "library": self.library,
             "facts": self.facts,
         }
-        return Section(name="task", template="task", minimum=None, values=values)
+        return PromptSection(name="task", template="task", minimum=None, values=values)
 
-    def _answer(self) -> Section:
+    def _answer(self) -> PromptSection:
         values = {
             "has_current": self.current is not None,
             "has_passages": bool(self.passages),
@@ -235,7 +235,7 @@ class Context:
             "branches": 1,
             **self.answer,
         }
-        return Section(
+        return PromptSection(
             name="answer", template=f"answer_{self.purpose}", minimum=None, values=values
         )
 
@@ -256,7 +256,7 @@ def _lines(lines: tuple[str, ...], what: str) -> tuple[Item, ...]:
     )
 
 
-def _entries(menu: tuple[Entry, ...]) -> tuple[Item, ...]:
+def _entries(menu: tuple[MenuEntry, ...]) -> tuple[Item, ...]:
     return tuple(
         Item(
             text=one_line(one.title, 120),
@@ -303,7 +303,7 @@ def _note(note: Note, rank: int) -> Item:
     )
 
 
-def _trials(history: tuple[Trial, ...]) -> tuple[Item, ...]:
+def _trials(history: tuple[TriedIdea, ...]) -> tuple[Item, ...]:
     """Rank what won by its gain and what failed by its age, turn by turn.
 
     A prompt that is short of room then still shows both: what to build upon, and what not to

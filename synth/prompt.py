@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from kb.errors import ConfigError
-from synth.context import Context, Item, Section, priorities
+from synth.context import Context, Item, PromptSection, priorities
 from synth.models import Message
 from synth.quoting import shorten
 from synth.template_loader import Templates, shipped
@@ -34,7 +34,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class PromptPart:
     """A section as it stands in a prompt.
 
     Attributes:
@@ -63,7 +63,7 @@ class Prompt:
     """
 
     messages: tuple[Message, ...]
-    sections: tuple[Part, ...]
+    sections: tuple[PromptPart, ...]
     tokens: int
     passages: tuple[str, ...]
     cut: tuple[Cut, ...]
@@ -71,7 +71,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fitted:
-    part: Part
+    part: PromptPart
     cut: tuple[Cut, ...]
 
 
@@ -82,12 +82,12 @@ class _Writer:
     templates: Templates
     count: Count
 
-    def text(self, section: Section, items: tuple[Item, ...]) -> str:
+    def text(self, section: PromptSection, items: tuple[Item, ...]) -> str:
         return self.templates.render(section.template, {**section.values, "items": items})
 
-    def part(self, section: Section, items: tuple[Item, ...]) -> Part:
+    def part(self, section: PromptSection, items: tuple[Item, ...]) -> PromptPart:
         text = self.text(section, items)
-        return Part(
+        return PromptPart(
             name=section.name,
             text=text,
             tokens=self.count(text),
@@ -146,13 +146,13 @@ def compose(
     )
 
 
-def _omitted(section: Section) -> tuple[Cut, ...]:
+def _omitted(section: PromptSection) -> tuple[Cut, ...]:
     if not section.omitted:
         return ()
     return (Cut(section=section.name, item=f"{section.omitted} items", kept=0, of=0),)
 
 
-def _share(sections: tuple[Section, ...], room: int, write: _Writer) -> dict[str, _Fitted]:
+def _share(sections: tuple[PromptSection, ...], room: int, write: _Writer) -> dict[str, _Fitted]:
     """Give every section its minimum, then the rest, by priority."""
     by_name = {section.name: section for section in sections if section.minimum is not None}
     wanted = {name: write.part(section, section.items) for name, section in by_name.items()}
@@ -175,7 +175,7 @@ def _share(sections: tuple[Section, ...], room: int, write: _Writer) -> dict[str
     return fitted
 
 
-def _fit(section: Section, room: int, whole: Part, write: _Writer) -> _Fitted:
+def _fit(section: PromptSection, room: int, whole: PromptPart, write: _Writer) -> _Fitted:
     """Keep the items that fit into `room` tokens, the lowest ranks first."""
     if whole.tokens <= room:
         return _Fitted(part=whole, cut=_omitted(section))
@@ -205,7 +205,11 @@ def _fit(section: Section, room: int, whole: Part, write: _Writer) -> _Fitted:
 
 
 def _settle(
-    section: Section, kept: dict[int, Item], room: int, sizes: Mapping[int, int], write: _Writer
+    section: PromptSection,
+    kept: dict[int, Item],
+    room: int,
+    sizes: Mapping[int, int],
+    write: _Writer,
 ) -> _Fitted:
     """Render what was kept; sums of parts are estimates, so the whole is counted again."""
     while True:
@@ -226,7 +230,7 @@ def _settle(
         if item.rank not in kept or kept[item.rank].text != whole[item.rank]
     )
     if not items:
-        part = Part(name=section.name, text="", tokens=0)
+        part = PromptPart(name=section.name, text="", tokens=0)
     return _Fitted(part=part, cut=(*_omitted(section), *cut))
 
 

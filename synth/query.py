@@ -29,7 +29,7 @@ SYMPTOMS = 3  # of a diagnosis that are asked about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class QueryPlan:
     """What a step asks for, and how much.
 
     Attributes:
@@ -46,26 +46,26 @@ class Plan:
     limit: int
 
 
-PLANS: Mapping[Stage, Plan] = {
-    "ideas": Plan(
+PLANS: Mapping[Stage, QueryPlan] = {
+    "ideas": QueryPlan(
         areas={"computation": 0.8, "overview": 0.55, "symptom": 0.6, "setting": 0.3},
         own=0.5,
         kinds={"idea": 1.0, "kernel": 1.1, "guide": 0.7, "lesson": 0.7, "document": 0.6},
         limit=16,
     ),
-    "plateau": Plan(
+    "plateau": QueryPlan(
         areas={"computation": 0.6, "overview": 0.3, "symptom": 0.9, "setting": 0.7},
         own=0.3,
         kinds={"idea": 1.3, "kernel": 0.9, "guide": 0.4, "lesson": 0.7, "document": 0.6},
         limit=12,
     ),
-    "draft": Plan(
+    "draft": QueryPlan(
         areas={"computation": 0.5, "setting": 0.7},
         own=0.7,
         kinds={"idea": 1.4, "kernel": 1.3, "guide": 1.0, "lesson": 0.5, "document": 0.7},
         limit=9,
     ),
-    "repair": Plan(
+    "repair": QueryPlan(
         areas={"computation": 0.2, "setting": 0.1, "fault": 1.2},
         own=0.75,
         kinds={"guide": 1.2, "idea": 0.7, "kernel": 0.7, "lesson": 0.5, "document": 0.8},
@@ -128,7 +128,7 @@ class Need:
     tried: Sequence[str] = ()
     tokens: int = 8000
     encoding: str = "cl100k_base"
-    plans: Mapping[Stage, Plan] = field(default_factory=lambda: PLANS)
+    plans: Mapping[Stage, QueryPlan] = field(default_factory=lambda: PLANS)
 
 
 def build_inquiry(subject: Subject, need: Need) -> Inquiry:
@@ -154,7 +154,7 @@ def build_inquiry(subject: Subject, need: Need) -> Inquiry:
     )
 
 
-def _questions(subject: Subject, need: Need, plan: Plan) -> Iterator[Question]:
+def _questions(subject: Subject, need: Need, plan: QueryPlan) -> Iterator[Question]:
     if need.text:
         see = (f"ideas/{need.record}",) if need.record else ()
         what = "what was reported" if need.stage == "repair" else "the idea"

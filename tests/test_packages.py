@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import importlib
 import subprocess
 import sys
@@ -46,3 +47,27 @@ def test_the_example_task_states_the_defaults():
 
     written = load_task(ROOT / "examples" / "conv2d.yaml").settings
     assert written == TaskFile(reference="conv2d.py")
+
+
+def _classes() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for package in ("kb", "ingest", "synth", "search"):
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found.setdefault(node.name, set()).add(str(path.relative_to(ROOT)))
+    return found
+
+
+def test_no_public_class_name_stands_for_two_things():
+    assert {name: places for name, places in _classes().items() if len(places) > 1} == {}
+
+
+def test_no_three_files_of_a_folder_share_a_prefix():
+    rows: dict[str, list[str]] = {}
+    for package in ("kb", "ingest", "synth", "search"):
+        for path in (ROOT / package).rglob("*.py"):
+            head, line, _ = path.stem.partition("_")
+            if head and line:
+                rows.setdefault(f"{path.parent.relative_to(ROOT)}/{head}_", []).append(path.stem)
+    assert {head: names for head, names in rows.items() if len(names) > 2} == {}

@@ -19,7 +19,7 @@ from kb.config import Home
 from kb.records.patterns import load_patterns
 from search.costs.graph import OperatorGraph, Work
 from search.patterns.recognise import read_program
-from search.prompting.questions import Questions, Step
+from search.prompting.questions import Questions, QuestionStep
 from search.task import load_task
 from synth.query import Stage, Subject
 
@@ -122,12 +122,12 @@ class Loaded:
         )
         return Questions(program, subject, load_patterns())
 
-    def step(self, tokens: int) -> Step:
+    def step(self, tokens: int) -> QuestionStep:
         """Return its state as the loop would have it."""
         case = self.case
         fault = case.fault
         symptoms = case.symptoms or self._guessed()
-        return Step(
+        return QuestionStep(
             stage=case.stage,
             symptoms=symptoms,
             measured=bool(case.symptoms),

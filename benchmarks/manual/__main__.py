@@ -28,7 +28,7 @@ from benchmarks.manual.typeset import Placed, typeset
 from benchmarks.retrieval.corpora import SOURCES, Corpus, locate
 from benchmarks.retrieval.fetch import default_packages
 from ingest.document import read_document
-from ingest.readers import Reading
+from ingest.readers import ParsedFile
 from kb.errors import RecordError
 
 TITLE = "Programming Parallel Devices"
@@ -114,7 +114,7 @@ def _run(found: dict[str, Corpus], place: Path) -> int:
     return 0 if right == len(rows) else 1
 
 
-def chapters(found: dict[str, Corpus]) -> Iterator[Reading]:
+def chapters(found: dict[str, Corpus]) -> Iterator[ParsedFile]:
     for name, patterns in CHAPTERS.items():
         root = _root(found[name])
         for path in sorted(path for pattern in patterns for path in root.glob(pattern)):

@@ -29,7 +29,7 @@ from reportlab.platypus import (
     TableStyle,
 )
 
-from ingest.readers import Block, Reading
+from ingest.readers import Block, ParsedFile
 
 WIDTH = 90  # characters of a listing's line
 MAX_COLUMNS = 8
@@ -104,7 +104,7 @@ class _Manual(BaseDocTemplate):  # type: ignore[misc]
         canvas.restoreState()
 
 
-def typeset(chapters: Sequence[Reading], path: Path, title: str) -> tuple[list[Placed], int]:
+def typeset(chapters: Sequence[ParsedFile], path: Path, title: str) -> tuple[list[Placed], int]:
     """Write the manual.
 
     Returns:
@@ -115,7 +115,7 @@ def typeset(chapters: Sequence[Reading], path: Path, title: str) -> tuple[list[P
     return manual.placed, manual.page
 
 
-def _chapter(reading: Reading) -> Iterator[Flowable]:
+def _chapter(reading: ParsedFile) -> Iterator[Flowable]:
     yield PageBreak()
     before: tuple[str, ...] = ()
     for section in reading.sections:

@@ -23,7 +23,7 @@ from kb.config import Home
 from kb.database import create_tables, open_engine
 from kb.knowledge import Knowledge
 from kb.records.types import Passage, Scope
-from kb.retrieval.effect_estimate import Trial
+from kb.retrieval.effect_estimate import GainMeasurement
 from kb.retrieval.effect_store import Effects, Use, record, subject
 from kb.retrieval.retriever import Retriever
 
@@ -72,7 +72,7 @@ def _uses(question: Question, ranking: Sequence[Passage], rng: np.random.Generat
                     subject=subject(passage),
                     evidence=f"{question.id}/{place}/{number}",
                     node=place,
-                    trial=Trial(gain=gain, fate=fate, at=NOW - 1.0),  # type: ignore[arg-type]
+                    trial=GainMeasurement(gain=gain, fate=fate, at=NOW - 1.0),  # type: ignore[arg-type]
                 )
             )
     return uses

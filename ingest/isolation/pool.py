@@ -20,9 +20,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ingest.readers import Reading
+from ingest.readers import ParsedFile
 from ingest.sources.archives import MAX_TOTAL, Member
-from ingest.sources.files import MIB, Found
+from ingest.sources.files import MIB, FoundFile
 from kb.errors import RecordError
 from kb.store.documents import Piece
 
@@ -64,7 +64,7 @@ class Bounds:
 class Made:
     """What reading made of a file."""
 
-    reading: Reading
+    reading: ParsedFile
     pieces: tuple[Piece, ...]
 
 
@@ -85,7 +85,7 @@ class Confined:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def read(self, found: Found) -> Made:
+    def read(self, found: FoundFile) -> Made:
         """Read one file and cut it into passages.
 
         Raises:
@@ -248,10 +248,10 @@ def _size(path: Path) -> int:
 
 
 @cache
-def _made() -> TypeAdapter[tuple[Reading, tuple[Piece, ...]]]:
+def _made() -> TypeAdapter[tuple[ParsedFile, tuple[Piece, ...]]]:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(tuple[Reading, tuple[Piece, ...]])
+    return TypeAdapter(tuple[ParsedFile, tuple[Piece, ...]])
 
 
 @cache

@@ -29,7 +29,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ParsedFile:
     """A file as its reader sees it.
 
     Attributes:
@@ -54,7 +54,7 @@ class Reader(Protocol):
     that the file says.
     """
 
-    def read(self, text: str, path: str) -> Reading:
+    def read(self, text: str, path: str) -> ParsedFile:
         """Read `text`; `path` is for names and messages.
 
         Raises:
@@ -66,7 +66,7 @@ class Reader(Protocol):
 class BytesReader(Protocol):
     """A reader of a format that is no UTF-8 text, or that names its own encoding."""
 
-    def read(self, data: bytes, path: str) -> Reading:
+    def read(self, data: bytes, path: str) -> ParsedFile:
         """Read `data`; see `Reader`."""
         ...
 
@@ -77,10 +77,10 @@ READERS: Registry[Reader] = Registry(
         "markdown": "ingest.readers.markdown:Markdown",
         "notebook": "ingest.readers.notebook:Notebook",
         "restructuredtext": "ingest.readers.rst.reader:ReStructuredText",
-        "text": "ingest.readers.text:Text",
+        "text": "ingest.readers.text:PlainText",
         "python": "ingest.readers.source:Python",
-        "cpp": "ingest.readers.source:Cpp",
-        "cuda": "ingest.readers.source:Cuda",
+        "cpp": "ingest.readers.source:CppReader",
+        "cuda": "ingest.readers.source:CudaReader",
         "ptx": "ingest.readers.assembly:Ptx",
         "sass": "ingest.readers.assembly:Sass",
         "amdgcn": "ingest.readers.assembly:Amdgcn",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from ingest.readers import Block, Reading, Section
+from ingest.readers import Block, ParsedFile, Section
 from kb.records.types import Scope
 from kb.tokens import count_tokens
 
@@ -28,7 +28,7 @@ class _Assembly:
     target: re.Pattern[str]  # group 1: the architecture that it is for
     vendor = "nvidia"
 
-    def read(self, text: str, path: str) -> Reading:
+    def read(self, text: str, path: str) -> ParsedFile:
         """Read a listing: a section for each function, and one for what comes before them."""
         title = PurePosixPath(path).name
         lines = _without_debugging(text.expandtabs().split("\n"))
@@ -42,7 +42,7 @@ class _Assembly:
         for (start, name, head), end in zip(begins, starts[1:], strict=True):
             sections.append(_section((title, readable(name)), lines[start:end], lines[head]))
         kept = tuple(one for one in sections if one.blocks)
-        return Reading(
+        return ParsedFile(
             kind="document", title=title, body=text, sections=kept, scope=self._scope(text)
         )
 

@@ -22,7 +22,7 @@ class Heading:
     text: str
 
 
-class Outline:
+class BlockOutline:
     """Gathers blocks under headings.
 
     Args:

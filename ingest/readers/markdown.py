@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from ingest.readers import Block, Reading, Section
+from ingest.readers import Block, ParsedFile, Section
 from ingest.readers.markup import cut, first_heading
 from kb.records.schema import (
     Document,
@@ -23,7 +23,7 @@ from kb.records.types import Scope
 class Markdown:
     """Splits along headings; code and tables stay whole blocks."""
 
-    def read(self, text: str, path: str) -> Reading:
+    def read(self, text: str, path: str) -> ParsedFile:
         """Read a record where the front matter names a kind, else a plain document.
 
         Raises:
@@ -37,9 +37,9 @@ class Markdown:
             body = text
         stem = PurePosixPath(path).stem
         title = str(values.get("title") or first_heading(body) or stem)
-        return Reading(kind="document", title=title, body=body, sections=cut(body, title))
+        return ParsedFile(kind="document", title=title, body=body, sections=cut(body, title))
 
-    def _record(self, document: Document, front: str) -> Reading:
+    def _record(self, document: Document, front: str) -> ParsedFile:
         record = document.record
         # A template is rendered whole by an author; a piece of one answers no question.
         sections = cut(document.body, record.title, without="jinja")
@@ -51,7 +51,7 @@ class Markdown:
             sections = (Section(trail=(record.title, "Figures"), blocks=(figures,)), *sections)
             if scope == Scope():
                 scope = Scope(vendor=(record.vendor,), architecture=(record.architecture,))
-        return Reading(
+        return ParsedFile(
             kind=record.kind,
             title=record.title,
             body=document.body,

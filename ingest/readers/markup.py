@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from ingest.readers import Block, Section
-from ingest.readers.blocks import Outline, prose
+from ingest.readers.blocks import BlockOutline, prose
 
 MAX_NESTING = 100  # quotations in quotations: deeper ones are read as text
 
@@ -21,7 +21,7 @@ def cut(body: str, title: str, without: str | None = None) -> tuple[Section, ...
         without: language of the fences to leave out.
     """
     lines = body.split("\n")
-    outline = Outline(title)
+    outline = BlockOutline(title)
     tokens = _parser().parse(body)
     for number, token in enumerate(tokens):
         if token.level or token.map is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from ingest.readers import Reading
+from ingest.readers import ParsedFile
 from ingest.readers.blocks import fence
 from ingest.readers.markup import cut, first_heading
 from kb.errors import RecordError
@@ -76,7 +76,7 @@ class _Notebook(_Part):
 class Notebook:
     """Reads a notebook as the Markdown that it would be without its server."""
 
-    def read(self, text: str, path: str) -> Reading:
+    def read(self, text: str, path: str) -> ParsedFile:
         """Read a notebook of format 3 or 4.
 
         Raises:
@@ -98,7 +98,7 @@ class Notebook:
         if not body.strip():
             raise RecordError("expected a notebook with cells, found none: write something into it")
         title = first_heading(body) or PurePosixPath(path).stem
-        return Reading(kind="document", title=title, body=body, sections=cut(body, title))
+        return ParsedFile(kind="document", title=title, body=body, sections=cut(body, title))
 
 
 def _parts(cell: _Cell, language: str) -> Iterator[str]:

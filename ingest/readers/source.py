@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from ingest.readers import Block, Reading, Section
+from ingest.readers import Block, ParsedFile, Section
 from ingest.readers.statements import line_end, line_start, parts
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class _Unit:
 class _Source:
     """Reads one language; the subclasses name its grammar."""
 
-    def read(self, text: str, path: str) -> Reading:
+    def read(self, text: str, path: str) -> ParsedFile:
         """Read a source file: a section for each definition, and for what stands between."""
         source = text.encode()
         title = PurePosixPath(path).name
@@ -84,7 +84,7 @@ class _Source:
             _add(sections, (title, *unit.trail), cut)
             position = end
         _end(sections, (title,), source[position:])
-        return Reading(kind="document", title=title, body=text, sections=tuple(sections))
+        return ParsedFile(kind="document", title=title, body=text, sections=tuple(sections))
 
     def _parse(self, source: bytes) -> Node:
         return self._parser.parse(source).root_node
@@ -108,7 +108,7 @@ class Python(_Source):
         return tree_sitter_python.language()
 
 
-class Cuda(_Source):
+class CudaReader(_Source):
     """CUDA C++ and HIP, whose launches and qualifiers the C++ grammar does not know."""
 
     def _parse(self, source: bytes) -> Node:
@@ -122,12 +122,12 @@ class Cuda(_Source):
         return tree_sitter_cuda.language()
 
 
-class Cpp(Cuda):
+class CppReader(CudaReader):
     """C and C++, and headers that turn out to be CUDA."""
 
     @cached_property
-    def _device(self) -> Cuda:
-        return Cuda()
+    def _device(self) -> CudaReader:
+        return CudaReader()
 
     def _parse(self, source: bytes) -> Node:
         if _DEVICE.search(source):

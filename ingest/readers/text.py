@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from ingest.readers import Block, Reading
-from ingest.readers.blocks import Outline, fence, prose, short
+from ingest.readers import Block, ParsedFile
+from ingest.readers.blocks import BlockOutline, fence, prose, short
 from kb.errors import RecordError
 
 MAX_HEADING_WORDS = 12
@@ -18,10 +18,10 @@ _SENTENCE_END = (".", ",", ";", ":", "?", "!")
 _LEADER = re.compile(r"(?:\s?\.){4,}\s*\d+\s*$")
 
 
-class Text:
+class PlainText:
     """Reads paragraphs, indented listings, and headings that are underlined, numbered or capital."""
 
-    def read(self, text: str, path: str) -> Reading:
+    def read(self, text: str, path: str) -> ParsedFile:
         """Read plain text.
 
         Raises:
@@ -29,7 +29,7 @@ class Text:
         """
         groups = _groups(text)
         title = _title(groups) or PurePosixPath(path).stem
-        outline = Outline(title)
+        outline = BlockOutline(title)
         for group in groups:
             found = _heading(group)
             if found is not None:
@@ -41,7 +41,7 @@ class Text:
             raise RecordError(
                 "expected paragraphs, found headings only: write something below them"
             )
-        return Reading(kind="document", title=title, body=text, sections=sections)
+        return ParsedFile(kind="document", title=title, body=text, sections=sections)
 
 
 def _groups(text: str) -> list[list[str]]:

@@ -12,10 +12,10 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from ingest.readers import Reading
+from ingest.readers import ParsedFile
 from ingest.scope.vocabulary import FIELDS, Said, maker, words
 from kb.records.types import Scope
-from kb.store.tables import Found
+from kb.store.tables import ScopeEvidence
 
 FROM_TEXT = ("vendor", "architecture")  # fields for which the running text is heard
 MENTIONS = {"vendor": 5, "architecture": 10}  # the least of one value in a text
@@ -29,16 +29,16 @@ _OF_CODE = ("architecture", "operator")  # what the name of a function says of i
 ARROW = " > "
 
 
-def find_scope(reading: Reading, shown: str) -> Found:
+def find_scope(reading: ParsedFile, shown: str) -> ScopeEvidence:
     """Return where a document applies, with the reasons.
 
     Args:
         shown: its name with its path: folders are often named for makers and languages.
     """
     if reading.record is not None:
-        return Found(scope=reading.scope, reasons=("as its front matter says",))
+        return ScopeEvidence(scope=reading.scope, reasons=("as its front matter says",))
     if reading.scope != Scope():
-        return Found(scope=reading.scope, reasons=("as its reader found",))
+        return ScopeEvidence(scope=reading.scope, reasons=("as its reader found",))
     values: dict[str, list[str]] = {field: [] for field in FIELDS}
     reasons: list[str] = []
 
@@ -68,10 +68,12 @@ def find_scope(reading: Reading, shown: str) -> Found:
         makers = {maker(value) for value in values[field]}
         if not values["vendor"] and len(makers) == 1 and None not in makers:
             take("vendor", (Said(str(one), values[field][0]) for one in makers), "{} is theirs")
-    return Found(scope=_scope(values), reasons=tuple(reasons))
+    return ScopeEvidence(scope=_scope(values), reasons=tuple(reasons))
 
 
-def refine(reading: Reading, document: Found, section: str, text: str = "") -> Found | None:
+def refine(
+    reading: ParsedFile, document: ScopeEvidence, section: str, text: str = ""
+) -> ScopeEvidence | None:
     """Return where a passage applies, None where that is where its document does.
 
     A record says where it applies, and its headings do not change that. The deepest heading that
@@ -100,7 +102,7 @@ def refine(reading: Reading, document: Found, section: str, text: str = "") -> F
     scope = _scope(values)
     if scope == replace(document.scope, dtype=()):
         return None
-    return Found(scope=replace(scope, dtype=document.scope.dtype), reasons=tuple(reasons))
+    return ScopeEvidence(scope=replace(scope, dtype=document.scope.dtype), reasons=tuple(reasons))
 
 
 _BOLD = re.compile(r"^\*\*(.+?)\*\*(?=:|$)", re.MULTILINE)

@@ -27,7 +27,7 @@ _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})  # Unicode's gene
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundFile:
     """A file to read, or the reason why it or a folder cannot be.
 
     Attributes:
@@ -48,7 +48,7 @@ class Found:
         return self.key or self.path.as_posix()
 
 
-def find(paths: Sequence[Path], *, archives: bool = False) -> Iterator[Found]:
+def find(paths: Sequence[Path], *, archives: bool = False) -> Iterator[FoundFile]:
     """Yield what is below `paths`, in a fixed order, each file once.
 
     Hidden files, caches, virtual environments and what a git checkout ignores are passed over.
@@ -125,13 +125,15 @@ def printable(name: str) -> str:
     )
 
 
-def _below(path: Path, archives: bool) -> Iterator[Found]:
+def _below(path: Path, archives: bool) -> Iterator[FoundFile]:
     try:
         real = path.expanduser().resolve(strict=True)
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or "a loop of links"
         absolute = Path(os.path.abspath(path.expanduser()))
-        yield Found(path=absolute, shown=printable(str(path)), reason=f"{reason}: check the path")
+        yield FoundFile(
+            path=absolute, shown=printable(str(path)), reason=f"{reason}: check the path"
+        )
         return
     if not real.is_dir():
         yield _file(real, real.name, archives)
@@ -139,9 +141,9 @@ def _below(path: Path, archives: bool) -> Iterator[Found]:
     yield from _folder(real, archives)
 
 
-def _folder(root: Path, archives: bool) -> Iterator[Found]:
+def _folder(root: Path, archives: bool) -> Iterator[FoundFile]:
     failed: list[OSError] = []
-    unread: dict[str, list[Found]] = {}
+    unread: dict[str, list[FoundFile]] = {}
     ignored = ignored_below(root)
     for folder, folders, files in os.walk(root, onerror=failed.append):
         here = Path(folder)
@@ -157,10 +159,10 @@ def _folder(root: Path, archives: bool) -> Iterator[Found]:
     for failure in failed:
         place = Path(failure.filename)
         reason = f"cannot be listed ({failure.strerror}): check its permissions"
-        yield Found(path=place, shown=_shown(place, root), reason=reason)
+        yield FoundFile(path=place, shown=_shown(place, root), reason=reason)
 
 
-def _entries(here: Path, names: Sequence[str], root: Path, archives: bool) -> Iterator[Found]:
+def _entries(here: Path, names: Sequence[str], root: Path, archives: bool) -> Iterator[FoundFile]:
     """Yield the files of one folder."""
     for name in sorted(names):
         path = here / name
@@ -178,7 +180,7 @@ def _marks_a_package(path: Path) -> bool:
     return path.name == "__init__.py" and path.lstat().st_size == 0
 
 
-def _summed(unread: dict[str, list[Found]], root: Path) -> Iterator[Found]:
+def _summed(unread: dict[str, list[FoundFile]], root: Path) -> Iterator[FoundFile]:
     """Yield one line a suffix where a folder has many files that nothing reads."""
     for suffix, files in sorted(unread.items()):
         if len(files) <= FEW:
@@ -186,28 +188,28 @@ def _summed(unread: dict[str, list[Found]], root: Path) -> Iterator[Found]:
         else:
             shown = printable(f"{root.name}/**/*{suffix}")
             reason = f"{len(files)} files, {files[0].reason}"
-            yield Found(path=root / f"**/*{suffix}", shown=shown, reason=reason)
+            yield FoundFile(path=root / f"**/*{suffix}", shown=shown, reason=reason)
 
 
-def _link(path: Path, shown: str, root: Path) -> Iterator[Found]:
+def _link(path: Path, shown: str, root: Path) -> Iterator[FoundFile]:
     try:
         inside = path.resolve().is_relative_to(root)
         reason = "a link that leads out of the folder: ingest what it points to by its own path"
     except (OSError, RuntimeError):  # pathlib says of a loop that it is a RuntimeError
         inside, reason = False, "a loop of links: remove it"
     if not inside:
-        yield Found(path=path, shown=shown, reason=reason)
+        yield FoundFile(path=path, shown=shown, reason=reason)
 
 
-def _file(path: Path, shown: str, archives: bool) -> Found:
+def _file(path: Path, shown: str, archives: bool) -> FoundFile:
     try:
         os.fspath(path).encode()
     except UnicodeEncodeError:
         reason = "expected a name in UTF-8, found other bytes: rename it"
-        return Found(path=path, shown=printable(shown), reason=reason)
+        return FoundFile(path=path, shown=printable(shown), reason=reason)
     if path.suffix.lower() in SUFFIXES or (archives and is_archive(path.name)):
-        return Found(path=path, shown=printable(shown))
-    return Found(path=path, shown=printable(shown), reason=unreadable(path.name))
+        return FoundFile(path=path, shown=printable(shown))
+    return FoundFile(path=path, shown=printable(shown), reason=unreadable(path.name))
 
 
 def unreadable(name: str) -> str:

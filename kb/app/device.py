@@ -26,7 +26,7 @@ How = Literal["cpu", "cuda", "dry", "elsewhere"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class JudgingDevice:
     """A device and how it is reached."""
 
     target: TargetRecord
@@ -38,7 +38,7 @@ class Place:
         return "cuda" if self.how == "cuda" else "cpu"
 
 
-def choose_place(name: str, *, elsewhere: bool = False) -> Place:
+def choose_place(name: str, *, elsewhere: bool = False) -> JudgingDevice:
     """Return where candidates for the target `name` are judged.
 
     Args:
@@ -54,22 +54,26 @@ def choose_place(name: str, *, elsewhere: bool = False) -> Place:
     if name == "auto":
         here = _gpu_here()
         if elsewhere:
-            return Place(target=here or _processor(), how="elsewhere")
-        return Place(target=here, how="cuda") if here else Place(target=_processor(), how="cpu")
+            return JudgingDevice(target=here or _processor(), how="elsewhere")
+        return (
+            JudgingDevice(target=here, how="cuda")
+            if here
+            else JudgingDevice(target=_processor(), how="cpu")
+        )
     record = find_target(name)
     if elsewhere:
-        return Place(target=record, how="elsewhere")
+        return JudgingDevice(target=record, how="elsewhere")
     if record.device == "gpu":
         here = _gpu_here()
         same = here is not None and here.name == record.name
-        return Place(target=record, how="cuda" if same else "dry")
+        return JudgingDevice(target=record, how="cuda" if same else "dry")
     processor = _processor()
     if record.name not in (processor.name, "cpu"):
         raise TaskError(
             f"target {name!r} is not this machine ({processor.name}): kb judges on the device at hand, "
             "use target: auto"
         )
-    return Place(target=record, how="cpu")
+    return JudgingDevice(target=record, how="cpu")
 
 
 def _documents() -> list[Document]:
@@ -103,7 +107,7 @@ def _gpu_here() -> TargetRecord | None:
 
 
 def make_judge(
-    place: Place,
+    place: JudgingDevice,
     problem: Problem,
     *,
     seed: int,
@@ -141,7 +145,7 @@ def make_judge(
     return DryJudge(problem, place.target, **common)
 
 
-def make_zygote(place: Place) -> Zygote:
+def make_zygote(place: JudgingDevice) -> Zygote:
     """Return the warm process for several judges of `place`; whoever made it closes it."""
     if place.how == "cuda":
         from search.judging.cuda.worker import make_zygote
@@ -153,7 +157,7 @@ def make_zygote(place: Place) -> Zygote:
     return Zygote(DRY if place.how == "dry" else 0)
 
 
-def judged_by(place: Place, task: Task) -> str:
+def judged_by(place: JudgingDevice, task: Task) -> str:
     """Return what an outcome depends on besides the source: task, device, judge and torch."""
     if place.how == "cuda":
         from search.judging.cuda import judge as cuda

@@ -42,10 +42,10 @@ def diagnoser(
 ) -> Callable[[Attempt | None], Diagnosis]:
     """Return the function that diagnoses an attempt, or the reference for None."""
     from search.costs.bandwidth import core_bandwidth
-    from search.diagnosis.diagnose import Ground, diagnose
+    from search.diagnosis.diagnose import DiagnosisGround, diagnose
 
     precision = session.task.settings.precision
-    ground = Ground(
+    ground = DiagnosisGround(
         work=session.work,
         operators=len(session.graph.operators),
         target=session.target,
@@ -80,10 +80,10 @@ def diagnoser_of(
     baselines: Mapping[str, float],
 ) -> Callable[[Attempt | None], Diagnosis]:
     """Return the function that diagnoses attempts of a run that is over, from its record alone."""
-    from search.diagnosis.diagnose import Ground, diagnose
+    from search.diagnosis.diagnose import DiagnosisGround, diagnose
 
     precision = task.settings.precision
-    ground = Ground(
+    ground = DiagnosisGround(
         work=work,
         operators=operators,
         target=target,
@@ -102,7 +102,7 @@ def diagnosis_lines(about: Mapping[str, Any], attempt: Attempt) -> list[str]:
     """
     from kb.app.queries import find_target
     from search.costs.graph import Work
-    from search.diagnosis.diagnose import Ground, diagnose
+    from search.diagnosis.diagnose import DiagnosisGround, diagnose
     from search.outcome import STANDING
 
     if attempt.outcome.kind not in STANDING or "work" not in about:
@@ -116,7 +116,7 @@ def diagnosis_lines(about: Mapping[str, Any], attempt: Attempt) -> list[str]:
         return []
     work = {**about["work"], "families": tuple(about["work"]["families"])}
     precision = about["settings"].get("precision", "strict")
-    ground = Ground(
+    ground = DiagnosisGround(
         work=Work(**work),
         operators=0,
         target=target,

@@ -70,14 +70,14 @@ def make_driver(
 ) -> Driver:
     """Return who drives the search: in batches where an answer takes a trip, else one by one."""
     from search.authors import DeferredAuthor
-    from search.drivers.batched import Batches
-    from search.drivers.concurrent import Waves
+    from search.drivers.batched import BatchedDriver
+    from search.drivers.concurrent import ConcurrentDriver
     from search.drivers.sequential import Driver
     from search.judging import Prefetching
 
     others = (session.storage, session.witness, watcher)
     if session.mail and isinstance(session.author, DeferredAuthor):
-        return Waves(
+        return ConcurrentDriver(
             search,
             session.author,
             judge,
@@ -86,7 +86,7 @@ def make_driver(
             pause=lambda: _pause(session.mail, progress),
         )
     if isinstance(judge, Prefetching):
-        return Batches(search, session.author, judge, *others)
+        return BatchedDriver(search, session.author, judge, *others)
     return Driver(search, session.author, judge, *others)
 
 

@@ -15,9 +15,9 @@ from search.task import Task, TaskFile
 
 if TYPE_CHECKING:
     from search.authors import Author
-    from search.authors.model_pool import Cast
+    from search.authors.model_pool import ModelPool
     from search.costs.graph import OperatorGraph, Work
-    from search.prompting.knowledge_view import Memory
+    from search.prompting.knowledge_view import KnowledgeView
 
 
 def check_settings(settings: TaskFile, place: str) -> None:
@@ -81,8 +81,8 @@ def make_author(
     target: TargetRecord,
     graph: OperatorGraph,
     work: Work,
-    memory: Memory,
-    cast: Cast,
+    memory: KnowledgeView,
+    cast: ModelPool,
 ) -> Author:
     """Build the author."""
     from search.authors import AUTHORS

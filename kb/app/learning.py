@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from search.costs.graph import OperatorGraph, Work
     from search.lessons.evidence import Runs
     from search.lessons.setting import Setting
-    from search.lessons.store import Book, Change, Fate
+    from search.lessons.store import Fate, LessonChange, LessonStore
     from search.outcome import Outcome
-    from search.prompting.knowledge_view import Memory
-    from search.prompting.novelty import Known
-    from search.runs.snapshot import Given
+    from search.prompting.knowledge_view import KnowledgeView
+    from search.prompting.novelty import NoveltyCheck
+    from search.runs.snapshot import RunSnapshot
     from search.runs.storage import Record, Storage
     from search.task import Task
     from synth.models import Model
@@ -105,7 +105,7 @@ def input_shapes(graph: OperatorGraph) -> tuple[tuple[int, ...], ...]:
     return tuple(value.shape for value in graph.values if value.kind == "input")
 
 
-def learn(run: Finished) -> list[Change]:
+def learn(run: Finished) -> list[LessonChange]:
     """Write what a run taught, say so in one line, and return it in detail."""
     from kb.knowledge import sync_lessons
     from search.lessons.distill import lessons, verdicts
@@ -175,7 +175,7 @@ def learn_from(
     )
 
 
-def open_book(home: Home, storage: Storage, proof: Runs | None = None) -> Book:
+def open_book(home: Home, storage: Storage, proof: Runs | None = None) -> LessonStore:
     """Open the lessons of a home.
 
     Args:
@@ -184,16 +184,16 @@ def open_book(home: Home, storage: Storage, proof: Runs | None = None) -> Book:
     from kb.embedders import DEFAULT_EMBEDDER, create_embedder
     from search.lessons.duplicates import Alike
     from search.lessons.evidence import Runs
-    from search.lessons.store import Book
+    from search.lessons.store import LessonStore
 
     embedder = create_embedder(os.environ.get("KB_EMBEDDER") or DEFAULT_EMBEDDER, home.cache)
     proof = proof or Runs(storage.engine)
-    return Book(home.make().root, proof.fault, Alike(embedder))
+    return LessonStore(home.make().root, proof.fault, Alike(embedder))
 
 
 def open_memory(
-    setup: Setup, given: Given, progress: Progress, *, as_of: float | None, remembers: bool
-) -> Memory:
+    setup: Setup, given: RunSnapshot, progress: Progress, *, as_of: float | None, remembers: bool
+) -> KnowledgeView:
     """Open the knowledge base for the authors of a run.
 
     Args:
@@ -214,11 +214,11 @@ def open_memory(
 def believed_memory(
     knowledge: Knowledge,
     storage: Storage,
-    given: Given | None = None,
+    given: RunSnapshot | None = None,
     *,
     retrieval: bool = True,
-    known: Known | None = None,
-) -> Memory:
+    known: NoveltyCheck | None = None,
+) -> KnowledgeView:
     """Return the knowledge as authors see it: without lessons whose evidence is not in the record.
 
     Args:
@@ -226,33 +226,44 @@ def believed_memory(
     """
     from kb.retrieval.lookup import RecordReader
     from search.lessons.evidence import Runs
-    from search.prompting.knowledge_view import Believed, Memory, Records, Silent
-    from search.prompting.readings import Readings, Retriever, Witness, Witnessed
+    from search.prompting.knowledge_view import KnowledgeView, RecordSource, Silent, TrustedRecords
+    from search.prompting.readings import (
+        PassageRetriever,
+        Readings,
+        RecordingReadings,
+        RecordingRetriever,
+    )
 
-    believed = Believed(knowledge.store, Runs(storage.engine).believes)
+    believed = TrustedRecords(knowledge.store, Runs(storage.engine).believes)
     doubted = believed.doubted()
-    records: Records = believed
-    retriever: Retriever = knowledge.retriever if retrieval else Silent()
+    records: RecordSource = believed
+    retriever: PassageRetriever = knowledge.retriever if retrieval else Silent()
     reader: Readings = RecordReader(knowledge.store, knowledge.effects, doubted)
     if given is not None:
         records, retriever = given.records(records), given.retriever(retriever)
         reader = given.readings(reader)
-    witness = Witness(retriever, doubted)
-    return Memory(witness, records, known, Witnessed(reader, witness) if retrieval else None)
+    witness = RecordingRetriever(retriever, doubted)
+    return KnowledgeView(
+        witness, records, known, RecordingReadings(reader, witness) if retrieval else None
+    )
 
 
 def known_ideas(
-    knowledge: Knowledge, storage: Storage, task: Task, before: float, given: Given | None = None
-) -> Known:
+    knowledge: Knowledge,
+    storage: Storage,
+    task: Task,
+    before: float,
+    given: RunSnapshot | None = None,
+) -> NoveltyCheck:
     """Return what was tried on a task in runs that began before a moment, with how it is compared."""
     from search.lessons.duplicates import Alike
-    from search.prompting.novelty import Known
+    from search.prompting.novelty import NoveltyCheck
     from search.runs.earlier import earlier_ideas
 
     earlier = earlier_ideas(storage, task, before)
     if given is not None:
         earlier = given.earlier(earlier)
-    return Known(Alike(knowledge.derived.embedder), earlier)
+    return NoveltyCheck(Alike(knowledge.derived.embedder), earlier)
 
 
 def today() -> date:
@@ -260,7 +271,7 @@ def today() -> date:
     return datetime.now(UTC).date()
 
 
-def say_changes(changes: Sequence[Change]) -> None:
+def say_changes(changes: Sequence[LessonChange]) -> None:
     """Say in one line what was learned, and in one line each what was refused or retired."""
     counts = Counter(change.fate for change in changes)
     listed = ", ".join(f"{counts[fate]} {word}" for fate, word in _WORDS.items() if counts[fate])
@@ -299,7 +310,7 @@ def _lesson(passage: Passage) -> str:
     return passage.document.rpartition(":")[2].rpartition("/")[2].removesuffix(".md")
 
 
-def learn_again(home: Home, run: str) -> list[Change]:
+def learn_again(home: Home, run: str) -> list[LessonChange]:
     """Distil a finished run again, from its record and its reference.
 
     Raises:

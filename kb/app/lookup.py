@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kb.app.queries import Asked, build_query
+from kb.app.queries import SearchOptions, build_query
 from kb.config import Home
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:
     from kb.progress import Progress
     from kb.records.types import Scope
-    from kb.retrieval.lookup import Reading
+    from kb.retrieval.lookup import LookupResult
     from search.prompting.readings import Readings
 
 
@@ -26,10 +26,10 @@ def open_reader(home: Home, progress: Progress) -> Readings:
 
 def scope_of(target: str | None, language: str | None) -> Scope:
     """Return where knowledge must apply, as the options of a command say."""
-    return build_query(Asked(question="module", target=target, language=language)).scope
+    return build_query(SearchOptions(question="module", target=target, language=language)).scope
 
 
-def known(found: Reading) -> Reading:
+def known(found: LookupResult) -> LookupResult:
     """Return what was found.
 
     Raises:
@@ -44,7 +44,7 @@ def known(found: Reading) -> Reading:
     return found
 
 
-def plain(found: Reading) -> dict[str, Any]:
+def plain(found: LookupResult) -> dict[str, Any]:
     """Return what was found as JSON values.
 
     Raises:

@@ -37,7 +37,7 @@ _BRIEF = ModelSettings(name="whoever asks", context_tokens=48_000, reply_tokens=
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class Submission:
     """What somebody sends to be judged.
 
     Attributes:
@@ -75,7 +75,7 @@ class Open:
         return time.monotonic() - self.began
 
 
-class Bench:
+class TaskSession:
     """Keeps one task open at a time, with one judge that stays warm.
 
     Everything must be called from one thread: the judge is bound to it.
@@ -139,7 +139,7 @@ class Bench:
         here.session.witness.clear()
         return overhear(here.session, _BRIEF, self._moment(here, parent), idea)
 
-    def submit(self, candidate: Candidate) -> dict[str, Any]:
+    def submit(self, candidate: Submission) -> dict[str, Any]:
         """Judge a candidate and return what became of it.
 
         Raises:
@@ -261,7 +261,9 @@ class Bench:
         here.record.add_outcome(node, outcome, key=key, elapsed=here.elapsed)
         return outcome, known is not None
 
-    def _place(self, here: Open, candidate: Candidate, parent: Attempt | None) -> tuple[Step, Idea]:
+    def _place(
+        self, here: Open, candidate: Submission, parent: Attempt | None
+    ) -> tuple[Step, Idea]:
         """Return where a candidate stands: a branch of its idea, or the first one of a new idea."""
         from search.attempt import Idea
         from search.graph import Proposal, Slot, Step
@@ -372,7 +374,7 @@ def _same(open_one: Task, named: Task) -> bool:
     return open_one.path == named.path and open_one.identity == named.identity
 
 
-def _check(candidate: Candidate) -> None:
+def _check(candidate: Submission) -> None:
     if "ModelNew" not in candidate.source or "\0" in candidate.source:
         raise TaskError(
             "source: expected a whole Python file that defines class ModelNew, found another text: "

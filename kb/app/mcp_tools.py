@@ -14,7 +14,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from kb import __version__
-from kb.app.mcp_session import Bench, Candidate
+from kb.app.mcp_session import Submission, TaskSession
 from kb.config import Home
 from kb.errors import KbError
 from kb.progress import say
@@ -41,7 +41,7 @@ class Service:
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        self.bench = Bench(home)
+        self.bench = TaskSession(home)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="judge")
 
     async def do(self, work: Callable[[], T]) -> T:
@@ -119,9 +119,9 @@ def _add_search(server: MCPServer[None], service: Service) -> None:
         limit: Annotated[int, Field(ge=1, le=50)] = 8,
     ) -> list[dict[str, Any]]:
         """Search the knowledge base: manuals, optimisation ideas, kernels, lessons of runs."""
-        from kb.app.queries import Asked, ask, plain
+        from kb.app.queries import SearchOptions, ask, plain
 
-        asked = Asked(
+        asked = SearchOptions(
             question=question,
             target=target,
             language=language,
@@ -246,7 +246,7 @@ def _add_working(server: MCPServer[None], service: Service) -> None:
         ] = None,
     ) -> dict[str, Any]:
         """Have a candidate judged: built, checked against the reference in float64, timed beside eager and torch.compile."""
-        candidate = Candidate(
+        candidate = Submission(
             source=source, title=title[:90], text=idea, category=category, parent=parent
         )
         return await service.do(partial(bench.submit, candidate))

@@ -12,17 +12,17 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kb.app.device import Place, choose_place, make_judge, make_zygote
+from kb.app.device import JudgingDevice, choose_place, make_judge, make_zygote
 from kb.config import Home, shipped_docs
 from kb.errors import ConfigError
 from kb.records.schema import IdeaRecord, TargetRecord
 
 if TYPE_CHECKING:
     from kb.records.schema import Document
-    from search.codegen.library import Card
+    from search.codegen.library import RecipeCard
     from search.judging import Judge
     from search.measuring.choice import Pair, Shops
-    from search.measuring.evidence import Records
+    from search.measuring.evidence import IdeaRecords
     from search.measuring.session import Measured
     from search.measuring.tables import Shape
     from search.sandbox.runner_handle import Zygote
@@ -34,7 +34,7 @@ _TIMING = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class MeasureOptions:
     """What the user asked for, see the options of `kb measure`."""
 
     ideas: tuple[str, ...] = ()
@@ -60,12 +60,12 @@ class Measuring:
         done: what was measured so far.
     """
 
-    asked: Asked
+    asked: MeasureOptions
     home: Home
-    place: Place
-    cards: Mapping[str, Card]
+    place: JudgingDevice
+    cards: Mapping[str, RecipeCard]
     shops: Shops
-    records: Records
+    records: IdeaRecords
     chosen: Mapping[str, list[Pair]]
     waiting: list[Pair] = field(default_factory=list)
     present: int = 0
@@ -73,7 +73,7 @@ class Measuring:
     stopped: bool = False
 
     @classmethod
-    def begin(cls, asked: Asked) -> Measuring:
+    def begin(cls, asked: MeasureOptions) -> Measuring:
         """Choose what is to be measured.
 
         Raises:
@@ -81,7 +81,7 @@ class Measuring:
         """
         from search.codegen.library import make_cards
         from search.measuring.choice import Pair, Shops, choose
-        from search.measuring.evidence import Records
+        from search.measuring.evidence import IdeaRecords
         from search.measuring.tables import load_tables
 
         share = _share(asked.shard)
@@ -101,7 +101,7 @@ class Measuring:
             place=place,
             cards=cards,
             shops=shops,
-            records=Records(library, _output(asked, home, library)),
+            records=IdeaRecords(library, _output(asked, home, library)),
             chosen=chosen,
         )
         found._take(*share)
@@ -141,20 +141,20 @@ class Measuring:
         """
         from filelock import FileLock
 
-        from search.measuring.session import Session, Terms
+        from search.measuring.session import MeasureLimits, Measurement
 
         if self.place.how == "dry":
             raise ConfigError(
                 f"{self.target.name} is not here, and nothing is timed without it: run this on a machine that has "
                 "one, or list with --dry-run"
             )
-        terms = Terms(settings=self.asked.settings, target=self.target.name, at=_today())
+        terms = MeasureLimits(settings=self.asked.settings, target=self.target.name, at=_today())
         minutes = self.asked.minutes
         until = None if minutes is None else time.monotonic() + 60 * minutes
         lock = FileLock(self.home.make().root / "measure.lock")
         with ExitStack() as closing:
             bench = _Bench(self.place, self.home, closing)
-            session = Session(bench, self.shops, terms, time.monotonic, until)
+            session = Measurement(bench, self.shops, terms, time.monotonic, until)
             for one in session.run(self.waiting):
                 if one.evidence is not None:
                     with lock:  # another shard may add to the same record
@@ -167,7 +167,7 @@ class Measuring:
 class _Bench:
     """Starts judges on this machine, all from one warm process."""
 
-    def __init__(self, place: Place, home: Home, closing: ExitStack) -> None:
+    def __init__(self, place: JudgingDevice, home: Home, closing: ExitStack) -> None:
         self._place = place
         self._folder = home.root / "cache"
         self._scratch = Path(closing.enter_context(tempfile.TemporaryDirectory()))
@@ -197,12 +197,12 @@ class _Bench:
             gc.collect()  # the trials are large, and the next task's come at once
 
 
-def _place(asked: Asked) -> Place:
+def _place(asked: MeasureOptions) -> JudgingDevice:
     """Return where it is measured; what is only listed may be for any device."""
     if asked.dry_run and asked.target != "auto":
         from kb.app.queries import find_target
 
-        return Place(target=find_target(asked.target), how="dry")
+        return JudgingDevice(target=find_target(asked.target), how="dry")
     return choose_place(asked.target)
 
 
@@ -215,10 +215,10 @@ def _ideas(library: Path) -> dict[str, Document]:
 
 def _named(
     names: tuple[str, ...],
-    suiting: Mapping[str, Card],
+    suiting: Mapping[str, RecipeCard],
     documents: Mapping[str, Document],
     target: TargetRecord,
-) -> dict[str, Card]:
+) -> dict[str, RecipeCard]:
     """Return the ideas that the user named, all that suit where none was named.
 
     Raises:
@@ -254,7 +254,7 @@ def _share(text: str) -> tuple[int, int]:
     raise ConfigError(f"--shard: expected I/N with I from 1 to N, as in 2/4, found {text!r}")
 
 
-def _output(asked: Asked, home: Home, library: Path) -> Path:
+def _output(asked: MeasureOptions, home: Home, library: Path) -> Path:
     """Return the folder of the records that change.
 
     Raises:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kb.app.mailbox import Mail
     from kb.app.session import Session
     from kb.progress import Progress
-    from search.authors.model_pool import Cast, Role
+    from search.authors.model_pool import ModelPool, Role
     from search.runs.spending import Ledger
     from search.runs.storage import Storage
     from synth.models import Model
@@ -86,23 +86,23 @@ def make_cast(
     ledger: Ledger,
     mail: Mail,
     progress: Progress,
-) -> Cast:
+) -> ModelPool:
     """Build every model of a task, with its exchanges kept and its calls booked."""
-    from search.authors.model_pool import Cast, Voice
+    from search.authors.model_pool import ModelPool, PoolMember
     from synth.models.prices import Prices
     from synth.models.recorded import Recorded
 
     prices = Prices.load(home.root)
     heard = _shown(progress)
     made: dict[ModelSettings, Model] = {}
-    voices: dict[Role, list[Voice]] = {}
+    voices: dict[Role, list[PoolMember]] = {}
     for role, models in role_settings(settings).items():
         for one in models:
             if one not in made:
                 made[one] = _paid(make_model(one, mail, heard), one, ledger, prices)
             model = Recorded(made[one], storage, noted=ledger.noted(role))
-            voices.setdefault(role, []).append(Voice(model=model, settings=one))
-    return Cast(voices, accounts=ledger)
+            voices.setdefault(role, []).append(PoolMember(model=model, settings=one))
+    return ModelPool(voices, accounts=ledger)
 
 
 def lesson_writer(session: Session) -> Model:
@@ -115,9 +115,9 @@ def lesson_writer(session: Session) -> Model:
 
 
 def _paid(model: Model, settings: ModelSettings, ledger: Ledger, prices: Prices) -> Model:
-    from synth.models.budgeted import Paid
+    from synth.models.budgeted import BudgetedModel
 
-    return Paid(model, ledger, _price(settings, prices))
+    return BudgetedModel(model, ledger, _price(settings, prices))
 
 
 def _price(settings: ModelSettings, prices: Prices) -> Price:

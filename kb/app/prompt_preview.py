@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from kb.records.types import Hit
     from search.attempt import Attempt, Diagnosis, Memory, Moment
-    from search.authors.model_pool import Role, Voice
+    from search.authors.model_pool import PoolMember, Role
     from search.authors.navigation import Navigator
     from search.costs.graph import OperatorGraph, Work
     from search.graph import Graph, Node
-    from search.prompting.prompts import Brief, Briefing
+    from search.prompting.prompts import PromptWriter, RenderedPrompt
     from search.runs.storage import RunRow, Storage
     from search.task import Task
     from synth.context import Purpose
@@ -31,7 +31,7 @@ _ROLES: dict[Purpose, Role] = {"ideas": "ideas", "draft": "code", "repair": "rep
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class PreparedPrompt:
     """A prompt with the place that it is for.
 
     Attributes:
@@ -48,19 +48,19 @@ class Told:
     budget: int
     encoding: str
     diagnosis: Diagnosis
-    brief: Brief
+    brief: RenderedPrompt
     asked: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Desk:
+class PromptPreview:
     """What prompts of one task are made from."""
 
     task: Task
     row: RunRow | None
     graph: Graph | None
     storage: Storage
-    briefing: Briefing
+    briefing: PromptWriter
     navigator: Navigator
     diagnose: Callable[[Attempt | None], Diagnosis]
     tokens: int | None
@@ -75,7 +75,7 @@ class Desk:
         progress: Progress,
         *,
         with_run: bool,
-    ) -> Desk:
+    ) -> PromptPreview:
         """Load a task with its latest run, or the one that is named.
 
         Raises:
@@ -87,8 +87,8 @@ class Desk:
         from kb.database import open_engine
         from kb.knowledge import open_knowledge
         from search.authors.navigation import Navigator
-        from search.prompting.prompts import Briefing
-        from search.runs.snapshot import Given
+        from search.prompting.prompts import PromptWriter
+        from search.runs.snapshot import RunSnapshot
         from search.runs.storage import Storage
 
         storage = Storage(open_engine(home))
@@ -99,7 +99,7 @@ class Desk:
         as_of = row.started if row is not None else None
         knowledge = open_knowledge(home, progress, as_of=as_of)
         # What the run found and measured then, so that a prompt is the one that was asked.
-        given = Given(storage.engine, row.run, writes=False) if row is not None else None
+        given = RunSnapshot(storage.engine, row.run, writes=False) if row is not None else None
         known = known_ideas(knowledge, storage, task, as_of or time.time(), given)
         retrieval = task.settings.retrieval
         memory = believed_memory(knowledge, storage, given, retrieval=retrieval, known=known)
@@ -111,13 +111,13 @@ class Desk:
             row=row,
             graph=storage.record(row.run).graph if row is not None else None,
             storage=storage,
-            briefing=Briefing(task, place.target, work, memory, graph=graph),
+            briefing=PromptWriter(task, place.target, work, memory, graph=graph),
             navigator=Navigator(task, work, memory),
             diagnose=diagnose,
             tokens=tokens,
         )
 
-    def tell(self, number: int | None, purpose: str | None) -> Told:
+    def tell(self, number: int | None, purpose: str | None) -> PreparedPrompt:
         """Return the prompt for the reference, or for a node of the run.
 
         Raises:
@@ -139,7 +139,7 @@ class Desk:
             raise ConfigError(f"expected a node that stands, found node {number}, which failed")
         return self._told(node, chosen, self._moment(node, chosen))
 
-    def _told(self, node: Node | None, purpose: Purpose, moment: Moment) -> Told:
+    def _told(self, node: Node | None, purpose: Purpose, moment: Moment) -> PreparedPrompt:
         voice, model = self._voice(purpose)
         if purpose == "ideas":
             count = self.task.settings.search.ideas
@@ -151,7 +151,7 @@ class Desk:
             assert node is not None
             before = tuple(n.attempt() for n in self._beside(node))
             brief = self.briefing.draft(voice, moment, node.idea, node.step.branch, before)
-        return Told(
+        return PreparedPrompt(
             task=self.task.name,
             run=self.row.run if self.row is not None else None,
             node=node.number if node is not None else None,
@@ -222,17 +222,17 @@ class Desk:
         found = self.graph.branches(node.step.slot, node.step.idea)
         return [one for one in found if one.number < node.number and one.outcome is not None]
 
-    def _asked(self, node: Node, brief: Brief) -> bool | None:
+    def _asked(self, node: Node, brief: RenderedPrompt) -> bool | None:
         found = self.storage.exchange(node.draft.exchanges[0]) if node.draft.exchanges else None
         if found is None:
             return None
         then = [message["content"] for message in found[0]["messages"]]
         return then == [message.content for message in brief.prompt.messages]
 
-    def _voice(self, purpose: Purpose) -> tuple[Voice, str | None]:
+    def _voice(self, purpose: Purpose) -> tuple[PoolMember, str | None]:
         """Return who would read a prompt; with no model configured, one that tiktoken counts for."""
         from kb.app.models import role_settings
-        from search.authors.model_pool import INSTEAD, Voice
+        from search.authors.model_pool import INSTEAD, PoolMember
         from search.task import ModelSettings
         from synth.models.scripted import Scripted
 
@@ -245,12 +245,12 @@ class Desk:
             settings = settings.model_copy(update=room)
         if not found:
             say("no model is configured: tokens are counted as a model of tiktoken's would")
-        return Voice(model=Scripted([], name=settings.name), settings=settings), (
+        return PoolMember(model=Scripted([], name=settings.name), settings=settings), (
             settings.name if found else None
         )
 
 
-def values(told: Told) -> dict[str, Any]:
+def values(told: PreparedPrompt) -> dict[str, Any]:
     """Return a prompt and the origin of its parts as plain values."""
     prompt = told.brief.prompt
     quoted = {hit.passage.id: hit for hit in told.brief.hits}
@@ -301,7 +301,7 @@ def _passage(hit: Hit, label: str) -> dict[str, Any]:
     }
 
 
-def origins(told: Told) -> Iterator[str]:
+def origins(told: PreparedPrompt) -> Iterator[str]:
     """Yield where the parts of a prompt come from, a line each."""
     found = values(told)
     where = f"node {told.node} of {told.run}" if told.node is not None else "the reference"
@@ -332,14 +332,14 @@ def _ranks(passage: dict[str, Any]) -> list[str]:
     return [f"{name} {place}" for name, place in passage["why"]["ranks"].items()] or ["found"]
 
 
-def difference(one: Told, other: Told) -> list[str]:
+def difference(one: PreparedPrompt, other: PreparedPrompt) -> list[str]:
     """Return what differs between two prompts, as a unified difference."""
 
-    def lines(told: Told) -> list[str]:
+    def lines(told: PreparedPrompt) -> list[str]:
         whole = "\n".join(message.content for message in told.brief.prompt.messages)
         return whole.splitlines()
 
-    def name(told: Told) -> str:
+    def name(told: PreparedPrompt) -> str:
         return f"{told.run} node {told.node} ({told.purpose})"
 
     return list(difflib.unified_diff(lines(one), lines(other), name(one), name(other), lineterm=""))

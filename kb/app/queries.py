@@ -19,7 +19,7 @@ T = TypeVar("T", bound=str)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class SearchOptions:
     """What a user typed."""
 
     question: str
@@ -34,7 +34,7 @@ class Asked:
     mode: str = MODES[-1]
 
 
-def ask(home: Home, asked: Asked, progress: Progress) -> Answer:
+def ask(home: Home, asked: SearchOptions, progress: Progress) -> Answer:
     """Open the knowledge base and search it.
 
     Raises:
@@ -46,7 +46,7 @@ def ask(home: Home, asked: Asked, progress: Progress) -> Answer:
     return open_knowledge(home, progress).retriever.answer(query)
 
 
-def build_query(asked: Asked) -> Query:
+def build_query(asked: SearchOptions) -> Query:
     """Return the query of what a user typed.
 
     Raises:
@@ -77,7 +77,7 @@ def build_query(asked: Asked) -> Query:
     )
 
 
-def _vocabulary(asked: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _vocabulary(asked: SearchOptions) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if not asked.operators and not asked.symptoms:
         return (), ()  # the schema of records costs more to import than a search
     from kb.records.schema import OPERATOR_FAMILIES, SYMPTOMS

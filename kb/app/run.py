@@ -46,7 +46,7 @@ class Ended:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class SearchResult:
     """What a search came to.
 
     Attributes:
@@ -66,7 +66,7 @@ def evolve(home: Home, task: Task, progress: Progress, watch: Watch) -> Ended:
     Args:
         watch: makes what shows each candidate as it is judged.
     """
-    from search.runs.snapshot import Given
+    from search.runs.snapshot import RunSnapshot
 
     began = time.monotonic()
     setup = prepare(home, task, progress)
@@ -75,7 +75,7 @@ def evolve(home: Home, task: Task, progress: Progress, watch: Watch) -> Ended:
         with _interruptible(record):
             session = build(setup, record.run, progress)
     except KbError:  # what cannot be built never began
-        Given(setup.storage.engine, record.run).forget()
+        RunSnapshot(setup.storage.engine, record.run).forget()
         record.withdraw()
         raise
     keep_reference(home, record.run, task)
@@ -138,7 +138,7 @@ def notices(task: Task) -> tuple[str, ...]:
 
 def _search(
     session: Session, record: Record, began: float, progress: Progress, watch: Watch
-) -> Found:
+) -> SearchResult:
     from synth.models.budgeted import Exhausted
 
     def elapsed() -> float:
@@ -170,7 +170,7 @@ def _search(
             record.mark("interrupted")
             say(f"{record.run} stops here: `kb resume {record.run}` goes on once this is mended")
             raise
-    return Found(
+    return SearchResult(
         baselines=prepared.baselines,
         confirmed=confirmed,
         seconds=elapsed(),
@@ -199,7 +199,7 @@ def tell(prepared: Prepared) -> None:
         say(f"torch.compile is no baseline here: {prepared.compile_error}")
 
 
-def _conclude(session: Session, record: Record, found: Found) -> Ended:
+def _conclude(session: Session, record: Record, found: SearchResult) -> Ended:
     from search.runs.report import build_report
     from search.runs.spending import spending
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from kb.app.device import Place
+from kb.app.device import JudgingDevice
 from kb.config import Home
 from kb.records.schema import TargetRecord
 from search.task import Task
@@ -13,12 +13,12 @@ from search.task import Task
 if TYPE_CHECKING:
     from kb.app.mailbox import Mail
     from search.authors import Author
-    from search.authors.model_pool import Cast
+    from search.authors.model_pool import ModelPool
     from search.costs.graph import OperatorGraph, Work
-    from search.prompting.knowledge_view import Memory
-    from search.prompting.readings import Witness
+    from search.prompting.knowledge_view import KnowledgeView
+    from search.prompting.readings import RecordingRetriever
     from search.reference import Problem
-    from search.runs.snapshot import Given
+    from search.runs.snapshot import RunSnapshot
     from search.runs.spending import Ledger
     from search.runs.storage import Storage
 
@@ -29,7 +29,7 @@ class Setup:
 
     home: Home
     task: Task
-    place: Place
+    place: JudgingDevice
     language: str
     author_name: str
     problem: Problem
@@ -48,14 +48,14 @@ class Session(Setup):
     """Everything that one run works with, built once its record is there."""
 
     author: Author
-    cast: Cast
+    cast: ModelPool
     ledger: Ledger
-    given: Given
-    memory: Memory
+    given: RunSnapshot
+    memory: KnowledgeView
     mail: Mail
 
     @property
-    def witness(self) -> Witness:
+    def witness(self) -> RecordingRetriever:
         """What is asked for passages, and notes them."""
         return self.memory.retriever
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from kb.app.device import Place, choose_place
+from kb.app.device import JudgingDevice, choose_place
 from kb.app.factories import check_settings, choose_author, choose_language, make_author
 from kb.app.learning import open_memory
 from kb.app.mailbox import Mail, with_mailbox
@@ -18,7 +18,7 @@ from search.task import Task
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from search.authors.model_pool import Cast
+    from search.authors.model_pool import ModelPool
     from search.costs.graph import OperatorGraph, Work
     from search.reference import Problem
     from search.runs.spending import Ledger
@@ -29,7 +29,7 @@ def prepare(
     task: Task,
     progress: Progress,
     *,
-    place: Place | None = None,
+    place: JudgingDevice | None = None,
     asks: bool = True,
 ) -> Setup:
     """Load and check all that a run needs to begin.
@@ -67,7 +67,7 @@ def build(
     progress: Progress,
     *,
     as_of: float | None = None,
-    cast: Callable[[Ledger], Cast] | None = None,
+    cast: Callable[[Ledger], ModelPool] | None = None,
     author: str | None = None,
 ) -> Session:
     """Build the parts of a run over its record.
@@ -79,12 +79,12 @@ def build(
             then nothing is written to the record of what the run was given.
         author: who writes, where the setup's author is only the name that the record is to have.
     """
-    from search.runs.snapshot import Given
+    from search.runs.snapshot import RunSnapshot
     from search.runs.spending import Ledger
 
     task, storage = setup.task, setup.storage
     ledger = Ledger(storage.engine, task.settings.stop).open(run)
-    given = Given(storage.engine, run, writes=cast is None)
+    given = RunSnapshot(storage.engine, run, writes=cast is None)
     mail = Mail()
     name = author or setup.author_name
     remembers = name != "recipes"  # those list what they try, and cannot say it in other words
@@ -105,7 +105,9 @@ def build(
     )
 
 
-def _reference(task: Task, place: Place, progress: Progress) -> tuple[Problem, OperatorGraph, Work]:
+def _reference(
+    task: Task, place: JudgingDevice, progress: Progress
+) -> tuple[Problem, OperatorGraph, Work]:
     """Load the reference, with its operators and what they cost."""
     from search.costs.trace import operator_graph
     from search.costs.work import count_work

@@ -15,7 +15,7 @@ from kb.progress import say
 
 if TYPE_CHECKING:
     from search.judging.corpus.cases import Case
-    from search.judging.corpus.run import Verdict
+    from search.judging.corpus.run import CaseResult
 
 
 def judge_corpus(only: Sequence[str], *, json: bool) -> None:
@@ -26,7 +26,7 @@ def judge_corpus(only: Sequence[str], *, json: bool) -> None:
         ConfigError: `only` fits none.
     """
     from search.judging.corpus.cases import choose_cases
-    from search.judging.corpus.run import Court, devices, line
+    from search.judging.corpus.run import CorpusRunner, devices, line
 
     chosen = {device: choose_cases(device, only) for device in devices()}
     if "cuda" not in chosen:
@@ -35,10 +35,10 @@ def judge_corpus(only: Sequence[str], *, json: bool) -> None:
         raise ConfigError(
             f"--only {' '.join(only)}: no case of the corpus is called so: try 'cheats/*'"
         )
-    verdicts: list[tuple[str, Verdict]] = []
+    verdicts: list[tuple[str, CaseResult]] = []
     with tempfile.TemporaryDirectory(prefix="kb-corpus-") as folder, steps() as progress:
         for device, cases in chosen.items():
-            with Court(device, Path(folder) / device) as court:
+            with CorpusRunner(device, Path(folder) / device) as court:
                 for number, case in enumerate(cases):
                     progress(f"{device} {case.label}", number, len(cases))
                     verdicts.append((device, court.hear(case)))

@@ -15,7 +15,7 @@ from kb.progress import say
 
 if TYPE_CHECKING:
     from kb.progress import Progress
-    from kb.records.lint import Fault
+    from kb.records.lint import LintFault
     from kb.records.schema import Document
 
 FOUND = 1
@@ -74,8 +74,8 @@ def check(
     raise typer.Exit(FOUND if faults else 0)
 
 
-def _recipes(documents: tuple[Document, ...], build: bool, progress: Progress) -> list[Fault]:
-    from kb.records.lint import Fault
+def _recipes(documents: tuple[Document, ...], build: bool, progress: Progress) -> list[LintFault]:
+    from kb.records.lint import LintFault
     from kb.records.schema import IdeaRecord
 
     if not any(isinstance(d.record, IdeaRecord) and d.record.recipe for d in documents):
@@ -87,7 +87,7 @@ def _recipes(documents: tuple[Document, ...], build: bool, progress: Progress) -
         progress("rendering recipes")
         rendered = list(render_recipes(documents, samples))
         faults = [
-            Fault(kind="recipe", path=one.path, message=one.trouble)
+            LintFault(kind="recipe", path=one.path, message=one.trouble)
             for one in rendered
             if one.trouble
         ]

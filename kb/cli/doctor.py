@@ -10,7 +10,7 @@ from kb.cli.render.output import JSON, print_json
 from kb.config import Home
 
 if TYPE_CHECKING:
-    from kb.app.doctor.finding import Finding
+    from kb.app.doctor.finding import CheckResult
 
 CHEATS = typer.Option(
     False,
@@ -48,7 +48,7 @@ def doctor(cheats: bool = CHEATS, only: list[str] = ONLY, json: bool = JSON) -> 
         raise typer.Exit(2)
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: CheckResult) -> str:
     mark = {"works": "ok  ", "limited": "warn", "broken": "FAIL", "off": "-   "}[finding.state]
     advice = f" → {finding.advice}" if finding.advice else ""
     return f"{mark} {finding.part:<14} {finding.detail}{advice}"

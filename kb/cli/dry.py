@@ -14,7 +14,7 @@ from kb.progress import say
 
 if TYPE_CHECKING:
     from search.judging.dryrun.architecture import Architecture
-    from search.judging.dryrun.check import Finding
+    from search.judging.dryrun.check import DryFinding
     from search.outcome import Outcome
 
 FAILED = 4
@@ -71,9 +71,9 @@ def _architectures(names: tuple[str, ...]) -> tuple[Architecture, ...]:
 
 def _examine(
     file: Path, reference: Path, chosen: tuple[Architecture, ...], *, thorough: bool
-) -> Finding:
+) -> DryFinding:
     from kb.errors import ConfigError
-    from search.judging.dryrun.check import Desk
+    from search.judging.dryrun.check import DryCheck
     from search.judging.limits import Limits
     from search.reference import load_problem
     from search.task import load_task
@@ -86,7 +86,7 @@ def _examine(
     with steps() as progress:
         progress("loading the reference")
         problem = load_problem(task)
-        desk = Desk(
+        desk = DryCheck(
             problem,
             seed=task.settings.search.seed,
             folder=Home.find().make().root / "cache" / "dry",
@@ -101,14 +101,14 @@ def _examine(
             desk.close()
 
 
-def _outcomes(finding: Finding, chosen: tuple[Architecture, ...]) -> dict[str, Outcome]:
+def _outcomes(finding: DryFinding, chosen: tuple[Architecture, ...]) -> dict[str, Outcome]:
     from search.judging.dryrun.judge import outcome_of
 
     return {a.name: outcome_of(finding, a.name) for a in chosen}
 
 
 def _values(
-    file: Path, reference: Path, finding: Finding, outcomes: dict[str, Outcome]
+    file: Path, reference: Path, finding: DryFinding, outcomes: dict[str, Outcome]
 ) -> dict[str, Any]:
     return {
         "file": str(file),
@@ -119,7 +119,7 @@ def _values(
     }
 
 
-def _answers(finding: Finding) -> str:
+def _answers(finding: DryFinding) -> str:
     from search.sandbox.faults import Fault
 
     answers = finding.answers
@@ -134,7 +134,7 @@ def _answers(finding: Finding) -> str:
     )
 
 
-def _show(outcomes: dict[str, Outcome], finding: Finding) -> None:
+def _show(outcomes: dict[str, Outcome], finding: DryFinding) -> None:
     from rich.table import Table
 
     from search.sandbox.faults import Fault

@@ -15,13 +15,13 @@ from kb.errors import ConfigError
 from kb.progress import say
 
 if TYPE_CHECKING:
-    from ingest.dry_run import Plan
+    from ingest.dry_run import IngestPlan
     from ingest.report import Report
     from kb.embedders import Embedder
     from kb.knowledge import Knowledge
     from kb.progress import Progress
     from kb.records.types import Passage, Scope
-    from kb.store.tables import Found
+    from kb.store.tables import ScopeEvidence
     from kb.store.views import Shelved
 
 SAMPLE = 16  # passages that are embedded to tell how long all will take
@@ -103,23 +103,23 @@ def _read(
     report: Report,
     progress: Progress,
 ) -> None:
-    from ingest.pipeline import Terms
+    from ingest.pipeline import IngestOptions
     from ingest.pipeline import ingest as run
     from ingest.scope.overrides import load_rules
 
-    terms = Terms(rules=load_rules(home))
+    terms = IngestOptions(rules=load_rules(home))
     run(sources, knowledge.store, terms=terms, report=report, progress=progress)
     knowledge.derived.refresh(progress)
 
 
 def _plan(home: Home, sources: Sequence[str], *, json: bool) -> None:
     from ingest.dry_run import plan
-    from ingest.pipeline import Terms
+    from ingest.pipeline import IngestOptions
     from ingest.scope.overrides import load_rules
     from kb.knowledge import default_embedder, open_store
 
     store, embedder = open_store(home), default_embedder(home)
-    terms = Terms(rules=load_rules(home))
+    terms = IngestOptions(rules=load_rules(home))
     with steps() as progress:
         made = plan(sources, store, embedder.name, terms=terms, progress=progress)
         seconds = _estimate(embedder, made, progress)
@@ -139,7 +139,7 @@ def _plan(home: Home, sources: Sequence[str], *, json: bool) -> None:
     _complain(made)
 
 
-def _complain(what: Report | Plan) -> None:
+def _complain(what: Report | IngestPlan) -> None:
     """Refuse the command, after all else is done, where a path that was named cannot be read."""
     if what.unread:
         first = what.unread[0]
@@ -148,7 +148,7 @@ def _complain(what: Report | Plan) -> None:
         raise ConfigError(f"{first}: {reason}{more}; the others were read")
 
 
-def _plan_lines(made: Plan) -> list[str]:
+def _plan_lines(made: IngestPlan) -> list[str]:
     lines = []
     for one in made.documents:
         flagged = f", {one.flagged} flagged" if one.flagged else ""
@@ -157,7 +157,7 @@ def _plan_lines(made: Plan) -> list[str]:
     return [*lines, *(f"refused {name}: {reason}" for name, reason in made.refused)]
 
 
-def _estimate(embedder: Embedder, made: Plan, progress: Progress) -> float:
+def _estimate(embedder: Embedder, made: IngestPlan, progress: Progress) -> float:
     """Return the seconds that embedding will take, from some of the passages themselves."""
     if not made.texts:
         return 0.0
@@ -265,7 +265,7 @@ def _inspected(one: Shelved) -> list[str]:
     return lines
 
 
-def _passage(number: int, passage: Passage, own: Found | None, one: Shelved) -> list[str]:
+def _passage(number: int, passage: Passage, own: ScopeEvidence | None, one: Shelved) -> list[str]:
     place = "" if passage.pages is None else f"  {_pages(passage.pages)}"
     flags = "".join(f"  [{flag}]" for flag in passage.flags)
     lines = [f"{number:>4}. {passage.section}{place}  {passage.tokens} tokens{flags}"]

@@ -87,12 +87,12 @@ def judge(arguments: Sequence[str]) -> int:
 
 def _server(options: argparse.Namespace, cache: Path) -> Any:
     from search.judging.spool.folder import Folder
-    from search.judging.spool.judge_process import Bench
-    from search.judging.spool.server import Server
+    from search.judging.spool.judge_process import JudgeProcess
+    from search.judging.spool.server import SpoolServer
 
-    return Server(
+    return SpoolServer(
         Folder(options.folder.absolute()),
-        lambda tick: Bench(options.device, cache, _say, tick),
+        lambda tick: JudgeProcess(options.device, cache, _say, tick),
         say=_say,
         report=lambda line: _print(line, _line, as_json=options.json),
         lease=options.lease,

@@ -13,7 +13,7 @@ from kb.config import Home
 from kb.progress import say
 
 if TYPE_CHECKING:
-    from search.lessons.store import Book, Entry
+    from search.lessons.store import LessonStore, StoredLesson
 
 WHICH = typer.Argument(..., help="A lesson's number, its name, or the beginning of it.")
 
@@ -164,7 +164,7 @@ def learn(
         typer.echo(f"{change.fate:<12} {change.lesson}{f': {change.why}' if change.why else ''}")
 
 
-def _open() -> tuple[Book, Path]:
+def _open() -> tuple[LessonStore, Path]:
     """Return the book of lessons, and the folder of its home."""
     from kb.app.learning import open_book
     from kb.database import open_engine
@@ -174,7 +174,7 @@ def _open() -> tuple[Book, Path]:
     return open_book(home, Storage(open_engine(home))), home.root
 
 
-def _told(entry: Entry, what: str) -> None:
+def _told(entry: StoredLesson, what: str) -> None:
     """Have the knowledge base read what changed, and say so."""
     from kb.knowledge import sync_lessons
 

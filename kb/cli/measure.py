@@ -48,9 +48,9 @@ def measure(
     json: bool = JSON,
 ) -> None:
     """Measure every idea that has a recipe over several shapes; wins and losses become evidence."""
-    from kb.app.measuring import Asked, Measuring
+    from kb.app.measuring import MeasureOptions, Measuring
 
-    asked = Asked(
+    asked = MeasureOptions(
         ideas=tuple(ideas or ()), shapes=shapes, settings=settings, minutes=minutes, target=target,
         again=again, shard=shard, write=write, output=output, dry_run=dry_run,
     )  # fmt: skip

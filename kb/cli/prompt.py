@@ -13,7 +13,7 @@ from kb.errors import ConfigError
 from kb.progress import say
 
 if TYPE_CHECKING:
-    from kb.app.prompt_preview import Told
+    from kb.app.prompt_preview import PreparedPrompt
 
 EPILOG = (
     "Examples: kb prompt examples/conv2d.yaml | kb prompt examples/conv2d.yaml --node 7 | "
@@ -50,7 +50,7 @@ def prompt(
     json: bool = JSON,
 ) -> None:
     """Print the exact prompt of a task or a node, with tokens and sources of its parts."""
-    from kb.app.prompt_preview import Desk, difference, values
+    from kb.app.prompt_preview import PromptPreview, difference, values
 
     home = Home.find()
     if templates:
@@ -61,7 +61,7 @@ def prompt(
             "expected a task file or a run, found none: kb prompt examples/conv2d.yaml"
         )
     with steps() as progress:
-        desk = Desk.open(
+        desk = PromptPreview.open(
             home.make(), task, run, tokens, progress, with_run=node is not None or diff is not None
         )
         numbers = (node,) if diff is None else diff
@@ -80,7 +80,7 @@ def prompt(
         _show(told[0])
 
 
-def _show(told: Told) -> None:
+def _show(told: PreparedPrompt) -> None:
     """Print the prompt as it is sent, and where its parts come from beside it."""
     from kb.app.prompt_preview import origins
 

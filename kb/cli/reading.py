@@ -13,7 +13,7 @@ from kb.config import Home
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kb.retrieval.lookup import Reading
+    from kb.retrieval.lookup import LookupResult
 
 _EXAMPLES = (
     "Examples: kb read attention-by-tiles; kb read module operator-attention --target h100; "
@@ -57,7 +57,7 @@ def read(
         typer.echo(line)
 
 
-def lines(found: Reading) -> Iterator[str]:
+def lines(found: LookupResult) -> Iterator[str]:
     """Yield what was found as people read it."""
     if found.text:
         if found.kind == _PAGE:

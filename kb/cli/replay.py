@@ -16,7 +16,7 @@ from kb.config import Home
 from kb.progress import say
 
 if TYPE_CHECKING:
-    from kb.app.device import Place
+    from kb.app.device import JudgingDevice
     from kb.app.session import Session
     from search.drivers.replay import Findings, Tape
     from search.drivers.sequential import Driver
@@ -109,14 +109,14 @@ def _session(home: Home, row: Any, findings: Findings, progress: Any, *, judge: 
 
 def _cast(settings: TaskFile, tape: Tape, ledger: Any) -> Any:
     from kb.app.models import role_settings
-    from search.authors.model_pool import Cast, Voice
+    from search.authors.model_pool import ModelPool, PoolMember
     from search.drivers.replay import Player
 
     voices = {
-        role: [Voice(model=Player(tape, _name(one), role), settings=one) for one in models]
+        role: [PoolMember(model=Player(tape, _name(one), role), settings=one) for one in models]
         for role, models in role_settings(settings).items()
     }
-    return Cast(voices, accounts=ledger)
+    return ModelPool(voices, accounts=ledger)
 
 
 def _name(settings: ModelSettings) -> str:
@@ -126,9 +126,9 @@ def _name(settings: ModelSettings) -> str:
     return Path(settings.name).stem if settings.provider == "scripted" else settings.name
 
 
-def _place(asked: str, recorded: str, *, here: bool) -> Place | None:
+def _place(asked: str, recorded: str, *, here: bool) -> JudgingDevice | None:
     """Return where the run was judged: this machine where it is the same, else somewhere else."""
-    from kb.app.device import Place, choose_place
+    from kb.app.device import JudgingDevice, choose_place
     from kb.app.queries import find_target
     from kb.errors import KbError
 
@@ -142,7 +142,7 @@ def _place(asked: str, recorded: str, *, here: bool) -> Place | None:
     if here:
         say(f"this machine is no {recorded}: outcomes are compared all the same")
         return None
-    return Place(target=find_target(recorded), how="elsewhere")
+    return JudgingDevice(target=find_target(recorded), how="elsewhere")
 
 
 def _run(
@@ -157,7 +157,7 @@ def _run(
     """Play the search to its end; return why it ended."""
     from kb.app.diagnosis import diagnoser
     from kb.app.run import open_judge
-    from search.drivers.replay import End, Verdicts
+    from search.drivers.replay import End, RecordedJudge
     from search.loop import Search
     from search.policies import POLICIES
     from synth.models.budgeted import Exhausted
@@ -182,7 +182,7 @@ def _run(
             session,
             search,
             storage,
-            Verdicts(recorded.graph, findings, judging),
+            RecordedJudge(recorded.graph, findings, judging),
             recorded,
             findings,
         )
@@ -203,16 +203,16 @@ def _driver(
 ) -> Driver:
     """Return the driver of the kind that the run had: its order of work decides what prompts know."""
     from search.authors import DeferredAuthor
-    from search.drivers.batched import Batches
-    from search.drivers.concurrent import Waves
+    from search.drivers.batched import BatchedDriver
+    from search.drivers.concurrent import ConcurrentDriver
     from search.drivers.replay import Listener
     from search.drivers.sequential import Driver
 
     author = session.author
     parts = (verdicts, storage, session.witness, Listener(recorded.graph, findings))
     if session.author_name == "mailbox" and isinstance(author, DeferredAuthor):
-        return Waves(search, author, *parts, context="replay")
-    kind = Driver if session.task.spool is None else Batches
+        return ConcurrentDriver(search, author, *parts, context="replay")
+    kind = Driver if session.task.spool is None else BatchedDriver
     return kind(search, author, *parts)
 
 

@@ -52,9 +52,9 @@ def search(
     json: bool = JSON,
 ) -> None:
     """Find the passages that answer a question, best first."""
-    from kb.app.queries import Asked, ask
+    from kb.app.queries import SearchOptions, ask
 
-    asked = Asked(
+    asked = SearchOptions(
         question=question,
         target=target,
         language=language,

@@ -47,7 +47,7 @@ Read = Callable[[Sequence[str]], Iterable[tuple[Passage, "Vector"]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class ChromaServer:
     """Where a Chroma server listens, and which of its databases is meant."""
 
     host: str
@@ -70,7 +70,7 @@ class Chroma:
         embedder: name of the embedder that made the vectors.
     """
 
-    def __init__(self, server: Server, home: Path, embedder: str) -> None:
+    def __init__(self, server: ChromaServer, home: Path, embedder: str) -> None:
         self._server = server
         self._client: Any = None
         plain = "".join(c if c.isalnum() else "-" for c in embedder).strip("-")[:40]
@@ -215,7 +215,7 @@ class Approximate:
         return rows
 
 
-def server() -> Server | None:
+def server() -> ChromaServer | None:
     """Return the server that ``KB_CHROMA`` names, or None where it is not set.
 
     Raises:
@@ -238,7 +238,7 @@ def server() -> Server | None:
         )
     secure = place.scheme == "https"
     tenant, database = [*names, *("default_tenant", "default_database")[len(names) :]]
-    return Server(
+    return ChromaServer(
         host=place.hostname or "",
         port=port or (443 if secure else 8000),
         secure=secure,

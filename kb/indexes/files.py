@@ -20,9 +20,9 @@ import numpy as np
 from kb.indexes import Dense, Lexical
 from kb.indexes.bm25 import Bm25
 from kb.indexes.segments import (
+    IndexedText,
+    IndexSegment,
     Joined,
-    Segment,
-    Text,
     drop_segments,
     load_segment,
     plan,
@@ -39,7 +39,7 @@ TABLE = "table.json"
 ROWS = "rows.npz"
 SEGMENTS = "segments"
 FORMAT = 3  # of what is written here; another one is written anew
-Read = Callable[[Sequence[str]], Iterable[Text]]
+Read = Callable[[Sequence[str]], Iterable[IndexedText]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outline:
+class PassageColumns:
     """All passages that are to be found, without their texts, in ascending order of identity.
 
     Attributes:
@@ -143,11 +143,11 @@ class Index:
     vectors: Matrix
     dense: Dense
     lexical: Lexical
-    segments: tuple[Segment, ...] = field(default=(), repr=False)
+    segments: tuple[IndexSegment, ...] = field(default=(), repr=False)
 
 
 def write_index(
-    folder: Path, embedder: str, outline: Outline, read: Read, before: Index | None = None
+    folder: Path, embedder: str, outline: PassageColumns, read: Read, before: Index | None = None
 ) -> None:
     """Write the index of `outline` to `folder`, all or nothing.
 
@@ -236,7 +236,7 @@ def clean(root: Path, kept: int) -> None:
     drop_segments(root / SEGMENTS, used)
 
 
-def _stored(parts: Sequence[tuple[Segment, NDArray[np.intp]]]) -> NDArray[np.intp] | None:
+def _stored(parts: Sequence[tuple[IndexSegment, NDArray[np.intp]]]) -> NDArray[np.intp] | None:
     """Return where each row stands in the segments put behind each other; None where all do."""
     if all(len(living) == len(segment.ids) for segment, living in parts):
         return None

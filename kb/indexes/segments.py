@@ -41,7 +41,7 @@ DEAD = 0.3  # share of a segment that may be gone before it is written anew
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
+class IndexedText:
     """What is indexed of a passage."""
 
     section: str
@@ -51,7 +51,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class IndexSegment:
     """An open segment.
 
     Attributes:
@@ -68,7 +68,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SegmentPlan:
     """How the passages there are now are had from segments.
 
     Attributes:
@@ -76,11 +76,11 @@ class Plan:
         fresh: positions of the passages that need a new segment, ascending.
     """
 
-    kept: tuple[tuple[Segment, NDArray[np.intp]], ...]
+    kept: tuple[tuple[IndexSegment, NDArray[np.intp]], ...]
     fresh: NDArray[np.intp]
 
 
-def plan(ids: Ids, marks: Marks, segments: Sequence[Segment]) -> Plan:
+def plan(ids: Ids, marks: Marks, segments: Sequence[IndexSegment]) -> SegmentPlan:
     """Decide which segments serve on, and what has to be written.
 
     Args:
@@ -99,12 +99,12 @@ def plan(ids: Ids, marks: Marks, segments: Sequence[Segment]) -> Plan:
     kept.sort(key=lambda one: -len(one[2]))
     while kept and len(kept[-1][2]) <= GROWTH * np.count_nonzero(fresh):
         fresh[kept.pop()[1]] = True
-    return Plan(
+    return SegmentPlan(
         kept=tuple((segment, there) for segment, _, there in kept), fresh=np.flatnonzero(fresh)
     )
 
 
-def write_segment(root: Path, ids: Ids, marks: Marks, texts: Iterable[Text]) -> str:
+def write_segment(root: Path, ids: Ids, marks: Marks, texts: Iterable[IndexedText]) -> str:
     """Write a segment below `root`, all or nothing, and return its name.
 
     Args:
@@ -130,7 +130,7 @@ def write_segment(root: Path, ids: Ids, marks: Marks, texts: Iterable[Text]) -> 
     return name
 
 
-def load_segment(root: Path, name: str) -> Segment:
+def load_segment(root: Path, name: str) -> IndexSegment:
     """Map a segment and look at a sample of it.
 
     Raises:
@@ -139,7 +139,7 @@ def load_segment(root: Path, name: str) -> Segment:
     """
     folder = root / name
     exact = Exact.load(folder)
-    segment = Segment(
+    segment = IndexSegment(
         name=name,
         ids=np.load(folder / IDS, mmap_mode="r"),
         marks=np.load(folder / MARKS, mmap_mode="r"),
@@ -176,7 +176,7 @@ class Joined:
         ids: identity of each row that is seen, over all segments.
     """
 
-    def __init__(self, parts: Sequence[tuple[Segment, NDArray[np.intp]]], ids: Ids) -> None:
+    def __init__(self, parts: Sequence[tuple[IndexSegment, NDArray[np.intp]]], ids: Ids) -> None:
         self._parts = parts
         self._ids = ids
 
@@ -196,7 +196,9 @@ class Joined:
         return found[:count]
 
 
-def _shared(ids: Ids, marks: Marks, segment: Segment) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _shared(
+    ids: Ids, marks: Marks, segment: IndexSegment
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return where the passages that are unchanged stand now, and where in `segment`."""
     if not len(ids) or not len(segment.ids):
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
@@ -206,7 +208,7 @@ def _shared(ids: Ids, marks: Marks, segment: Segment) -> tuple[NDArray[np.intp],
     return np.flatnonzero(same), there[same]
 
 
-def _matched(texts: Iterable[Text], draft: Path, count: int) -> Iterator[str]:
+def _matched(texts: Iterable[IndexedText], draft: Path, count: int) -> Iterator[str]:
     """Write the vectors of `texts` on the way, and hand on what their words are taken from."""
     matrix: Vector | None = None
     row = -1
@@ -222,7 +224,7 @@ def _matched(texts: Iterable[Text], draft: Path, count: int) -> Iterator[str]:
         new_array(draft / FILE, np.float32, (0, 1))
 
 
-def _probe(segment: Segment) -> None:
+def _probe(segment: IndexSegment) -> None:
     """Look at some rows: a machine that lost power can leave files of the right length with holes.
 
     Raises:

@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 
 from kb.database import reading, writing
 from kb.indexes import Moved
-from kb.indexes.files import Outline, Source
-from kb.indexes.segments import Text
+from kb.indexes.files import PassageColumns, Source
+from kb.indexes.segments import IndexedText
 from kb.records.types import Kind
 from kb.store.tables import DocumentRow, PassageRow, StateRow, VectorRow, embedded_text, scope_value
 
@@ -38,7 +38,7 @@ class _About:
     symptoms: str
 
 
-class Columns:
+class IndexSource:
     """Passages of one database and their vectors of one embedder.
 
     Args:
@@ -100,7 +100,7 @@ class Columns:
                 statement = insert(VectorRow).on_conflict_do_nothing()
                 session.connection().execute(statement, rows)
 
-    def outline(self) -> Outline:
+    def outline(self) -> PassageColumns:
         """Return all passages that have a vector, at one moment."""
         query = (
             select(PassageRow.id, PassageRow.document_id, PassageRow.tokens, PassageRow.scope)
@@ -114,7 +114,7 @@ class Columns:
             rows = session.connection().execute(query.execution_options(yield_per=IN_MEMORY))
             return _outline(value or "empty", total or 0, documents, rows.partitions())
 
-    def read(self, ids: Sequence[str]) -> Iterator[Text]:
+    def read(self, ids: Sequence[str]) -> Iterator[IndexedText]:
         """Return what is indexed of these passages, in their order.
 
         Raises:
@@ -190,7 +190,7 @@ def _outline(
     total: int,
     documents: Mapping[int, _About],
     partitions: Iterable[Sequence[Any]],
-) -> Outline:
+) -> PassageColumns:
     ids: list[NDArray[np.bytes_]] = [np.zeros(0, "S1")]
     columns: list[NDArray[np.int64]] = [np.zeros((3, 0), np.int64)]
     numbers: dict[tuple[int, str | None], int] = {}
@@ -202,7 +202,7 @@ def _outline(
         columns.append(np.array([sizes, sources, [marked[one] for one in of]], np.int64))
     tokens, source_of, marks = np.concatenate(columns, axis=1)
     every = np.concatenate(ids)
-    return Outline(
+    return PassageColumns(
         generation=generation,
         ids=every,
         marks=marks,
@@ -231,8 +231,8 @@ def _symptoms(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
-def _text(row: Any) -> Text:
-    return Text(
+def _text(row: Any) -> IndexedText:
+    return IndexedText(
         section=row.section,
         text=row.text,
         symptoms=_symptoms(row.symptoms),

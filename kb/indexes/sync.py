@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from kb.embedders import Vectors
     from kb.indexes import Vector
     from kb.indexes.chroma import Chroma
-    from kb.indexes.files import Index, Outline
-    from kb.indexes.source import Columns
+    from kb.indexes.files import Index, PassageColumns
+    from kb.indexes.source import IndexSource
     from kb.records.types import Passage
 
 BATCH = 256  # passages between two commits: what a killed run embeds again, some seconds' work
@@ -33,7 +33,7 @@ SAME_MODEL = 0.98  # cosine of a text's vectors by one model in two precisions
 SWITCHED = 1_000  # passages: so many are embedded by whoever asks, more only by `refresh`
 
 
-class Derived:
+class IndexSync:
     """The indexes of a store: embeds what is pending, and rebuilds what is out of date.
 
     Args:
@@ -137,13 +137,13 @@ class Derived:
 
     def _former(self, progress: Progress, above: int) -> Index | None:
         """Return the index of the model before where more than `above` passages are pending."""
-        from kb.indexes.source import Columns
+        from kb.indexes.source import IndexSource
 
         serving = json.loads(self._store.state("serving") or "{}")
         name = serving.get("embedder", "")
         if not serving.get("spec") or name == self._embedder.name:
             return None
-        total, done = Columns(self._store.engine, self._embedder.name).counts()
+        total, done = IndexSource(self._store.engine, self._embedder.name).counts()
         if total - done <= above:
             return None
         index = self._load(name, self._store.state(_state(name)) or "", progress)
@@ -178,9 +178,9 @@ class Derived:
 
     def _refresh(self, progress: Progress) -> Index:
         from kb.indexes import Moved
-        from kb.indexes.source import Columns
+        from kb.indexes.source import IndexSource
 
-        columns = Columns(self._store.engine, self._embedder.name)
+        columns = IndexSource(self._store.engine, self._embedder.name)
         while True:
             self._embed(columns, progress)
             index = self._load(self._embedder.name, self._store.generation(), progress)
@@ -193,7 +193,7 @@ class Derived:
                 except Moved:  # a document went away meanwhile
                     continue
 
-    def _write(self, outline: Outline, columns: Columns, progress: Progress) -> Index:
+    def _write(self, outline: PassageColumns, columns: IndexSource, progress: Progress) -> Index:
         from kb.indexes.files import clean, write_index
 
         name = self._embedder.name
@@ -222,7 +222,7 @@ class Derived:
         except (OSError, ValueError, KeyError, EOFError):
             return None  # what is not whole is no help
 
-    def _serve(self, columns: Columns) -> None:
+    def _serve(self, columns: IndexSource) -> None:
         """Note which model answers; vectors of models before the last one are dropped."""
         name = self._embedder.name
         serving = json.loads(self._store.state("serving") or "{}")
@@ -231,7 +231,7 @@ class Derived:
             self._store.set_state("serving", json.dumps(now))
             columns.forget([name, serving.get("embedder", name)])
 
-    def _embed(self, columns: Columns, progress: Progress) -> None:
+    def _embed(self, columns: IndexSource, progress: Progress) -> None:
         contents = columns.pending()
         if contents and not self._embedder.pinned:
             self._check_model(columns)
@@ -241,7 +241,7 @@ class Derived:
             vectors = self._embedder.embed(list(texts.values()), tell)
             columns.keep(list(texts), vectors)
 
-    def _check_model(self, columns: Columns) -> None:
+    def _check_model(self, columns: IndexSource) -> None:
         """Embed again what has a vector: one index never holds vectors of two models.
 
         Raises:
@@ -266,7 +266,7 @@ class Derived:
 
         return self._dense == "auto" and passages > SERVED and server() is not None
 
-    def _copy(self, outline: Outline, columns: Columns) -> None:
+    def _copy(self, outline: PassageColumns, columns: IndexSource) -> None:
         """Bring the Chroma server that is named in step with the passages there are."""
         from kb.indexes.chroma import server
 
@@ -275,7 +275,7 @@ class Derived:
             ids = [one.decode() for one in outline.ids.tolist()]
             self._chroma().sync(ids, lambda part: self._items(part, columns))
 
-    def _items(self, ids: Sequence[str], columns: Columns) -> Iterable[tuple[Passage, Vector]]:
+    def _items(self, ids: Sequence[str], columns: IndexSource) -> Iterable[tuple[Passage, Vector]]:
         from kb.indexes import Moved
 
         passages = self._store.passages(ids)
@@ -287,7 +287,7 @@ class Derived:
     def _by_chroma(self, index: Index, progress: Progress) -> Index:
         """Let Chroma say who is near, after a look at whether it has everything."""
         from kb.indexes.chroma import Approximate
-        from kb.indexes.source import Columns
+        from kb.indexes.source import IndexSource
 
         chroma = self._chroma()
         count = len(index.ids)
@@ -297,7 +297,7 @@ class Derived:
             if chroma.whole(count, probes):
                 break
             progress("Chroma does not have every passage: filling it")
-            columns = Columns(self._store.engine, self._embedder.name)
+            columns = IndexSource(self._store.engine, self._embedder.name)
             chroma.sync(index.ids, lambda part: self._items(part, columns), anew=anew)  # noqa: B023 - called at once
         selective = 0 if self._dense == "chroma" else SERVED
         dense = Approximate(chroma, index.dense, index.ids.array, index.vectors, selective)
@@ -317,7 +317,7 @@ class Derived:
 class _OfIndex:
     """Embeds questions by the model of the index that answers."""
 
-    def __init__(self, derived: Derived) -> None:
+    def __init__(self, derived: IndexSync) -> None:
         self._derived = derived
 
     @property

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kb.config import shipped_docs
 from kb.errors import RecordError
-from kb.records.lint import Fault, record_faults
+from kb.records.lint import LintFault, record_faults
 from kb.records.lint_figures import figure_faults
 from kb.records.pages import INDEX, MODULES, stale_pages, write_pages
 from kb.records.schema import Document, parse_record
@@ -28,7 +28,7 @@ def load_library(root: Path) -> tuple[Document, ...]:
 
 def examine_library(
     root: Path, beside: Sequence[Document] = (), *, pages: bool = True
-) -> tuple[list[Fault], tuple[Document, ...]]:
+) -> tuple[list[LintFault], tuple[Document, ...]]:
     """Return what is wrong with the records below `root`, and those that could be read.
 
     Args:
@@ -36,20 +36,20 @@ def examine_library(
         pages: compare the generated pages too, where the records are sound.
     """
     documents: list[Document] = []
-    faults: list[Fault] = []
+    faults: list[LintFault] = []
     for path in _paths(root):
         try:
             documents.append(_read(root, path))
         except RecordError as error:
             name = path.relative_to(root).as_posix()
             message = str(error).removeprefix(f"{name}: ")
-            faults.append(Fault(kind="schema", path=name, message=message))
+            faults.append(LintFault(kind="schema", path=name, message=message))
     faults += record_faults(documents, beside)
     faults += figure_faults(documents, beside)
     if pages and documents and not faults:
         for page, state in stale_pages(root, documents):
             message = f"{page} {state}: run kb check --write {root}"
-            faults.append(Fault(kind="index", path="", message=message))
+            faults.append(LintFault(kind="index", path="", message=message))
     return faults, tuple(documents)
 
 

@@ -37,7 +37,7 @@ _FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class LintFault:
     """One thing that is wrong: where, and what would do."""
 
     kind: FaultKind
@@ -51,7 +51,7 @@ class Fault:
 
 def record_faults(
     documents: Sequence[Document], beside: Sequence[Document] = ()
-) -> Iterator[Fault]:
+) -> Iterator[LintFault]:
     """Yield what is wrong with the records, their names, references, templates and examples.
 
     Args:
@@ -67,20 +67,20 @@ def record_faults(
     yield from _broken_examples(documents)
     for document in documents:
         if not document.body.strip():
-            yield Fault(
+            yield LintFault(
                 kind="body",
                 path=document.path,
                 message="the body is empty: such a record is never found",
             )
         if isinstance(document.record, TargetRecord) and not document.record.sources:
-            yield Fault(
+            yield LintFault(
                 kind="reference",
                 path=document.path,
                 message="sources is empty: say where the figures come from",
             )
 
 
-def _duplicates(documents: Sequence[Document]) -> Iterator[Fault]:
+def _duplicates(documents: Sequence[Document]) -> Iterator[LintFault]:
     first: dict[tuple[str, str], str] = {}
     for document in documents:
         names = {document.name}
@@ -90,10 +90,10 @@ def _duplicates(documents: Sequence[Document]) -> Iterator[Fault]:
             known = first.setdefault((document.record.kind, name), document.path)
             if known != document.path:
                 taken = f"{document.record.kind} {name!r} is already in {known}: rename one"
-                yield Fault(kind="duplicate", path=document.path, message=taken)
+                yield LintFault(kind="duplicate", path=document.path, message=taken)
 
 
-def _asked_twice(documents: Sequence[Document]) -> Iterator[Fault]:
+def _asked_twice(documents: Sequence[Document]) -> Iterator[LintFault]:
     """Words by which two records are asked for: they tell neither from the other."""
     first: dict[str, str] = {}
     for document in documents:
@@ -102,10 +102,10 @@ def _asked_twice(documents: Sequence[Document]) -> Iterator[Fault]:
             known = first.setdefault(" ".join(phrase.lower().split()), document.path)
             if known != document.path:
                 said = f"asked {phrase!r} is asked of {known} too: say what tells them apart"
-                yield Fault(kind="duplicate", path=document.path, message=said)
+                yield LintFault(kind="duplicate", path=document.path, message=said)
 
 
-def _dead_names(documents: Sequence[Document], known: Sequence[Document]) -> Iterator[Fault]:
+def _dead_names(documents: Sequence[Document], known: Sequence[Document]) -> Iterator[LintFault]:
     """Names of records that are not there: in front matter, in evidence, and in the text."""
     ideas = {d.name for d in known if isinstance(d.record, IdeaRecord)}
     targets = {
@@ -132,10 +132,10 @@ def _dead_names(documents: Sequence[Document], known: Sequence[Document]) -> Ite
             if said not in every:
                 dead.append(f"speaks of `{said}`, which no record is called")
         for message in dead:
-            yield Fault(kind="reference", path=document.path, message=message)
+            yield LintFault(kind="reference", path=document.path, message=message)
 
 
-def _dead_links(documents: Sequence[Document]) -> Iterator[Fault]:
+def _dead_links(documents: Sequence[Document]) -> Iterator[LintFault]:
     paths = {document.path for document in documents}
     for document in documents:
         for link in _LINK.findall(
@@ -143,7 +143,7 @@ def _dead_links(documents: Sequence[Document]) -> Iterator[Fault]:
         ):
             path = _joined(PurePosixPath(document.path).parent, link.partition("#")[0])
             if path not in paths:
-                yield Fault(
+                yield LintFault(
                     kind="reference",
                     path=document.path,
                     message=f"links to {link}, which is no record",
@@ -160,7 +160,7 @@ def _joined(folder: PurePosixPath, link: str) -> str:
     return "/".join(parts)
 
 
-def _dead_scopes(documents: Sequence[Document], beside: Sequence[Document]) -> Iterator[Fault]:
+def _dead_scopes(documents: Sequence[Document], beside: Sequence[Document]) -> Iterator[LintFault]:
     # A misspelt vendor or language would hide a record from every query, silently.
     targets = [d.record for d in beside if isinstance(d.record, TargetRecord)]
     known = {
@@ -174,10 +174,10 @@ def _dead_scopes(documents: Sequence[Document], beside: Sequence[Document]) -> I
                 if name not in names:
                     listed = ", ".join(sorted(names)) or "none"
                     dead = f"scope.{field} {name!r} belongs to no target: known are {listed}"
-                    yield Fault(kind="reference", path=document.path, message=dead)
+                    yield LintFault(kind="reference", path=document.path, message=dead)
 
 
-def _broken_templates(documents: Sequence[Document]) -> Iterator[Fault]:
+def _broken_templates(documents: Sequence[Document]) -> Iterator[LintFault]:
     """Templates that cannot be read, or that read a knob which neither they nor a refinement have."""
     from jinja2 import Environment, TemplateSyntaxError, nodes  # only the checker needs it here
 
@@ -196,7 +196,7 @@ def _broken_templates(documents: Sequence[Document]) -> Iterator[Fault]:
             tree = environment.parse(template)
         except TemplateSyntaxError as error:
             wrong = f"line {error.lineno} of the template: {error.message}"
-            yield Fault(kind="template", path=document.path, message=wrong)
+            yield LintFault(kind="template", path=document.path, message=wrong)
             continue
         used = {
             node.attr
@@ -205,14 +205,14 @@ def _broken_templates(documents: Sequence[Document]) -> Iterator[Fault]:
         }
         for name in sorted(used - knobs[document.name]):
             wrong = f"the template reads k.{name}, which is no knob: declare it"
-            yield Fault(kind="template", path=document.path, message=wrong)
+            yield LintFault(kind="template", path=document.path, message=wrong)
 
 
-def _broken_examples(documents: Sequence[Document]) -> Iterator[Fault]:
+def _broken_examples(documents: Sequence[Document]) -> Iterator[LintFault]:
     for document in documents:
         for number, text in enumerate(_FENCE.findall(document.body), start=1):
             try:
                 ast.parse(textwrap.dedent(text))
             except SyntaxError as error:
                 wrong = f"Python example {number}, line {error.lineno}: {error.msg}"
-                yield Fault(kind="example", path=document.path, message=wrong)
+                yield LintFault(kind="example", path=document.path, message=wrong)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kb.records.lint import Fault
+from kb.records.lint import LintFault
 from kb.records.schema import Document, TargetRecord, split_template
 
 # Published peaks are rounded, and tensor peaks are quoted at a lower clock than the boost.
@@ -35,7 +35,7 @@ _DTYPES = ("float64", "float32", "tf32", "bfloat16", "float16", "float8", "float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class FigureClaim:
     """A figure that a row of a target's table must tell, if it tells one in that unit at all."""
 
     label: re.Pattern[str]
@@ -53,27 +53,29 @@ def _limit(name: str) -> Callable[[TargetRecord], float | None]:
 
 
 _CLAIMS = (
-    Claim(
+    FigureClaim(
         label=re.compile(r"^(HBM|GDDR|LPDDR|DDR|memory|unified memory|bandwidth)"),
         suffix="B/s",
         value=lambda target: target.bandwidth,
         what="bandwidth",
     ),
-    Claim(label=re.compile(r"^L2\b"), suffix="B", value=_cache("l2"), what="caches.l2.bytes"),
-    Claim(label=re.compile(r"clock"), suffix="Hz", value=lambda target: target.clock, what="clock"),
-    Claim(
+    FigureClaim(label=re.compile(r"^L2\b"), suffix="B", value=_cache("l2"), what="caches.l2.bytes"),
+    FigureClaim(
+        label=re.compile(r"clock"), suffix="Hz", value=lambda target: target.clock, what="clock"
+    ),
+    FigureClaim(
         label=re.compile(r"^(SMs|compute units|Xe-cores|GPU cores|TensorCores|units)\b"),
         suffix="",
         value=lambda target: target.units,
         what="units",
     ),
-    Claim(
+    FigureClaim(
         label=re.compile(r"^registers\b"),
         suffix="",
         value=_limit("registers_per_sm"),
         what="limits.registers_per_sm",
     ),
-    Claim(
+    FigureClaim(
         label=re.compile(r"^resident\b"),
         suffix="",
         value=_limit("threads_per_sm"),
@@ -84,7 +86,7 @@ _CLAIMS = (
 
 def figure_faults(
     documents: Sequence[Document], beside: Sequence[Document] = ()
-) -> Iterator[Fault]:
+) -> Iterator[LintFault]:
     """Yield the numbers that contradict each other.
 
     Args:
@@ -107,8 +109,8 @@ def figure_faults(
             yield _contradiction(document, message)
 
 
-def _contradiction(document: Document, message: str) -> Fault:
-    return Fault(kind="contradiction", path=document.path, message=message)
+def _contradiction(document: Document, message: str) -> LintFault:
+    return LintFault(kind="contradiction", path=document.path, message=message)
 
 
 def _peaks(record: TargetRecord) -> Iterator[str]:
@@ -193,7 +195,7 @@ def _close(found: float, stated: float, tolerance: float) -> bool:
     return abs(found - stated) <= tolerance * max(abs(found), abs(stated))
 
 
-def _siblings(targets: Sequence[Document]) -> Iterator[Fault]:
+def _siblings(targets: Sequence[Document]) -> Iterator[LintFault]:
     """Devices of one architecture whose units would have different limits."""
     first: dict[tuple[str, str], tuple[str, int]] = {}
     for document in targets:

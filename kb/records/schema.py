@@ -205,7 +205,7 @@ class Claim(_Strict):
     after: tuple[Symptom, ...] = Field(default=(), description="bottleneck after")
 
 
-class Tally(_Strict):
+class EvidenceTally(_Strict):
     """Evidence that is no longer listed one by one."""
 
     confirmed: int = Field(default=0, ge=0)
@@ -228,7 +228,7 @@ class LessonRecord(_Record):
     symptoms: tuple[Symptom, ...] = ()
     claim: Claim | None = None
     evidence: tuple[Evidence, ...] = Field(min_length=1)
-    earlier: Tally = Tally()
+    earlier: EvidenceTally = EvidenceTally()
     idea: str | None = Field(default=None, description="name of the idea record that it is about")
     plan: Mapping[str, Any] | None = Field(
         default=None, description="the winning choice of recipes and knobs, per segment"

@@ -180,7 +180,7 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class MenuEntry:
     """A record that is named and not quoted.
 
     Attributes:
@@ -205,4 +205,4 @@ class Answer:
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
     near: tuple[str, ...] = ()
-    menu: tuple[Entry, ...] = ()
+    menu: tuple[MenuEntry, ...] = ()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AliasMap:
     """Which rows speak for which passages.
 
     Attributes:
@@ -71,12 +71,12 @@ class Asked:
         return int(self.passages[place]) if found else row
 
 
-def find_asked(index: Index) -> Asked:
+def find_asked(index: Index) -> AliasMap:
     """Find the rows of `index` that speak for others, without walking through all identities."""
     ids = index.ids.array
     none = np.zeros(0, np.intp)
     if ids.dtype.itemsize <= WIDTH:
-        return Asked(rows=none, passages=none, lost=none)
+        return AliasMap(rows=none, passages=none, lost=none)
     letters = np.ascontiguousarray(ids).view("S1").reshape(len(ids), -1)
     rows = np.flatnonzero(letters[:, WIDTH] == MARK.encode())
     documents = {index.sources[source].shown for source in set(index.source_of[rows].tolist())}
@@ -85,4 +85,4 @@ def find_asked(index: Index) -> Asked:
     row_of = dict(zip(ids[near].tolist(), near.tolist(), strict=True))
     passages = [row_of.get(name[:WIDTH], -1) for name in ids[rows].tolist()]
     there = np.asarray(passages, np.intp)
-    return Asked(rows=rows[there >= 0], passages=there[there >= 0], lost=rows[there < 0])
+    return AliasMap(rows=rows[there >= 0], passages=there[there >= 0], lost=rows[there < 0])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kb.records.types import Passage
     from kb.retrieval.filters import View
-    from kb.retrieval.fusion import Candidate
+    from kb.retrieval.fusion import RankedRow
 
 SAME_SHINGLES = 0.9  # of the smaller one's, from which on two passages say the same
 SHINGLE = 4  # words
@@ -28,7 +28,7 @@ _WORD = re.compile(r"\w+")
 class Kept:
     """A candidate that was chosen, with the reason, and what it stands for."""
 
-    candidate: Candidate
+    candidate: RankedRow
     passage: Passage
     reason: str
     copies: list[str] = field(default_factory=list)
@@ -38,13 +38,13 @@ class Kept:
 class LeftOut:
     """A candidate that was not chosen, and why."""
 
-    candidate: Candidate
+    candidate: RankedRow
     passage: Passage
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class ResultBudget:
     """How much may be chosen.
 
     Attributes:
@@ -59,9 +59,9 @@ class Room:
 
 def choose(
     view: View,
-    parts: Sequence[Sequence[Candidate]],
-    read: Callable[[Sequence[Candidate]], Mapping[int, Passage]],
-    room: Room,
+    parts: Sequence[Sequence[RankedRow]],
+    read: Callable[[Sequence[RankedRow]], Mapping[int, Passage]],
+    room: ResultBudget,
 ) -> tuple[list[Kept], list[LeftOut]]:
     """Choose from the best down, leaving out what repeats and what does not fit.
 
@@ -81,10 +81,10 @@ def choose(
 
 def _in_order(
     chosen: _Chosen,
-    found: Sequence[Candidate],
-    read: Callable[[Sequence[Candidate]], Mapping[int, Passage]],
+    found: Sequence[RankedRow],
+    read: Callable[[Sequence[RankedRow]], Mapping[int, Passage]],
 ) -> None:
-    waiting: list[tuple[Candidate, Passage]] = []
+    waiting: list[tuple[RankedRow, Passage]] = []
     taken: Counter[str] = Counter()
     for candidate, passage in _read(found, read, chosen.room.limit):
         if chosen.full:
@@ -104,7 +104,7 @@ def _in_order(
 class _Chosen:
     """What was chosen so far."""
 
-    def __init__(self, view: View, room: Room) -> None:
+    def __init__(self, view: View, room: ResultBudget) -> None:
         self._view = view
         self.room = room
         self._left = math.inf if room.tokens is None else room.tokens
@@ -115,11 +115,11 @@ class _Chosen:
     def full(self) -> bool:
         return len(self.kept) >= self.room.limit
 
-    def is_short(self, candidate: Candidate) -> bool:
+    def is_short(self, candidate: RankedRow) -> bool:
         """Say whether a candidate's document is so short that it has one place."""
         return self._view.tokens(candidate.row) <= SHORT
 
-    def offer(self, candidate: Candidate, passage: Passage, reason: str) -> bool:
+    def offer(self, candidate: RankedRow, passage: Passage, reason: str) -> bool:
         """Take a candidate, unless it repeats another or does not fit."""
         same = self._same(passage)
         if same is not None:
@@ -135,7 +135,7 @@ class _Chosen:
         self.kept.append(Kept(candidate=candidate, passage=passage, reason=reason))
         return True
 
-    def drop(self, candidate: Candidate, passage: Passage, reason: str) -> None:
+    def drop(self, candidate: RankedRow, passage: Passage, reason: str) -> None:
         """Note why a candidate was not taken."""
         self.left_out.append(LeftOut(candidate=candidate, passage=passage, reason=reason))
 
@@ -163,10 +163,10 @@ def _shingles(text: str) -> frozenset[tuple[str, ...]]:
 
 
 def _read(
-    found: Sequence[Candidate],
-    read: Callable[[Sequence[Candidate]], Mapping[int, Passage]],
+    found: Sequence[RankedRow],
+    read: Callable[[Sequence[RankedRow]], Mapping[int, Passage]],
     limit: int,
-) -> Iterator[tuple[Candidate, Passage]]:
+) -> Iterator[tuple[RankedRow, Passage]]:
     """Yield candidates with their passages, reading no more of them than are asked for."""
     step = limit + limit // 2 + 4
     for start in range(0, len(found), step):

@@ -30,7 +30,7 @@ _NORMAL = 1.645  # half the width of a 90 % interval, in standard deviations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class GainMeasurement:
     """A measurement of a candidate that rests on a passage.
 
     Attributes:
@@ -88,7 +88,9 @@ def mean(pairs: Iterable[tuple[float, float]], prior: float = 0.0) -> tuple[floa
     return weight, total / (weight + prior) if weight else 0.0
 
 
-def estimate(trials: Sequence[Trial], where: Where, now: float, *, retrieved: int = 0) -> Effect:
+def estimate(
+    trials: Sequence[GainMeasurement], where: Where, now: float, *, retrieved: int = 0
+) -> Effect:
     """Estimate what a passage gains where the question comes from.
 
     Args:
@@ -132,11 +134,13 @@ def factor(effect: Effect) -> float:
     return math.exp(max(-MAX_LIFT, min(MAX_LIFT, lift)))
 
 
-def _cells(trials: Iterable[Trial], where: Where) -> tuple[list[Trial], list[Trial], list[Trial]]:
+def _cells(
+    trials: Iterable[GainMeasurement], where: Where
+) -> tuple[list[GainMeasurement], list[GainMeasurement], list[GainMeasurement]]:
     """Deal the measurements to the levels, the most particular that the question can tell last."""
-    exact: list[Trial] = []
-    family: list[Trial] = []
-    other: list[Trial] = []
+    exact: list[GainMeasurement] = []
+    family: list[GainMeasurement] = []
+    other: list[GainMeasurement] = []
     for trial in trials:
         unknown = not where.families and not where.bottleneck
         if unknown or (where.families and not where.families & trial.families):

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from kb.database import Base, reading, writing
 from kb.records.types import FATES, Effect, Fate, Kind, Passage
-from kb.retrieval.effect_estimate import Trial, Where, estimate
+from kb.retrieval.effect_estimate import GainMeasurement, Where, estimate
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -68,7 +68,7 @@ class Use:
     subject: str
     evidence: str
     node: int
-    trial: Trial
+    trial: GainMeasurement
 
 
 def subject_of(kind: Kind, document: str, passage: str) -> str:
@@ -111,7 +111,7 @@ class Effects:
         self._engine = engine
         self._now = now
         self._give_lifts = lifts
-        self._known: dict[str, tuple[tuple[Trial, ...], int]] = {}
+        self._known: dict[str, tuple[tuple[GainMeasurement, ...], int]] = {}
         self._empty: bool | None = None
 
     def of(self, subjects: Iterable[str], where: Where) -> dict[str, Effect]:
@@ -146,7 +146,7 @@ class Effects:
         with reading(self._engine) as session:
             return sorted(session.scalars(query))
 
-    def trials(self, subject: str) -> tuple[Trial, ...]:
+    def trials(self, subject: str) -> tuple[GainMeasurement, ...]:
         """Return every measurement that rests on a subject."""
         if subject not in self._known:
             self._learn([subject])
@@ -160,7 +160,7 @@ class Effects:
         return self._empty
 
     def _learn(self, subjects: Sequence[str]) -> None:
-        trials: dict[str, list[Trial]] = {one: [] for one in subjects}
+        trials: dict[str, list[GainMeasurement]] = {one: [] for one in subjects}
         counts: dict[str, int] = {}
         with reading(self._engine) as session:
             for start in range(0, len(subjects), _IN_CLAUSE):
@@ -199,7 +199,7 @@ def row(name: str, effect: Effect) -> dict[str, Any]:
     return {"name": name, **values}
 
 
-def _place(trial: Trial) -> Where:
+def _place(trial: GainMeasurement) -> Where:
     return Where(
         families=trial.families, architecture=trial.architecture, bottleneck=trial.bottleneck
     )
@@ -258,8 +258,8 @@ def _row(run: str, use: Use, at: float) -> UseRow:
     )
 
 
-def _trial(row: UseRow) -> Trial:
-    return Trial(
+def _trial(row: UseRow) -> GainMeasurement:
+    return GainMeasurement(
         gain=row.gain,
         fate=cast("Fate", row.fate),
         at=row.at,

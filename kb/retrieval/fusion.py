@@ -32,7 +32,7 @@ WEIGHTS: Mapping[str, float] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class RankedRow:
     """A row with its place in every ranking.
 
     Attributes:
@@ -94,11 +94,11 @@ def rank(view: View, query: Query, vector: Vector | None, among: Mask) -> Rankin
     )
 
 
-def fuse(rankings: Rankings, ids: Sequence[str]) -> list[Candidate]:
+def fuse(rankings: Rankings, ids: Sequence[str]) -> list[RankedRow]:
     """Return what the rankings hold, best first, ties by identity."""
     total = _totals(rankings)
     return [
-        Candidate(
+        RankedRow(
             row=row,
             ranks={name: places[row] for name, places in rankings.places.items() if row in places},
             fused=total[row],

@@ -45,7 +45,7 @@ _SENTENCE = re.compile(r"[.!?](?=\s+[A-Z`*\d]|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class LookupResult:
     """What stands under a name.
 
     Attributes:
@@ -110,7 +110,7 @@ class RecordReader:
         self._effects = effects
         self._hidden = hidden
 
-    def read(self, name: str) -> Reading:
+    def read(self, name: str) -> LookupResult:
         """Return a record whole, without its recipe's template, or the beginning of a plain document.
 
         Args:
@@ -122,16 +122,18 @@ class RecordReader:
         plain = self._plain(name)
         if plain is not None:
             passages = tuple(passage for passage, _ in plain.passages)
-            return Reading(
+            return LookupResult(
                 kind="read",
                 name=plain.shown,
                 title=plain.title,
                 passages=passages[:BEGINNING],
                 more=max(0, len(passages) - BEGINNING),
             )
-        return Reading(kind="read", name=name, nearest=nearest(name, self._names))
+        return LookupResult(kind="read", name=name, nearest=nearest(name, self._names))
 
-    def module(self, name: str, scope: Scope | None = None, first: Sequence[str] = ()) -> Reading:
+    def module(
+        self, name: str, scope: Scope | None = None, first: Sequence[str] = ()
+    ) -> LookupResult:
         """Return a page of the index, what applies first.
 
         Args:
@@ -143,12 +145,12 @@ class RecordReader:
         ends = [one for one in self._modules if one.endswith(f"-{wanted}")]
         page = self._modules.get(wanted) or (self._modules[ends[0]] if len(ends) == 1 else None)
         if page is None:
-            return Reading(kind="module", name=name, nearest=nearest(wanted, self._modules))
+            return LookupResult(kind="module", name=name, nearest=nearest(wanted, self._modules))
         lines = tuple(_page(page, scope or Scope(), first))
         title = f"{page.heading}: {page.title}"
-        return Reading(kind="module", name=page.name, title=title, text="\n".join(lines))
+        return LookupResult(kind="module", name=page.name, title=title, text="\n".join(lines))
 
-    def history(self, name: str, where: Where | None = None) -> Reading:
+    def history(self, name: str, where: Where | None = None) -> LookupResult:
         """Return what an idea, or another record, gained: in runs, by its evidence, by lessons.
 
         Args:
@@ -156,7 +158,7 @@ class RecordReader:
         """
         document = self._find(name)
         if document is None:
-            return Reading(kind="history", name=name, nearest=nearest(name, self._names))
+            return LookupResult(kind="history", name=name, nearest=nearest(name, self._names))
         rows = by_place(self._effects, document.path)
         lines = [
             f"{document.name}: {document.record.title}",
@@ -164,7 +166,7 @@ class RecordReader:
             *_told("Its evidence", map(_evidence, _measurements(document))),
             *_told("Lessons about it", self._lessons(document)),
         ]
-        return Reading(
+        return LookupResult(
             kind="history",
             name=document.name,
             title=document.record.title,
@@ -222,7 +224,7 @@ class RecordReader:
         ]
         return plain[0] if len(plain) == 1 else None
 
-    def _whole(self, document: Document) -> Reading:
+    def _whole(self, document: Document) -> LookupResult:
         record = document.record
         keys = self._store.keys(document.path)
         shelved = self._store.shelved(keys[0]) if keys else None
@@ -245,7 +247,7 @@ class RecordReader:
             scope=record.scope.value(),
             flags=tuple(dict.fromkeys(flag for one in quoted for flag in one.flags)),
         )
-        return Reading(kind="read", name=document.name, title=record.title, passages=(whole,))
+        return LookupResult(kind="read", name=document.name, title=record.title, passages=(whole,))
 
     def _gained(
         self, subject: str, where: Where, rows: Sequence[Mapping[str, Any]]

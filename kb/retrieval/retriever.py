@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kb.embedders import Embedder
 from kb.errors import ConfigError
-from kb.indexes.sync import Derived
+from kb.indexes.sync import IndexSync
 from kb.progress import Progress, silent
 from kb.records.types import Answer, Dropped, Hit, Passage, Query, Scope, Why
 from kb.retrieval.effect_estimate import Where, factor
@@ -24,9 +24,9 @@ from kb.tokens import DEFAULT_ENCODING, count_tokens
 if TYPE_CHECKING:
     from kb.indexes import Mask, Vector
     from kb.indexes.files import Index
-    from kb.retrieval.diversify import Kept, LeftOut, Room
+    from kb.retrieval.diversify import Kept, LeftOut, ResultBudget
     from kb.retrieval.filters import View
-    from kb.retrieval.fusion import Candidate
+    from kb.retrieval.fusion import RankedRow
     from kb.retrieval.multi_query.menu import Menu
     from kb.retrieval.multi_query.merge import Merger
 
@@ -47,7 +47,7 @@ class Retriever:
         self,
         store: Store,
         embedder: Embedder,
-        derived: Derived,
+        derived: IndexSync,
         effects: Effects | None = None,
         *,
         progress: Progress = silent,
@@ -131,7 +131,7 @@ class Retriever:
 
     def _ranked(
         self, view: View, query: Query
-    ) -> tuple[list[Candidate], list[Candidate], tuple[str, ...]]:
+    ) -> tuple[list[RankedRow], list[RankedRow], tuple[str, ...]]:
         """Rank what is in scope, and what is not where the former is too little."""
         vector = None if query.mode == "bm25" else self._embed(query.text)
         kinds = view.of_kinds(query.kinds)
@@ -148,7 +148,7 @@ class Retriever:
 
     def _weighed(
         self, view: View, query: Query, vector: Vector | None, among: Mask
-    ) -> list[Candidate]:
+    ) -> list[RankedRow]:
         """Rank rows of `among`: fused, and moved by measured effect."""
         from kb.retrieval.fusion import fuse, is_fused, rank, together
 
@@ -179,14 +179,14 @@ class Retriever:
             self._now = View(index)
         return self._now
 
-    def _read(self, view: View, found: Sequence[Candidate]) -> Mapping[int, Passage]:
+    def _read(self, view: View, found: Sequence[RankedRow]) -> Mapping[int, Passage]:
         ids = {view.index.ids[one.row]: one.row for one in found}
         return {ids[one]: passage for one, passage in self._store.passages(list(ids)).items()}
 
 
 def _moved(
-    view: View, query: Query, found: Sequence[Candidate], effects: Effects
-) -> list[Candidate]:
+    view: View, query: Query, found: Sequence[RankedRow], effects: Effects
+) -> list[RankedRow]:
     """Order candidates by their fused score times what their use gained."""
     ids = view.index.ids
     subjects = {
@@ -204,9 +204,9 @@ def _moved(
     return sorted(moved, key=lambda one: (-one.score, ids[one.row]))
 
 
-def _room(query: Query) -> Room:
+def _room(query: Query) -> ResultBudget:
     """Return how much a query may be given, counted as the model counts that will read it."""
-    from kb.retrieval.diversify import Room
+    from kb.retrieval.diversify import ResultBudget
 
     encoding = query.encoding
 
@@ -215,7 +215,7 @@ def _room(query: Query) -> Room:
             return passage.tokens
         return count_tokens(passage.text, encoding)
 
-    return Room(limit=query.limit, tokens=query.token_budget, count=count)
+    return ResultBudget(limit=query.limit, tokens=query.token_budget, count=count)
 
 
 def _hit(view: View, query: Query, kept: Kept) -> Hit:

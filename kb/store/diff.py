@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from kb.records.types import Scope
 from kb.store.tables import (
     DocumentRow,
-    Entry,
+    NewDocument,
     PassageRow,
     StateRow,
     document_row,
@@ -33,7 +33,7 @@ _AT_ONCE = 500  # identities in one statement; every database takes that many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class DocumentChange:
     """What became of a document's passages, in numbers.
 
     Attributes:
@@ -48,8 +48,8 @@ class Change:
     kept: int = 0
     removed: int = 0
 
-    def __add__(self, other: Change) -> Change:
-        return Change(
+    def __add__(self, other: DocumentChange) -> DocumentChange:
+        return DocumentChange(
             new=self.new + other.new,
             changed=self.changed + other.changed,
             kept=self.kept + other.kept,
@@ -67,13 +67,13 @@ class Change:
         return ", ".join(f"{count} {what}" for count, what in parts if count) or "no passages"
 
 
-def compare(before: Iterable[tuple[str, str]], after: Iterable[tuple[str, str]]) -> Change:
+def compare(before: Iterable[tuple[str, str]], after: Iterable[tuple[str, str]]) -> DocumentChange:
     """Compare two versions of a document, each as (identity, section) of its passages."""
     old, new = dict(before), dict(after)
     lost = Counter(section for identity, section in old.items() if identity not in new)
     got = Counter(section for identity, section in new.items() if identity not in old)
     changed = (lost & got).total()
-    return Change(
+    return DocumentChange(
         new=got.total() - changed,
         changed=changed,
         kept=len(old.keys() & new.keys()),
@@ -81,7 +81,9 @@ def compare(before: Iterable[tuple[str, str]], after: Iterable[tuple[str, str]])
     )
 
 
-def write_entry(session: Session, known: DocumentRow | None, entry: Entry) -> tuple[Change, bool]:
+def write_entry(
+    session: Session, known: DocumentRow | None, entry: NewDocument
+) -> tuple[DocumentChange, bool]:
     """Write `entry` over `known`, touching only the rows that differ.
 
     Returns:
@@ -93,7 +95,7 @@ def write_entry(session: Session, known: DocumentRow | None, entry: Entry) -> tu
         session.flush()
         wanted = passage_rows(entry, row.id)
         session.add_all(wanted.values())
-        return Change(new=len(wanted)), True
+        return DocumentChange(new=len(wanted)), True
     seen = _copied(row, known, _DOCUMENT_SEEN)
     _copied(row, known, (*_DOCUMENT, "found", "ingested"))
     there = {

@@ -16,10 +16,10 @@ from sqlalchemy.orm import Session, defer
 from kb.database import reading, writing
 from kb.records.types import Passage
 from kb.store.aliases import MARK
-from kb.store.diff import Change, Correct, advance, rescope, write_entry
+from kb.store.diff import Correct, DocumentChange, advance, rescope, write_entry
 from kb.store.tables import (
     DocumentRow,
-    Entry,
+    NewDocument,
     PassageRow,
     Piece,
     StateRow,
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from kb.records.schema import Document
 
 __all__ = [
-    "Change",
+    "DocumentChange",
     "DocumentRow",
-    "Entry",
+    "NewDocument",
     "PassageRow",
     "Piece",
     "StateRow",
@@ -68,7 +68,7 @@ class Store:
         """The database."""
         return self._engine
 
-    def put(self, entry: Entry) -> Change | None:
+    def put(self, entry: NewDocument) -> DocumentChange | None:
         """Add `entry` or bring the document of its key in step with it, all or nothing.
 
         Passages that are the same keep their identity and their vectors.

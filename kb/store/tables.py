@@ -81,7 +81,7 @@ class StateRow(Base):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ScopeEvidence:
     """A scope, and for each of its values why it was found."""
 
     scope: Scope = field(default_factory=Scope)
@@ -105,13 +105,13 @@ class Piece:
     tokens: int
     pages: tuple[int, int] | None = None
     flags: tuple[str, ...] = ()
-    found: Found | None = None
+    found: ScopeEvidence | None = None
     scope: Scope | None = None
     asked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class NewDocument:
     """A document as it enters the store.
 
     Attributes:
@@ -134,7 +134,7 @@ class Entry:
     stamp: str = ""
     record: Mapping[str, Any] | None = None
     scope: Scope = field(default_factory=Scope)
-    found: Found = field(default_factory=Found)
+    found: ScopeEvidence = field(default_factory=ScopeEvidence)
     symptoms: tuple[str, ...] = ()
     pieces: tuple[Piece, ...] = ()
 
@@ -144,7 +144,7 @@ def embedded_text(section: str, text: str) -> str:
     return f"{section}\n{text}"
 
 
-def document_row(entry: Entry) -> DocumentRow:
+def document_row(entry: NewDocument) -> DocumentRow:
     """Return the row of a document."""
     return DocumentRow(
         key=entry.key,
@@ -163,7 +163,7 @@ def document_row(entry: Entry) -> DocumentRow:
     )
 
 
-def passage_rows(entry: Entry, document: int) -> dict[str, PassageRow]:
+def passage_rows(entry: NewDocument, document: int) -> dict[str, PassageRow]:
     """Return the rows of a document's passages, and of the other words for them, by identity."""
     rows: dict[str, PassageRow] = {}
     for position, piece in enumerate(entry.pieces):
@@ -208,18 +208,18 @@ def scope_value(text: str) -> Scope:
     return Scope(**{name: tuple(values) for name, values in json.loads(text).items()})
 
 
-def found_text(found: Found) -> str:
+def found_text(found: ScopeEvidence) -> str:
     """Return the text by which a row holds what was found."""
     return json.dumps({"scope": asdict(found.scope), "reasons": found.reasons})
 
 
-def found_value(text: str | None) -> Found:
+def found_value(text: str | None) -> ScopeEvidence:
     """Return what a row holds; documents of an older version hold nothing."""
     if not text:
-        return Found()
+        return ScopeEvidence()
     plain = json.loads(text)
     scope = Scope(**{name: tuple(values) for name, values in plain["scope"].items()})
-    return Found(scope=scope, reasons=tuple(plain["reasons"]))
+    return ScopeEvidence(scope=scope, reasons=tuple(plain["reasons"]))
 
 
 def passage_value(row: PassageRow, document: DocumentRow) -> Passage:

@@ -14,9 +14,9 @@ from kb.records.types import Passage, Scope
 from kb.store.aliases import speaks_for
 from kb.store.tables import (
     DocumentRow,
-    Entry,
-    Found,
+    NewDocument,
     PassageRow,
+    ScopeEvidence,
     document_row,
     found_value,
     passage_rows,
@@ -41,9 +41,9 @@ class Shelved:
     kind: str
     title: str
     digest: str
-    found: Found
+    found: ScopeEvidence
     scope: Scope
-    passages: tuple[tuple[Passage, Found | None], ...]
+    passages: tuple[tuple[Passage, ScopeEvidence | None], ...]
     asked: Mapping[str, str]
 
     def as_dict(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def shelved(engine: Engine, key: str) -> Shelved | None:
         return _shelved(document, rows)
 
 
-def as_shelved(entry: Entry) -> Shelved:
+def as_shelved(entry: NewDocument) -> Shelved:
     """Return a document that is not in the store as it would be there."""
     document = document_row(entry)
     rows = sorted(passage_rows(entry, 0).values(), key=lambda row: row.position)

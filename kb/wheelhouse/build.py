@@ -19,8 +19,8 @@ from kb.errors import ConfigError, StoreError, ToolchainError
 from kb.wheelhouse.wheels import (
     MACHINES,
     OWN,
-    Place,
     Wheel,
+    WheelTarget,
     lacking,
     needs,
     own_wheel,
@@ -53,14 +53,14 @@ class Contents:
         constraints: a file of pins, None for the newest of everything.
     """
 
-    place: Place
+    place: WheelTarget
     judge_only: bool = False
     extras: tuple[str, ...] = ()
     torch: bool = False
     constraints: Path | None = None
 
 
-def choose_place(python: str | None, tag: str | None) -> Place:
+def choose_place(python: str | None, tag: str | None) -> WheelTarget:
     """Return the Python and platform that wheels are for; those of this machine by default.
 
     Raises:
@@ -77,7 +77,7 @@ def choose_place(python: str | None, tag: str | None) -> Place:
             f"--platform takes manylinux_2_<minor>_<{' or '.join(MACHINES)}>, found {tag!r}: "
             "e.g. manylinux_2_28_x86_64 (ldd --version on the other machine says its minor version)"
         )
-    return Place(python=python, platform=tag)
+    return WheelTarget(python=python, platform=tag)
 
 
 def check_extras(own: Wheel, names: Sequence[str]) -> None:
@@ -281,7 +281,7 @@ def _whole(path: Path, sha256: str | None) -> bool:
     return True
 
 
-def _tags(place: Place) -> list[str]:
+def _tags(place: WheelTarget) -> list[str]:
     options = ["--only-binary=:all:", "--implementation", "cp", "--python-version", place.python]
     for tag in place.tags:
         options += ["--platform", tag]

@@ -38,7 +38,7 @@ class Wheel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class WheelTarget:
     """The Python and the machine that wheels are for.
 
     Attributes:
@@ -114,7 +114,10 @@ def read_wheel(path: Path) -> Wheel:
 
 
 def lacking(
-    wheels: Iterable[Wheel], roots: Iterable[Requirement], place: Place, provided: Iterable[str]
+    wheels: Iterable[Wheel],
+    roots: Iterable[Requirement],
+    place: WheelTarget,
+    provided: Iterable[str],
 ) -> list[Requirement]:
     """Return the requirements that no wheel of the set meets, followed from `roots`.
 
@@ -148,7 +151,7 @@ def lacking(
     return [found[name] for name in sorted(found)]
 
 
-def needs(wheel: Wheel, extras: Iterable[str], place: Place) -> list[Requirement]:
+def needs(wheel: Wheel, extras: Iterable[str], place: WheelTarget) -> list[Requirement]:
     """Return what `wheel` with `extras` requires on `place`, the markers done with."""
     from packaging.requirements import Requirement
 

@@ -16,11 +16,11 @@ from typing import TypeVar
 from kb.records.schema import TargetRecord
 from kb.records.types import Passage
 from search.attempt import Attempt, Draft, Idea, Moment
-from search.authors.model_pool import Cast, Voice
+from search.authors.model_pool import ModelPool, PoolMember
 from search.authors.navigation import Navigator
 from search.costs.graph import OperatorGraph, Work
-from search.prompting.novelty import Tried, tried_in
-from search.prompting.prompts import Briefing, Knowledge, earlier_of, user_templates
+from search.prompting.novelty import KnownIdea, tried_in
+from search.prompting.prompts import PromptKnowledge, PromptWriter, earlier_of, user_templates
 from search.task import ModelSettings, Task
 from synth.models import Message, Model, Reply, Request
 from synth.models.waiting import Waiting, ask, finish
@@ -42,7 +42,7 @@ T = TypeVar("T")
 class _Asked:
     """A question to the model, and how it may vary."""
 
-    voice: Voice
+    voice: PoolMember
     prompt: Prompt
     seed: int
     temperature: float
@@ -74,20 +74,20 @@ class LanguageModel:
         task: Task,
         target: TargetRecord,
         work: Work | None,
-        knowledge: Knowledge,
-        model: Model | Cast,
+        knowledge: PromptKnowledge,
+        model: Model | ModelPool,
         say: Callable[[str], None] | None = None,
         graph: OperatorGraph | None = None,
     ) -> None:
         settings = task.settings
         self._cast = (
             model
-            if isinstance(model, Cast)
-            else Cast.of(model, settings.model or ModelSettings(name=model.name))
+            if isinstance(model, ModelPool)
+            else ModelPool.of(model, settings.model or ModelSettings(name=model.name))
         )
         self._say = say
         templates = user_templates(task)
-        self._briefing = Briefing(task, target, work, knowledge, templates, graph)
+        self._briefing = PromptWriter(task, target, work, knowledge, templates, graph)
         self._navigator = Navigator(task, work, knowledge, templates)
         self._known = knowledge.known
 
@@ -148,7 +148,7 @@ class LanguageModel:
         return tuple(_idea(sketch, talk.quoted, exchanges) for sketch in sketches)
 
     def _new(
-        self, sketches: tuple[Sketch, ...], tried: tuple[Tried, ...]
+        self, sketches: tuple[Sketch, ...], tried: tuple[KnownIdea, ...]
     ) -> tuple[tuple[Sketch, ...], tuple[str, ...]]:
         """Return the ideas that say nothing again, and what the others repeat."""
         if self._known is None:
@@ -157,7 +157,7 @@ class LanguageModel:
         repeats: list[str] = []
         for sketch in sketches:
             beside = (
-                Tried(title=one.title, text=one.text, told="given beside it") for one in fresh
+                KnownIdea(title=one.title, text=one.text, told="given beside it") for one in fresh
             )
             found = self._known.find(sketch.title, sketch.text, (*tried, *beside))
             if found is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kb.records.schema import SYMPTOMS, TargetRecord
 from search.attempt import Attempt, Diagnosis
-from search.authors.model_pool import Voice
+from search.authors.model_pool import PoolMember
 from search.outcome import STANDING
 from search.prompting.describe import verdict
 from synth.device_facts import target_lines
@@ -31,7 +31,7 @@ class ModelDiagnosis:
     def __init__(
         self,
         diagnose: Callable[[Attempt | None], Diagnosis],
-        voice: Voice,
+        voice: PoolMember,
         target: TargetRecord,
         language: str,
         say: Callable[[str], None],

@@ -35,7 +35,7 @@ _UNKNOWN_MARGIN = 0.85
 
 
 @dataclass(frozen=True, kw_only=True)
-class Voice:
+class PoolMember:
     """A model, with how it is asked."""
 
     model: Model
@@ -101,7 +101,7 @@ class NoAccounts:
         self.choices[place] = model
 
 
-class Cast:
+class ModelPool:
     """Chooses the model to ask.
 
     Args:
@@ -111,7 +111,7 @@ class Cast:
 
     def __init__(
         self,
-        voices: Mapping[Role, Sequence[Voice]],
+        voices: Mapping[Role, Sequence[PoolMember]],
         *,
         accounts: Accounts | None = None,
     ) -> None:
@@ -119,18 +119,18 @@ class Cast:
         self.accounts: Accounts = accounts or NoAccounts()
 
     @classmethod
-    def of(cls, model: Model, settings: ModelSettings) -> Cast:
+    def of(cls, model: Model, settings: ModelSettings) -> ModelPool:
         """Return a cast in which one model writes everything but diagnoses."""
-        return cls({"ideas": (Voice(model=model, settings=settings),)})
+        return cls({"ideas": (PoolMember(model=model, settings=settings),)})
 
-    def members(self, role: Role) -> tuple[Voice, ...]:
+    def members(self, role: Role) -> tuple[PoolMember, ...]:
         """Return who may be asked in a role; nobody only for diagnosis."""
         for one in (role, *INSTEAD[role]):
             if one in self._voices:
                 return self._voices[one]
         return ()
 
-    def voice(self, role: Role, moment: Moment, branch: int = 0) -> Voice:
+    def voice(self, role: Role, moment: Moment, branch: int = 0) -> PoolMember:
         """Return whom to ask now: the one of before where this place was reached before."""
         members = self.members(role)
         if len(members) == 1:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 from kb.errors import ConfigError
 from kb.records.types import Hit, Passage
-from kb.retrieval.lookup import Reading, first_sentence
+from kb.retrieval.lookup import LookupResult, first_sentence
 from kb.retrieval.multi_query import Inquiry
 from kb.retrieval.retriever import where_of
 from search.attempt import Moment
-from search.authors.model_pool import Voice
+from search.authors.model_pool import PoolMember
 from search.costs.graph import Work
-from search.prompting.prompts import Brief, Briefing, Knowledge, user_templates
+from search.prompting.prompts import PromptKnowledge, PromptWriter, RenderedPrompt, user_templates
 from search.prompting.readings import Readings
 from search.task import RequestSettings, Task
 from synth.context import flagged
@@ -40,7 +40,7 @@ _FORMS = "expected `read NAME`, `module NAME`, `search QUESTION` or `history of 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class NavigationReader:
     """A reader whose prompt leaves room for answers."""
 
     budget: int
@@ -87,7 +87,7 @@ class Navigator:
         self,
         task: Task,
         work: Work | None,
-        knowledge: Knowledge,
+        knowledge: PromptKnowledge,
         templates: Templates | None = None,
     ) -> None:
         self._settings = task.settings.search.requests
@@ -96,8 +96,8 @@ class Navigator:
         self._templates = templates or user_templates(task)
 
     def begin(
-        self, briefing: Briefing, voice: Voice, moment: Moment, count: int
-    ) -> tuple[Brief, Conversation]:
+        self, briefing: PromptWriter, voice: PoolMember, moment: Moment, count: int
+    ) -> tuple[RenderedPrompt, Conversation]:
         """Return the prompt for ideas, and the conversation that may follow from it.
 
         Raises:
@@ -106,7 +106,7 @@ class Navigator:
         readings, settings = self._knowledge.readings, self._settings
         if readings is not None and settings.steps and voice.budget >= SMALLEST:
             kept = min(settings.tokens, voice.budget // _KEPT)
-            reader = Room(budget=voice.budget - kept, encoding=voice.encoding)
+            reader = NavigationReader(budget=voice.budget - kept, encoding=voice.encoding)
             try:
                 brief = briefing.ideas(reader, moment, count, requests=self._offer())
             except ConfigError:
@@ -116,7 +116,7 @@ class Navigator:
         brief = briefing.ideas(voice, moment, count)
         return brief, Conversation(self, brief, voice, RequestSettings(steps=0))
 
-    def look_up(self, request: Lookup, inquiry: Inquiry) -> Reading | list[Hit]:
+    def look_up(self, request: Lookup, inquiry: Inquiry) -> LookupResult | list[Hit]:
         """Return what a request asks for, in the scope of a run.
 
         Args:
@@ -159,7 +159,11 @@ class Conversation:
     """
 
     def __init__(
-        self, navigator: Navigator, brief: Brief, voice: Voice, settings: RequestSettings
+        self,
+        navigator: Navigator,
+        brief: RenderedPrompt,
+        voice: PoolMember,
+        settings: RequestSettings,
     ) -> None:
         self._navigator = navigator
         self._brief = brief
@@ -208,7 +212,7 @@ class Conversation:
             return Answered(words=request.words, note=f"not known; the nearest names are {near}")
         return self._told(request, found)
 
-    def _told(self, request: Lookup, found: Reading) -> Answered:
+    def _told(self, request: Lookup, found: LookupResult) -> Answered:
         """Return what a name stands for, unless another name for it was given before."""
         same = f"{found.kind} {found.name}"
         if same in self._seen and same != request.words.lower():

@@ -11,18 +11,11 @@ from kb.records.schema import Document, LessonRecord, TargetRecord
 from kb.records.types import Hit, Kind, Query, Scope
 from search.attempt import Attempt, Draft, Idea, Moment
 from search.codegen.applicability import languages, make_shop, suiting
-from search.codegen.library import Card, make_cards
+from search.codegen.library import RecipeCard, make_cards
 from search.codegen.plan import Plan
-from search.codegen.propose import (
-    Proposal,
-    combine,
-    from_lessons,
-    learned,
-    proposals,
-    start,
-)
+from search.codegen.propose import RecipeProposal, combine, from_lessons, learned, proposals, start
 from search.codegen.render import Unfit
-from search.codegen.tuner import Trial, suggestions
+from search.codegen.tuner import JudgedSetting, suggestions
 from search.costs.graph import OperatorGraph
 from search.task import Task
 
@@ -36,7 +29,7 @@ _FAMILIES = {
 }
 
 
-class Retriever(Protocol):
+class RecipeRetriever(Protocol):
     """Answers queries."""
 
     def search(self, query: Query) -> list[Hit]:
@@ -44,7 +37,7 @@ class Retriever(Protocol):
         ...
 
 
-class Store(Protocol):
+class RecipeStore(Protocol):
     """Holds records."""
 
     def documents(self, kind: Kind) -> list[Document]:
@@ -52,16 +45,16 @@ class Store(Protocol):
         ...
 
 
-class Knowledge(Protocol):
+class RecipeKnowledge(Protocol):
     """The knowledge base as this author sees it."""
 
     @property
-    def retriever(self) -> Retriever:
+    def retriever(self) -> RecipeRetriever:
         """What answers queries."""
         ...
 
     @property
-    def store(self) -> Store:
+    def store(self) -> RecipeStore:
         """What holds records."""
         ...
 
@@ -78,7 +71,7 @@ class Recipes:
     """
 
     def __init__(
-        self, task: Task, target: TargetRecord, graph: OperatorGraph, knowledge: Knowledge
+        self, task: Task, target: TargetRecord, graph: OperatorGraph, knowledge: RecipeKnowledge
     ) -> None:
         self._languages = languages(task.settings.language, target)
         self._target = target
@@ -161,7 +154,7 @@ class Recipes:
         retriever = self._knowledge.retriever
         return [*retriever.search(query), *retriever.search(lessons)]
 
-    def _proposals(self, moment: Moment, retrieved: Sequence[str]) -> Iterator[Proposal]:
+    def _proposals(self, moment: Moment, retrieved: Sequence[str]) -> Iterator[RecipeProposal]:
         lessons = [
             (document.name, document.record)
             for document in self._knowledge.store.documents("lesson")
@@ -175,7 +168,9 @@ class Recipes:
         expected = learned(lessons, self._target.architecture, self._languages)
         yield from proposals(self._shop, plan, moment, retrieved, expected)
 
-    def _first(self, proposal: Proposal, moment: Moment, seen: set[str]) -> tuple[Plan, str] | None:
+    def _first(
+        self, proposal: RecipeProposal, moment: Moment, seen: set[str]
+    ) -> tuple[Plan, str] | None:
         """Return the first plan of `proposal` that makes a new source."""
         source = self._source(proposal.plan)
         if source is not None and source not in seen:
@@ -195,7 +190,7 @@ class Recipes:
         chosen = plan["segments"].get(focus)
         if chosen is None:
             return
-        card: Card = self._shop.cards[chosen["recipe"]]
+        card: RecipeCard = self._shop.cards[chosen["recipe"]]
         trials = list(_trials(history, focus, card.name))
         for knobs in suggestions(card.knobs, trials, seed):
             segments = {**plan["segments"], focus: {**chosen, "knobs": knobs}}
@@ -208,7 +203,7 @@ class Recipes:
             return None
 
 
-def _idea(proposal: Proposal, plan: Plan, passages: tuple[str, ...]) -> Idea:
+def _idea(proposal: RecipeProposal, plan: Plan, passages: tuple[str, ...]) -> Idea:
     card = proposal.card
     return Idea(
         title=proposal.title,
@@ -230,10 +225,10 @@ def _widest(plan: Plan, branch: int) -> str:
     return names[branch % len(names)] if names else ""
 
 
-def _trials(history: Sequence[Attempt], focus: str, recipe: str) -> Iterator[Trial]:
+def _trials(history: Sequence[Attempt], focus: str, recipe: str) -> Iterator[JudgedSetting]:
     for attempt in history:
         segments: Mapping[str, Any] = attempt.draft.plan.get("segments", {})
         chosen = segments.get(focus)
         if chosen and chosen["recipe"] == recipe:
             cost = 1 / attempt.merit if attempt.merit else None
-            yield Trial(knobs=chosen["knobs"], cost=cost)
+            yield JudgedSetting(knobs=chosen["knobs"], cost=cost)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from search.codegen.ir import Node
+from search.codegen.ir import IrNode
 from search.codegen.iteration_space import Access, Misfit, Space, make_space, operand_access
 
 
@@ -26,7 +26,7 @@ class Walk:
 
 
 def operands(
-    known: Mapping[str, Node], space: Space, node: Node, access: Access
+    known: Mapping[str, IrNode], space: Space, node: IrNode, access: Access
 ) -> tuple[tuple[str, Access], ...]:
     """Return what `node` at `access` is computed from.
 
@@ -47,7 +47,7 @@ def operands(
 
 
 def walk(
-    known: Mapping[str, Node],
+    known: Mapping[str, IrNode],
     inside: Iterable[str],
     leaving: Iterable[str],
     borders: tuple[int, ...] = (),
@@ -88,7 +88,7 @@ def walk(
     return Walk(space=space, roots=roots, uses=frozenset(uses), sources=frozenset(sources))
 
 
-def _root(space: Space, node: Node) -> Access:
+def _root(space: Space, node: IrNode) -> Access:
     if node.numel == space.numel:
         return space.full
     if space.reduced != (0, 0) and node.numel * space.depth == space.numel:
@@ -96,7 +96,7 @@ def _root(space: Space, node: Node) -> Access:
     raise Misfit
 
 
-def _check_cost(space: Space, node: Node, access: Access) -> None:
+def _check_cost(space: Space, node: IrNode, access: Access) -> None:
     if not node.heavy or access in (space.full, space.row) or access[-1] == 0:
         return
     # A costly function of a small operand is better computed once, by a kernel of its own.

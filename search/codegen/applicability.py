@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from kb.errors import NoRecipe
 from kb.records.schema import TargetRecord
-from search.codegen.library import Card
+from search.codegen.library import RecipeCard
 from search.codegen.lower import lower
-from search.codegen.plan import Workshop
+from search.codegen.plan import Composer
 from search.costs.graph import OperatorGraph
 
 # By device, the languages in which recipes are written, and by vendor what a GPU's are limited to.
@@ -40,11 +40,11 @@ def languages(wanted: str, target: TargetRecord) -> tuple[str, ...]:
 
 
 def suiting(
-    cards: Mapping[str, Card],
+    cards: Mapping[str, RecipeCard],
     target: TargetRecord,
     languages: tuple[str, ...],
     precision: object = "strict",
-) -> dict[str, Card]:
+) -> dict[str, RecipeCard]:
     """Return the cards that suit, those in the language that is best on `target` first.
 
     Args:
@@ -63,7 +63,7 @@ def suiting(
     return {name: cards[name] for name in sorted(found, key=order)}
 
 
-def suits(card: Card, target: TargetRecord, languages: tuple[str, ...]) -> bool:
+def suits(card: RecipeCard, target: TargetRecord, languages: tuple[str, ...]) -> bool:
     """Say whether the record's scope allows `card` here; what a scope leaves out is no limit."""
     scope = card.scope
     return (
@@ -73,7 +73,7 @@ def suits(card: Card, target: TargetRecord, languages: tuple[str, ...]) -> bool:
     )
 
 
-def exact(card: Card, precision: object) -> bool:
+def exact(card: RecipeCard, precision: object) -> bool:
     """Say whether a precision allows a card: one that names only shorter types needs leave."""
     allowed = _SHORTER.get(precision, ()) if isinstance(precision, str) else ()
     dtypes = card.scope.dtype
@@ -84,10 +84,10 @@ def make_shop(
     source: str,
     target: TargetRecord,
     graph: OperatorGraph,
-    cards: Mapping[str, Card],
+    cards: Mapping[str, RecipeCard],
     *,
     library: bool = True,
-) -> Workshop:
+) -> Composer:
     """Return the workshop of a task; what no recipe computes is left to the library where it may be.
 
     Args:
@@ -98,13 +98,13 @@ def make_shop(
     whole: frozenset[str] = frozenset()
     while True:
         program = lower(graph, symbolic=gpu, whole=whole)
-        shop = Workshop(source, program, cards, library=library, units=target.units)
+        shop = Composer(source, program, cards, library=library, units=target.units)
         uncovered = shop.uncovered() if library else frozenset()
         if uncovered <= whole:
             return shop
         whole |= uncovered
 
 
-def _written(card: Card) -> tuple[str, ...]:
+def _written(card: RecipeCard) -> tuple[str, ...]:
     """Return the languages that `card` is written in; a template that names none is C++."""
     return card.scope.language or _LANGUAGES["cpu"]

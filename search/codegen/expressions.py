@@ -57,7 +57,7 @@ class Const(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Index(Expression):
+class ElementIndex(Expression):
     """The element's position along dimension `dim` of the node, an integer."""
 
     dim: int
@@ -104,13 +104,13 @@ class Function:
     costly: bool = False
     rest: Literal["values", "numbers", "integer"] = "values"
 
-    def __call__(self, *arguments: Term) -> Call:
+    def __call__(self, *arguments: Term) -> FunctionCall:
         """Return the call with these arguments."""
-        return Call(self, tuple(term(argument) for argument in arguments))
+        return FunctionCall(self, tuple(term(argument) for argument in arguments))
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Expression):
+class FunctionCall(Expression):
     """A function of the preludes, called."""
 
     function: Function
@@ -149,7 +149,9 @@ def parts(expression: Expression) -> Iterator[Expression]:
 
 def costly(expression: Expression) -> bool:
     """Say whether computing it twice costs more than keeping it."""
-    return any(isinstance(part, Call) and part.function.costly for part in parts(expression))
+    return any(
+        isinstance(part, FunctionCall) and part.function.costly for part in parts(expression)
+    )
 
 
 def multiplies(expression: Expression) -> bool:

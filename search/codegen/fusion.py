@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from search.codegen.access_analysis import walk
 from search.codegen.iteration_space import Misfit
 from search.codegen.library_ops import anchor_dims, operand_order, pool_dims, scan_dims
-from search.codegen.lower import Program
+from search.codegen.lower import LoweredProgram
 
 FUSED = ("pointwise", "rows", "pool", "scan", "conv", "matmul")
 _INNER = ("pool", "scan")  # anchors that may compute what they read on the way in
@@ -63,7 +63,7 @@ class _Group:
         return [*ends, *self.nodes, *self.post]
 
 
-def segment(program: Program, library: Iterable[str]) -> tuple[Segment, ...]:
+def segment(program: LoweredProgram, library: Iterable[str]) -> tuple[Segment, ...]:
     """Cut `program` into segments, in an order in which they can run.
 
     Args:
@@ -77,7 +77,9 @@ def segment(program: Program, library: Iterable[str]) -> tuple[Segment, ...]:
     return found
 
 
-def _segments(program: Program, library: frozenset[str], *, masks: bool) -> tuple[Segment, ...]:
+def _segments(
+    program: LoweredProgram, library: frozenset[str], *, masks: bool
+) -> tuple[Segment, ...]:
     barriers: set[str] = set()
     while True:
         cut = _Cutter(program, library, frozenset(barriers), masks=masks)
@@ -98,7 +100,7 @@ class _Cutter:
 
     def __init__(
         self,
-        program: Program,
+        program: LoweredProgram,
         library: frozenset[str],
         barriers: frozenset[str],
         *,

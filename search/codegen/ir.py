@@ -20,7 +20,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class IrNode:
     """One primitive step; its elements are float32 and contiguous unless it is a mask.
 
     Attributes:
@@ -80,7 +80,7 @@ class Unsupported(Exception):
     """An operator, or its arguments, that no primitive node expresses."""
 
 
-class Builder:
+class IrBuilder:
     """Collects nodes while operators are lowered.
 
     Attributes:
@@ -92,14 +92,14 @@ class Builder:
     def __init__(self, graph: OperatorGraph, *, symbolic: bool = False) -> None:
         self.graph = graph
         self.symbolic = symbolic
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, IrNode] = {}
         self.effects: list[str] = []
         self.operators = {operator.name: operator for operator in graph.operators}
         self._taken = {*self.operators, *(value.name for value in graph.values)}
         self._renamed: dict[str, str] = {}
         self._written: set[str] = set()
         self._current = ""
-        self._pending: list[Node] = []
+        self._pending: list[IrNode] = []
 
     def begin(self, operator: Operator) -> None:
         """Start lowering `operator`."""
@@ -116,7 +116,7 @@ class Builder:
         """Keep `operator` whole."""
         self._pending = []
         names = tuple(self.resolve(ref.name) for ref in refs((operator.args, operator.kwargs)))
-        self.nodes[operator.name] = Node(
+        self.nodes[operator.name] = IrNode(
             name=operator.name,
             kind="opaque",
             shape=operator.shape,
@@ -145,7 +145,7 @@ class Builder:
             name = self._renamed[name]
         return name
 
-    def get(self, name: str) -> Node:
+    def get(self, name: str) -> IrNode:
         """Return the node called `name`, kept or pending."""
         name = self.resolve(name)
         for node in self._pending:
@@ -162,7 +162,7 @@ class Builder:
         ]
         return all(user.target == "getitem" and user.args[1] == 0 for user in users)
 
-    def operand(self, argument: Any, *, integer: bool = False) -> Node:
+    def operand(self, argument: Any, *, integer: bool = False) -> IrNode:
         """Return the node that `argument` refers to, one that a kernel can read.
 
         Raises:
@@ -175,7 +175,7 @@ class Builder:
             raise Unsupported
         return node
 
-    def map(self, make: Callable[..., Expression], *operands: Node) -> Node:
+    def map(self, make: Callable[..., Expression], *operands: IrNode) -> IrNode:
         """Add what `make` returns for the elements of `operands`, broadcast."""
         expression = make(*map(Operand, range(len(operands))))
         return self._add(
@@ -186,21 +186,21 @@ class Builder:
             mask=is_truth(expression, [node.mask for node in operands]),
         )
 
-    def view(self, source: Node, shape: Shape) -> Node:
+    def view(self, source: IrNode, shape: Shape) -> IrNode:
         """Add `source` under another shape with the same elements in the same order."""
         if source.shape == shape:
             return source
         kept = {"mask": source.mask, "integer": source.integer}
         return self._add("view", shape, operands=(source.name,), **kept)
 
-    def expand(self, source: Node, shape: Shape) -> Node:
+    def expand(self, source: IrNode, shape: Shape) -> IrNode:
         """Add `source` broadcast to `shape`."""
         if source.shape == shape:
             return source
         given = {"expression": Operand(0), "operands": (source.name,), "mask": source.mask}
         return self._add("map", shape, **given)
 
-    def reduce(self, reduction: Reduction, source: Node, dims: tuple[int, ...]) -> Node:
+    def reduce(self, reduction: Reduction, source: IrNode, dims: tuple[int, ...]) -> IrNode:
         """Add the reduction of `source` over `dims`, which stay with size one.
 
         Raises:
@@ -216,11 +216,11 @@ class Builder:
         given = {"reduction": reduction, "operands": (source.name,), "dims": dims}
         return self._add("reduce", shape, **given)
 
-    def _add(self, kind: Any, shape: Shape, **fields: Any) -> Node:
+    def _add(self, kind: Any, shape: Shape, **fields: Any) -> IrNode:
         name = f"{self._current}_{len(self._pending)}"
         while name in self._taken:  # the third `add` of a graph is called add_2
             name += "_"
-        node = Node(name=name, kind=kind, shape=shape, operator=self._current, **fields)
+        node = IrNode(name=name, kind=kind, shape=shape, operator=self._current, **fields)
         self._pending.append(node)
         return node
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from search.codegen.ir import Node, Shape
+from search.codegen.ir import IrNode, Shape
 
 Access = tuple[int, ...]
 
@@ -67,7 +67,9 @@ def contiguous(sizes: Iterable[int]) -> Access:
     return tuple(reversed(strides))
 
 
-def make_space(nodes: Iterable[Node], known: Mapping[str, Node], borders: tuple[int, ...]) -> Space:
+def make_space(
+    nodes: Iterable[IrNode], known: Mapping[str, IrNode], borders: tuple[int, ...]
+) -> Space:
     """Return the space of `nodes`.
 
     Args:

@@ -13,7 +13,7 @@ Value = int | float | str | bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class RecipeCard:
     """One idea with its recipe, refinements resolved.
 
     Attributes:
@@ -65,7 +65,7 @@ def _allowed(knob: Knob, value: Value) -> bool:
     return inside and (int(value) - knob.low) % knob.step == 0
 
 
-def make_card(document: Document, find: Callable[[str], Document | None]) -> Card | None:
+def make_card(document: Document, find: Callable[[str], Document | None]) -> RecipeCard | None:
     """Return the card of an idea, None where it has no recipe.
 
     Args:
@@ -78,7 +78,7 @@ def make_card(document: Document, find: Callable[[str], Document | None]) -> Car
     if not isinstance(record, IdeaRecord) or record.recipe is None or record.anti:
         return None
     template, knobs, fixed, flags = _resolve(document, record.recipe, find, ())
-    return Card(
+    return RecipeCard(
         name=document.name,
         title=record.title,
         category=record.category,
@@ -118,7 +118,7 @@ def _resolve(
     return template, knobs, fixed, (*flags, *recipe.flags)
 
 
-def make_cards(documents: Iterable[Document]) -> dict[str, Card]:
+def make_cards(documents: Iterable[Document]) -> dict[str, RecipeCard]:
     """Return every idea with a recipe by name, in order of names."""
     by_name = {document.name: document for document in documents}
     cards = (make_card(by_name[name], by_name.get) for name in sorted(by_name))

@@ -6,14 +6,14 @@ import math
 from typing import Any
 
 from search.codegen.ir import Shape
-from search.codegen.lower import Program, packet
+from search.codegen.lower import LoweredProgram, packet
 from search.codegen.pointwise import arguments
 from search.costs.graph import Operator, Ref
 
 Dims = dict[str, int | str]
 
 
-def anchor_dims(program: Program, operator: Operator) -> tuple[str, Dims] | None:
+def anchor_dims(program: LoweredProgram, operator: Operator) -> tuple[str, Dims] | None:
     """Return the pattern and the sizes of `operator`, None where no recipe computes it."""
     if operator.dtype != "float32" or not operator.shape or 0 in operator.shape:
         return None
@@ -104,7 +104,7 @@ def operand_order(operator: Operator, names: tuple[str, ...]) -> tuple[str, ...]
     return names
 
 
-def scan_dims(program: Program, operator: Operator) -> Dims | None:
+def scan_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
     """Return the sizes of a running sum or product, None where no recipe computes it.
 
     Kernels with sizes of their own have recipes for it; those with fixed sizes leave it whole.
@@ -126,7 +126,7 @@ def scan_dims(program: Program, operator: Operator) -> Dims | None:
     return {**sizes, "dim": dim, "length": shape[dim], "inner": math.prod(shape[dim + 1 :])}
 
 
-def pool_dims(program: Program, operator: Operator) -> Dims | None:
+def pool_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
     """Return the sizes of a pooling over planes, None where no recipe computes it."""
     kind = packet(operator.target)
     if kind not in ("max_pool2d", "avg_pool2d") or operator.dtype != "float32":

@@ -11,7 +11,7 @@ from search.codegen.iteration_space import Access, Space, contiguous
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class LoopLayout:
     """Dimensions of the space by loop.
 
     Attributes:
@@ -66,7 +66,7 @@ class Layout:
         return " + ".join(reversed(terms))
 
 
-def layout(found: Walk, plane: int | None = None) -> Layout:
+def layout(found: Walk, plane: int | None = None) -> LoopLayout:
     """Return the loops that suit what `found` reads and writes.
 
     Args:
@@ -81,15 +81,19 @@ def layout(found: Walk, plane: int | None = None) -> Layout:
         start = count
         while start > 0 and math.prod(space.sizes[start:]) < plane:
             start -= 1
-        return Layout(space=space, outer=dims[:start], middle=(), lanes=dims[start:], columns=False)
+        return LoopLayout(
+            space=space, outer=dims[:start], middle=(), lanes=dims[start:], columns=False
+        )
     if space.reduced == (0, 0) or last < count:
         columns = space.reduced != (0, 0)
         start = _uniform(space, accesses, last if columns else 0)
         outer = dims[:first] + dims[last:start] if columns else dims[:start]
         middle = dims[first:last] if columns else ()
-        return Layout(space=space, outer=outer, middle=middle, lanes=dims[start:], columns=columns)
+        return LoopLayout(
+            space=space, outer=outer, middle=middle, lanes=dims[start:], columns=columns
+        )
     start = _uniform(space, accesses, first)
-    return Layout(
+    return LoopLayout(
         space=space, outer=dims[:first], middle=dims[first:start], lanes=dims[start:], columns=False
     )
 

@@ -6,7 +6,7 @@ import operator as python
 from typing import Any
 
 from search.codegen import expressions as ir
-from search.codegen.ir import Builder, Node, Unsupported
+from search.codegen.ir import IrBuilder, IrNode, Unsupported
 from search.codegen.pointwise import Formula, Rule, arguments, number
 from search.codegen.reductions import mean
 from search.costs.graph import Operator
@@ -19,7 +19,7 @@ def _apart(x: ir.Expression, y: ir.Expression) -> ir.Expression:
     return ir.absolute(x - y)
 
 
-def _reduced(builder: Builder, node: Node, operator: Operator, how: Any) -> Node:
+def _reduced(builder: IrBuilder, node: IrNode, operator: Operator, how: Any) -> IrNode:
     """Return the loss of the elements `node` as ``reduction`` says."""
     if how == _NONE:
         return node
@@ -33,7 +33,7 @@ def _reduced(builder: Builder, node: Node, operator: Operator, how: Any) -> Node
 def _pair(formula: Formula) -> Rule:
     """A loss of two tensors."""
 
-    def rule(builder: Builder, operator: Operator) -> Node:
+    def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         values = arguments(operator, "self", "target", "reduction")
         one, other = builder.operand(values["self"]), builder.operand(values["target"])
         if one.mask or other.mask:
@@ -44,7 +44,7 @@ def _pair(formula: Formula) -> Rule:
     return rule
 
 
-def _smooth(builder: Builder, operator: Operator) -> Node:
+def _smooth(builder: IrBuilder, operator: Operator) -> IrNode:
     values = arguments(operator, "self", "target", "reduction", "beta")
     beta = number(values.get("beta"), 1.0)
     node = builder.map(_apart, builder.operand(values["self"]), builder.operand(values["target"]))
@@ -55,7 +55,7 @@ def _smooth(builder: Builder, operator: Operator) -> Node:
     return _reduced(builder, node, operator, values.get("reduction", _MEAN))
 
 
-def _huber(builder: Builder, operator: Operator) -> Node:
+def _huber(builder: IrBuilder, operator: Operator) -> IrNode:
     values = arguments(operator, "self", "target", "reduction", "delta")
     edge = number(values.get("delta"), 1.0)
     size = builder.map(_apart, builder.operand(values["self"]), builder.operand(values["target"]))
@@ -76,7 +76,7 @@ def _of_chances(x: ir.Expression, y: ir.Expression) -> ir.Expression:
 def _entropy(formula: Formula, *weights: str) -> Rule:
     """Binary cross-entropy, unweighted."""
 
-    def rule(builder: Builder, operator: Operator) -> Node:
+    def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         values = arguments(operator, "self", "target", *weights, "reduction")
         if any(values.get(name) is not None for name in weights):
             raise Unsupported
@@ -96,14 +96,14 @@ def _of_targets(x: ir.Expression, y: ir.Expression) -> ir.Expression:
     return ir.select(y > 0, y * (ir.log(y) - x), y * 0)
 
 
-def _divergence(builder: Builder, operator: Operator) -> Node:
+def _divergence(builder: IrBuilder, operator: Operator) -> IrNode:
     values = arguments(operator, "self", "target", "reduction", "log_target")
     one, other = builder.operand(values["self"]), builder.operand(values["target"])
     node = builder.map(_of_logarithms if values.get("log_target") else _of_targets, one, other)
     return _reduced(builder, node, operator, values.get("reduction", _MEAN))
 
 
-def _chosen(builder: Builder, node: Node, target: Any) -> Node:
+def _chosen(builder: IrBuilder, node: IrNode, target: Any) -> IrNode:
     """Return for each row of classes (dimension 1) the element that the integer `target` names.
 
     Compared with every position instead of gathered: the row is read anyway.
@@ -113,12 +113,12 @@ def _chosen(builder: Builder, node: Node, target: Any) -> Node:
         raise Unsupported
     places = builder.view(names, (node.shape[0], 1, *node.shape[2:]))
     picked = builder.map(
-        lambda x, place: ir.select(ir.equal(place, ir.Index(1)), x, 0), node, places
+        lambda x, place: ir.select(ir.equal(place, ir.ElementIndex(1)), x, 0), node, places
     )
     return builder.reduce(ir.SUM, picked, (1,))
 
 
-def _over_classes(builder: Builder, operator: Operator, losses: Node, values: Any) -> Node:
+def _over_classes(builder: IrBuilder, operator: Operator, losses: IrNode, values: Any) -> IrNode:
     """Return the loss of one value a sample: those whose target is to be ignored count nothing."""
     how = values.get("reduction", _MEAN)
     ignored = int(number(values.get("ignore_index"), -100.0))
@@ -141,7 +141,7 @@ def _plain(values: dict[str, Any]) -> None:
         raise Unsupported
 
 
-def _cross_entropy(builder: Builder, operator: Operator) -> Node:
+def _cross_entropy(builder: IrBuilder, operator: Operator) -> IrNode:
     values = arguments(
         operator, "self", "target", "weight", "reduction", "ignore_index", "label_smoothing"
     )
@@ -157,7 +157,7 @@ def _cross_entropy(builder: Builder, operator: Operator) -> Node:
     return _over_classes(builder, operator, losses, values)
 
 
-def _negative_likelihood(builder: Builder, operator: Operator) -> Node:
+def _negative_likelihood(builder: IrBuilder, operator: Operator) -> IrNode:
     values = arguments(operator, "self", "target", "weight", "reduction", "ignore_index")
     _plain(values)
     node = builder.operand(values["self"])
@@ -165,7 +165,7 @@ def _negative_likelihood(builder: Builder, operator: Operator) -> Node:
     return _over_classes(builder, operator, losses, values)
 
 
-def _cosine(builder: Builder, operator: Operator) -> Node:
+def _cosine(builder: IrBuilder, operator: Operator) -> IrNode:
     values = arguments(operator, "x1", "x2", "dim", "eps")
     one, other = builder.operand(values["x1"]), builder.operand(values["x2"])
     if one.shape != other.shape:
@@ -181,7 +181,7 @@ def _cosine(builder: Builder, operator: Operator) -> Node:
     return builder.view(builder.map(cosine, *squares, product), operator.shape)
 
 
-def _triplet(builder: Builder, operator: Operator) -> Node:
+def _triplet(builder: IrBuilder, operator: Operator) -> IrNode:
     names = ("anchor", "positive", "negative", "margin", "p", "eps", "swap", "reduction")
     values = arguments(operator, *names)
     if number(values.get("p"), 2.0) != 2 or values.get("swap"):
@@ -197,7 +197,7 @@ def _triplet(builder: Builder, operator: Operator) -> Node:
     return _reduced(builder, losses, operator, values.get("reduction", _MEAN))
 
 
-def _distance(builder: Builder, one: Node, other: Node, eps: float) -> Node:
+def _distance(builder: IrBuilder, one: IrNode, other: IrNode, eps: float) -> IrNode:
     if one.shape != other.shape or len(one.shape) < 2:
         raise Unsupported
     apart = builder.map(lambda x, y: x - y + eps, one, other)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kb.errors import NoRecipe
-from search.codegen.ir import Builder, Node, Unsupported, refs
+from search.codegen.ir import IrBuilder, IrNode, Unsupported, refs
 from search.codegen.losses import LOSSES
 from search.codegen.pointwise import POINTWISE, VIEWS, Rule
 from search.codegen.reductions import reductions
@@ -20,7 +20,7 @@ _NO_EFFECT = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_
 
 
 @dataclass(frozen=True, kw_only=True)
-class Program:
+class LoweredProgram:
     """What the reference computes, in primitive nodes.
 
     Attributes:
@@ -30,7 +30,7 @@ class Program:
     """
 
     graph: OperatorGraph
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, IrNode]
     outputs: tuple[str, ...]
     symbolic: bool = False
 
@@ -70,7 +70,7 @@ def packet(target: str) -> str:
 
 def lower(
     graph: OperatorGraph, *, symbolic: bool = False, whole: Set[str] = frozenset()
-) -> Program:
+) -> LoweredProgram:
     """Express `graph` in primitive nodes; what no rule expresses stays opaque.
 
     Args:
@@ -88,11 +88,11 @@ def lower(
         whole = whole | leaving
 
 
-def _lowered(graph: OperatorGraph, symbolic: bool, whole: Set[str]) -> Program:
+def _lowered(graph: OperatorGraph, symbolic: bool, whole: Set[str]) -> LoweredProgram:
     """Lower `graph`, the operators named in `whole` left as they are."""
-    builder = Builder(graph, symbolic=symbolic)
+    builder = IrBuilder(graph, symbolic=symbolic)
     for value in graph.values:
-        builder.nodes[value.name] = Node(
+        builder.nodes[value.name] = IrNode(
             name=value.name,
             kind="value",
             shape=value.shape,
@@ -104,7 +104,7 @@ def _lowered(graph: OperatorGraph, symbolic: bool, whole: Set[str]) -> Program:
     for operator in graph.operators:
         _lower(builder, operator, whole)
     outputs = tuple(builder.resolve(name) for name in graph.outputs)
-    return Program(
+    return LoweredProgram(
         graph=graph,
         nodes=_reached(builder.nodes, (*outputs, *builder.effects)),
         outputs=outputs,
@@ -112,7 +112,7 @@ def _lowered(graph: OperatorGraph, symbolic: bool, whole: Set[str]) -> Program:
     )
 
 
-def _leaving_masks(program: Program) -> set[str]:
+def _leaving_masks(program: LoweredProgram) -> set[str]:
     """Return the operators whose truth values are returned, or read by an operator that stays whole."""
     found = set()
     for name, node in program.nodes.items():
@@ -123,7 +123,7 @@ def _leaving_masks(program: Program) -> set[str]:
     return found
 
 
-def _lower(builder: Builder, operator: Operator, whole: Set[str]) -> None:
+def _lower(builder: IrBuilder, operator: Operator, whole: Set[str]) -> None:
     name = packet(operator.target)
     if name in _NO_EFFECT:
         return
@@ -155,7 +155,7 @@ def _lower(builder: Builder, operator: Operator, whole: Set[str]) -> None:
         builder.replace(refs(operator.args)[0].name, operator.name)
 
 
-def _keeps_count(builder: Builder, operator: Operator) -> bool:
+def _keeps_count(builder: IrBuilder, operator: Operator) -> bool:
     """Say whether `operator` only adds to a number that nothing reads, such as batches seen."""
     first = operator.args[0] if operator.args else None
     values = {value.name: value for value in builder.graph.values}
@@ -168,7 +168,7 @@ def _keeps_count(builder: Builder, operator: Operator) -> bool:
     return value.kind == "buffer" and value.dtype in _INTEGERS and not read and not returned
 
 
-def _reached(nodes: Mapping[str, Node], outputs: tuple[str, ...]) -> dict[str, Node]:
+def _reached(nodes: Mapping[str, IrNode], outputs: tuple[str, ...]) -> dict[str, IrNode]:
     wanted = set(outputs)
     for name in reversed(list(nodes)):
         if name in wanted:

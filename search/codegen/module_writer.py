@@ -13,7 +13,7 @@ from typing import Any
 from kb.errors import NoRecipe, TaskError
 from search.codegen.fusion import Segment
 from search.codegen.ir import Shape
-from search.codegen.lower import Program
+from search.codegen.lower import LoweredProgram
 from search.costs.graph import Operator, Ref, Value
 
 _MARK = "_forward_goes_here_"
@@ -32,7 +32,7 @@ _DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class RenderedSegment:
     """A rendered segment.
 
     Attributes:
@@ -46,9 +46,9 @@ class Kernel:
 
 def assemble(
     source: str,
-    program: Program,
+    program: LoweredProgram,
     parts: tuple[Segment, ...],
-    kernels: Mapping[str, Kernel],
+    kernels: Mapping[str, RenderedSegment],
     flags: tuple[str, ...],
     prelude: str,
 ) -> str:
@@ -186,14 +186,16 @@ def _find_forward(model: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> a
 class Forward:
     """Writes the statements of the forward."""
 
-    def __init__(self, program: Program, arguments: list[str]) -> None:
+    def __init__(self, program: LoweredProgram, arguments: list[str]) -> None:
         self._program = program
         self.arguments = arguments
         self.values = {value.name: value for value in program.graph.values}
         self._library: set[str] = set()
         self.constants: dict[str, str] = {}
 
-    def write(self, parts: tuple[Segment, ...], kernels: Mapping[str, Kernel]) -> list[str]:
+    def write(
+        self, parts: tuple[Segment, ...], kernels: Mapping[str, RenderedSegment]
+    ) -> list[str]:
         """Return the lines of the body."""
         lines: list[str] = []
         read = {n for part in parts if part.id in kernels for n in part.inputs}
@@ -218,7 +220,7 @@ class Forward:
             if name in self._library
         ]
 
-    def kernel(self, part: Segment, kernel: Kernel) -> list[str]:
+    def kernel(self, part: Segment, kernel: RenderedSegment) -> list[str]:
         """Return the statements that call a kernel."""
         lines = [f"# {kernel.note}", *self._settled(part)]
         lines += [f"{self.text(name)} = {self._fresh(name, part.inputs)}" for name in part.outputs]

@@ -11,10 +11,10 @@ from typing import Any
 from kb.errors import NoRecipe
 from search.codegen.backends.gpu_module import assemble as assemble_gpu
 from search.codegen.fusion import Segment, segment
-from search.codegen.library import Card, Value
+from search.codegen.library import RecipeCard, Value
 from search.codegen.library_ops import anchor_dims
-from search.codegen.lower import Program, is_view
-from search.codegen.module_writer import Kernel, assemble
+from search.codegen.lower import LoweredProgram, is_view
+from search.codegen.module_writer import RenderedSegment, assemble
 from search.codegen.render import Unfit, prelude, render
 
 Plan = Mapping[str, Any]  # {"library": [...], "segments": {id: {recipe, knobs, pattern, dims}}}
@@ -28,7 +28,7 @@ class Choice:
     knobs: Mapping[str, Value]
 
 
-class Workshop:
+class Composer:
     """Cuts one task's graph, chooses recipes for the parts and renders candidates.
 
     Args:
@@ -41,8 +41,8 @@ class Workshop:
     def __init__(
         self,
         source: str,
-        program: Program,
-        cards: Mapping[str, Card],
+        program: LoweredProgram,
+        cards: Mapping[str, RecipeCard],
         *,
         library: bool,
         units: int = 0,
@@ -55,9 +55,9 @@ class Workshop:
         self._cuts: dict[frozenset[str], tuple[Segment, ...]] = {}
         self._fits: dict[tuple[str, str], dict[str, Value] | None] = {}
 
-    def narrowed(self, cards: Mapping[str, Card]) -> Workshop:
+    def narrowed(self, cards: Mapping[str, RecipeCard]) -> Composer:
         """Return the workshop of the same task with other recipes."""
-        return Workshop(self._source, self.program, cards, library=self.library, units=self._units)
+        return Composer(self._source, self.program, cards, library=self.library, units=self._units)
 
     @cached_property
     def anchors(self) -> tuple[str, ...]:
@@ -76,11 +76,11 @@ class Workshop:
             self._cuts[key] = segment(self.program, key)
         return self._cuts[key]
 
-    def recipes(self, part: Segment) -> list[Card]:
+    def recipes(self, part: Segment) -> list[RecipeCard]:
         """Return the recipes that suit `part`, the preferred first."""
         return [card for card in self.cards.values() if self.knobs(part, card) is not None]
 
-    def knobs(self, part: Segment, card: Card) -> dict[str, Value] | None:
+    def knobs(self, part: Segment, card: RecipeCard) -> dict[str, Value] | None:
         """Return the knobs with which `card` is first tried on `part`: its defaults if they fit.
 
         Otherwise one knob is off its default, None where that does not help either.
@@ -92,7 +92,7 @@ class Workshop:
             self._fits[key] = next((s for s in card.settings() if self.suits(part, card, s)), None)
         return self._fits[key]
 
-    def suits(self, part: Segment, card: Card, knobs: Mapping[str, Value]) -> bool:
+    def suits(self, part: Segment, card: RecipeCard, knobs: Mapping[str, Value]) -> bool:
         """Say whether `card` renders `part` with these knobs."""
         try:
             render(self.program, part, card, knobs, "probe", self._units)
@@ -126,7 +126,7 @@ class Workshop:
             }
         return {"library": names, "segments": segments}
 
-    def _preferred(self, part: Segment) -> Card:
+    def _preferred(self, part: Segment) -> RecipeCard:
         found = self.recipes(part)
         if not found:
             raise NoRecipe(_missing(self._operators([part])))
@@ -181,7 +181,7 @@ class Workshop:
             Unfit: a recipe does not suit its segment with these knobs.
         """
         parts = self.cut(plan["library"])
-        kernels: dict[str, Kernel] = {}
+        kernels: dict[str, RenderedSegment] = {}
         flags: dict[str, None] = {}
         for number, part in enumerate(part for part in parts if part.pattern != "library"):
             chosen = plan["segments"][part.id]
@@ -190,7 +190,7 @@ class Workshop:
             text = render(self.program, part, card, chosen["knobs"], name, self._units)
             knobs = ", ".join(f"{key}={value}" for key, value in sorted(chosen["knobs"].items()))
             note = f"{', '.join(self._operators([part]))}: {card.name}({knobs})"
-            kernels[part.id] = Kernel(name=name, text=text, note=note)
+            kernels[part.id] = RenderedSegment(name=name, text=text, note=note)
             flags.update(dict.fromkeys(card.flags))
         if self.program.symbolic:
             return assemble_gpu(self._source, self.program, parts, kernels)
@@ -202,7 +202,7 @@ def _missing(operators: list[str]) -> str:
     return f"no recipe computes {listed}: configure a model (model: in the task file) to write it"
 
 
-def sizes(program: Program, part: Segment) -> dict[str, int | str]:
+def sizes(program: LoweredProgram, part: Segment) -> dict[str, int | str]:
     """Return what makes two segments comparable: their patterns' sizes and operators."""
     if part.dims:
         return dict(part.dims)

@@ -8,10 +8,10 @@ from typing import Any
 
 from search.codegen import expressions as ir
 from search.codegen.expressions import Expression, Term, number_of, select
-from search.codegen.ir import Builder, Node, Unsupported
+from search.codegen.ir import IrBuilder, IrNode, Unsupported
 from search.costs.graph import Operator, Ref
 
-Rule = Callable[[Builder, Operator], Node]
+Rule = Callable[[IrBuilder, Operator], IrNode]
 Formula = Callable[..., Expression]
 
 _SIXTH = 0.166666667
@@ -88,7 +88,7 @@ def number(value: Any, default: float | None = None) -> float:
     raise Unsupported
 
 
-def _combine(builder: Builder, formula: Formula, *values: Any) -> Node:
+def _combine(builder: IrBuilder, formula: Formula, *values: Any) -> IrNode:
     """Add `formula` of operands and literals; masks among them count as zero and one."""
     nodes = [builder.operand(value) if isinstance(value, Ref) else None for value in values]
 
@@ -106,13 +106,13 @@ def _combine(builder: Builder, formula: Formula, *values: Any) -> Node:
 
 
 def _unary(formula: Formula) -> Rule:
-    def rule(builder: Builder, operator: Operator) -> Node:
+    def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         return builder.map(formula, _value(builder, operator))
 
     return rule
 
 
-def _value(builder: Builder, operator: Operator) -> Node:
+def _value(builder: IrBuilder, operator: Operator) -> IrNode:
     node = builder.operand(operator.args[0])
     if node.mask:
         raise Unsupported
@@ -120,7 +120,7 @@ def _value(builder: Builder, operator: Operator) -> Node:
 
 
 def _binary(formula: Formula) -> Rule:
-    def rule(builder: Builder, operator: Operator) -> Node:
+    def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         if len(operator.args) < 2:
             raise Unsupported
         return _combine(builder, formula, operator.args[0], operator.args[1])
@@ -131,7 +131,7 @@ def _binary(formula: Formula) -> Rule:
 def _sum(formula: Formula) -> Rule:
     """Of ``self`` and ``other`` scaled by ``alpha``."""
 
-    def rule(builder: Builder, operator: Operator) -> Node:
+    def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         values = arguments(operator, "self", "other", "alpha")
         alpha = number(values.get("alpha"), 1.0)
 
@@ -144,14 +144,14 @@ def _sum(formula: Formula) -> Rule:
     return rule
 
 
-def _divide(builder: Builder, operator: Operator) -> Node:
+def _divide(builder: IrBuilder, operator: Operator) -> IrNode:
     if arguments(operator).get("rounding_mode") is not None:
         raise Unsupported
     return _combine(builder, python.truediv, operator.args[0], operator.args[1])
 
 
 def _logical(formula: Formula) -> Rule:
-    def rule(builder: Builder, operator: Operator) -> Node:
+    def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         nodes = [builder.operand(value) for value in operator.args]
         if not all(node.mask for node in nodes):
             raise Unsupported
@@ -160,7 +160,7 @@ def _logical(formula: Formula) -> Rule:
     return rule
 
 
-def _choose(builder: Builder, condition: Node, chosen: Any, other: Any) -> Node:
+def _choose(builder: IrBuilder, condition: IrNode, chosen: Any, other: Any) -> IrNode:
     if not condition.mask:
         raise Unsupported
     arms = [value if isinstance(value, Ref) else number(value) for value in (chosen, other)]
@@ -175,15 +175,15 @@ def _choose(builder: Builder, condition: Node, chosen: Any, other: Any) -> Node:
     return builder.map(make, condition, *nodes)
 
 
-def _where(builder: Builder, operator: Operator) -> Node:
+def _where(builder: IrBuilder, operator: Operator) -> IrNode:
     return _choose(builder, builder.operand(operator.args[0]), *operator.args[1:3])
 
 
-def _masked_fill(builder: Builder, operator: Operator) -> Node:
+def _masked_fill(builder: IrBuilder, operator: Operator) -> IrNode:
     return _choose(builder, builder.operand(operator.args[1]), operator.args[2], operator.args[0])
 
 
-def _clamp(builder: Builder, operator: Operator) -> Node:
+def _clamp(builder: IrBuilder, operator: Operator) -> IrNode:
     values = arguments(operator, "self", "min", "max")
     bounds = [
         (bound, whole, quick)
@@ -203,7 +203,7 @@ def _clamp(builder: Builder, operator: Operator) -> Node:
     return _combine(builder, make, values["self"], *(bound for bound, _, _ in bounds))
 
 
-def _power(builder: Builder, operator: Operator) -> Node:
+def _power(builder: IrBuilder, operator: Operator) -> IrNode:
     base, exponent = operator.args[0], operator.args[1]
     if isinstance(base, Ref) and not isinstance(exponent, Ref):
         power = number(exponent)
@@ -218,12 +218,12 @@ def _leak(x: Expression, slope: Term) -> Expression:
     return select(x > 0, x, x * slope)
 
 
-def _with_slope(builder: Builder, operator: Operator) -> Node:
+def _with_slope(builder: IrBuilder, operator: Operator) -> IrNode:
     slope = operator.args[1] if len(operator.args) > 1 else 0.01
     return _combine(builder, _leak, operator.args[0], slope)
 
 
-def _prelu(builder: Builder, operator: Operator) -> Node:
+def _prelu(builder: IrBuilder, operator: Operator) -> IrNode:
     value, slope = _value(builder, operator), builder.operand(operator.args[1])
     if slope.numel > 1:
         rest = (1,) * max(0, len(value.shape) - 2)
@@ -233,7 +233,7 @@ def _prelu(builder: Builder, operator: Operator) -> Node:
     return builder.map(_leak, value, slope)
 
 
-def _elu(builder: Builder, operator: Operator) -> Node:
+def _elu(builder: IrBuilder, operator: Operator) -> IrNode:
     values = arguments(operator, "self", "alpha", "scale", "input_scale")
     alpha, scale = number(values.get("alpha"), 1.0), number(values.get("scale"), 1.0)
     inner = number(values.get("input_scale"), 1.0)
@@ -242,31 +242,31 @@ def _elu(builder: Builder, operator: Operator) -> Node:
     )
 
 
-def _celu(builder: Builder, operator: Operator) -> Node:
+def _celu(builder: IrBuilder, operator: Operator) -> IrNode:
     alpha = number(arguments(operator, "self", "alpha").get("alpha"), 1.0)
     return builder.map(
         lambda x: select(x > 0, x, alpha * ir.expm1(x / alpha)), _value(builder, operator)
     )
 
 
-def _gelu(builder: Builder, operator: Operator) -> Node:
+def _gelu(builder: IrBuilder, operator: Operator) -> IrNode:
     exact = arguments(operator, "self", "approximate").get("approximate", "none") == "none"
     return builder.map(ir.gelu if exact else ir.gelu_tanh, _value(builder, operator))
 
 
-def _softplus(builder: Builder, operator: Operator) -> Node:
+def _softplus(builder: IrBuilder, operator: Operator) -> IrNode:
     values = arguments(operator, "self", "beta", "threshold")
     beta, threshold = number(values.get("beta"), 1.0), number(values.get("threshold"), 20.0)
     return builder.map(lambda x: ir.softplus(x, beta, threshold), _value(builder, operator))
 
 
-def _hardtanh(builder: Builder, operator: Operator) -> Node:
+def _hardtanh(builder: IrBuilder, operator: Operator) -> IrNode:
     values = arguments(operator, "self", "min_val", "max_val")
     low, high = number(values.get("min_val"), -1.0), number(values.get("max_val"), 1.0)
     return builder.map(lambda x: ir.hwmin(high, ir.hwmax(low, x)), _value(builder, operator))
 
 
-def _threshold(builder: Builder, operator: Operator) -> Node:
+def _threshold(builder: IrBuilder, operator: Operator) -> IrNode:
     bound, other = number(operator.args[1]), number(operator.args[2])
     # Written so that NaN fails the comparison and stays.
     return builder.map(lambda x: select(x <= bound, other, x), _value(builder, operator))
@@ -275,7 +275,7 @@ def _threshold(builder: Builder, operator: Operator) -> Node:
 def _fused(formula: Formula) -> Rule:
     """Of three operands and ``value``."""
 
-    def rule(builder: Builder, operator: Operator) -> Node:
+    def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         value = number(dict(operator.kwargs).get("value"), 1.0)
         return _combine(builder, lambda x, y, z: formula(x, y, z, value), *operator.args[:3])
 
@@ -287,30 +287,30 @@ def _between(x: Expression, y: Expression, weight: Expression) -> Expression:
     return select(ir.absolute(weight) < 0.5, low, high)
 
 
-def _lerp(builder: Builder, operator: Operator) -> Node:
+def _lerp(builder: IrBuilder, operator: Operator) -> IrNode:
     return _combine(builder, _between, *operator.args[:3])
 
 
-def _dropout(builder: Builder, operator: Operator) -> Node:
+def _dropout(builder: IrBuilder, operator: Operator) -> IrNode:
     values = arguments(operator, "input", "p", "train")
     if values.get("train") and number(values.get("p"), 0.5) > 0:
         raise Unsupported
     return builder.operand(values["input"])
 
 
-def _same(builder: Builder, operator: Operator) -> Node:
+def _same(builder: IrBuilder, operator: Operator) -> IrNode:
     if operator.dtype != "float32":
         raise Unsupported
     return builder.view(_value(builder, operator), operator.shape)
 
 
-def _converted(builder: Builder, operator: Operator) -> Node:
+def _converted(builder: IrBuilder, operator: Operator) -> IrNode:
     if builder.operand(operator.args[0]).mask and operator.dtype == "float32":
         return _combine(builder, lambda x: x, operator.args[0])
     return _same(builder, operator)
 
 
-def _expand(builder: Builder, operator: Operator) -> Node:
+def _expand(builder: IrBuilder, operator: Operator) -> IrNode:
     return builder.expand(_value(builder, operator), operator.shape)
 
 

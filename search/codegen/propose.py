@@ -12,8 +12,8 @@ from kb.records.schema import LessonRecord
 from kb.retrieval.lesson_confidence import effect_of, standing
 from search.attempt import Attempt, Moment
 from search.codegen.fusion import Segment
-from search.codegen.library import Card
-from search.codegen.plan import Choice, Plan, Workshop, distance, sizes
+from search.codegen.library import RecipeCard
+from search.codegen.plan import Choice, Composer, Plan, distance, sizes
 
 # Whether it starts from the reference, the pattern of the segment, and the idea's name.
 Topic = tuple[bool, str, str]
@@ -25,7 +25,7 @@ _NEAR = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class RecipeProposal:
     """An idea before it is known whether it makes a new source.
 
     Attributes:
@@ -34,7 +34,7 @@ class Proposal:
         lesson: name of the lesson that it starts from.
     """
 
-    card: Card
+    card: RecipeCard
     title: str
     note: str
     plan: Plan
@@ -50,7 +50,7 @@ def choices(plan: Plan) -> dict[str, Choice]:
     }
 
 
-def start(shop: Workshop, base: frozenset[str], parent: Attempt | None) -> dict[str, Any]:
+def start(shop: Composer, base: frozenset[str], parent: Attempt | None) -> dict[str, Any]:
     """Return the plan that new ideas change: the parent's, or every part's preferred recipe."""
     if parent is None or "segments" not in parent.draft.plan:
         return shop.complete(base, {})
@@ -59,12 +59,12 @@ def start(shop: Workshop, base: frozenset[str], parent: Attempt | None) -> dict[
 
 
 def proposals(
-    shop: Workshop,
+    shop: Composer,
     plan: Plan,
     moment: Moment,
     retrieved: Sequence[str],
     expected: Mapping[Topic, float] | None = None,
-) -> Iterator[Proposal]:
+) -> Iterator[RecipeProposal]:
     """Yield every change of one part of `plan`: untried first, then in the order of retrieval.
 
     Among the untried, those come first that earlier runs give reason to expect something of, and
@@ -76,7 +76,7 @@ def proposals(
     root = moment.parent is None
     found = list(_changes(shop, plan, root=root))
 
-    def order(proposal: Proposal) -> tuple[int, float, float, int, str]:
+    def order(proposal: RecipeProposal) -> tuple[int, float, float, int, str]:
         name = proposal.card.name
         gained = best.get((proposal.focus, name))
         tier = 0 if gained is None else 1 if gained > 0 else 2
@@ -103,7 +103,7 @@ def _best(moment: Moment) -> dict[tuple[str | None, str], float]:
     return found
 
 
-def _changes(shop: Workshop, plan: Plan, *, root: bool) -> Iterator[Proposal]:
+def _changes(shop: Composer, plan: Plan, *, root: bool) -> Iterator[RecipeProposal]:
     library = frozenset(plan["library"])
     kept = choices(plan)
     parts = [part for part in shop.cut(library) if part.pattern != "library"]
@@ -119,20 +119,20 @@ def _changes(shop: Workshop, plan: Plan, *, root: bool) -> Iterator[Proposal]:
 
 
 def _swaps(
-    shop: Workshop,
+    shop: Composer,
     library: frozenset[str],
     kept: Mapping[str, Choice],
     part: Segment,
     *,
     several: bool,
-) -> Iterator[Proposal]:
+) -> Iterator[RecipeProposal]:
     for card in shop.recipes(part):
         knobs = shop.knobs(part, card) or card.defaults()
         if part.id in kept and kept[part.id].recipe == card.name:
             knobs = card.accept(kept[part.id].knobs)
         plan = shop.complete(library, {**kept, part.id: Choice(recipe=card.name, knobs=knobs)})
         end = part.id.split(":", 1)[1]
-        yield Proposal(
+        yield RecipeProposal(
             card=card,
             title=f"{card.title} ({end})" if several else card.title,
             note=f"Here: the part that ends with {end}.",
@@ -142,8 +142,8 @@ def _swaps(
 
 
 def _handovers(
-    shop: Workshop, library: frozenset[str], kept: Mapping[str, Choice], *, root: bool
-) -> Iterator[Proposal]:
+    shop: Composer, library: frozenset[str], kept: Mapping[str, Choice], *, root: bool
+) -> Iterator[RecipeProposal]:
     """Leave a convolution or a product to the library and fuse what follows it."""
     card = next((card for card in shop.cards.values() if card.pattern == PRODUCER), None)
     if card is None:
@@ -155,7 +155,7 @@ def _handovers(
         plan = shop.complete(more, kept)
         if not plan["segments"]:
             continue  # the bare library call: that is what it must beat
-        yield Proposal(
+        yield RecipeProposal(
             card=card,
             title=card.title if len(shop.anchors) == 1 else f"{card.title} ({anchor})",
             note=f"Here: the library computes {anchor}.",
@@ -165,8 +165,8 @@ def _handovers(
 
 
 def combine(
-    shop: Workshop, parent: Attempt, plan: Plan, history: Sequence[Attempt]
-) -> Iterator[Proposal]:
+    shop: Composer, parent: Attempt, plan: Plan, history: Sequence[Attempt]
+) -> Iterator[RecipeProposal]:
     """Take from other attempts what they chose for parts that the parent's idea did not touch."""
     card = next((card for card in shop.cards.values() if card.pattern == COMBINE), None)
     if card is None or len(plan["segments"]) < 2:
@@ -186,7 +186,7 @@ def combine(
     if merged == choices(plan):
         return
     numbers = ", ".join(str(attempt.number) for attempt in best.values())
-    yield Proposal(
+    yield RecipeProposal(
         card=card,
         title=card.title,
         note=f"Here: the choices of node {parent.number} with those of {numbers}.",
@@ -196,14 +196,14 @@ def combine(
 
 
 def from_lessons(
-    shop: Workshop, base: frozenset[str], lessons: Sequence[tuple[str, LessonRecord]]
-) -> Iterator[Proposal]:
+    shop: Composer, base: frozenset[str], lessons: Sequence[tuple[str, LessonRecord]]
+) -> Iterator[RecipeProposal]:
     """Yield the plans that won on similar segments, the nearest and most trusted first.
 
     A lesson from which nothing is to be expected, because it was contradicted as often as it was
     confirmed, is left out.
     """
-    found: list[tuple[float, str, Proposal]] = []
+    found: list[tuple[float, str, RecipeProposal]] = []
     day = newest(lessons)
     for name, lesson in lessons:
         worth = standing(lesson, day).expected
@@ -246,8 +246,8 @@ def learned(
 
 
 def _from_lesson(
-    shop: Workshop, base: frozenset[str], name: str, lesson: LessonRecord
-) -> tuple[float, Proposal] | None:
+    shop: Composer, base: frozenset[str], name: str, lesson: LessonRecord
+) -> tuple[float, RecipeProposal] | None:
     assert lesson.plan is not None
     known: Mapping[str, Any] = lesson.plan.get("segments", {})
     whole = {chosen["pattern"] for chosen in known.values()} & {"conv", "matmul"}
@@ -270,7 +270,7 @@ def _from_lesson(
     first = min(near, key=lambda part: near[part][0])
     card = shop.cards[near[first][1]["recipe"]]
     evidence = lesson.evidence[0]
-    proposal = Proposal(
+    proposal = RecipeProposal(
         card=card,
         title=f"Start from what won on {evidence.task}: {card.title}",
         note=f"Here: recipes and knobs of the lesson {name}.",

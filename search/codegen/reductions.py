@@ -7,12 +7,12 @@ import operator as python
 from typing import Any
 
 from search.codegen import expressions as ir
-from search.codegen.ir import Builder, Node, Shape, Unsupported
+from search.codegen.ir import IrBuilder, IrNode, Shape, Unsupported
 from search.codegen.pointwise import Formula, Rule, arguments, number
 from search.costs.graph import Operator, Ref
 
 
-def _float(builder: Builder, argument: Any) -> Node:
+def _float(builder: IrBuilder, argument: Any) -> IrNode:
     node = builder.operand(argument)
     if node.mask:
         raise Unsupported
@@ -28,11 +28,11 @@ def _dims(value: Any, rank: int) -> tuple[int, ...]:
     return tuple(sorted(int(dim) % max(rank, 1) for dim in given))
 
 
-def _count(node: Node, dims: tuple[int, ...]) -> int:
+def _count(node: IrNode, dims: tuple[int, ...]) -> int:
     return math.prod(node.shape[dim] for dim in dims)
 
 
-def mean(builder: Builder, node: Node, dims: tuple[int, ...]) -> Node:
+def mean(builder: IrBuilder, node: IrNode, dims: tuple[int, ...]) -> IrNode:
     """Add the mean over `dims`; where sizes are known it is a sum and a division."""
     if builder.symbolic:
         return builder.reduce(ir.MEAN, node, dims)
@@ -40,14 +40,16 @@ def mean(builder: Builder, node: Node, dims: tuple[int, ...]) -> Node:
     return builder.map(lambda total: total / count, builder.reduce(ir.SUM, node, dims))
 
 
-def _reduce(builder: Builder, reduction: ir.Reduction, node: Node, dims: tuple[int, ...]) -> Node:
+def _reduce(
+    builder: IrBuilder, reduction: ir.Reduction, node: IrNode, dims: tuple[int, ...]
+) -> IrNode:
     return (
         mean(builder, node, dims) if reduction == ir.MEAN else builder.reduce(reduction, node, dims)
     )
 
 
 def _reduction(reduction: ir.Reduction) -> Rule:
-    def rule(builder: Builder, operator: Operator) -> Node:
+    def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         values = arguments(operator, "self", "dim", "keepdim")
         if values.get("dtype") not in (None, "float32", "torch.float32"):
             raise Unsupported
@@ -61,7 +63,7 @@ def _reduction(reduction: ir.Reduction) -> Rule:
 def _extreme(reduction: ir.Reduction, pair: Rule) -> Rule:
     """`max` and `min`: of two tensors, or of elements; where indices are wanted they stay whole."""
 
-    def rule(builder: Builder, operator: Operator) -> Node:
+    def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         if len(operator.args) == 2 and isinstance(operator.args[1], Ref):
             return pair(builder, operator)
         values = arguments(operator, "self", "dim", "keepdim")
@@ -74,7 +76,7 @@ def _extreme(reduction: ir.Reduction, pair: Rule) -> Rule:
     return rule
 
 
-def _item(builder: Builder, operator: Operator) -> Node:
+def _item(builder: IrBuilder, operator: Operator) -> IrNode:
     """The first of several results, where it is the only one that is computed; what was broadcast."""
     several = builder.operators[operator.args[0].name]
     if several.target == "broadcast_tensors.default":
@@ -86,7 +88,7 @@ def _item(builder: Builder, operator: Operator) -> Node:
     return node
 
 
-def _variance(builder: Builder, node: Node, dims: tuple[int, ...], correction: float) -> Node:
+def _variance(builder: IrBuilder, node: IrNode, dims: tuple[int, ...], correction: float) -> IrNode:
     squares = builder.map(ir.square, builder.map(python.sub, node, mean(builder, node, dims)))
     if builder.symbolic:
         return builder.reduce(ir.Reduction("Sum", mean=True, correction=correction), squares, dims)
@@ -95,7 +97,7 @@ def _variance(builder: Builder, node: Node, dims: tuple[int, ...], correction: f
 
 
 def _spread(formula: Formula) -> Rule:
-    def rule(builder: Builder, operator: Operator) -> Node:
+    def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         values = arguments(operator, "self", "dim")
         if isinstance(values.get("dim"), bool):  # the overload whose argument says `unbiased`
             values["correction"] = int(values.pop("dim"))
@@ -111,7 +113,7 @@ def _spread(formula: Formula) -> Rule:
     return rule
 
 
-def _norm(builder: Builder, operator: Operator) -> Node:
+def _norm(builder: IrBuilder, operator: Operator) -> IrNode:
     names = ("self", "ord", "dim", "keepdim")
     values = arguments(operator, *names)
     order = number(values.get("ord", values.get("p")), 2.0)
@@ -129,13 +131,13 @@ def _norm(builder: Builder, operator: Operator) -> Node:
     return builder.view(builder.reduce(reductions[order], size, dims), operator.shape)
 
 
-def _exponentials(builder: Builder, node: Node, dims: tuple[int, ...]) -> tuple[Node, Node]:
+def _exponentials(builder: IrBuilder, node: IrNode, dims: tuple[int, ...]) -> tuple[IrNode, IrNode]:
     """Return the shifted operand and the sum of its exponentials."""
     shifted = builder.map(python.sub, node, builder.reduce(ir.MAX, node, dims))
     return shifted, builder.reduce(ir.SUM, builder.map(ir.exp, shifted), dims)
 
 
-def _softmax(builder: Builder, operator: Operator) -> Node:
+def _softmax(builder: IrBuilder, operator: Operator) -> IrNode:
     node = _float(builder, operator.args[0])
     dims = _dims(operator.args[1], len(node.shape))
     highest = builder.reduce(ir.MAX, node, dims)
@@ -145,13 +147,13 @@ def _softmax(builder: Builder, operator: Operator) -> Node:
     return builder.map(python.mul, powers, scale)
 
 
-def _log_softmax(builder: Builder, operator: Operator) -> Node:
+def _log_softmax(builder: IrBuilder, operator: Operator) -> IrNode:
     node = _float(builder, operator.args[0])
     shifted, total = _exponentials(builder, node, _dims(operator.args[1], len(node.shape)))
     return builder.map(python.sub, shifted, builder.map(ir.log, total))
 
 
-def _logsumexp(builder: Builder, operator: Operator) -> Node:
+def _logsumexp(builder: IrBuilder, operator: Operator) -> IrNode:
     node = _float(builder, operator.args[0])
     dims = _dims(operator.args[1], len(node.shape))
     # An infinite maximum would make infinity minus infinity.
@@ -162,7 +164,7 @@ def _logsumexp(builder: Builder, operator: Operator) -> Node:
     return builder.view(found, operator.shape)
 
 
-def _normalise(builder: Builder, node: Node, dims: tuple[int, ...], eps: float) -> Node:
+def _normalise(builder: IrBuilder, node: IrNode, dims: tuple[int, ...], eps: float) -> IrNode:
     centred = builder.map(python.sub, node, mean(builder, node, dims))
     variance = mean(builder, builder.map(ir.square, centred), dims)
     scale = builder.map(lambda spread: ir.rsqrt(spread + eps), variance)
@@ -170,8 +172,8 @@ def _normalise(builder: Builder, node: Node, dims: tuple[int, ...], eps: float) 
 
 
 def _affine(
-    builder: Builder, node: Node, weight: Any, bias: Any, shape: Shape | None = None
-) -> Node:
+    builder: IrBuilder, node: IrNode, weight: Any, bias: Any, shape: Shape | None = None
+) -> IrNode:
     for argument, formula in ((weight, python.mul), (bias, python.add)):
         if argument is not None:
             parameter = _float(builder, argument)
@@ -179,7 +181,7 @@ def _affine(
     return node
 
 
-def _layer_norm(builder: Builder, operator: Operator) -> Node:
+def _layer_norm(builder: IrBuilder, operator: Operator) -> IrNode:
     values = arguments(operator, "input", "normalized_shape", "weight", "bias", "eps")
     node = _float(builder, values["input"])
     rank = len(node.shape)
@@ -188,7 +190,7 @@ def _layer_norm(builder: Builder, operator: Operator) -> Node:
     return _affine(builder, result, values.get("weight"), values.get("bias"))
 
 
-def _rms_norm(builder: Builder, operator: Operator) -> Node:
+def _rms_norm(builder: IrBuilder, operator: Operator) -> IrNode:
     values = arguments(operator, "input", "normalized_shape", "weight", "eps")
     node = _float(builder, values["input"])
     rank = len(node.shape)
@@ -199,11 +201,11 @@ def _rms_norm(builder: Builder, operator: Operator) -> Node:
     return _affine(builder, builder.map(python.mul, node, scale), values.get("weight"), None)
 
 
-def _channels(node: Node) -> Shape:
+def _channels(node: IrNode) -> Shape:
     return (1, node.shape[1], *(1 for _ in node.shape[2:]))
 
 
-def _group_norm(builder: Builder, operator: Operator) -> Node:
+def _group_norm(builder: IrBuilder, operator: Operator) -> IrNode:
     values = arguments(operator, "input", "num_groups", "weight", "bias", "eps")
     node = _float(builder, values["input"])
     groups = (node.shape[0], int(number(values["num_groups"])))
@@ -213,7 +215,7 @@ def _group_norm(builder: Builder, operator: Operator) -> Node:
     return _affine(builder, result, values.get("weight"), values.get("bias"), _channels(node))
 
 
-def _instance_norm(builder: Builder, operator: Operator) -> Node:
+def _instance_norm(builder: IrBuilder, operator: Operator) -> IrNode:
     names = ("input", "weight", "bias", "mean", "var", "use_input_stats", "momentum", "eps")
     values = arguments(operator, *names)
     if not values["use_input_stats"] or values.get("mean") is not None:
@@ -224,7 +226,7 @@ def _instance_norm(builder: Builder, operator: Operator) -> Node:
     return _affine(builder, result, values.get("weight"), values.get("bias"), _channels(node))
 
 
-def _batch_norm(builder: Builder, operator: Operator) -> Node:
+def _batch_norm(builder: IrBuilder, operator: Operator) -> IrNode:
     names = ("input", "weight", "bias", "mean", "var", "training", "momentum", "eps")
     values = arguments(operator, *names)
     if values["training"] or values.get("mean") is None:
@@ -243,7 +245,7 @@ def _batch_norm(builder: Builder, operator: Operator) -> Node:
 def _pool_to_one(reduction: ir.Reduction) -> Rule:
     """Adaptive pooling down to one element is a reduction; down to more it stays whole."""
 
-    def rule(builder: Builder, operator: Operator) -> Node:
+    def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         node = _float(builder, operator.args[0])
         sizes = operator.args[1] if isinstance(operator.args[1], tuple) else (operator.args[1],)
         if any(size != 1 for size in sizes):

@@ -13,9 +13,9 @@ from search.codegen.backends.cpp import CppEmitter, RowWriter
 from search.codegen.backends.gpu_render import context as gpu_context
 from search.codegen.fusion import Segment
 from search.codegen.iteration_space import Misfit
-from search.codegen.library import Card, Value
+from search.codegen.library import RecipeCard, Value
 from search.codegen.loop_layout import layout
-from search.codegen.lower import Program
+from search.codegen.lower import LoweredProgram
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -50,9 +50,9 @@ def _template(text: str) -> Template:
 
 
 def render(
-    program: Program,
+    program: LoweredProgram,
     part: Segment,
-    card: Card,
+    card: RecipeCard,
     knobs: Mapping[str, Value],
     fn: str,
     units: int = 0,
@@ -86,7 +86,7 @@ def render(
 
 
 def _context(
-    program: Program, part: Segment, knobs: Mapping[str, Value], fn: str
+    program: LoweredProgram, part: Segment, knobs: Mapping[str, Value], fn: str
 ) -> tuple[dict[str, object], str]:
     if part.pattern in ("pointwise", "rows"):
         found = walk(program.nodes, part.nodes, part.outputs)
@@ -114,7 +114,7 @@ def _context(
     return {"d": dims, "epilogue": epilogue, "post": post}, text + more
 
 
-def _load(program: Program, part: Segment, source: str, fn: str) -> tuple[str, str]:
+def _load(program: LoweredProgram, part: Segment, source: str, fn: str) -> tuple[str, str]:
     """The function that reads, or computes, an element of what is pooled."""
     name = f"{fn}_load"
     shape = program.nodes[source].shape
@@ -132,7 +132,7 @@ def _load(program: Program, part: Segment, source: str, fn: str) -> tuple[str, s
 
 
 def _tail(
-    program: Program,
+    program: LoweredProgram,
     part: Segment,
     nodes: tuple[str, ...],
     tip: str,

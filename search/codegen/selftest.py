@@ -10,9 +10,9 @@ from pathlib import Path
 
 from kb.errors import RecordError
 from kb.records.schema import Document, IdeaRecord
-from search.codegen.library import Card, make_card
+from search.codegen.library import RecipeCard, make_card
 from search.codegen.lower import lower
-from search.codegen.plan import Choice, Workshop
+from search.codegen.plan import Choice, Composer
 from search.costs.trace import operator_graph
 from search.reference import Problem, load_problem
 from search.task import Task, TaskFile
@@ -115,7 +115,7 @@ class Samples:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._shops: dict[tuple[str, bool], Workshop] = {}
+        self._shops: dict[tuple[str, bool], Composer] = {}
         self._problems: dict[str, Problem] = {}
 
     @cached_property
@@ -143,7 +143,7 @@ class Samples:
             self._problems[name] = load_problem(task)
         return self._problems[name]
 
-    def shop(self, name: str, card: Card) -> Workshop:
+    def shop(self, name: str, card: RecipeCard) -> Composer:
         """Return the workshop of a reference in which `card` is the one recipe."""
         gpu = card.scope.language != ("cpp",)
         key = (name, gpu)
@@ -151,10 +151,10 @@ class Samples:
             graph = operator_graph(self.problem(name))
             program = lower(graph, symbolic=gpu)
             units = _UNITS if gpu else 0
-            self._shops[key] = Workshop(self.texts[name], program, {}, library=True, units=units)
+            self._shops[key] = Composer(self.texts[name], program, {}, library=True, units=units)
         made = self._shops[key]
         units = _UNITS if gpu else 0
-        return Workshop(
+        return Composer(
             self.texts[name], made.program, {card.name: card}, library=True, units=units
         )
 
@@ -176,7 +176,7 @@ def render_recipes(documents: Iterable[Document], samples: Samples) -> Iterator[
             yield _rendered(ideas[name].path, card, samples)
 
 
-def _rendered(path: str, card: Card, samples: Samples) -> Rendered:
+def _rendered(path: str, card: RecipeCard, samples: Samples) -> Rendered:
     language = card.scope.language[0] if card.scope.language else "cpp"
     for sample in samples.texts:
         try:
@@ -196,7 +196,7 @@ def _rendered(path: str, card: Card, samples: Samples) -> Rendered:
     )
 
 
-def _candidate(shop: Workshop, card: Card) -> str | None:
+def _candidate(shop: Composer, card: RecipeCard) -> str | None:
     """Return the candidate in which `card` does a part, None where it fits none."""
     for library in ((), shop.anchors):
         choices = {}

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from search.codegen.fusion import Segment
-from search.codegen.library import Card, Value
-from search.codegen.plan import Choice, Plan, Workshop
+from search.codegen.library import RecipeCard, Value
+from search.codegen.plan import Choice, Composer, Plan
 from search.codegen.propose import COMBINE, PRODUCER, choices
 from search.codegen.render import Unfit
 
@@ -31,7 +31,7 @@ class Rendering:
 Fit = Literal["defaults", "other knobs", "none"]
 
 
-def fit(shop: Workshop, card: Card) -> Fit:
+def fit(shop: Composer, card: RecipeCard) -> Fit:
     """Say whether `card` can be used for the whole of a task, and whether its default knobs can.
 
     Args:
@@ -44,7 +44,7 @@ def fit(shop: Workshop, card: Card) -> Fit:
     return "defaults" if all(knobs == card.defaults() for knobs in own) else "other knobs"
 
 
-def renderings(shop: Workshop, card: Card) -> Iterator[Rendering]:
+def renderings(shop: Composer, card: RecipeCard) -> Iterator[Rendering]:
     """Yield candidates that use `card`, its default knobs first; none where it does not fit.
 
     A recipe with a template does every part that is not the library's. Where the idea is to leave
@@ -62,7 +62,7 @@ def renderings(shop: Workshop, card: Card) -> Iterator[Rendering]:
         yield from _alone(shop, card)
 
 
-def combined(shop: Workshop, tried: Sequence[tuple[Rendering, float]]) -> Rendering | None:
+def combined(shop: Composer, tried: Sequence[tuple[Rendering, float]]) -> Rendering | None:
     """Return the candidate with the best choice for each part, None where none was right.
 
     Args:
@@ -78,7 +78,7 @@ def combined(shop: Workshop, tried: Sequence[tuple[Rendering, float]]) -> Render
     return _rendered(shop, shop.complete(first.plan["library"], merged))
 
 
-def _alone(shop: Workshop, card: Card) -> Iterator[Rendering]:
+def _alone(shop: Composer, card: RecipeCard) -> Iterator[Rendering]:
     one = shop.narrowed({card.name: card})
     for library in ((), shop.anchors):
         parts = _parts(one, library)
@@ -91,10 +91,10 @@ def _alone(shop: Workshop, card: Card) -> Iterator[Rendering]:
 
 
 def _distinct(
-    shop: Workshop,
+    shop: Composer,
     library: Sequence[str],
     parts: Sequence[Segment],
-    card: Card,
+    card: RecipeCard,
     settings: Sequence[Mapping[str, Value]],
 ) -> Iterator[Rendering]:
     """Yield what the settings render to, each program once."""
@@ -107,7 +107,7 @@ def _distinct(
             yield found
 
 
-def _handed_over(shop: Workshop) -> Iterator[Rendering]:
+def _handed_over(shop: Composer) -> Iterator[Rendering]:
     parts = _parts(shop, shop.anchors)
     if not shop.anchors or not parts or not all(shop.recipes(part) for part in parts):
         return
@@ -116,7 +116,7 @@ def _handed_over(shop: Workshop) -> Iterator[Rendering]:
         yield found
 
 
-def _one_part_each(shop: Workshop) -> Iterator[Rendering]:
+def _one_part_each(shop: Composer) -> Iterator[Rendering]:
     """Yield the preferred recipes for all parts, then what differs from that in one part."""
     for library in ((), shop.anchors):
         parts = _parts(shop, library)
@@ -137,7 +137,7 @@ def _one_part_each(shop: Workshop) -> Iterator[Rendering]:
         return
 
 
-def _other(shop: Workshop, part: Segment) -> Choice | None:
+def _other(shop: Composer, part: Segment) -> Choice | None:
     """Return the choice to compare the preferred one of a part with: another recipe, or other knobs."""
     cards = shop.recipes(part)
     for card in cards[1:]:
@@ -149,11 +149,11 @@ def _other(shop: Workshop, part: Segment) -> Choice | None:
     return None if found is None else Choice(recipe=cards[0].name, knobs=found)
 
 
-def _parts(shop: Workshop, library: Sequence[str]) -> list[Segment]:
+def _parts(shop: Composer, library: Sequence[str]) -> list[Segment]:
     return [part for part in shop.cut(library) if part.pattern != "library"]
 
 
-def _rendered(shop: Workshop, plan: Plan) -> Rendering | None:
+def _rendered(shop: Composer, plan: Plan) -> Rendering | None:
     try:
         source = shop.source(plan)
     except Unfit:

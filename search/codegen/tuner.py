@@ -15,7 +15,7 @@ _LISTED = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class JudgedSetting:
     """A setting that was judged.
 
     Attributes:
@@ -27,7 +27,7 @@ class Trial:
 
 
 def suggestions(
-    knobs: Mapping[str, Knob], trials: Sequence[Trial], seed: int
+    knobs: Mapping[str, Knob], trials: Sequence[JudgedSetting], seed: int
 ) -> Iterator[dict[str, Value]]:
     """Yield settings worth trying, the most promising first; the same for the same arguments.
 

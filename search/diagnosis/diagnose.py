@@ -10,7 +10,7 @@ from kb.errors import KbError
 from kb.records.schema import SYMPTOMS, TargetRecord
 from search.attempt import Attempt, Diagnosis
 from search.costs.graph import Work
-from search.diagnosis.facts import Scene, beyond, duration
+from search.diagnosis.facts import ProgramFacts, beyond, duration
 from search.diagnosis.gpu_rules import findings
 from search.finding import COUNTED, INFERRED, OPERATORS, SEEN, TOLD, Evidence, Finding, Look, lossy
 from search.outcome import Checked, Passed
@@ -30,7 +30,7 @@ _RATES = {"tf32": "tf32", "half": "float16"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class DiagnosisGround:
     """What a diagnosis stands on, the same for every attempt of a run.
 
     Attributes:
@@ -64,7 +64,7 @@ _CONFIDENCE: Mapping[Evidence, Confidence] = {
 }
 
 
-def diagnose(ground: Ground, attempt: Attempt | None) -> Diagnosis:
+def diagnose(ground: DiagnosisGround, attempt: Attempt | None) -> Diagnosis:
     """Say what holds a program back.
 
     Args:
@@ -129,14 +129,14 @@ def _point(finding: Finding, *, later: bool = False) -> Bottleneck:
     )
 
 
-def _on_gpu(ground: Ground, attempt: Attempt | None, look: Look) -> tuple[Finding, ...]:
+def _on_gpu(ground: DiagnosisGround, attempt: Attempt | None, look: Look) -> tuple[Finding, ...]:
     outcome = attempt.outcome if attempt is not None else None
     passed = outcome if isinstance(outcome, Passed) else None
     seconds = ground.baselines.get("eager", inf) if attempt is None else attempt.seconds
     if seconds == inf:  # nothing is timed where the device is not
         return tuple(_eager(ground, seconds)) if attempt is None else ()
     rate, peak = _peak(ground, seconds)
-    scene = Scene(
+    scene = ProgramFacts(
         work=ground.work,
         target=ground.target,
         rate=rate,
@@ -152,7 +152,7 @@ def _on_gpu(ground: Ground, attempt: Attempt | None, look: Look) -> tuple[Findin
     return (*findings(scene), *(_eager(ground, seconds) if attempt is None else ()))
 
 
-def _peak(ground: Ground, seconds: float) -> tuple[str, float]:
+def _peak(ground: DiagnosisGround, seconds: float) -> tuple[str, float]:
     """Return the rate to compare with, and its name.
 
     A strict product that runs faster than ordinary float32 arithmetic can is made of half-precision
@@ -167,7 +167,7 @@ def _peak(ground: Ground, seconds: float) -> tuple[str, float]:
     return rate, peaks[rate]
 
 
-def _eager(ground: Ground, seconds: float) -> list[Finding]:
+def _eager(ground: DiagnosisGround, seconds: float) -> list[Finding]:
     """Return what follows for the reference from its operators alone."""
     found = []
     work = ground.work
@@ -241,7 +241,7 @@ def _static(outcome: Checked) -> list[Finding]:
     return found
 
 
-def _on_cpu(ground: Ground, attempt: Attempt | None, look: Look) -> Diagnosis:
+def _on_cpu(ground: DiagnosisGround, attempt: Attempt | None, look: Look) -> Diagnosis:
     outcome = attempt.outcome if attempt is not None else None
     passed = outcome if isinstance(outcome, Passed) else None
     seconds = ground.baselines.get("eager", inf) if attempt is None else attempt.seconds
@@ -280,7 +280,7 @@ def _line(finding: Finding) -> str:
     return finding.text if plain else f"{finding.text} ({finding.evidence})"
 
 
-def _bound(ground: Ground, seconds: float) -> tuple[Finding, float]:
+def _bound(ground: DiagnosisGround, seconds: float) -> tuple[Finding, float]:
     """Return which of memory and arithmetic binds a program, and its share of what they allow."""
     work = ground.work
     peak = ground.target.peak["float32"] / ground.target.units
@@ -310,7 +310,7 @@ def _traffic(work: Work) -> str:
     )
 
 
-def _of_operators(ground: Ground) -> list[Finding]:
+def _of_operators(ground: DiagnosisGround) -> list[Finding]:
     """Return what follows for eager on a processor from the reference's operators."""
     found = []
     if ground.work.traffic > 1.5 * ground.work.bytes:

@@ -17,7 +17,7 @@ NEAR = 0.75  # of a ceiling, from which on only less work helps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class ProgramFacts:
     """All that is known of one program on one device.
 
     Attributes:
@@ -62,7 +62,7 @@ class Scene:
         return max(known, default=None)
 
 
-Rule = Callable[[Scene], Iterator[Finding]]
+Rule = Callable[[ProgramFacts], Iterator[Finding]]
 
 
 def duration(seconds: float) -> str:

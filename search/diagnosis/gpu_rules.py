@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from search.diagnosis.facts import NEAR, Rule, Scene, beyond, duration
+from search.diagnosis.facts import NEAR, ProgramFacts, Rule, beyond, duration
 from search.diagnosis.ncu_rules import COUNTER_RULES
 from search.finding import COUNTED, INFERRED, SEEN, TOLD, Finding, lossy
 from search.profilers.static_resources import Occupancy, occupancy
@@ -18,7 +18,7 @@ _PRODUCTS = {"matmul", "convolution", "attention"}
 _ROWS = {"softmax", "normalization", "reduction", "loss", "scan"}
 
 
-def findings(scene: Scene) -> tuple[Finding, ...]:
+def findings(scene: ProgramFacts) -> tuple[Finding, ...]:
     """Return what holds the program back, what could gain most first; one finding a symptom."""
     best: dict[str, Finding] = {}
     for rule in RULES:
@@ -29,7 +29,7 @@ def findings(scene: Scene) -> tuple[Finding, ...]:
     return tuple(sorted(best.values(), key=lambda finding: -finding.gain))
 
 
-def _bound(scene: Scene) -> Iterator[Finding]:
+def _bound(scene: ProgramFacts) -> Iterator[Finding]:
     """Say which ceiling is the nearer one, and how far away it is."""
     compute = scene.compute_floor > scene.memory_floor
     floor = max(scene.compute_floor, scene.memory_floor)
@@ -56,7 +56,7 @@ def _bound(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def _launches(scene: Scene) -> Iterator[Finding]:
+def _launches(scene: ProgramFacts) -> Iterator[Finding]:
     gap, launches, host = scene.get("gap_share"), scene.get("launches"), scene.get("host_seconds")
     if gap is None or launches is None:
         return
@@ -79,7 +79,7 @@ def _launches(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _library(scene: Scene) -> Iterator[Finding]:
+def _library(scene: ProgramFacts) -> Iterator[Finding]:
     if scene.own_share is None or scene.own_share >= 0.5:
         return
     others = [kernel for kernel in scene.kernels if not kernel.own]
@@ -93,7 +93,7 @@ def _library(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def _copies(scene: Scene) -> Iterator[Finding]:
+def _copies(scene: ProgramFacts) -> Iterator[Finding]:
     share = scene.get("copy_share")
     if share is not None and share > 0.05:
         yield Finding(
@@ -104,7 +104,7 @@ def _copies(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _spills(scene: Scene) -> Iterator[Finding]:
+def _spills(scene: ProgramFacts) -> Iterator[Finding]:
     counted, told = scene.get("ncu_spill_bytes"), scene.get("spill_bytes")
     if counted:
         yield Finding(
@@ -123,7 +123,7 @@ def _spills(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _occupancy(scene: Scene) -> Iterator[Finding]:
+def _occupancy(scene: ProgramFacts) -> Iterator[Finding]:
     reached = scene.get("ncu_occupancy")
     evidence = COUNTED if reached is not None else SEEN
     reached = reached if reached is not None else scene.get("occupancy")
@@ -142,7 +142,7 @@ def _occupancy(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def _fit(scene: Scene) -> Occupancy | None:
+def _fit(scene: ProgramFacts) -> Occupancy | None:
     """Return how the longest kernel fits on an SM, None where its launch or the limits are unknown."""
     threads = scene.get("threads", "ncu_threads")
     if not threads:
@@ -155,7 +155,7 @@ def _fit(scene: Scene) -> Occupancy | None:
         return None
 
 
-def _resident(scene: Scene) -> float | None:
+def _resident(scene: ProgramFacts) -> float | None:
     """Return the share of an SM's warps that the launch can fill, None where that is unknown."""
     fit, blocks = _fit(scene), scene.get("blocks", "ncu_blocks")
     if fit is None or not fit.blocks or not blocks:
@@ -163,7 +163,7 @@ def _resident(scene: Scene) -> float | None:
     return fit.fraction * min(1.0, blocks / scene.target.units / fit.blocks)
 
 
-def _limit(scene: Scene) -> tuple[str, str]:
+def _limit(scene: ProgramFacts) -> tuple[str, str]:
     """Return what limits occupancy, in words, and the symptom that it amounts to."""
     fit, blocks, units = _fit(scene), scene.get("blocks", "ncu_blocks"), scene.target.units
     if fit is None:
@@ -182,7 +182,7 @@ def _limit(scene: Scene) -> tuple[str, str]:
     return f", limited by the number of {' and '.join(fit.limited_by)}", "low-occupancy"
 
 
-def _tail(scene: Scene) -> Iterator[Finding]:
+def _tail(scene: ProgramFacts) -> Iterator[Finding]:
     waves, blocks = scene.get("ncu_waves"), scene.get("blocks", "ncu_blocks")
     fit, units = _fit(scene), scene.target.units
     if waves is None and fit is not None and fit.blocks and blocks:
@@ -207,13 +207,13 @@ def _tail(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _losses(scene: Scene) -> Iterator[Finding]:
+def _losses(scene: ProgramFacts) -> Iterator[Finding]:
     """Pass on what the compiler warns of: serialised wgmma shows in no register count and no spill."""
     for loss in scene.losses:
         yield lossy(loss, gain=0.5)
 
 
-def _tensor_cores(scene: Scene) -> Iterator[Finding]:
+def _tensor_cores(scene: ProgramFacts) -> Iterator[Finding]:
     if not _PRODUCTS & set(scene.work.families) or scene.compute_floor < scene.memory_floor:
         return
     share = scene.get("ncu_tensor_share")
@@ -233,7 +233,7 @@ def _tensor_cores(scene: Scene) -> Iterator[Finding]:
     yield Finding(symptom="tensor-cores-idle", text=f"{text}{hint}.", gain=0.5, evidence=evidence)
 
 
-def _rows(scene: Scene) -> Iterator[Finding]:
+def _rows(scene: ProgramFacts) -> Iterator[Finding]:
     """Without counters, a row operator far from the memory's ceiling most likely reads twice."""
     if "ncu_dram_bytes" in scene.profile or not _ROWS & set(scene.work.families):
         return
@@ -252,7 +252,7 @@ def _times(share: float) -> str:
     return "twice" if share > 0.4 else "several times"
 
 
-def _memory_peak(scene: Scene) -> Iterator[Finding]:
+def _memory_peak(scene: ProgramFacts) -> Iterator[Finding]:
     peak, reference = scene.get("peak_bytes"), scene.get("reference_peak_bytes")
     if peak and reference and peak > 1.5 * reference:
         yield Finding(

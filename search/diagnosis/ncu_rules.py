@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from search.diagnosis.facts import NEAR, Rule, Scene
+from search.diagnosis.facts import NEAR, ProgramFacts, Rule
 from search.finding import COUNTED, Finding
 
 _FULL_LANES = 32.0
@@ -28,7 +28,7 @@ _STALLS: dict[str, tuple[str, str]] = {
 }
 
 
-def _passes(scene: Scene) -> Iterator[Finding]:
+def _passes(scene: ProgramFacts) -> Iterator[Finding]:
     """Compare the bytes that crossed to memory with the bytes that had to."""
     moved = scene.get("ncu_dram_bytes")
     if moved is None or moved < 1.3 * scene.work.bytes or moved < 1e6:
@@ -59,7 +59,7 @@ def _passes(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _memory(scene: Scene) -> Iterator[Finding]:
+def _memory(scene: ProgramFacts) -> Iterator[Finding]:
     share = scene.get("ncu_dram_share")
     if share is not None and share >= NEAR:
         yield Finding(
@@ -70,7 +70,7 @@ def _memory(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _coalescing(scene: Scene) -> Iterator[Finding]:
+def _coalescing(scene: ProgramFacts) -> Iterator[Finding]:
     lost = []
     for way, word in (("load", "loads"), ("store", "stores")):
         used, sectors = scene.get(f"ncu_{way}_efficiency"), scene.get(f"ncu_sectors_per_{way}")
@@ -91,7 +91,7 @@ def _coalescing(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _conflicts(scene: Scene) -> Iterator[Finding]:
+def _conflicts(scene: ProgramFacts) -> Iterator[Finding]:
     share = scene.get("ncu_bank_conflict_share")
     if share is not None and share > 0.1:
         yield Finding(
@@ -102,7 +102,7 @@ def _conflicts(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _stalls(scene: Scene) -> Iterator[Finding]:
+def _stalls(scene: ProgramFacts) -> Iterator[Finding]:
     told = {name: scene.get(f"ncu_stall_{name}") for name in _STALLS}
     stalls = {name: value for name, value in told.items() if value}
     total = scene.get("ncu_stall_total") or sum(stalls.values())
@@ -125,7 +125,7 @@ def _stalls(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def _latency(scene: Scene) -> Iterator[Finding]:
+def _latency(scene: ProgramFacts) -> Iterator[Finding]:
     dram, sm = scene.get("ncu_dram_share"), scene.get("ncu_sm_share")
     if dram is None or sm is None or max(dram, sm) >= 0.5:
         return
@@ -138,7 +138,7 @@ def _latency(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def _lanes(scene: Scene) -> Iterator[Finding]:
+def _lanes(scene: ProgramFacts) -> Iterator[Finding]:
     lanes = scene.get("ncu_active_lanes")
     if lanes is not None and lanes < 0.75 * _FULL_LANES:
         yield Finding(
@@ -149,7 +149,7 @@ def _lanes(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _special(scene: Scene) -> Iterator[Finding]:
+def _special(scene: ProgramFacts) -> Iterator[Finding]:
     share = scene.get("ncu_special_share")
     if share is not None and share > 0.6:
         yield Finding(
@@ -160,7 +160,7 @@ def _special(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _balance(scene: Scene) -> Iterator[Finding]:
+def _balance(scene: ProgramFacts) -> Iterator[Finding]:
     balance, waves = scene.get("ncu_balance"), scene.get("ncu_waves")
     # With less than a wave some SMs have no block at all, which is another matter.
     if balance is not None and balance < 0.7 and (waves is None or waves >= 1):
@@ -172,7 +172,7 @@ def _balance(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _pipes(scene: Scene) -> Iterator[Finding]:
+def _pipes(scene: ProgramFacts) -> Iterator[Finding]:
     pipes = {
         "tensor": scene.get("ncu_tensor_share") or 0.0,
         "FMA": scene.get("ncu_fma_share") or 0.0,
@@ -188,7 +188,7 @@ def _pipes(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _atomics(scene: Scene) -> Iterator[Finding]:
+def _atomics(scene: ProgramFacts) -> Iterator[Finding]:
     requests, share = scene.get("ncu_atomic_share"), scene.get("ncu_dram_share")
     if requests is not None and requests > 0.2 and (share or 0.0) < NEAR:
         yield Finding(

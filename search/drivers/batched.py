@@ -7,7 +7,7 @@ from search.loop import JudgeNode, Work
 from synth.models.budgeted import Exhausted
 
 
-class Batches(Driver):
+class BatchedDriver(Driver):
     """Works in batches: one candidate of each idea of a round at a time.
 
     A folder that is carried to the judge by hand, or copied every few minutes, costs one trip a

@@ -10,12 +10,12 @@ from search.authors import DeferredAuthor
 from search.drivers.sequential import Driver, Watcher
 from search.judging import Judge
 from search.loop import JudgeNode, MendDraft, Result, Search, Work, WriteDraft, WriteIdeas
-from search.prompting.readings import Witness
+from search.prompting.readings import RecordingRetriever
 from search.runs.storage import Storage, outcome_key
 from synth.models.waiting import LOOK_SECONDS, Waiting
 
 
-class Waves(Driver):
+class ConcurrentDriver(Driver):
     """Works in waves: what can be judged, then every source that can be written, then ideas.
 
     The letters of a wave are out at the same time, and their answers may come in any order. Results
@@ -35,7 +35,7 @@ class Waves(Driver):
         author: DeferredAuthor,
         judge: Judge,
         storage: Storage,
-        witness: Witness,
+        witness: RecordingRetriever,
         watcher: Watcher,
         *,
         context: str,

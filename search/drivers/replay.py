@@ -150,7 +150,7 @@ class Player:
         return self._tape.play(request, self._role)
 
 
-class Verdicts:
+class RecordedJudge:
     """Outcomes from the record; beside them, where a judge is given, what it says today.
 
     The search is told the recorded outcome in any case: times differ from day to day, and a search

@@ -21,7 +21,7 @@ from search.loop import (
     WriteIdeas,
 )
 from search.outcome import Outcome
-from search.prompting.readings import Witness
+from search.prompting.readings import RecordingRetriever
 from search.runs.storage import Storage, outcome_key
 from search.tunables import next_setting
 
@@ -54,7 +54,7 @@ class Driver:
         author: Author,
         judge: Judge,
         storage: Storage,
-        witness: Witness,
+        witness: RecordingRetriever,
         watcher: Watcher,
     ) -> None:
         self._search = search

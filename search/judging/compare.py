@@ -7,14 +7,16 @@ from collections.abc import Sequence
 
 import torch
 
-from search.judging.tolerance import Trial, Truth
+from search.judging.tolerance import InputTrial, Truth
 from search.reference import Problem
 
 _SHOWN = 4
 _POISON = 3.3e38  # what fresh memory reads as in a runner
 
 
-def explain(problem: Problem, trial: Trial, outputs: Sequence[torch.Tensor]) -> tuple[str, str]:
+def explain(
+    problem: Problem, trial: InputTrial, outputs: Sequence[torch.Tensor]
+) -> tuple[str, str]:
     """Return (reason, detail) for outputs that are outside the trial's bounds."""
     for number, got in enumerate(outputs):
         wrong = _wrong(trial, number, got)
@@ -34,7 +36,7 @@ def explain(problem: Problem, trial: Trial, outputs: Sequence[torch.Tensor]) -> 
     return reason, "\n".join(lines)
 
 
-def _wrong(trial: Trial, number: int, got: torch.Tensor) -> torch.Tensor:
+def _wrong(trial: InputTrial, number: int, got: torch.Tensor) -> torch.Tensor:
     fine = (got >= trial.low[number]) & (got <= trial.high[number])
     if trial.special is not None:
         wanted = trial.special[number]
@@ -44,7 +46,7 @@ def _wrong(trial: Trial, number: int, got: torch.Tensor) -> torch.Tensor:
 
 
 def _worst(
-    trial: Trial, number: int, got: torch.Tensor, truth: torch.Tensor, wrong: torch.Tensor
+    trial: InputTrial, number: int, got: torch.Tensor, truth: torch.Tensor, wrong: torch.Tensor
 ) -> list[str]:
     score = torch.where(wrong, (got.double() - truth).abs().nan_to_num(math.inf, math.inf), -1.0)
     top = torch.topk(score.flatten(), min(_SHOWN, int(wrong.sum()))).indices
@@ -114,7 +116,7 @@ def _patterns(got: torch.Tensor, truth: torch.Tensor, wrong: torch.Tensor) -> li
 
 def _suspects(
     problem: Problem,
-    trial: Trial,
+    trial: InputTrial,
     number: int,
     got: torch.Tensor,
     truth: torch.Tensor,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from search.costs.graph import OperatorGraph, Work
-from search.sandbox.sandbox import Part
+from search.sandbox.sandbox import SandboxPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Prepared:
     baselines: Mapping[str, float]
     compile_error: str | None
     dropped: tuple[tuple[str, str], ...]
-    sandbox: tuple[Part, ...]
+    sandbox: tuple[SandboxPart, ...]
     graph: OperatorGraph | None
     work: Work | None
     notes: tuple[str, ...] = field(default=())

@@ -26,7 +26,7 @@ _TELLING = ("task", "large mean", "negative", "normal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class InputTrial:
     """One set of inputs with the bounds of a right answer.
 
     Attributes:
@@ -46,7 +46,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bank:
+class TrialSet:
     """The trials of a task, the same for each of its candidates, unknown to all of them.
 
     Attributes:
@@ -54,7 +54,7 @@ class Bank:
         dropped: distributions that the reference cannot take, with the reason.
     """
 
-    trials: tuple[Trial, ...]
+    trials: tuple[InputTrial, ...]
     slack: tuple[tuple[float, float], ...]
     dropped: tuple[tuple[str, str], ...]
 
@@ -100,7 +100,7 @@ def _default_double() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def make_bank(problem: Problem, seed: int, room: int = _MOST_BYTES) -> Bank:
+def make_bank(problem: Problem, seed: int, room: int = _MOST_BYTES) -> TrialSet:
     """Draw the trials of `problem` and bound the right answers.
 
     Args:
@@ -113,7 +113,7 @@ def make_bank(problem: Problem, seed: int, room: int = _MOST_BYTES) -> Bank:
     names = list(distributions.DISTRIBUTIONS)
     if problem.task.settings.special_values:
         names.append(distributions.SPECIAL)
-    trials: list[Trial] = []
+    trials: list[InputTrial] = []
     dropped: list[tuple[str, str]] = []
     slack: tuple[tuple[float, float], ...] = ()
     for number, name in enumerate(("task", *names)):
@@ -139,19 +139,19 @@ def make_bank(problem: Problem, seed: int, room: int = _MOST_BYTES) -> Bank:
         slack = slack or allowed
         trials.append(trial)
         room -= _nbytes(trial)
-    bank = Bank(trials=tuple(trials), slack=slack, dropped=tuple(dropped))
+    bank = TrialSet(trials=tuple(trials), slack=slack, dropped=tuple(dropped))
     _probe(problem, bank)
     return bank
 
 
-def _nbytes(trial: Trial) -> int:
+def _nbytes(trial: InputTrial) -> int:
     tensors = [*trial.low, *trial.high, *(x for x in trial.inputs if isinstance(x, torch.Tensor))]
     return sum(tensor.nbytes for tensor in tensors)
 
 
 def _trial(
     problem: Problem, truth: Truth, name: str, seed: int
-) -> tuple[Trial, tuple[tuple[float, float], ...]] | str:
+) -> tuple[InputTrial, tuple[tuple[float, float], ...]] | str:
     """Return a trial with its (absolute, relative) slack, or why it cannot be one."""
     inputs = distributions.draw(problem, name, seed)
     eager = problem.run(*(x.clone() if isinstance(x, torch.Tensor) else x for x in inputs))
@@ -169,7 +169,7 @@ def _trial(
         # Rounding the bounds outwards keeps an exact answer inside.
         low.append(torch.nextafter((value - margin).float(), least))
         high.append(torch.nextafter((value + margin).float(), -least))
-    trial = Trial(
+    trial = InputTrial(
         distribution=name,
         inputs=inputs,
         low=tuple(low),
@@ -244,7 +244,7 @@ def _to_half(value: torch.Tensor) -> torch.Tensor:
     return value.clamp(-65504, 65504).half().to(value.dtype)
 
 
-def inside(trial: Trial, outputs: tuple[torch.Tensor, ...]) -> bool:
+def inside(trial: InputTrial, outputs: tuple[torch.Tensor, ...]) -> bool:
     """Say whether every element of `outputs` is within the trial's bounds."""
     for number, got in enumerate(outputs):
         fine = (got >= trial.low[number]) & (got <= trial.high[number])
@@ -258,7 +258,7 @@ def inside(trial: Trial, outputs: tuple[torch.Tensor, ...]) -> bool:
     return True
 
 
-def _probe(problem: Problem, bank: Bank) -> None:
+def _probe(problem: Problem, bank: TrialSet) -> None:
     """Try answers that took no work; refuse a task that one of them solves."""
     kinds: dict[str, Callable[[int], tuple[torch.Tensor, ...] | None]] = {
         "all zeros": lambda at: tuple(torch.zeros_like(x) for x in bank.trials[at].low),
@@ -289,7 +289,7 @@ def _probe(problem: Problem, bank: Bank) -> None:
             )
 
 
-def _echo(bank: Bank, place: int) -> Callable[[int], tuple[torch.Tensor, ...] | None]:
+def _echo(bank: TrialSet, place: int) -> Callable[[int], tuple[torch.Tensor, ...] | None]:
     def answer(at: int) -> tuple[torch.Tensor, ...] | None:
         given = bank.trials[at].inputs[place]
         fits = all(given.shape == value.shape for value in bank.trials[at].low)

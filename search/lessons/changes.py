@@ -16,7 +16,7 @@ DRAW = 1.25  # width of an interval, high over low, within which a draw is a fin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class SourceChange:
     """The difference between a candidate and its parent.
 
     Attributes:
@@ -33,11 +33,11 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class LessonTrial:
     """What a candidate gained, and what it changed for that."""
 
     gain: Gain
-    change: Change
+    change: SourceChange
 
     @property
     def vague(self) -> bool:
@@ -46,7 +46,7 @@ class Trial:
         return self.gain.fate == "even" and ratio is not None and ratio.high > DRAW * ratio.low
 
 
-def trials(graph: Graph, confirmed: Mapping[int, Outcome]) -> Iterator[Trial]:
+def trials(graph: Graph, confirmed: Mapping[int, Outcome]) -> Iterator[LessonTrial]:
     """Yield one trial a candidate that was timed or failed, oldest first.
 
     Args:
@@ -54,14 +54,14 @@ def trials(graph: Graph, confirmed: Mapping[int, Outcome]) -> Iterator[Trial]:
     """
     for gain in gains(graph.attempts(), confirmed):
         if gain.fate is not None:
-            yield Trial(gain=gain, change=change(gain.start, gain.attempt))
+            yield LessonTrial(gain=gain, change=change(gain.start, gain.attempt))
 
 
-def change(parent: Attempt | None, child: Attempt) -> Change:
+def change(parent: Attempt | None, child: Attempt) -> SourceChange:
     """Say what `child` does otherwise than `parent` (None: than the reference)."""
     after = child.draft.plan
     if "segments" not in after:
-        return Change(lines=(), size=_edit(parent, child))
+        return SourceChange(lines=(), size=_edit(parent, child))
     before = parent.draft.plan if parent is not None else {}
     lines = [*_library(before, after)]
     patterns: set[str] = set()
@@ -80,7 +80,7 @@ def change(parent: Attempt | None, child: Attempt) -> Change:
         if differing:
             patterns.add(str(chosen["pattern"]))
             lines += [line for line in differing if line not in lines]
-    return Change(
+    return SourceChange(
         lines=tuple(lines),
         # An idea that is about no one segment changes how the graph is cut.
         pattern=next(iter(patterns)) if len(patterns) == 1 and focus is not None else "",

@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from sqlalchemy import Engine
 
-from kb.retrieval.effect_estimate import WITHIN, Trial
+from kb.retrieval.effect_estimate import WITHIN, GainMeasurement
 from kb.retrieval.effect_store import Use, record, subject
 from kb.store.documents import Store
 from search.gain import Gain, best, gains
@@ -76,7 +76,7 @@ def credits_of(
         weight = _trust(gain) * (1.0 if node.number in leading else OTHERS)
         assert gain.fate is not None
         for name, share in _shares(node, subjects).items():
-            trial = Trial(
+            trial = GainMeasurement(
                 gain=0.0 if gain.ratio is None else gain.log,
                 fate=gain.fate,
                 at=now,

@@ -12,8 +12,8 @@ from kb.retrieval.effect_estimate import LOSS
 from search.attempt import Attempt, Idea
 from search.gain import Gain, best, fate_of, gains, over
 from search.graph import Graph
-from search.lessons.changes import Trial, trials
-from search.lessons.setting import Place, Setting
+from search.lessons.changes import LessonTrial, trials
+from search.lessons.setting import EvidenceRun, Setting
 from search.lessons.wording import body, idea_title, reason, title, winner_body
 from search.outcome import Outcome, Passed
 from search.runs.report import best_of
@@ -38,7 +38,7 @@ class Lesson:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class LessonVerdict:
     """What a run found of a lesson that it started from."""
 
     lesson: str
@@ -58,7 +58,7 @@ def lessons(graph: Graph, confirmed: Mapping[int, Outcome], setting: Setting) ->
         gain = _over_eager(winner[0], winner[1])
         if gain.fate == "won":
             found.append(_winner(graph, gain, winner[1], setting))
-    groups: dict[tuple[object, ...], list[Trial]] = {}
+    groups: dict[tuple[object, ...], list[LessonTrial]] = {}
     for trial in trials(graph, confirmed):
         groups.setdefault(_topic(trial), []).append(trial)
     told = ((_telling(group), group) for group in groups.values())
@@ -72,7 +72,7 @@ def verdicts(
     confirmed: Mapping[int, Outcome],
     setting: Setting,
     cited: Callable[[Idea], Sequence[str]],
-) -> list[Verdict]:
+) -> list[LessonVerdict]:
     """Return what became of the lessons that ideas of this run started from.
 
     A lesson is confirmed where the best candidate came from it, or one within reach of the best;
@@ -89,7 +89,7 @@ def verdicts(
         for name in cited(gain.attempt.idea) if gain.fate is not None else ():
             groups.setdefault(name, []).append(gain)
     return [
-        Verdict(
+        LessonVerdict(
             lesson=name,
             evidence=_against(
                 best(group),
@@ -132,7 +132,7 @@ def _elements(shape: tuple[int, ...]) -> int:
     return total
 
 
-def _topic(trial: Trial) -> tuple[object, ...]:
+def _topic(trial: LessonTrial) -> tuple[object, ...]:
     """Return what trials of one lesson have in common."""
     idea, change = trial.gain.attempt.idea, trial.change
     swaps = () if change.tuned else tuple(line for line in change.lines if "recipe " in line)
@@ -140,7 +140,7 @@ def _topic(trial: Trial) -> tuple[object, ...]:
     return (idea.record or idea_title(idea), basis, change.tuned, change.pattern, swaps)
 
 
-def _telling(group: Sequence[Trial]) -> Trial:
+def _telling(group: Sequence[LessonTrial]) -> LessonTrial:
     """Return the trial that speaks for a group."""
     chosen = best([trial.gain for trial in group])
     return next(trial for trial in group if trial.gain is chosen)
@@ -151,7 +151,7 @@ def _clearness(gain: Gain) -> float:
     return abs(LOSS if gain.ratio is None else gain.log)
 
 
-def _step(trial: Trial, group: Sequence[Trial], setting: Setting) -> Lesson:
+def _step(trial: LessonTrial, group: Sequence[LessonTrial], setting: Setting) -> Lesson:
     gain, change = trial.gain, trial.change
     idea = gain.attempt.idea
     assert gain.fate is not None
@@ -225,7 +225,7 @@ def _record(
     )
 
 
-def evidence_of(gain: Gain, place: Place, note: str = "") -> Evidence:
+def evidence_of(gain: Gain, place: EvidenceRun, note: str = "") -> Evidence:
     """Return a gain as evidence.
 
     The seconds before are those of its start in the session in which the candidate was timed: its

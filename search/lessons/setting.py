@@ -10,7 +10,7 @@ from search.attempt import Attempt, Diagnosis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class EvidenceRun:
     """The run that evidence is of.
 
     Attributes:
@@ -26,7 +26,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting(Place):
+class Setting(EvidenceRun):
     """Where the run's measurements were taken.
 
     Attributes:

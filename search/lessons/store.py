@@ -21,7 +21,7 @@ from filelock import FileLock
 from kb.errors import ConfigError, RecordError, StoreError
 from kb.records.schema import Evidence, LessonRecord, Retirement, parse_record
 from kb.retrieval.lesson_confidence import effect_of, stance, standing
-from search.lessons.distill import Lesson, Verdict
+from search.lessons.distill import Lesson, LessonVerdict
 from search.lessons.evidence import Proof
 from search.lessons.wording import with_evidence, without_evidence
 
@@ -43,7 +43,7 @@ Alike = Callable[[str, Sequence[str]], int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class StoredLesson:
     """A lesson as it is kept.
 
     Attributes:
@@ -61,7 +61,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class LessonChange:
     """What learning did to a lesson; `why` says more where it was refused or retired."""
 
     lesson: str
@@ -69,7 +69,7 @@ class Change:
     why: str = ""
 
 
-class Book:
+class LessonStore:
     """The lessons below one folder.
 
     Args:
@@ -86,13 +86,13 @@ class Book:
         self._alike = alike
         self.problems: list[str] = []
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[StoredLesson]:
         """Return every lesson, retired ones last; files that are none are named in `problems`."""
         self.problems = []
         found = [*self._read(self.active), *self._read(self.shelf)]
         return sorted(found, key=lambda one: (one.retired, one.record.number or 0, one.name))
 
-    def find(self, which: str) -> Entry:
+    def find(self, which: str) -> StoredLesson:
         """Return the lesson of a number, a name or the beginning of one.
 
         Raises:
@@ -114,10 +114,10 @@ class Book:
         )
 
     def learn(
-        self, lessons: Iterable[Lesson], verdicts: Iterable[Verdict], today: date
-    ) -> list[Change]:
+        self, lessons: Iterable[Lesson], verdicts: Iterable[LessonVerdict], today: date
+    ) -> list[LessonChange]:
         """Add what a run taught: first what became of what it started from, then what is new."""
-        changes: list[Change] = []
+        changes: list[LessonChange] = []
         with self._locked():
             for verdict in verdicts:
                 known = {one.name: one for one in self.entries()}
@@ -128,7 +128,7 @@ class Book:
                 changes += self._add(lesson, today)
         return changes
 
-    def confirm(self, which: str, evidence: Evidence, today: date) -> list[Change]:
+    def confirm(self, which: str, evidence: Evidence, today: date) -> list[LessonChange]:
         """Add a measurement that a person names; whether it confirms is for it to say.
 
         Raises:
@@ -143,7 +143,7 @@ class Book:
             )
         return changes
 
-    def retire(self, which: str, because: str, today: date) -> Entry:
+    def retire(self, which: str, because: str, today: date) -> StoredLesson:
         """Take a lesson out of use; only a person can bring it back."""
         if len(because.strip()) < 3:
             raise ConfigError(
@@ -154,14 +154,14 @@ class Book:
             entry = self.find(which)
             return self._retire(entry, because.strip(), today, by="user")
 
-    def restore(self, which: str) -> Entry:
+    def restore(self, which: str) -> StoredLesson:
         """Bring a retired lesson back into use."""
         with self._locked():
             entry = self.find(which)
             record = entry.record.model_copy(update={"retired": None})
             return self._write(replace(entry, record=record))
 
-    def edit(self, which: str, text: str) -> Entry:
+    def edit(self, which: str, text: str) -> StoredLesson:
         """Replace the words of a lesson; its claim and evidence stay as they were measured.
 
         Raises:
@@ -182,21 +182,21 @@ class Book:
             record = entry.record.model_copy(update=update)
             return self._write(replace(entry, record=record, words=words + "\n"))
 
-    def _add(self, lesson: Lesson, today: date) -> list[Change]:
+    def _add(self, lesson: Lesson, today: date) -> list[LessonChange]:
         fault = next((why for one in lesson.record.evidence if (why := self._proof(one))), None)
         if fault is not None:
-            return [Change(lesson=lesson.name, fate="refused", why=fault)]
+            return [LessonChange(lesson=lesson.name, fate="refused", why=fault)]
         entry = self._same(lesson)
         if entry is None:
-            self._write(Entry(name=lesson.name, record=lesson.record, words=lesson.body))
-            return [Change(lesson=lesson.name, fate="new")]
+            self._write(StoredLesson(name=lesson.name, record=lesson.record, words=lesson.body))
+            return [LessonChange(lesson=lesson.name, fate="new")]
         (evidence,) = lesson.record.evidence
         if _supersedes(lesson.record, entry.record, today):
             kept = {"number": entry.record.number}
             record = lesson.record.model_copy(update=kept)
-            self._write(Entry(name=entry.name, record=record, words=lesson.body))
+            self._write(StoredLesson(name=entry.name, record=record, words=lesson.body))
             why = "its plan was contradicted, and another won"
-            return [Change(lesson=entry.name, fate="replaced", why=why)]
+            return [LessonChange(lesson=entry.name, fate="replaced", why=why)]
         if effect_of(entry.record) == effect_of(lesson.record):
             entry = _reworded(entry, lesson)
         changes = self._weigh(entry, evidence, today)
@@ -210,11 +210,11 @@ class Book:
             support = [one for one in entry.record.evidence if stance(effect, one) > 0]
             joined = tuple(_joined(support, evidence))
             record = lesson.record.model_copy(update={"evidence": joined})
-            self._write(Entry(name=lesson.name, record=record, words=lesson.body))
-            changes.append(Change(lesson=lesson.name, fate="new"))
+            self._write(StoredLesson(name=lesson.name, record=record, words=lesson.body))
+            changes.append(LessonChange(lesson=lesson.name, fate="new"))
         return changes
 
-    def _same(self, lesson: Lesson) -> Entry | None:
+    def _same(self, lesson: Lesson) -> StoredLesson | None:
         """Return the lesson that speaks of the same thing, whatever it says of it."""
         claim = lesson.record.claim
         entries = self.entries()
@@ -230,11 +230,11 @@ class Book:
         )
         return None if found is None else near[found]
 
-    def _weigh(self, entry: Entry, evidence: Evidence, today: date) -> list[Change]:
+    def _weigh(self, entry: StoredLesson, evidence: Evidence, today: date) -> list[LessonChange]:
         """Add a measurement to a lesson, and retire or revive it where that tips the balance."""
         fault = self._proof(evidence)
         if fault is not None:
-            return [Change(lesson=entry.name, fate="refused", why=fault)]
+            return [LessonChange(lesson=entry.name, fate="refused", why=fault)]
         listed = _joined(entry.record.evidence, evidence)
         record = _bounded(entry.record, listed)
         side = stance(effect_of(record), evidence)
@@ -242,25 +242,25 @@ class Book:
         if any(_same_measurement(one, evidence) for one in entry.record.evidence):
             fate = "known"
         entry = self._write(replace(entry, record=record))
-        changes = [Change(lesson=entry.name, fate=fate)]
+        changes = [LessonChange(lesson=entry.name, fate=fate)]
         now = standing(record, today)
         if not entry.retired and now.outweighed:
             because = f"contradicted {now.contradicted} times, confirmed {now.confirmed} times"
             self._retire(entry, because, today, by="evidence")
-            changes.append(Change(lesson=entry.name, fate="retired", why=because))
+            changes.append(LessonChange(lesson=entry.name, fate="retired", why=because))
         elif record.retired is not None and record.retired.by == "evidence" and not now.outweighed:
             self._write(replace(entry, record=record.model_copy(update={"retired": None})))
-            changes.append(Change(lesson=entry.name, fate="revived"))
+            changes.append(LessonChange(lesson=entry.name, fate="revived"))
         return changes
 
     def _retire(
-        self, entry: Entry, because: str, today: date, *, by: Literal["evidence", "user"]
-    ) -> Entry:
+        self, entry: StoredLesson, because: str, today: date, *, by: Literal["evidence", "user"]
+    ) -> StoredLesson:
         retirement = Retirement(because=because, at=today, by=by)
         record = entry.record.model_copy(update={"retired": retirement})
         return self._write(replace(entry, record=record))
 
-    def _write(self, entry: Entry) -> Entry:
+    def _write(self, entry: StoredLesson) -> StoredLesson:
         """Write a lesson where it belongs, whole or not at all."""
         record = entry.record
         if record.number is None:
@@ -287,7 +287,7 @@ class Book:
             ) from error
         return entry
 
-    def _read(self, folder: Path) -> Iterator[Entry]:
+    def _read(self, folder: Path) -> Iterator[StoredLesson]:
         for path in sorted(folder.glob("*.md")):
             try:
                 document = parse_record(path.read_text(encoding="utf-8"), path.name)
@@ -298,7 +298,7 @@ class Book:
                 self.problems.append(f"{path.name} is a {document.record.kind}, no lesson")
                 continue
             words = without_evidence(document.body)
-            yield Entry(name=document.name, record=document.record, words=words)
+            yield StoredLesson(name=document.name, record=document.record, words=words)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -371,7 +371,7 @@ def _gist(words: str) -> str:
     return f"{headline}. {words.strip().rsplit(chr(10), 1)[-1]}"
 
 
-def _reworded(entry: Entry, lesson: Lesson) -> Entry:
+def _reworded(entry: StoredLesson, lesson: Lesson) -> StoredLesson:
     """Let the clearer measurement of one claim speak: its plan, and its words unless edited."""
     (new,) = lesson.record.evidence
     old = max((one.gain or 0.0 for one in entry.record.evidence if one.run != new.run), default=0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kb.records.schema import Claim, Evidence
 from search.attempt import Attempt, Idea
-from search.lessons.changes import Trial
+from search.lessons.changes import LessonTrial
 from search.outcome import Checked, Outcome, Passed
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def idea_title(idea: Idea) -> str:
     return _PREFIX.sub("", idea.title)
 
 
-def title(claim: Claim, trial: Trial, setting: Setting) -> str:
+def title(claim: Claim, trial: LessonTrial, setting: Setting) -> str:
     """Return the headline of a lesson."""
     about = idea_title(trial.gain.attempt.idea)
     if trial.change.tuned:
@@ -38,7 +38,11 @@ def title(claim: Claim, trial: Trial, setting: Setting) -> str:
 
 
 def body(
-    claim: Claim, group: Sequence[Trial], trial: Trial, setting: Setting, evidence: Evidence
+    claim: Claim,
+    group: Sequence[LessonTrial],
+    trial: LessonTrial,
+    setting: Setting,
+    evidence: Evidence,
 ) -> str:
     """Return what a lesson says, without its evidence."""
     passed = sum(one.gain.ratio is not None for one in group)
@@ -158,7 +162,7 @@ def reason(outcome: Outcome) -> str:
     return " ".join(f"{outcome.kind.replace('_', ' ')}{trick}: {outcome.reason}".split())[:300]
 
 
-def _effect(claim: Claim, trial: Trial) -> str:
+def _effect(claim: Claim, trial: LessonTrial) -> str:
     ratio = trial.gain.ratio
     if ratio is None:
         return f"failed ({trial.gain.outcome.kind.replace('_', ' ')})"
@@ -181,7 +185,7 @@ def _sentence(one: Evidence) -> str:
     )
 
 
-def _spread(group: Sequence[Trial]) -> list[str]:
+def _spread(group: Sequence[LessonTrial]) -> list[str]:
     """Return how much the choices of one idea matter: its best and its worst candidate."""
     passed = [one.gain for one in group if one.gain.ratio is not None]
     passed.sort(key=lambda gain: gain.log)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from kb.records.schema import TargetRecord
 from search.codegen.applicability import exact, languages, make_shop, suiting
-from search.codegen.library import Card
-from search.codegen.plan import Workshop
+from search.codegen.library import RecipeCard
+from search.codegen.plan import Composer
 from search.codegen.single_idea import Fit, fit
 from search.measuring.tables import KINDS, Shape, Tables
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Pair:
     """An idea and a task that it is measured on."""
 
-    card: Card
+    card: RecipeCard
     shape: Shape
 
 
@@ -33,18 +33,18 @@ class Shops:
         cards: every recipe of the library.
     """
 
-    def __init__(self, cards: Mapping[str, Card], target: TargetRecord) -> None:
+    def __init__(self, cards: Mapping[str, RecipeCard], target: TargetRecord) -> None:
         self._target = target
         self._languages = languages("auto", target)
         self._cards = cards
-        self._made: dict[str, Workshop] = {}
+        self._made: dict[str, Composer] = {}
 
-    def suiting(self) -> dict[str, Card]:
+    def suiting(self) -> dict[str, RecipeCard]:
         """Return the ideas that suit the device, whatever the precision of a task."""
         shorter = suiting(self._cards, self._target, self._languages, "half")
         return {name: self._cards[name] for name in sorted(shorter)}
 
-    def shop(self, shape: Shape) -> Workshop:
+    def shop(self, shape: Shape) -> Composer:
         """Return the workshop of a task with every recipe that suits it."""
         if shape.name not in self._made:
             precision = shape.reference.precision
@@ -53,7 +53,7 @@ class Shops:
             self._made[shape.name] = make_shop(shape.source, self._target, graph, cards)
         return self._made[shape.name]
 
-    def fit(self, card: Card, shape: Shape) -> Fit:
+    def fit(self, card: RecipeCard, shape: Shape) -> Fit:
         """Say whether a recipe renders a task, and its scope speaks of the task's operator."""
         wanted = card.scope.operator
         if wanted and shape.reference.operator not in wanted:
@@ -63,7 +63,7 @@ class Shops:
         return fit(self.shop(shape), card)
 
 
-def choose(card: Card, tables: Tables, shops: Shops, count: int) -> list[Shape]:
+def choose(card: RecipeCard, tables: Tables, shops: Shops, count: int) -> list[Shape]:
     """Return at most `count` tasks that a recipe fits: one of each kind of shape before a second.
 
     Those that the default knobs fit come first, else the order is the table's, so that ideas of one
@@ -81,7 +81,7 @@ def choose(card: Card, tables: Tables, shops: Shops, count: int) -> list[Shape]:
     return found
 
 
-def _fitting(card: Card, shapes: Sequence[Shape], shops: Shops, kind: str) -> Iterator[Shape]:
+def _fitting(card: RecipeCard, shapes: Sequence[Shape], shops: Shops, kind: str) -> Iterator[Shape]:
     """Yield the tasks of a kind that a recipe fits."""
     others: list[Shape] = []
     for shape in shapes:

@@ -116,7 +116,7 @@ def with_evidence(text: str, found: Sequence[Evidence], path: str) -> str:
     return "\n".join(lines)
 
 
-class Records:
+class IdeaRecords:
     """The idea records that evidence is added to.
 
     Args:

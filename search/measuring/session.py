@@ -26,7 +26,7 @@ _SECOND_CHANCES = 3  # settings that are tried before an idea is said to have fa
 _SESSIONS, _WIDE, _WIDEST = 4, 1.25, 2.0
 
 
-class Judge(Protocol):
+class TaskJudge(Protocol):
     """Judges candidates for one task."""
 
     def prepare(self) -> Prepared:
@@ -38,10 +38,10 @@ class Judge(Protocol):
         ...
 
 
-class Bench(Protocol):
+class JudgeFactory(Protocol):
     """Where tasks are judged."""
 
-    def open(self, shape: Shape) -> AbstractContextManager[Judge]:
+    def open(self, shape: Shape) -> AbstractContextManager[TaskJudge]:
         """Start a judge for a task."""
         ...
 
@@ -57,7 +57,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class MeasureLimits:
     """What is measured how.
 
     Attributes:
@@ -71,7 +71,7 @@ class Terms:
     at: date
 
 
-class Session:
+class Measurement:
     """One round of measurements.
 
     Args:
@@ -82,9 +82,9 @@ class Session:
 
     def __init__(
         self,
-        bench: Bench,
+        bench: JudgeFactory,
         shops: Shops,
-        terms: Terms,
+        terms: MeasureLimits,
         clock: Callable[[], float],
         until: float | None = None,
     ) -> None:
@@ -125,7 +125,9 @@ class Session:
                 seconds = self._clock() - began
                 yield Measured(pair=pair, evidence=evidence, trouble=trouble, seconds=seconds)
 
-    def _pair(self, judge: Judge, prepared: Prepared, pair: Pair) -> tuple[Evidence | None, str]:
+    def _pair(
+        self, judge: TaskJudge, prepared: Prepared, pair: Pair
+    ) -> tuple[Evidence | None, str]:
         tried = self._try(judge, pair)
         best = max(tried, key=lambda one: _merit(one[1]))
         told = _told(tried, best[0])
@@ -150,7 +152,7 @@ class Session:
         )
         return evidence, ""
 
-    def _try(self, judge: Judge, pair: Pair) -> list[tuple[Rendering, Outcome]]:
+    def _try(self, judge: TaskJudge, pair: Pair) -> list[tuple[Rendering, Outcome]]:
         """Judge the defaults and some more settings; more where none of them was right."""
         shop = self._shops.shop(pair.shape)
         every = pair.card.pattern == COMBINE
@@ -164,7 +166,7 @@ class Session:
         return tried
 
     def _combine(
-        self, judge: Judge, pair: Pair, tried: Sequence[tuple[Rendering, Outcome]]
+        self, judge: TaskJudge, pair: Pair, tried: Sequence[tuple[Rendering, Outcome]]
     ) -> tuple[tuple[Rendering, Outcome], str]:
         merits = [(one, _merit(outcome)) for one, outcome in tried]
         merged = combined(self._shops.shop(pair.shape), merits)
@@ -185,7 +187,7 @@ class Session:
         self._longest[what] = max(self._longest[what], self._clock() - began)
 
 
-def _judged(judge: Judge, source: str) -> Outcome:
+def _judged(judge: TaskJudge, source: str) -> Outcome:
     """Judge a candidate, again where neighbours drew its interval out; the narrowest counts."""
     found = judge.judge(source)
     for _ in range(_SESSIONS - 1):

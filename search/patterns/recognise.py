@@ -12,14 +12,14 @@ from kb.words import split_words
 from search.costs.graph import Operator, OperatorGraph, Value
 from search.costs.trace import family, family_of, flops_of, nbytes, operator_name
 from search.patterns.flow import Flow
-from search.patterns.source import Text, read_text
+from search.patterns.source import ReferenceText, read_text
 from search.patterns.traits import find_traits
 
 _BYTE = 8.0  # operations that a byte from memory costs a core
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class ReferenceTraits:
     """What a reference computes, in the terms that patterns ask about.
 
     Attributes:
@@ -29,7 +29,7 @@ class Program:
         traits: what is true of it, each with what shows it.
     """
 
-    text: Text
+    text: ReferenceText
     operators: frozenset[str] = frozenset()
     shares: Mapping[str, float] = field(default_factory=dict)
     paths: frozenset[str] = frozenset()
@@ -52,15 +52,17 @@ class State:
     message: str = ""
 
 
-def read_program(name: str, source: str, graph: OperatorGraph | None) -> Program:
+def read_program(name: str, source: str, graph: OperatorGraph | None) -> ReferenceTraits:
     """Describe a reference; without its operators, the text alone tells what it calls."""
     text = read_text(name, source)
     if graph is None:
         families = {found for name in text.calls if (found := family_of(name))}
         shares = dict.fromkeys(sorted(families), 1 / max(1, len(families)))
-        return Program(text=text, operators=text.calls, shares=shares, paths=frozenset(families))
+        return ReferenceTraits(
+            text=text, operators=text.calls, shares=shares, paths=frozenset(families)
+        )
     flow = Flow(graph)
-    return Program(
+    return ReferenceTraits(
         text=text,
         operators=frozenset(map(operator_name, graph.operators)),
         shares=_shares(graph),
@@ -70,7 +72,7 @@ def read_program(name: str, source: str, graph: OperatorGraph | None) -> Program
 
 
 def recognise(
-    patterns: Sequence[Pattern], program: Program, state: State
+    patterns: Sequence[Pattern], program: ReferenceTraits, state: State
 ) -> tuple[Recognised, ...]:
     """Return the patterns that are there, the costliest first; special ones stand for general ones."""
     found = [
@@ -83,7 +85,7 @@ def recognise(
     return tuple(sorted(kept, key=lambda one: -one.share))
 
 
-def _shown(pattern: Pattern, program: Program, state: State) -> list[str] | None:
+def _shown(pattern: Pattern, program: ReferenceTraits, state: State) -> list[str] | None:
     """Return what shows a pattern, None where it is not there."""
     when = pattern.when
     if any(_holds(one, program, state) is not None for one in when.none):
@@ -95,7 +97,7 @@ def _shown(pattern: Pattern, program: Program, state: State) -> list[str] | None
     return [*(shown for shown in every if shown is not None), *some[:2]]
 
 
-def _holds(condition: str, program: Program, state: State) -> str | None:
+def _holds(condition: str, program: ReferenceTraits, state: State) -> str | None:
     """Return what shows that a condition holds, None where it does not."""
     subject, _, wanted = (part.strip() for part in condition.partition(":"))
     if subject == "is":
@@ -120,7 +122,7 @@ def _holds(condition: str, program: Program, state: State) -> str | None:
     return None if met_name is None else f"{subject} {met_name}"
 
 
-def _share(pattern: Pattern, program: Program) -> float:
+def _share(pattern: Pattern, program: ReferenceTraits) -> float:
     if not program.shares or not pattern.families:
         return 1.0
     return min(1.0, sum(program.shares.get(one, 0.0) for one in pattern.families))

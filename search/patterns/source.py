@@ -66,7 +66,7 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
+class ReferenceText:
     """What a reference says of itself.
 
     Attributes:
@@ -82,7 +82,7 @@ class Text:
     calls: frozenset[str]
 
 
-def read_text(name: str, source: str) -> Text:
+def read_text(name: str, source: str) -> ReferenceText:
     """Read a reference's text; one that does not parse tells its task's name alone."""
     try:
         tree = ast.parse(source)
@@ -95,7 +95,7 @@ def read_text(name: str, source: str) -> Text:
     told = ". ".join(filter(None, (_spaced(name), *spoken, ", ".join(own[:24]))))
     text = " ".join((name, *docs, *names))
     words = frozenset(split_words(re.sub(r"[_\W]+", " ", text)))
-    return Text(
+    return ReferenceText(
         words=words,
         told=told if own or docs else _spaced(name),
         loops=tuple(_loops(tree)),

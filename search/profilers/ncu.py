@@ -96,7 +96,7 @@ class Unavailable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class CountedLaunch:
     """One launch with its counters, by the names of `METRICS` and ``stall_<reason>``."""
 
     name: str
@@ -109,7 +109,7 @@ class Launch:
 class Counted:
     """The counters of one call."""
 
-    launches: tuple[Launch, ...]
+    launches: tuple[CountedLaunch, ...]
 
     def profile(self) -> dict[str, float]:
         """Return the features that an outcome keeps, each with ``ncu_`` before its name.
@@ -177,7 +177,7 @@ def parse_csv(text: str) -> Counted:
             if metric in wanted and (number := _number(text_value)) is not None
         }
         launches.append(
-            Launch(
+            CountedLaunch(
                 name=plain_name(told["Kernel Name"].replace("<unnamed>::", "")),
                 grid=_shape(told.get("Grid Size", "")),
                 block=_shape(told.get("Block Size", "")),
@@ -211,7 +211,7 @@ def find_ncu() -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class ProfiledCandidate:
     """A candidate, ready to be run by itself.
 
     Attributes:
@@ -231,7 +231,9 @@ class Program:
     readable: tuple[str, ...] = ()
 
 
-def measure(program: Program, folder: Path, seconds: float = 120.0) -> Counted | Unavailable:
+def measure(
+    program: ProfiledCandidate, folder: Path, seconds: float = 120.0
+) -> Counted | Unavailable:
     """Count one call of a program.
 
     Args:
@@ -254,7 +256,7 @@ def measure(program: Program, folder: Path, seconds: float = 120.0) -> Counted |
     return counted
 
 
-def _write(program: Program, ncu: str, folder: Path, seconds: float) -> None:
+def _write(program: ProfiledCandidate, ncu: str, folder: Path, seconds: float) -> None:
     import torch
 
     from search.sandbox.sandbox import gpu_devices
@@ -303,7 +305,7 @@ def command(ncu: str, folder: Path, report: Path) -> list[str]:
 
 
 def _run(
-    ncu: str, program: Program, folder: Path, report: Path, seconds: float
+    ncu: str, program: ProfiledCandidate, folder: Path, report: Path, seconds: float
 ) -> tuple[int | None, str]:
     """Run the profiler behind its walls; return its exit status, None where its time was up."""
     readable = [

@@ -9,10 +9,10 @@ import tempfile
 from pathlib import Path
 
 from search.finding import Look
-from search.profilers.ncu import METRICS, Program, Unavailable, measure
+from search.profilers.ncu import METRICS, ProfiledCandidate, Unavailable, measure
 
 
-def look(program: Program, folder: Path, seconds: float = 120.0) -> Look:
+def look(program: ProfiledCandidate, folder: Path, seconds: float = 120.0) -> Look:
     """Return the counters of a program that passed.
 
     They are kept by content, so that a resumed run is told the same as an unbroken one. Without
@@ -42,7 +42,7 @@ def look(program: Program, folder: Path, seconds: float = 120.0) -> Look:
     return Look(features=features)
 
 
-def _key(program: Program) -> str:
+def _key(program: ProfiledCandidate) -> str:
     """Name what decides the counters: the program, its arguments' shapes, and what is counted."""
     shapes = [
         [str(value.dtype), list(value.shape)] if hasattr(value, "shape") else repr(value)

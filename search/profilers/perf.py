@@ -50,7 +50,7 @@ class _Attributes(ctypes.Structure):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class CounterReading:
     """What was counted, and what could not be, with the reason."""
 
     counts: Mapping[str, float]
@@ -80,7 +80,7 @@ class Counters:
                 fcntl.ioctl(file, request, 0)
         return self
 
-    def read(self) -> Reading:
+    def read(self) -> CounterReading:
         """Return the counts so far, scaled up where an event had its counter only part of the time."""
         counts: dict[str, float] = {}
         missing = dict(self._missing)
@@ -92,7 +92,7 @@ class Counters:
                 counts[name] = float(value)
             else:
                 missing[name] = "the processor gave it no counter"
-        return Reading(counts=counts, missing=missing)
+        return CounterReading(counts=counts, missing=missing)
 
     def __exit__(
         self,
@@ -105,14 +105,14 @@ class Counters:
         self._files = {}
 
 
-def availability() -> Reading:
+def availability() -> CounterReading:
     """Count for an instant in this process, to learn what this machine has."""
     with Counters(0) as counters:
         sum(range(1000))
         return counters.read()
 
 
-def per_call(reading: Reading, calls: int) -> dict[str, float]:
+def per_call(reading: CounterReading, calls: int) -> dict[str, float]:
     """Return what an outcome keeps of a reading: events of one call.
 
     Cycles and instructions are left out: a runner waits for its next call by spinning.

@@ -10,7 +10,7 @@ from search.gain import Gain, best
 from search.outcome import STANDING, Checked, Outcome, Passed
 from search.prompting.history import Recalled
 from search.tunables import knob_trouble
-from synth.context import Place, Trial
+from synth.context import Place, TriedIdea
 from synth.device_facts import duration, quantity
 
 _FATES = {
@@ -45,7 +45,7 @@ def detail(outcome: Outcome) -> str:
     return "" if isinstance(outcome, Passed | Checked) else outcome.detail
 
 
-def trials_of_ideas(found: Iterable[Gain], near: Recalled | None = None) -> tuple[Trial, ...]:
+def trials_of_ideas(found: Iterable[Gain], near: Recalled | None = None) -> tuple[TriedIdea, ...]:
     """Return one trial an idea, in the order in which the ideas were first tried.
 
     Args:
@@ -57,7 +57,7 @@ def trials_of_ideas(found: Iterable[Gain], near: Recalled | None = None) -> tupl
         idea = gain.attempt.idea
         groups.setdefault((idea.title, idea.text), []).append(gain)
     return tuple(
-        Trial(
+        TriedIdea(
             title=title,
             text=f"({group[0].attempt.idea.category}) {text}",
             results=(*_summary([one.attempt for one in group]), *_beside_its_start(best(group))),
@@ -107,10 +107,10 @@ def _beside_its_start(gain: Gain) -> tuple[str, ...]:
     )
 
 
-def trials_of_branches(attempts: Iterable[Attempt]) -> tuple[Trial, ...]:
+def trials_of_branches(attempts: Iterable[Attempt]) -> tuple[TriedIdea, ...]:
     """Return one trial an attempt: the implementations of one idea."""
     return tuple(
-        Trial(
+        TriedIdea(
             title=f"Implementation {attempt.branch + 1} (candidate {attempt.number})",
             text=_headline(attempt.outcome),
             results=(

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 from kb.records.schema import Document
 from kb.records.types import Answer, Hit, Query
 from kb.retrieval.multi_query import Inquiry
-from search.prompting.readings import Witness
+from search.prompting.readings import RecordingRetriever
 
 if TYPE_CHECKING:
-    from search.prompting.novelty import Known
-    from search.prompting.readings import Witnessed
+    from search.prompting.novelty import NoveltyCheck
+    from search.prompting.readings import RecordingReadings
 
 
 class Silent:
@@ -27,7 +27,7 @@ class Silent:
         return Answer(hits=())
 
 
-class Records(Protocol):
+class RecordSource(Protocol):
     """Holds the records that passages come from."""
 
     def document(self, kind: str, name: str) -> Document | None:
@@ -39,14 +39,14 @@ class Records(Protocol):
         ...
 
 
-class Believed:
+class TrustedRecords:
     """Records without the lessons that nothing in the record of runs supports.
 
     Args:
         believes: says whether a record may be acted on, see `search.lessons.evidence`.
     """
 
-    def __init__(self, store: Records, believes: Callable[[Document], bool]) -> None:
+    def __init__(self, store: RecordSource, believes: Callable[[Document], bool]) -> None:
         self._store = store
         self._believes = believes
 
@@ -65,7 +65,7 @@ class Believed:
         return frozenset(one.path for one in lessons if not self._believes(one))
 
 
-class Memory:
+class KnowledgeView:
     """The knowledge that authors see: passages through a witness, records as they are.
 
     Args:
@@ -75,10 +75,10 @@ class Memory:
 
     def __init__(
         self,
-        retriever: Witness,
-        store: Records,
-        known: Known | None = None,
-        readings: Witnessed | None = None,
+        retriever: RecordingRetriever,
+        store: RecordSource,
+        known: NoveltyCheck | None = None,
+        readings: RecordingReadings | None = None,
     ) -> None:
         self.retriever = retriever
         self.store = store

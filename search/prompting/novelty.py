@@ -12,7 +12,7 @@ Alike = Callable[[str, Sequence[str]], int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class KnownIdea:
     """An idea that exists, with what became of it in a few words."""
 
     title: str
@@ -25,7 +25,7 @@ class Tried:
         return f"{self.title}. {self.text}"
 
 
-class Known:
+class NoveltyCheck:
     """Refuses ideas that say again what was tried.
 
     Args:
@@ -34,11 +34,11 @@ class Known:
             given again: a new run starts from the reference and would do without them otherwise.
     """
 
-    def __init__(self, alike: Alike | None = None, earlier: Sequence[Tried] = ()) -> None:
+    def __init__(self, alike: Alike | None = None, earlier: Sequence[KnownIdea] = ()) -> None:
         self._alike = alike
         self.earlier = tuple(earlier)
 
-    def find(self, title: str, text: str, tried: Sequence[Tried]) -> Tried | None:
+    def find(self, title: str, text: str, tried: Sequence[KnownIdea]) -> KnownIdea | None:
         """Return what an idea repeats, of `tried` and of earlier runs; None where it is new."""
         others = (*tried, *self.earlier)
         if self._alike is None or not others:
@@ -47,13 +47,13 @@ class Known:
         return None if place is None else others[place]
 
 
-def tried_in(history: Iterable[Attempt]) -> tuple[Tried, ...]:
+def tried_in(history: Iterable[Attempt]) -> tuple[KnownIdea, ...]:
     """Return the ideas of attempts, each once, with the best that became of it."""
     groups: dict[tuple[str, str], list[Attempt]] = {}
     for attempt in history:
         groups.setdefault((attempt.idea.title, attempt.idea.text), []).append(attempt)
     return tuple(
-        Tried(title=title, text=text, told=fate_words(group))
+        KnownIdea(title=title, text=text, told=fate_words(group))
         for (title, text), group in groups.items()
     )
 

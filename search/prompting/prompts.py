@@ -26,10 +26,10 @@ from search.gain import gains
 from search.patterns.recognise import read_program
 from search.prompting.describe import cost, detail, trials_of_branches, trials_of_ideas, verdict
 from search.prompting.history import PLATEAU, Recalled, recall, rounds_without_gain
-from search.prompting.knowledge_view import Records
-from search.prompting.novelty import Known, tried_in
-from search.prompting.questions import Questions, Step
-from search.prompting.readings import Readings, Retriever
+from search.prompting.knowledge_view import RecordSource
+from search.prompting.novelty import NoveltyCheck, tried_in
+from search.prompting.questions import Questions, QuestionStep
+from search.prompting.readings import PassageRetriever, Readings
 from search.task import Task
 from search.tunables import knob_trouble
 from synth.context import FORM, Context, Current, Note, Purpose
@@ -47,8 +47,8 @@ _COUNTED = 4096  # texts whose tokens are remembered: rules, figures and the ref
 _REFUSED = 40  # titles that are listed: the answer's form is never cut
 
 
-class Reader(Protocol):
-    """Who reads a prompt, as `search.authors.model_pool.Voice`."""
+class PromptReader(Protocol):
+    """Who reads a prompt, as `search.authors.model_pool.PoolMember`."""
 
     @property
     def encoding(self) -> str:
@@ -61,21 +61,21 @@ class Reader(Protocol):
         ...
 
 
-class Knowledge(Protocol):
+class PromptKnowledge(Protocol):
     """What an author may ask of the knowledge base."""
 
     @property
-    def retriever(self) -> Retriever:
+    def retriever(self) -> PassageRetriever:
         """Finds passages."""
         ...
 
     @property
-    def store(self) -> Records:
+    def store(self) -> RecordSource:
         """Holds whole records."""
         ...
 
     @property
-    def known(self) -> Known | None:
+    def known(self) -> NoveltyCheck | None:
         """What was tried before, None where nothing is refused but equal words."""
         ...
 
@@ -86,7 +86,7 @@ class Knowledge(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brief:
+class RenderedPrompt:
     """A prompt with what it was made from.
 
     Attributes:
@@ -111,7 +111,7 @@ class Brief:
         return [by_id[one] for one in self.prompt.passages]
 
 
-class Briefing:
+class PromptWriter:
     """Writes the prompts of a run.
 
     Args:
@@ -125,7 +125,7 @@ class Briefing:
         task: Task,
         target: TargetRecord,
         work: Work | None,
-        knowledge: Knowledge,
+        knowledge: PromptKnowledge,
         templates: Templates | None = None,
         graph: OperatorGraph | None = None,
     ) -> None:
@@ -139,7 +139,9 @@ class Briefing:
         self._templates = templates or user_templates(task)
         self._count = lru_cache(_COUNTED)(count_tokens)
 
-    def ideas(self, reader: Reader, moment: Moment, count: int, **offered: Any) -> Brief:
+    def ideas(
+        self, reader: PromptReader, moment: Moment, count: int, **offered: Any
+    ) -> RenderedPrompt:
         """Return the prompt for at most `count` ideas.
 
         What is not told of the history is named by its title and what it reached, so that it is not given
@@ -166,7 +168,7 @@ class Briefing:
             reader,
             "ideas",
             moment,
-            Step(stage=_stage(moment), tried=_tried(moment.history)),
+            QuestionStep(stage=_stage(moment), tried=_tried(moment.history)),
             history=trials_of_ideas(told, near),
             current=_current(parent),
             answer={
@@ -180,12 +182,12 @@ class Briefing:
 
     def draft(
         self,
-        reader: Reader,
+        reader: PromptReader,
         moment: Moment,
         idea: Idea,
         branch: int,
         siblings: tuple[Attempt, ...],
-    ) -> Brief:
+    ) -> RenderedPrompt:
         """Return the prompt for implementation number `branch` of `idea`.
 
         Raises:
@@ -196,7 +198,7 @@ class Briefing:
             reader,
             "draft",
             moment,
-            Step(stage="draft", text=f"{idea.title}. {idea.text}", record=idea.record),
+            QuestionStep(stage="draft", text=f"{idea.title}. {idea.text}", record=idea.record),
             history=trials_of_branches(siblings),
             current=_current(None if moment.memory == "clean" else moment.parent),
             answer={
@@ -209,7 +211,7 @@ class Briefing:
             },
         )
 
-    def repair(self, reader: Reader, moment: Moment, failed: Attempt) -> Brief:
+    def repair(self, reader: PromptReader, moment: Moment, failed: Attempt) -> RenderedPrompt:
         """Return the prompt for a mended source.
 
         Raises:
@@ -221,7 +223,7 @@ class Briefing:
             reader,
             "repair",
             moment,
-            Step(
+            QuestionStep(
                 stage="repair",
                 text=idea.title,
                 record=idea.record,
@@ -234,8 +236,13 @@ class Briefing:
         )
 
     def _brief(
-        self, reader: Reader, purpose: Purpose, moment: Moment, step: Step, **parts: Any
-    ) -> Brief:
+        self,
+        reader: PromptReader,
+        purpose: Purpose,
+        moment: Moment,
+        step: QuestionStep,
+        **parts: Any,
+    ) -> RenderedPrompt:
         diagnosis = moment.diagnosis
         step = replace(
             step,
@@ -273,7 +280,7 @@ class Briefing:
             return self._count(text, reader.encoding)
 
         prompt = compose(context, reader.budget, count, self._templates)
-        return Brief(
+        return RenderedPrompt(
             prompt=prompt,
             inquiry=inquiry,
             patterns=self._questions.recognised(step),

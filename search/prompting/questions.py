@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from kb.records.patterns import Pattern, Recognised
 from kb.records.types import Scope
 from kb.retrieval.multi_query import Inquiry
-from search.patterns.recognise import Program, State, recognise
-from synth.query import PLANS, Need, Plan, Stage, Subject, build_inquiry
+from search.patterns.recognise import ReferenceTraits, State, recognise
+from synth.query import PLANS, Need, QueryPlan, Stage, Subject, build_inquiry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class QuestionStep:
     """The state of the search before one prompt.
 
     Attributes:
@@ -47,10 +47,10 @@ class Questions:
 
     def __init__(
         self,
-        program: Program,
+        program: ReferenceTraits,
         subject: Subject,
         patterns: Sequence[Pattern],
-        plans: Mapping[Stage, Plan] = PLANS,
+        plans: Mapping[Stage, QueryPlan] = PLANS,
     ) -> None:
         self.program = program
         self._subject = subject
@@ -62,7 +62,7 @@ class Questions:
         """Where knowledge must apply to serve this task."""
         return replace(self._subject.scope, operator=self._subject.families)
 
-    def recognised(self, step: Step) -> tuple[Recognised, ...]:
+    def recognised(self, step: QuestionStep) -> tuple[Recognised, ...]:
         """Return the patterns that the task, its device and the state of the search show."""
         state = State(
             device=self._subject.target.device,
@@ -73,7 +73,7 @@ class Questions:
         )
         return recognise(self._patterns, self.program, state)
 
-    def inquiry(self, step: Step) -> Inquiry:
+    def inquiry(self, step: QuestionStep) -> Inquiry:
         """Return what to ask before the prompt of a step."""
         text = step.text
         found = self.recognised(step)

@@ -9,22 +9,24 @@ from typing import Protocol
 from kb.records.types import Answer, Hit, Passage, Query, Scope
 from kb.retrieval.effect_estimate import Where
 from kb.retrieval.effect_store import subject
-from kb.retrieval.lookup import Reading
+from kb.retrieval.lookup import LookupResult
 from kb.retrieval.multi_query import Inquiry
 
 
 class Readings(Protocol):
     """Answers by name, as `kb.retrieval.lookup.RecordReader`."""
 
-    def read(self, name: str) -> Reading:
+    def read(self, name: str) -> LookupResult:
         """Return a record whole, or the beginning of a plain document."""
         ...
 
-    def module(self, name: str, scope: Scope | None = None, first: Sequence[str] = ()) -> Reading:
+    def module(
+        self, name: str, scope: Scope | None = None, first: Sequence[str] = ()
+    ) -> LookupResult:
         """Return a page of the index, what applies first."""
         ...
 
-    def history(self, name: str, where: Where | None = None) -> Reading:
+    def history(self, name: str, where: Where | None = None) -> LookupResult:
         """Return what an idea gained."""
         ...
 
@@ -32,7 +34,7 @@ class Readings(Protocol):
 _ANSWERS = 64  # questions whose passages are kept
 
 
-class Retriever(Protocol):
+class PassageRetriever(Protocol):
     """Finds passages."""
 
     def search(self, query: Query) -> list[Hit]:
@@ -44,7 +46,7 @@ class Retriever(Protocol):
         ...
 
 
-class Witness:
+class RecordingRetriever:
     """A retriever that remembers which documents it returned, so that the record can say so.
 
     The branches of an idea ask the same question; what is known does not change within a run, so
@@ -54,7 +56,7 @@ class Witness:
         hidden: documents whose passages are never returned.
     """
 
-    def __init__(self, retriever: Retriever, hidden: frozenset[str] = frozenset()) -> None:
+    def __init__(self, retriever: PassageRetriever, hidden: frozenset[str] = frozenset()) -> None:
         self._retriever = retriever
         self._hidden = hidden
         self._answers: dict[Query, list[Hit]] = {}
@@ -106,23 +108,25 @@ class Witness:
         return tuple(self._subjects)
 
 
-class Witnessed:
+class RecordingReadings:
     """Readings that tell a witness what was read whole: it counts as retrieved."""
 
-    def __init__(self, readings: Readings, witness: Witness) -> None:
+    def __init__(self, readings: Readings, witness: RecordingRetriever) -> None:
         self._readings = readings
         self._witness = witness
 
-    def read(self, name: str) -> Reading:
+    def read(self, name: str) -> LookupResult:
         """Return a record whole, or the beginning of a plain document."""
         found = self._readings.read(name)
         self._witness.saw(found.passages)
         return found
 
-    def module(self, name: str, scope: Scope | None = None, first: Sequence[str] = ()) -> Reading:
+    def module(
+        self, name: str, scope: Scope | None = None, first: Sequence[str] = ()
+    ) -> LookupResult:
         """Return a page of the index: its lines only name records."""
         return self._readings.module(name, scope, first)
 
-    def history(self, name: str, where: Where | None = None) -> Reading:
+    def history(self, name: str, where: Where | None = None) -> LookupResult:
         """Return what an idea gained: its text is not among it."""
         return self._readings.history(name, where)

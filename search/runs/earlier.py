@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from search.gain import Gain, best, gains
-from search.prompting.novelty import Tried, fate_words
+from search.prompting.novelty import KnownIdea, fate_words
 from search.runs.storage import Storage
 from search.task import Task
 
 RUNS = 20  # earlier runs of a task that are looked at, the latest ones
 
 
-def earlier_ideas(storage: Storage, task: Task, before: float) -> tuple[Tried, ...]:
+def earlier_ideas(storage: Storage, task: Task, before: float) -> tuple[KnownIdea, ...]:
     """Return the ideas that lost or failed in runs of `task` that began before a moment.
 
     What came out even may do so by its draft, and of what was not timed nobody knows.
@@ -25,7 +25,7 @@ def earlier_ideas(storage: Storage, task: Task, before: float) -> tuple[Tried, .
         and row.about.get("source") == task.source
         and row.about["settings"].get("target") == task.settings.target
     ]
-    found: dict[tuple[str, str], Tried] = {}
+    found: dict[tuple[str, str], KnownIdea] = {}
     for run in same[-RUNS:]:
         groups: dict[tuple[str, str], list[Gain]] = {}
         for gain in gains(storage.record(run).graph.attempts()):
@@ -35,5 +35,5 @@ def earlier_ideas(storage: Storage, task: Task, before: float) -> tuple[Tried, .
             found.pop((title, text), None)
             if best(group).fate in ("lost", "failed"):
                 told = f"{fate_words([one.attempt for one in group])} (in {run})"
-                found[title, text] = Tried(title=title, text=text, told=told)
+                found[title, text] = KnownIdea(title=title, text=text, told=told)
     return tuple(found.values())

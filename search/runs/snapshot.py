@@ -22,12 +22,12 @@ from kb.database import Base, create_tables, reading, writing
 from kb.records.schema import Document
 from kb.records.types import Answer, Hit, Query, Scope
 from kb.retrieval.effect_estimate import Where
-from kb.retrieval.lookup import Reading
+from kb.retrieval.lookup import LookupResult
 from kb.retrieval.multi_query import Inquiry
 from search.attempt import Attempt, Diagnosis
-from search.prompting.knowledge_view import Records
-from search.prompting.novelty import Tried
-from search.prompting.readings import Readings, Retriever
+from search.prompting.knowledge_view import RecordSource
+from search.prompting.novelty import KnownIdea
+from search.prompting.readings import PassageRetriever, Readings
 
 GIVEN = Table(
     "given",
@@ -45,11 +45,11 @@ _DOCUMENTS: TypeAdapter[tuple[Document, ...]] = TypeAdapter(tuple[Document, ...]
 _HITS: TypeAdapter[tuple[Hit, ...]] = TypeAdapter(tuple[Hit, ...])
 _ANSWER = TypeAdapter(Answer)
 _DIAGNOSIS = TypeAdapter(Diagnosis)
-_READING = TypeAdapter(Reading)
-_TRIED = TypeAdapter(tuple[Tried, ...])
+_READING = TypeAdapter(LookupResult)
+_TRIED = TypeAdapter(tuple[KnownIdea, ...])
 
 
-class Given:
+class RunSnapshot:
     """What one run was given.
 
     Args:
@@ -99,15 +99,15 @@ class Given:
 
         return once
 
-    def earlier(self, tried: tuple[Tried, ...]) -> tuple[Tried, ...]:
+    def earlier(self, tried: tuple[KnownIdea, ...]) -> tuple[KnownIdea, ...]:
         """Return the ideas of other runs that this run knew of when it began."""
         return self.once("earlier", "", _TRIED, lambda: tried)
 
-    def records(self, inner: Records) -> Records:
+    def records(self, inner: RecordSource) -> RecordSource:
         """Return `inner` as it was when the run first asked."""
         return _KeptRecords(inner, self)
 
-    def retriever(self, inner: Retriever) -> Retriever:
+    def retriever(self, inner: PassageRetriever) -> PassageRetriever:
         """Return `inner`, which answers each query once in the life of a run."""
         return _Kept(inner, self)
 
@@ -117,7 +117,7 @@ class Given:
 
 
 class _KeptRecords:
-    def __init__(self, inner: Records, given: Given) -> None:
+    def __init__(self, inner: RecordSource, given: RunSnapshot) -> None:
         self._inner = inner
         self._given = given
         self._seen: dict[str, tuple[Document, ...]] = {}
@@ -142,31 +142,33 @@ class _KeptRecords:
 
 
 class _KeptReadings:
-    def __init__(self, inner: Readings, given: Given) -> None:
+    def __init__(self, inner: Readings, given: RunSnapshot) -> None:
         self._inner = inner
         self._given = given
 
-    def read(self, name: str) -> Reading:
+    def read(self, name: str) -> LookupResult:
         """Return what was read when the run first asked."""
         return self._once(partial(self._inner.read, name), "read", name)
 
-    def module(self, name: str, scope: Scope | None = None, first: Sequence[str] = ()) -> Reading:
+    def module(
+        self, name: str, scope: Scope | None = None, first: Sequence[str] = ()
+    ) -> LookupResult:
         """Return the page as it was when the run first asked."""
         place = None if scope is None else asdict(scope)
         make = partial(self._inner.module, name, scope, first)
         return self._once(make, "module", name, place, list(first))
 
-    def history(self, name: str, where: Where | None = None) -> Reading:
+    def history(self, name: str, where: Where | None = None) -> LookupResult:
         """Return what was gained when the run first asked."""
         place = None if where is None else asdict(where)
         return self._once(partial(self._inner.history, name, where), "history", name, place)
 
-    def _once(self, make: Callable[[], Reading], *asked: object) -> Reading:
+    def _once(self, make: Callable[[], LookupResult], *asked: object) -> LookupResult:
         return self._given.once("reading", _digest(asked), _READING, make)
 
 
 class _Kept:
-    def __init__(self, inner: Retriever, given: Given) -> None:
+    def __init__(self, inner: PassageRetriever, given: RunSnapshot) -> None:
         self._inner = inner
         self._given = given
 

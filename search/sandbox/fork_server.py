@@ -15,7 +15,7 @@ import tempfile
 from importlib import import_module
 from typing import Any, NoReturn
 
-from search.sandbox.sandbox import Cell, Part, die_with_parent, enter, missing
+from search.sandbox.sandbox import Cell, SandboxPart, die_with_parent, enter, missing
 
 DRY = -1
 # What holds a candidate, and what is brought up once before, by the kind of device.
@@ -157,7 +157,7 @@ def _run(request: dict[str, Any], cell: Cell | None, fds: list[int]) -> NoReturn
         runner.prepare()
 
     # Without a cell it is the user's own program, which the judge itself would run as well.
-    parts: tuple[Part, ...] = ()
+    parts: tuple[SandboxPart, ...] = ()
     if cell is not None:
         parts = enter(cell, prepare if "environment" in request else None)
     elif "environment" in request:

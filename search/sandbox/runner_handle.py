@@ -20,7 +20,7 @@ from kb.errors import ToolchainError
 from search.outcome import Crashed, TimedOut
 from search.sandbox.faults import Fault, forged, read_message
 from search.sandbox.fork_server import send_request
-from search.sandbox.sandbox import Cell, Part, missing, overfull
+from search.sandbox.sandbox import Cell, SandboxPart, missing, overfull
 from search.sandbox.shared_memory import Arena
 
 _START_SECONDS = 120.0  # importing torch from a cold disk
@@ -228,9 +228,11 @@ class Worker:
         self._glanced, self._overfull = time.monotonic(), ""
         self.sandbox = self._sandbox()
 
-    def _sandbox(self) -> tuple[Part, ...]:
+    def _sandbox(self) -> tuple[SandboxPart, ...]:
         told = self._receive(time.monotonic() + 30, 30).get("sandbox", [])
-        parts = tuple(Part(name=name, works=works, detail=detail) for name, works, detail in told)
+        parts = tuple(
+            SandboxPart(name=name, works=works, detail=detail) for name, works, detail in told
+        )
         lacking = missing(parts)
         if lacking:
             self.close()

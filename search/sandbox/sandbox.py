@@ -31,7 +31,7 @@ REQUIRED = ("no new privileges", "limits", "system calls", "files")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class SandboxPart:
     """One wall: its name, whether it stands, and in what form or why not."""
 
     name: str
@@ -103,7 +103,7 @@ _CLOCKS = ("/sys/devices/system",)  # what the device's tracer looks up when it 
 _DRIVER_PATHS = ("/proc", "/sys/bus/pci", "/sys/devices", "/sys/module", "/etc/nvidia")
 
 
-def enter(cell: Cell, prepare: Callable[[], None] | None = None) -> tuple[Part, ...]:
+def enter(cell: Cell, prepare: Callable[[], None] | None = None) -> tuple[SandboxPart, ...]:
     """Wall this process in, for good. Call it in a fresh child that has one thread.
 
     Args:
@@ -147,7 +147,7 @@ def die_with_parent() -> None:
     _prctl(ctypes.CDLL(None, use_errno=True), _SET_PDEATHSIG, 9)
 
 
-def missing(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def missing(parts: tuple[SandboxPart, ...]) -> tuple[SandboxPart, ...]:
     """Return the required parts that do not stand."""
     return tuple(part for part in parts if part.name in REQUIRED and not part.works)
 
@@ -189,7 +189,7 @@ def sweep(folder: Path) -> None:
         subprocess.run(["rm", "-rf", "--", str(folder)], capture_output=True, check=False)
 
 
-def probe() -> tuple[Part, ...]:
+def probe() -> tuple[SandboxPart, ...]:
     """Try every part in a throw-away process and return what this machine has."""
     code = (
         "import json, sys; sys.path[:] = json.loads(sys.argv[1])\n"
@@ -204,15 +204,15 @@ def probe() -> tuple[Part, ...]:
     )  # fmt: skip
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return (Part(name="sandbox", works=False, detail=f"exit {done.returncode}: {last}"),)
-    return tuple(Part(**part) for part in json.loads(done.stdout))
+        return (SandboxPart(name="sandbox", works=False, detail=f"exit {done.returncode}: {last}"),)
+    return tuple(SandboxPart(**part) for part in json.loads(done.stdout))
 
 
-def _attempt(name: str, step: Callable[[], str]) -> Part:
+def _attempt(name: str, step: Callable[[], str]) -> SandboxPart:
     try:
-        return Part(name=name, works=True, detail=step())
+        return SandboxPart(name=name, works=True, detail=step())
     except (OSError, ValueError) as error:
-        return Part(name=name, works=False, detail=str(error))
+        return SandboxPart(name=name, works=False, detail=str(error))
 
 
 def _check(result: int) -> None:

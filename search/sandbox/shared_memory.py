@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from search.reference import Layout
+from search.reference import TensorLayout
 
 # Control words, 64 bits each. A number that goes up names the call that a word speaks of.
 PREPARE, READY, GO, DONE, STOP, FAILED, POINTERS = 0, 1, 2, 3, 4, 5, 16
@@ -21,7 +21,7 @@ _DTYPES = {str(value): value for value in vars(torch).values() if isinstance(val
 
 
 def plan(
-    inputs: Sequence[Any], state: Mapping[str, torch.Tensor], outputs: Sequence[Layout]
+    inputs: Sequence[Any], state: Mapping[str, torch.Tensor], outputs: Sequence[TensorLayout]
 ) -> dict[str, Any]:
     """Lay the arena out.
 
@@ -31,7 +31,7 @@ def plan(
     """
     offset = _HEAD
 
-    def slot(layout: Layout) -> dict[str, Any]:
+    def slot(layout: TensorLayout) -> dict[str, Any]:
         nonlocal offset
         placed = {
             "offset": offset,
@@ -44,7 +44,8 @@ def plan(
 
     described = {
         "inputs": [
-            slot(Layout.of(x)) if isinstance(x, torch.Tensor) else {"value": x} for x in inputs
+            slot(TensorLayout.of(x)) if isinstance(x, torch.Tensor) else {"value": x}
+            for x in inputs
         ],
         "state": {name: slot(_contiguous(value)) for name, value in state.items()},
         "outputs": [slot(layout) for layout in outputs],
@@ -52,8 +53,8 @@ def plan(
     return {"size": offset, **described}
 
 
-def _contiguous(tensor: torch.Tensor) -> Layout:
-    return Layout.of(tensor.detach().contiguous())
+def _contiguous(tensor: torch.Tensor) -> TensorLayout:
+    return TensorLayout.of(tensor.detach().contiguous())
 
 
 class Arena:

@@ -10,7 +10,7 @@ import anthropic
 
 from synth.models import Request
 from synth.models.client.endpoint import Endpoint, in_words
-from synth.models.client.http import Answer
+from synth.models.client.http import PartialAnswer
 
 # What this protocol calls the reasons for which an answer ended.
 _ENDS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length",
@@ -60,7 +60,7 @@ class Anthropic(Endpoint):
             values["output_config"] = {"format": form}
         return values
 
-    def _read_event(self, event: Mapping[str, Any], answer: Answer) -> bool:
+    def _read_event(self, event: Mapping[str, Any], answer: PartialAnswer) -> bool:
         """Take one event in; say whether it brought a piece of the reply or of its thinking."""
         kind = event.get("type")
         if kind == "message_start":
@@ -78,7 +78,7 @@ class Anthropic(Endpoint):
             return bool(delta.get("text") or delta.get("thinking"))
         return False
 
-    def _read_whole(self, body: Any, answer: Answer) -> None:
+    def _read_whole(self, body: Any, answer: PartialAnswer) -> None:
         """Take in an answer that came in one piece."""
         if not isinstance(body, dict) or not isinstance(body.get("content"), list):
             return
@@ -89,13 +89,13 @@ class Anthropic(Endpoint):
         _read_usage(body.get("usage"), answer)
 
 
-def _end(values: Mapping[str, Any], answer: Answer) -> None:
+def _end(values: Mapping[str, Any], answer: PartialAnswer) -> None:
     reason = values.get("stop_reason")
     if reason:
         answer.finish = _ENDS.get(reason, str(reason))
 
 
-def _read_usage(usage: Any, answer: Answer) -> None:
+def _read_usage(usage: Any, answer: PartialAnswer) -> None:
     """Take the counts in: here, what was cached is not among the tokens of the prompt."""
     if not isinstance(usage, dict):
         return

@@ -41,7 +41,7 @@ class Till(Protocol):
         ...
 
 
-class Paid:
+class BudgetedModel:
     """A model whose requests keep to the caps of a run.
 
     Args:

@@ -15,7 +15,7 @@ import openai
 
 from synth.models import Request
 from synth.models.client.endpoint import Endpoint, in_words
-from synth.models.client.http import Answer
+from synth.models.client.http import PartialAnswer
 
 
 class OpenAI(Endpoint):
@@ -29,7 +29,7 @@ class OpenAI(Endpoint):
     def _send(self, client: openai.OpenAI, values: Mapping[str, Any]) -> Any:
         return client.chat.completions.with_raw_response.create(**values)
 
-    def _begun(self, answer: Answer) -> bool:
+    def _begun(self, answer: PartialAnswer) -> bool:
         # A stream without choices is a whole answer that says nothing.
         return answer.pieces > 0
 
@@ -53,7 +53,7 @@ class OpenAI(Endpoint):
             values["response_format"] = _response_format(request.schema)
         return values
 
-    def _read_event(self, event: Mapping[str, Any], answer: Answer) -> bool:
+    def _read_event(self, event: Mapping[str, Any], answer: PartialAnswer) -> bool:
         """Take one event in; say whether it brought a piece of the reply or of its thinking."""
         choices = event.get("choices")
         if not isinstance(choices, list):
@@ -66,7 +66,7 @@ class OpenAI(Endpoint):
         answer.finish = choices[0].get("finish_reason") or answer.finish
         return _read_message(choices[0].get("delta") or {}, answer)
 
-    def _read_whole(self, body: Any, answer: Answer) -> None:
+    def _read_whole(self, body: Any, answer: PartialAnswer) -> None:
         """Take in an answer that came in one piece."""
         choices = body.get("choices") if isinstance(body, dict) else None
         if not isinstance(choices, list):
@@ -86,7 +86,7 @@ def _response_format(schema: str) -> dict[str, Any]:
     }
 
 
-def _read_message(message: Mapping[str, Any], answer: Answer) -> bool:
+def _read_message(message: Mapping[str, Any], answer: PartialAnswer) -> bool:
     said = message.get("content") or message.get("refusal")
     if isinstance(said, str) and said:
         answer.parts.append(said)
@@ -94,7 +94,7 @@ def _read_message(message: Mapping[str, Any], answer: Answer) -> bool:
     return bool(said or message.get("reasoning_content") or message.get("reasoning"))
 
 
-def _read_usage(usage: Any, answer: Answer) -> None:
+def _read_usage(usage: Any, answer: PartialAnswer) -> None:
     if not isinstance(usage, dict):
         return
     answer.tokens_in = usage.get("prompt_tokens") or 0

@@ -10,7 +10,7 @@ import openai
 
 from synth.models import Request
 from synth.models.client.endpoint import Endpoint, in_words
-from synth.models.client.http import Answer, Broken
+from synth.models.client.http import Broken, PartialAnswer
 from synth.models.openai import OpenAI
 
 
@@ -50,7 +50,7 @@ class Responses(Endpoint):
             values["text"] = {"format": form}
         return values
 
-    def _read_event(self, event: Mapping[str, Any], answer: Answer) -> bool:
+    def _read_event(self, event: Mapping[str, Any], answer: PartialAnswer) -> bool:
         """Take one event in; say whether it brought a piece of the reply or of its thinking."""
         kind = str(event.get("type"))
         if not kind.startswith("response."):
@@ -64,7 +64,7 @@ class Responses(Endpoint):
             return True
         return kind.endswith(".delta")
 
-    def _read_whole(self, body: Any, answer: Answer) -> None:
+    def _read_whole(self, body: Any, answer: PartialAnswer) -> None:
         """Take in an answer that came in one piece."""
         if not isinstance(body, dict) or not isinstance(body.get("output"), list):
             return
@@ -76,7 +76,7 @@ class Responses(Endpoint):
         _end(body, answer)
 
 
-def _end(body: Mapping[str, Any], answer: Answer) -> None:
+def _end(body: Mapping[str, Any], answer: PartialAnswer) -> None:
     """Take in how an answer ended and what it counted.
 
     Raises:

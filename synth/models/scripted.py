@@ -16,7 +16,7 @@ from synth.models import Reply, Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class ReplyRule:
     """Replies to every request that `when` accepts.
 
     The request's seed chooses among the texts, so that an answer depends on the request alone and
@@ -47,9 +47,9 @@ class Scripted:
         name: what the record calls it.
     """
 
-    def __init__(self, script: Iterable[str | Rule], *, name: str = "scripted") -> None:
+    def __init__(self, script: Iterable[str | ReplyRule], *, name: str = "scripted") -> None:
         entries = tuple(script)
-        self._rules = tuple(entry for entry in entries if isinstance(entry, Rule))
+        self._rules = tuple(entry for entry in entries if isinstance(entry, ReplyRule))
         self._texts = tuple(entry for entry in entries if isinstance(entry, str))
         self._name = name
         self._next = 0
@@ -117,11 +117,11 @@ class Scripted:
             return self._texts[self._next - 1]
 
 
-def _entry(entry: str | _RuleModel) -> str | Rule:
+def _entry(entry: str | _RuleModel) -> str | ReplyRule:
     if isinstance(entry, str):
         return entry
     pattern = re.compile(entry.when)
-    return Rule(
+    return ReplyRule(
         when=lambda request: bool(pattern.search(request.messages[-1].content)),
         texts=entry.replies,
     )

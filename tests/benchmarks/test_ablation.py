@@ -9,7 +9,7 @@ import yaml
 from benchmarks.ablation import Run, _geometric, _reached, _table
 from kb.records.types import Query
 from search.prompting.knowledge_view import Silent
-from search.prompting.readings import Witness
+from search.prompting.readings import RecordingRetriever
 from search.task import TaskFile
 
 INFINITE = math.inf
@@ -28,7 +28,7 @@ def test_a_task_says_off_as_people_write_it() -> None:
 
 
 def test_without_retrieval_nothing_is_returned_and_nothing_recorded() -> None:
-    witness = Witness(Silent())
+    witness = RecordingRetriever(Silent())
     assert witness.search(Query(text="softmax")) == []
     assert witness.documents() == ()
 

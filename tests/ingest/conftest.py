@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ingest.isolation.pool import Confined
-from ingest.pipeline import Terms
+from ingest.pipeline import IngestOptions
 from kb.config import Home
 from kb.database import create_tables, open_engine
 from kb.store.documents import Store
@@ -20,8 +20,8 @@ def desk() -> Iterator[Confined]:
 
 
 @pytest.fixture
-def terms(desk: Confined) -> Terms:
-    return Terms(desk=desk)
+def terms(desk: Confined) -> IngestOptions:
+    return IngestOptions(desk=desk)
 
 
 @pytest.fixture

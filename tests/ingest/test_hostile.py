@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from ingest.isolation.pool import Bounds, Confined
-from ingest.pipeline import Report, Terms, ingest
+from ingest.pipeline import IngestOptions, Report, ingest
 from kb.records.types import Passage
 from kb.store.documents import PassageRow, Store
 
@@ -29,7 +29,7 @@ def folder(docs: Path) -> Path:
 
 
 def take(folder: Path, store: Store, desk: Confined) -> tuple[Report, dict[str, str]]:
-    report = ingest([folder], store, terms=Terms(desk=desk))
+    report = ingest([folder], store, terms=IngestOptions(desk=desk))
     for _, reason in report.refused:
         assert reason
         assert "\n" not in reason

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from ingest import entry
-from ingest.pipeline import Report, Terms, ingest
+from ingest.pipeline import IngestOptions, Report, ingest
 from ingest.sources import file_stat
-from kb.store.documents import Entry, Store
+from kb.store.documents import NewDocument, Store
 
 IDEA = """---
 kind: idea
@@ -23,7 +23,7 @@ Add a column.
 
 
 def test_what_is_added_changed_removed_and_skipped_is_told_apart(
-    docs: Path, store: Store, terms: Terms
+    docs: Path, store: Store, terms: IngestOptions
 ) -> None:
     for name in ("a", "b", "c"):
         (docs / f"{name}.md").write_text(f"# {name}\n\nText of {name}.\n")
@@ -41,7 +41,7 @@ def test_what_is_added_changed_removed_and_skipped_is_told_apart(
     assert store.stats()["documents"] == 3
 
 
-def test_touching_a_file_is_no_change(docs: Path, store: Store, terms: Terms) -> None:
+def test_touching_a_file_is_no_change(docs: Path, store: Store, terms: IngestOptions) -> None:
     (docs / "a.md").write_text("# a\n\nText.\n")
     ingest([docs], store, terms=terms)
     before = store.generation()
@@ -51,7 +51,7 @@ def test_touching_a_file_is_no_change(docs: Path, store: Store, terms: Terms) ->
 
 
 def test_only_what_lies_below_the_folder_asked_for_is_removed(
-    docs: Path, store: Store, terms: Terms
+    docs: Path, store: Store, terms: IngestOptions
 ) -> None:
     (docs / "in").mkdir()
     (docs / "in" / "a.md").write_text("# a\n\nText.\n")
@@ -67,7 +67,9 @@ def test_only_what_lies_below_the_folder_asked_for_is_removed(
     assert store.stats()["documents"] == 1
 
 
-def test_one_file_does_not_remove_its_neighbours(docs: Path, store: Store, terms: Terms) -> None:
+def test_one_file_does_not_remove_its_neighbours(
+    docs: Path, store: Store, terms: IngestOptions
+) -> None:
     for name in ("a", "b"):
         (docs / f"{name}.md").write_text(f"# {name}\n\nText.\n")
     ingest([docs], store, terms=terms)
@@ -76,7 +78,7 @@ def test_one_file_does_not_remove_its_neighbours(docs: Path, store: Store, terms
 
 
 def test_a_file_that_is_gone_is_removed_by_its_own_path(
-    docs: Path, store: Store, terms: Terms
+    docs: Path, store: Store, terms: IngestOptions
 ) -> None:
     (docs / "a.md").write_text("# a\n\nText.\n")
     ingest([docs / "a.md"], store, terms=terms)
@@ -87,7 +89,9 @@ def test_a_file_that_is_gone_is_removed_by_its_own_path(
     ]
 
 
-def test_refused_files_do_not_stop_the_others(docs: Path, store: Store, terms: Terms) -> None:
+def test_refused_files_do_not_stop_the_others(
+    docs: Path, store: Store, terms: IngestOptions
+) -> None:
     (docs / "ok.md").write_text("# ok\n\nText.\n")
     (docs / "binary.md").write_bytes(b"\x00\x01\x02")
     (docs / "latin.md").write_bytes("Übergröße".encode("latin-1"))
@@ -127,7 +131,9 @@ def test_refused_files_do_not_stop_the_others(docs: Path, store: Store, terms: T
     assert report.as_dict()["refused"][0].keys() == {"document", "reason"}
 
 
-def test_many_files_that_nothing_reads_are_one_line(docs: Path, store: Store, terms: Terms) -> None:
+def test_many_files_that_nothing_reads_are_one_line(
+    docs: Path, store: Store, terms: IngestOptions
+) -> None:
     for number in range(9):
         (docs / f"{number}.png").write_bytes(b"\x89PNG")
     ((name, reason),) = ingest([docs], store, terms=terms).refused
@@ -136,7 +142,7 @@ def test_many_files_that_nothing_reads_are_one_line(docs: Path, store: Store, te
 
 
 def test_a_known_document_that_breaks_keeps_its_last_good_text(
-    docs: Path, store: Store, terms: Terms
+    docs: Path, store: Store, terms: IngestOptions
 ) -> None:
     (docs / "a.md").write_text(IDEA)
     ingest([docs], store, terms=terms)
@@ -146,7 +152,9 @@ def test_a_known_document_that_breaks_keeps_its_last_good_text(
     assert store.document("idea", "a") is not None
 
 
-def test_a_folder_that_is_not_there_removes_nothing(docs: Path, store: Store, terms: Terms) -> None:
+def test_a_folder_that_is_not_there_removes_nothing(
+    docs: Path, store: Store, terms: IngestOptions
+) -> None:
     (docs / "a.md").write_text("# a\n\nText.\n")
     ingest([docs], store, terms=terms)
     docs.rename(docs.parent / "elsewhere")
@@ -156,7 +164,7 @@ def test_a_folder_that_is_not_there_removes_nothing(docs: Path, store: Store, te
 
 
 def test_hidden_folders_caches_and_homes_are_passed_over(
-    docs: Path, store: Store, terms: Terms
+    docs: Path, store: Store, terms: IngestOptions
 ) -> None:
     for folder, mark in ((".git", "x"), ("__pycache__", "x"), ("venv", "pyvenv.cfg")):
         (docs / folder).mkdir()
@@ -167,7 +175,9 @@ def test_hidden_folders_caches_and_homes_are_passed_over(
     assert report == Report()
 
 
-def test_a_labelled_folder_may_move(docs: Path, store: Store, terms: Terms, tmp_path: Path) -> None:
+def test_a_labelled_folder_may_move(
+    docs: Path, store: Store, terms: IngestOptions, tmp_path: Path
+) -> None:
     (docs / "ideas").mkdir()
     (docs / "ideas" / "pad.md").write_text(IDEA)
     (docs / "index.md").write_text("# No record\n")
@@ -179,7 +189,7 @@ def test_a_labelled_folder_may_move(docs: Path, store: Store, terms: Terms, tmp_
     assert ingest([moved], store, terms=terms, label="kb").removed == ["kb:ideas/pad.md"]
 
 
-def test_a_record_keeps_its_fields(docs: Path, store: Store, terms: Terms) -> None:
+def test_a_record_keeps_its_fields(docs: Path, store: Store, terms: IngestOptions) -> None:
     (docs / "pad.md").write_text(IDEA)
     ingest([docs], store, terms=terms)
     found = store.document("idea", "pad")
@@ -190,7 +200,7 @@ def test_a_record_keeps_its_fields(docs: Path, store: Store, terms: Terms) -> No
 
 
 def test_new_readers_read_everything_again(
-    docs: Path, store: Store, terms: Terms, monkeypatch: pytest.MonkeyPatch
+    docs: Path, store: Store, terms: IngestOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (docs / "a.md").write_text("# a\n\nText.\n")
     ingest([docs], store, terms=terms)
@@ -199,7 +209,9 @@ def test_new_readers_read_everything_again(
     assert ingest([docs], store, terms=terms).changed == ["docs/a.md"]
 
 
-def test_an_interrupted_ingest_keeps_what_it_read(docs: Path, store: Store, terms: Terms) -> None:
+def test_an_interrupted_ingest_keeps_what_it_read(
+    docs: Path, store: Store, terms: IngestOptions
+) -> None:
     for number in range(4):
         (docs / f"{number}.md").write_text(f"# {number}\n\nText.\n")
 
@@ -214,13 +226,17 @@ def test_an_interrupted_ingest_keeps_what_it_read(docs: Path, store: Store, term
     assert report.added == ["docs/2.md", "docs/3.md"]
 
 
-def test_the_same_file_named_twice_is_read_once(docs: Path, store: Store, terms: Terms) -> None:
+def test_the_same_file_named_twice_is_read_once(
+    docs: Path, store: Store, terms: IngestOptions
+) -> None:
     (docs / "a.md").write_text("# a\n\nText.\n")
     report = ingest([docs, docs / "a.md"], store, terms=terms)
     assert (report.added, report.skipped) == (["docs/a.md"], [])
 
 
-def test_a_disk_that_is_away_removes_nothing(docs: Path, store: Store, terms: Terms) -> None:
+def test_a_disk_that_is_away_removes_nothing(
+    docs: Path, store: Store, terms: IngestOptions
+) -> None:
     (docs / "a.md").write_text("# a\n\nText.\n")
     pattern = str(docs / "*.md")
     assert ingest([pattern], store, terms=terms).added == ["a.md"]
@@ -232,11 +248,11 @@ def test_a_disk_that_is_away_removes_nothing(docs: Path, store: Store, terms: Te
 
 
 def test_an_address_is_to_be_downloaded_first_and_what_came_from_one_stays(
-    docs: Path, store: Store, terms: Terms
+    docs: Path, store: Store, terms: IngestOptions
 ) -> None:
     url = "https://docs.example/notes.md"
     (docs / "a.md").write_text("# a\n\nText.\n")
-    known = Entry(
+    known = NewDocument(
         key=url, shown=url, digest="1", kind="document", name="notes", title="Notes", body=""
     )
     store.put(known)
@@ -247,7 +263,9 @@ def test_an_address_is_to_be_downloaded_first_and_what_came_from_one_stays(
     assert store.stats()["documents"] == 2
 
 
-def test_what_a_glob_matched_and_is_gone_is_removed(docs: Path, store: Store, terms: Terms) -> None:
+def test_what_a_glob_matched_and_is_gone_is_removed(
+    docs: Path, store: Store, terms: IngestOptions
+) -> None:
     for name in ("a", "b"):
         (docs / f"{name}.md").write_text(f"# {name}\n\nText.\n")
     pattern = str(docs / "*.md")
@@ -257,7 +275,7 @@ def test_what_a_glob_matched_and_is_gone_is_removed(docs: Path, store: Store, te
 
 
 def test_what_has_not_changed_is_not_opened(
-    docs: Path, store: Store, terms: Terms, monkeypatch: pytest.MonkeyPatch
+    docs: Path, store: Store, terms: IngestOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (docs / "a.md").write_text("# a\n\nText.\n")
     monkeypatch.setattr(file_stat, "SETTLED", 0)
@@ -271,7 +289,7 @@ def test_what_has_not_changed_is_not_opened(
 
 
 def test_a_file_too_young_for_its_times_is_read_again(
-    docs: Path, store: Store, terms: Terms
+    docs: Path, store: Store, terms: IngestOptions
 ) -> None:
     path = docs / "a.md"
     path.write_text("# a\n\nText.\n")

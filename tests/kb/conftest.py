@@ -11,7 +11,7 @@ import pytest
 
 from kb.config import Home
 from kb.database import create_tables, open_engine
-from kb.indexes.chroma import Server, server
+from kb.indexes.chroma import ChromaServer, server
 from kb.knowledge import Knowledge, open_knowledge
 from kb.store.documents import Store
 
@@ -152,7 +152,7 @@ def wait_for(port: int) -> None:
 
 
 @pytest.fixture
-def chroma(chroma_server: str, monkeypatch: pytest.MonkeyPatch) -> Server:
+def chroma(chroma_server: str, monkeypatch: pytest.MonkeyPatch) -> ChromaServer:
     """The server, named as a user names it."""
     monkeypatch.setenv("KB_CHROMA", chroma_server)
     named = server()

@@ -16,7 +16,7 @@ from kb.errors import StoreError
 from kb.migrations import MIGRATIONS
 from kb.store.documents import Store
 from kb.store.tables import Base
-from search.runs.snapshot import Given
+from search.runs.snapshot import RunSnapshot
 from search.runs.spending import spending
 from search.runs.storage import Storage
 
@@ -58,7 +58,7 @@ def test_documents_and_runs_of_a_home_before_versions_are_all_there(old: Engine)
     assert [node.outcome.kind for node in graph.nodes if node.outcome] == ["passed"] * 4
     assert graph.best_speedup > 1
     assert [(one["model"], one["calls"]) for one in spending(old, row.run)] == [("", 1)]
-    kept = Given(old, row.run).once("hits", "q", TypeAdapter(list[int]), lambda: [3])
+    kept = RunSnapshot(old, row.run).once("hits", "q", TypeAdapter(list[int]), lambda: [3])
     assert kept == [1, 2]
 
 

@@ -12,14 +12,14 @@ from kb.knowledge import Knowledge, open_knowledge
 from kb.records.schema import TargetRecord
 from search.attempt import Diagnosis, Idea, Moment
 from search.authors.llm import LanguageModel
-from search.authors.model_pool import Cast
+from search.authors.model_pool import ModelPool
 from search.costs.graph import Work
-from search.prompting.knowledge_view import Memory
-from search.runs.snapshot import Given
+from search.prompting.knowledge_view import KnowledgeView
+from search.runs.snapshot import RunSnapshot
 from search.runs.storage import Storage
 from search.task import ModelSettings, Task, TaskFile
 from synth.models import Model, Reply, Request
-from synth.models.scripted import Rule, Scripted
+from synth.models.scripted import ReplyRule, Scripted
 
 REFERENCE = """import torch
 from torch import nn
@@ -73,7 +73,7 @@ def gives(*passages: str, title: str = "Walk each row once") -> str:
 class Heard:
     """A scripted model that remembers what it was asked."""
 
-    def __init__(self, *script: str | Rule) -> None:
+    def __init__(self, *script: str | ReplyRule) -> None:
         self.inner = Scripted(script)
         self.requests: list[Request] = []
 
@@ -118,7 +118,7 @@ class Place:
         self.knowledge.ingest([self.manual])
         self.storage = Storage(open_engine(self.home))
 
-    def memory(self, retrieval: bool = True, given: Given | None = None) -> Memory:
+    def memory(self, retrieval: bool = True, given: RunSnapshot | None = None) -> KnowledgeView:
         return believed_memory(self.knowledge, self.storage, given, retrieval=retrieval)
 
     def target(self) -> TargetRecord:
@@ -128,7 +128,10 @@ class Place:
         return found.record
 
     def author(
-        self, model: Model | Cast, task: Task | None = None, memory: Memory | None = None
+        self,
+        model: Model | ModelPool,
+        task: Task | None = None,
+        memory: KnowledgeView | None = None,
     ) -> LanguageModel:
         task = task or task_of()
         memory = memory or self.memory(task.settings.retrieval)

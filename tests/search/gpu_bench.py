@@ -22,9 +22,9 @@ import torch
 
 from kb.errors import TaskError
 from search.codegen.fusion import Segment
-from search.codegen.library import Card
+from search.codegen.library import RecipeCard
 from search.codegen.lower import lower
-from search.codegen.plan import Choice, Workshop
+from search.codegen.plan import Choice, Composer
 from search.codegen.render import Unfit, render
 from search.costs.trace import operator_graph
 from search.judging.tolerance import make_bank
@@ -36,7 +36,7 @@ UNITS = 132
 TELLING = ("task", "large mean", "tiny", "huge")
 
 
-def triton_cards(cards: Mapping[str, Card]) -> dict[str, Card]:
+def triton_cards(cards: Mapping[str, RecipeCard]) -> dict[str, RecipeCard]:
     """Return the recipes that the interpreter can run."""
     return {name: card for name, card in cards.items() if "triton" in card.scope.language}
 
@@ -50,13 +50,13 @@ def problem_of(source: str, folder: Path) -> Problem:
     return load_problem(task)
 
 
-def workshop(source: str, problem: Problem, cards: Mapping[str, Card]) -> Workshop:
+def workshop(source: str, problem: Problem, cards: Mapping[str, RecipeCard]) -> Composer:
     """Return the workshop of a reference for a GPU."""
     program = lower(operator_graph(problem), symbolic=True)
-    return Workshop(source, program, cards, library=True, units=UNITS)
+    return Composer(source, program, cards, library=True, units=UNITS)
 
 
-def candidates(shop: Workshop, every: tuple[str, ...] = ()) -> dict[str, str]:
+def candidates(shop: Composer, every: tuple[str, ...] = ()) -> dict[str, str]:
     """Return candidates in which each recipe does each part that it fits.
 
     Args:
@@ -75,7 +75,7 @@ def candidates(shop: Workshop, every: tuple[str, ...] = ()) -> dict[str, str]:
     return found
 
 
-def _settings(shop: Workshop, part: Segment, every: tuple[str, ...]) -> Iterator[Choice]:
+def _settings(shop: Composer, part: Segment, every: tuple[str, ...]) -> Iterator[Choice]:
     for card in shop.recipes(part):
         first = shop.knobs(part, card) or {}
         yield Choice(recipe=card.name, knobs=first)

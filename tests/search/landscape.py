@@ -28,12 +28,12 @@ from search.graph import Graph
 from search.lessons.distill import lessons, verdicts
 from search.lessons.evidence import Runs
 from search.lessons.setting import Setting
-from search.lessons.store import Book, Change
+from search.lessons.store import LessonChange, LessonStore
 from search.loop import Search
 from search.outcome import Outcome, Passed, Ratio, Wrong
 from search.policies import POLICIES
-from search.prompting.knowledge_view import Believed, Memory
-from search.prompting.readings import Witness
+from search.prompting.knowledge_view import KnowledgeView, TrustedRecords
+from search.prompting.readings import RecordingRetriever
 from search.runs.storage import Record
 from search.task import Task
 
@@ -104,7 +104,7 @@ class Played:
 
     record: Record
     speeds: tuple[float, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[LessonChange, ...]
 
     @property
     def graph(self) -> Graph:
@@ -140,7 +140,7 @@ class Play:
     ) -> Played:
         storage = open_storage(home)
         runs = Runs(storage.engine)
-        book = Book(home, runs.fault)
+        book = LessonStore(home, runs.fault)
         known = [
             Document(
                 name=one.name, path=f"lessons:{one.name}.md", record=one.record, body=one.words
@@ -149,7 +149,7 @@ class Play:
             if not one.retired
         ]
         shelf = Shelf(self._ideas, known)
-        memory = Memory(Witness(shelf), Believed(shelf, runs.believes))
+        memory = KnowledgeView(RecordingRetriever(shelf), TrustedRecords(shelf, runs.believes))
         settings = settings_of(
             search={"rounds": 9, "ideas": 3, "branches": 2}, stop={"candidates": candidates}
         )
@@ -178,7 +178,7 @@ class Play:
         changes = self._learn(book, record, name) if learn else []
         return Played(record=record, speeds=tuple(evaluator.speeds), changes=tuple(changes))
 
-    def _learn(self, book: Book, record: Record, name: str) -> Sequence[Change]:
+    def _learn(self, book: LessonStore, record: Record, name: str) -> Sequence[LessonChange]:
         setting = Setting(
             run=record.run,
             task=name,

@@ -18,7 +18,7 @@ from search.judging.synthetic import Synthetic
 from search.loop import Result, Search, Work
 from search.outcome import Outcome
 from search.policies import POLICIES
-from search.prompting.readings import Witness
+from search.prompting.readings import RecordingRetriever
 from search.runs.storage import Record, Storage
 from search.task import TaskFile
 
@@ -121,7 +121,7 @@ def play(
         lambda: 0.0,
         context="play",
     )
-    witness = Witness(Silent())
+    witness = RecordingRetriever(Silent())
     Driver(search, Deterministic(), evaluator, storage, witness, Watcher()).run()
     return evaluator
 

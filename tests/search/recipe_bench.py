@@ -15,9 +15,9 @@ import torch
 from kb.records.schema import Document
 from kb.records.types import Hit, Passage, Query
 from search.codegen.fusion import Segment, segment
-from search.codegen.library import Card
-from search.codegen.lower import Program, lower
-from search.codegen.module_writer import Kernel, assemble
+from search.codegen.library import RecipeCard
+from search.codegen.lower import LoweredProgram, lower
+from search.codegen.module_writer import RenderedSegment, assemble
 from search.codegen.render import Unfit, prelude, render
 from search.costs.graph import OperatorGraph
 from search.costs.trace import operator_graph
@@ -60,7 +60,7 @@ def load(text: str) -> Any:
 class Bench:
     """One reference and what the recipes make of it."""
 
-    def __init__(self, source: str, cards: dict[str, Card]) -> None:
+    def __init__(self, source: str, cards: dict[str, RecipeCard]) -> None:
         torch.manual_seed(0)
         self.source = source
         self.cards = cards
@@ -72,12 +72,12 @@ class Bench:
                 model=self.model, inputs=self.inputs, task=SimpleNamespace(reference="test")
             )
         )
-        self.program: Program = lower(self.graph)
+        self.program: LoweredProgram = lower(self.graph)
 
     def parts(self, library: Sequence[str] = ()) -> tuple[Segment, ...]:
         return segment(self.program, library)
 
-    def fits(self, part: Segment) -> list[Card]:
+    def fits(self, part: Segment) -> list[RecipeCard]:
         found = []
         for card in self.cards.values():
             try:
@@ -88,7 +88,7 @@ class Bench:
         return found
 
     def candidate(
-        self, choice: dict[str, tuple[Card, dict[str, Any]]], library: Sequence[str]
+        self, choice: dict[str, tuple[RecipeCard, dict[str, Any]]], library: Sequence[str]
     ) -> str:
         parts = self.parts(library)
         kernels = {}
@@ -96,7 +96,7 @@ class Bench:
             card, knobs = choice[part.id]
             name = f"kernel{number}"
             text = render(self.program, part, card, knobs, name)
-            kernels[part.id] = Kernel(name=name, text=text, note=card.name)
+            kernels[part.id] = RenderedSegment(name=name, text=text, note=card.name)
         return assemble(self.source, self.program, parts, kernels, (), prelude())
 
     def errors(self, text: str) -> list[tuple[float, float]]:

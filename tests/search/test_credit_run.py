@@ -20,7 +20,7 @@ from search.lessons.setting import Setting
 from search.loop import Search
 from search.outcome import BuildFailed, Outcome, Passed, Ratio
 from search.policies import POLICIES
-from search.prompting.readings import Witness
+from search.prompting.readings import RecordingRetriever
 from search.runs.storage import Record, Storage
 
 IDEA = """---
@@ -49,7 +49,7 @@ QUERY = Query(
 class Reader:
     """Proposes every idea that retrieval returns, in its order."""
 
-    def __init__(self, witness: Witness) -> None:
+    def __init__(self, witness: RecordingRetriever) -> None:
         self._witness = witness
 
     def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:
@@ -93,7 +93,7 @@ def order(hits: list[Hit]) -> list[str]:
 
 def play(knowledge: Knowledge, storage: Storage, record: Record, rounds: int) -> None:
     settings = settings_of(search={"rounds": rounds, "ideas": 3, "branches": 2})
-    witness = Witness(knowledge.retriever)
+    witness = RecordingRetriever(knowledge.retriever)
     search = Search(
         record,
         POLICIES.create(settings.search.policy),

@@ -11,7 +11,7 @@ from machines import TWO_CORES
 
 from kb.retrieval.lesson_confidence import standing
 from search.lessons.evidence import Runs
-from search.lessons.store import Book
+from search.lessons.store import LessonStore
 
 
 def _low(values: list[float]) -> float:
@@ -55,7 +55,7 @@ def test_a_wrong_lesson_is_contradicted_by_the_next_run_sinks_and_is_followed_no
     home = tmp_path / "home"
     lying = Landscape(0, "large", lies={notes[slowest]: 50.0})
     play.run(home, "large", lying, candidates=12)
-    book = Book(home, Runs(None).fault)  # only read
+    book = LessonStore(home, Runs(None).fault)  # only read
     (wrong,) = [one for one in book.entries() if one.name.startswith("large-")]
     before = standing(wrong.record, DAY)
 

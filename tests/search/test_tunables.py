@@ -7,7 +7,7 @@ from search.graph import Graph
 from search.loop import Search
 from search.outcome import Outcome, Passed, Ratio, Wrong
 from search.policies import POLICIES
-from search.prompting.readings import Witness
+from search.prompting.readings import RecordingRetriever
 from search.tunables import Tunable, next_setting, promising, read_knobs
 
 SOURCE = '''import torch
@@ -155,7 +155,7 @@ def run(folder, stop_at: int | None = None) -> Graph:
         lambda: 0.0,
         context="play",
     )
-    Driver(search, Tunes(), Valley(None, 0), storage, Witness(Silent()), Watcher()).run()
+    Driver(search, Tunes(), Valley(None, 0), storage, RecordingRetriever(Silent()), Watcher()).run()
     return record.graph
 
 

@@ -9,7 +9,7 @@ from kb.errors import ConfigError
 from kb.records.schema import CATEGORIES
 from kb.records.types import Effect, Hit, Passage, Why
 from kb.tokens import count_tokens
-from synth.context import Context, Current, Note, Purpose, Trial
+from synth.context import Context, Current, Note, Purpose, TriedIdea
 from synth.prompt import Prompt, compose
 from synth.replies.ideas import EXAMPLE
 
@@ -57,8 +57,8 @@ def hit(number: int, text: str | None = None) -> Hit:
     return Hit(passage=passage, score=1 / (1 + number), dense_rank=number + 1, lexical_rank=None)
 
 
-def trial(number: int, gain: float) -> Trial:
-    return Trial(
+def trial(number: int, gain: float) -> TriedIdea:
+    return TriedIdea(
         title=f"Idea {number}",
         text="(memory access) Pack the weights once and reuse them for every row of the image.",
         results=(f"2 of 3 implementations passed; the best: {gain:.2f}x over eager",),

@@ -6,8 +6,8 @@ import codecs
 import re
 from pathlib import PurePosixPath
 
-from ingest.readers import Reading, Section
-from ingest.readers.blocks import Outline, body_of
+from ingest.readers import ParsedFile, Section
+from ingest.readers.blocks import BlockOutline, body_of
 from kb.errors import RecordError
 
 _CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
@@ -20,7 +20,7 @@ _ON_THE_WEB = {"latin1": "cp1252", "iso-8859-1": "cp1252", "iso8859-1": "cp1252"
 class Html:
     """Reads the text proper: navigation, scripts, styles and hidden elements are left out."""
 
-    def read(self, data: bytes, path: str) -> Reading:
+    def read(self, data: bytes, path: str) -> ParsedFile:
         """Read a page in its own encoding.
 
         Raises:
@@ -34,14 +34,14 @@ class Html:
         title = PurePosixPath(path).stem
         if main is not None:
             title = title_of(page, main) or title
-            outline = Outline(title)
+            outline = BlockOutline(title)
             outline.extend(stream(main))
             sections = outline.sections()
         if not sections:
             raise RecordError(
                 "expected a page with text, found none in it: save the page as a browser shows it"
             )
-        return Reading(kind="document", title=title, body=body_of(sections), sections=sections)
+        return ParsedFile(kind="document", title=title, body=body_of(sections), sections=sections)
 
 
 def _decode(data: bytes) -> str:

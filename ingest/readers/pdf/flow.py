@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
-from ingest.readers.pdf.page import Line
+from ingest.readers.pdf.page import TextLine
 from ingest.readers.pdf.tables import Table, find_columns
 
 LARGER = 1.1  # than the text: a heading
@@ -22,7 +22,7 @@ _OPEN_END = re.compile(r"[\w,\-)\]]$")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class OutlineEntry:
     """A line of the document's outline."""
 
     level: int  # from 1
@@ -39,7 +39,7 @@ class Style:
 
 
 @dataclass(slots=True)
-class Part:
+class FlowPart:
     """A heading, or a block before its end is known: it may go on on the next page."""
 
     kind: Literal["heading", "prose", "listing", "table"]
@@ -50,7 +50,7 @@ class Part:
     end: int = 0  # last page, where it is not the first
     code: list[str] = field(default_factory=list)  # lines with their indent from the page's margin
 
-    def take(self, other: Part) -> bool:
+    def take(self, other: FlowPart) -> bool:
         """Go on with the first part of the next page, where it is the same block."""
         if self.kind != other.kind or other.page != max(self.end, self.page) + 1:
             return False
@@ -69,7 +69,7 @@ class Part:
 class Headings:
     """Knows the headings of a page: by the outline, else by their letters."""
 
-    def __init__(self, style: Style, entries: Sequence[Entry], deepest: int) -> None:
+    def __init__(self, style: Style, entries: Sequence[OutlineEntry], deepest: int) -> None:
         self._style = style
         self._entries = list(entries)
         self._deepest = deepest  # level of the last heading that the outline gave
@@ -79,17 +79,17 @@ class Headings:
         """The level of the last heading that the outline gave; 0 for none."""
         return self._deepest
 
-    def before(self, y: float) -> Iterator[Part]:
+    def before(self, y: float) -> Iterator[FlowPart]:
         """Yield the outline's headings above `y` that no line was found for."""
         while self._entries and (at := self._entries[0].y) is not None and at < y - 40:
             yield self._given(self._entries.pop(0))
 
-    def rest(self) -> Iterator[Part]:
+    def rest(self) -> Iterator[FlowPart]:
         """Yield what the outline has for this page and no line was found for."""
         while self._entries:
             yield self._given(self._entries.pop(0))
 
-    def match(self, lines: Sequence[Line]) -> tuple[int, list[Part]]:
+    def match(self, lines: Sequence[TextLine]) -> tuple[int, list[FlowPart]]:
         """Return how many of the first lines are a heading, and that heading.
 
         Headings of the outline that come before it are given with it.
@@ -103,11 +103,11 @@ class Headings:
                     return count, [self._given(one) for one in found]
         return self._by_letters(lines)
 
-    def _given(self, entry: Entry) -> Part:
+    def _given(self, entry: OutlineEntry) -> FlowPart:
         self._deepest = entry.level
-        return Part("heading", 0, entry.title, entry.level)
+        return FlowPart("heading", 0, entry.title, entry.level)
 
-    def _by_letters(self, lines: Sequence[Line]) -> tuple[int, list[Part]]:
+    def _by_letters(self, lines: Sequence[TextLine]) -> tuple[int, list[FlowPart]]:
         first = lines[0]
         larger = first.size >= self._style.body * LARGER
         if first.mono or not (larger or (first.bold and first.size >= self._style.body * 0.95)):
@@ -123,12 +123,12 @@ class Headings:
             return 0, []  # a paragraph in bold
         rank = next((at for at, size in enumerate(self._style.sizes) if first.size >= size), None)
         level = (len(self._style.sizes) if rank is None else rank) + 1
-        return count, [Part("heading", 0, text, self._deepest + level)]
+        return count, [FlowPart("heading", 0, text, self._deepest + level)]
 
 
 def flow(
-    lines: Sequence[Line], tables: Sequence[Table], headings: Headings, page: int
-) -> Iterator[Part]:
+    lines: Sequence[TextLine], tables: Sequence[Table], headings: Headings, page: int
+) -> Iterator[FlowPart]:
     """Yield what is on a page in reading order."""
     lines = _without_contents(lines)
     left = min((line.x0 for line in lines), default=0.0)
@@ -160,18 +160,18 @@ def _same(line: str, title: str) -> bool:
     return len(shorter) > 2 and len(rest) < len(longer) and bool(numbered)
 
 
-def _goes_on(above: Line, below: Line) -> bool:
+def _goes_on(above: TextLine, below: TextLine) -> bool:
     near = 0 < below.y - above.y < 1.6 * above.size
     return near and abs(above.size - below.size) < 0.3 and above.bold == below.bold
 
 
-def _is_item(line: Line) -> bool:
+def _is_item(line: TextLine) -> bool:
     first = line.words[0].text
     bullet = len(first) == 1 and _BULLET.match(first)
     return len(line.words) > 1 and bool(bullet or _NUMBER.match(first))
 
 
-def _without_contents(lines: Sequence[Line]) -> list[Line]:
+def _without_contents(lines: Sequence[TextLine]) -> list[TextLine]:
     """Leave out tables of contents: the outline says the same, and nobody asks for a page number."""
     kept = [line for line in lines if not _LEADER.search(line.text)]
     entries = [line for line in kept if _ENTRY.match(line.text)]
@@ -183,7 +183,7 @@ def _without_contents(lines: Sequence[Line]) -> list[Line]:
     return kept
 
 
-def _two_columns(lines: Sequence[Line]) -> bool:
+def _two_columns(lines: Sequence[TextLine]) -> bool:
     """Say whether the text stands in two columns: then the file's own order is the better one."""
     if len(lines) < 12:
         return False
@@ -194,24 +194,24 @@ def _two_columns(lines: Sequence[Line]) -> bool:
     return left > 0.3 * len(lines) and right > 0.3 * len(lines)
 
 
-def _merged(lines: Sequence[Line]) -> list[Line]:
+def _merged(lines: Sequence[TextLine]) -> list[TextLine]:
     """Return lines from top to bottom, those on one base line as one."""
-    merged: list[Line] = []
+    merged: list[TextLine] = []
     for line in sorted(lines, key=lambda one: (one.y, one.x0)):
         last = merged[-1] if merged else None
         if last is not None and abs(last.y - line.y) < 0.3 * max(last.size, line.size):
             words = sorted((*last.words, *line.words), key=lambda one: one.x0)
-            merged[-1] = Line(tuple(words))
+            merged[-1] = TextLine(tuple(words))
         else:
             merged.append(line)
     return merged
 
 
-def _mixed(lines: Sequence[Line], tables: Sequence[Table]) -> list[Line | Table]:
+def _mixed(lines: Sequence[TextLine], tables: Sequence[Table]) -> list[TextLine | Table]:
     """Put each table before the first line below it."""
-    mixed: list[Line | Table] = []
+    mixed: list[TextLine | Table] = []
     waiting = list(tables)
-    run: list[Line] = []
+    run: list[TextLine] = []
     for line in lines:
         while waiting and line.y > waiting[0].top and line.x0 < waiting[0].x1:
             mixed += [*find_columns(run), waiting.pop(0)]
@@ -220,13 +220,15 @@ def _mixed(lines: Sequence[Line], tables: Sequence[Table]) -> list[Line | Table]
     return [*mixed, *find_columns(run), *waiting]
 
 
-def _parts(items: Sequence[Line | Table], headings: Headings, left: float) -> Iterator[Part]:
+def _parts(
+    items: Sequence[TextLine | Table], headings: Headings, left: float
+) -> Iterator[FlowPart]:
     at = 0
     while at < len(items):
         item = items[at]
         if isinstance(item, Table):
             yield from headings.before(item.top)
-            yield Part("table", 0, rows=list(item.rows))
+            yield FlowPart("table", 0, rows=list(item.rows))
             at += 1
             continue
         run = _lines_from(items, at)
@@ -235,16 +237,16 @@ def _parts(items: Sequence[Line | Table], headings: Headings, left: float) -> It
         if count:
             yield from found
         elif item.mono and (count := _listing(run, at > 0)):
-            yield Part("listing", 0, code=_code(run[:count], left))
+            yield FlowPart("listing", 0, code=_code(run[:count], left))
         else:
             count = _paragraph(run, headings)
-            yield Part("prose", 0, text=_prose(run[:count]))
+            yield FlowPart("prose", 0, text=_prose(run[:count]))
         at += count
     yield from headings.rest()
 
 
-def _lines_from(items: Sequence[Line | Table], at: int) -> list[Line]:
-    run: list[Line] = []
+def _lines_from(items: Sequence[TextLine | Table], at: int) -> list[TextLine]:
+    run: list[TextLine] = []
     for item in items[at : at + 400]:
         if isinstance(item, Table):
             break
@@ -252,7 +254,7 @@ def _lines_from(items: Sequence[Line | Table], at: int) -> list[Line]:
     return run
 
 
-def _listing(run: Sequence[Line], inside: bool) -> int:
+def _listing(run: Sequence[TextLine], inside: bool) -> int:
     """Return how many lines are a listing; none for a name on a line of its own in a paragraph."""
     count = 1
     while count < len(run) and run[count].mono and run[count].y > run[count - 1].y:
@@ -261,7 +263,7 @@ def _listing(run: Sequence[Line], inside: bool) -> int:
     return 0 if alone and run[1].y - run[0].y < 1.4 * run[0].size else count
 
 
-def _code(lines: Sequence[Line], left: float) -> list[str]:
+def _code(lines: Sequence[TextLine], left: float) -> list[str]:
     """Return the lines of a listing with each word in its own column."""
     width = _letter_width(lines)
     steps = [below.y - above.y for above, below in pairwise(lines)]
@@ -278,7 +280,7 @@ def _code(lines: Sequence[Line], left: float) -> list[str]:
     return code
 
 
-def _letter_width(lines: Sequence[Line]) -> float:
+def _letter_width(lines: Sequence[TextLine]) -> float:
     """Return how far the pen moves for a letter."""
     steps = [
         (after.x0 - word.x0) / (len(word.text) + 1)
@@ -290,7 +292,7 @@ def _letter_width(lines: Sequence[Line]) -> float:
     return median(likely) if likely else 0.6 * size
 
 
-def _paragraph(run: Sequence[Line], headings: Headings) -> int:
+def _paragraph(run: Sequence[TextLine], headings: Headings) -> int:
     """Return how many lines are one paragraph, or one item of a list."""
     count = 1
     while count < len(run):
@@ -307,14 +309,14 @@ def _paragraph(run: Sequence[Line], headings: Headings) -> int:
     return count
 
 
-def _names(run: Sequence[Line], at: int) -> bool:
+def _names(run: Sequence[TextLine], at: int) -> bool:
     """Say whether a line in fixed letters is only a stretch of names in a paragraph."""
     above, line = run[at - 1], run[at]
     near = line.y - above.y < 1.35 * above.size and not above.text.endswith(":")
     return near and at + 1 < len(run) and not run[at + 1].mono
 
 
-def _prose(lines: Sequence[Line]) -> str:
+def _prose(lines: Sequence[TextLine]) -> str:
     text = ""
     for line in lines:
         text = joined(text, line.text) if text else line.text

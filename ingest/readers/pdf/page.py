@@ -58,7 +58,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Line:
+class TextLine:
     """Words on one base line, from left to right."""
 
     words: tuple[Word, ...]
@@ -108,7 +108,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RuledLine:
     """A straight ruled line: `at` is its y where it lies, its x where it stands."""
 
     at: float
@@ -128,9 +128,9 @@ class Page:
     number: int
     width: float
     height: float
-    lines: tuple[Line, ...]
-    lying: tuple[Rule, ...]
-    standing: tuple[Rule, ...]
+    lines: tuple[TextLine, ...]
+    lying: tuple[RuledLine, ...]
+    standing: tuple[RuledLine, ...]
 
 
 def read_page(document: pdfium.PdfDocument, index: int) -> Page:
@@ -254,7 +254,7 @@ def _place(turned: int, box: tuple[float, float, float, float]) -> Place:
     return places[turned]
 
 
-def _lines(words: list[_Raw], place: Place) -> Iterator[Line]:
+def _lines(words: list[_Raw], place: Place) -> Iterator[TextLine]:
     """Yield lines: a word that does not stand to the right of the one before begins another."""
     line: list[Word] = []
     for one in words:
@@ -266,14 +266,14 @@ def _lines(words: list[_Raw], place: Place) -> Iterator[Line]:
             before = line[-1]
             size = max(before.size, word.size)
             if abs(y - line[0].y) > 0.45 * size or x0 < before.x0 - 0.1:
-                yield Line(tuple(line))
+                yield TextLine(tuple(line))
                 line = []
         line.append(word)
         if one.last:
-            yield Line(tuple(line))
+            yield TextLine(tuple(line))
             line = []
     if line:
-        yield Line(tuple(line))
+        yield TextLine(tuple(line))
 
 
 @lru_cache(maxsize=1024)
@@ -282,18 +282,20 @@ def _style(name: bytes, fixed: bool) -> tuple[bool, bool]:
     return fixed or bool(_MONO.search(font)), bool(_BOLD.search(font))
 
 
-def _rules(page: pdfium.PdfPage, place: Place) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-    lying: list[Rule] = []
-    standing: list[Rule] = []
+def _rules(
+    page: pdfium.PdfPage, place: Place
+) -> tuple[tuple[RuledLine, ...], tuple[RuledLine, ...]]:
+    lying: list[RuledLine] = []
+    standing: list[RuledLine] = []
     for number, (path, matrices) in enumerate(_paths(page)):
         if number > MAX_OBJECTS:
             break
         for begin, end in _segments(path, matrices):
             (ax, ay), (bx, by) = place(*begin), place(*end)
             if abs(ay - by) < 1.0 and abs(ax - bx) > 4.0:
-                lying.append(Rule((ay + by) / 2, min(ax, bx), max(ax, bx)))
+                lying.append(RuledLine((ay + by) / 2, min(ax, bx), max(ax, bx)))
             elif abs(ax - bx) < 1.0 and abs(ay - by) > 4.0:
-                standing.append(Rule((ax + bx) / 2, min(ay, by), max(ay, by)))
+                standing.append(RuledLine((ax + bx) / 2, min(ay, by), max(ay, by)))
     return tuple(lying), tuple(standing)
 
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from ingest.readers import Reading
-from ingest.readers.blocks import Outline, fence, prose, short, table
-from ingest.readers.pdf.flow import LARGER, Entry, Headings, Part, Style, flow, plain
+from ingest.readers import ParsedFile
+from ingest.readers.blocks import BlockOutline, fence, prose, short, table
+from ingest.readers.pdf.flow import LARGER, FlowPart, Headings, OutlineEntry, Style, flow, plain
 from kb.errors import RecordError
 
 if TYPE_CHECKING:
     import pypdfium2 as pdfium
 
-    from ingest.readers.pdf.page import Line, Page
+    from ingest.readers.pdf.page import Page, TextLine
     from ingest.readers.pdf.tables import Table
 
 MAX_PAGES = 10_000
@@ -39,7 +39,7 @@ _TOOL = re.compile(
 class Pdf:
     """Reads the text of a PDF: headings, tables, listings, and the page that each is on."""
 
-    def read(self, data: bytes, path: str) -> Reading:
+    def read(self, data: bytes, path: str) -> ParsedFile:
         """Read a PDF.
 
         Raises:
@@ -78,7 +78,7 @@ class _Sheet:
 
     page: Page
     tables: tuple[Table, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[TextLine, ...]
     margin: tuple[tuple[float, str], ...]  # height and text of what may be a running header
     numbers: tuple[tuple[float, int], ...]  # height and number at the end of an outermost line
 
@@ -91,12 +91,12 @@ class _Book:
         self._count = count
         self._deadline = time.monotonic() + MAX_SECONDS
 
-    def reading(self, stem: str) -> Reading:
+    def reading(self, stem: str) -> ParsedFile:
         style, largest = self._sample()
         entries = self._entries()
         title = self._title() or largest or short(stem)
-        outline = Outline(title)
-        last: Part | None = None
+        outline = BlockOutline(title)
+        last: FlowPart | None = None
         deepest = 0
         for sheet in self._sheets():
             number = sheet.page.number
@@ -114,7 +114,7 @@ class _Book:
                 f"expected text, found {self._count} pages of pictures: recognise its text (OCR) first"
             )
         # The passages hold the text; a second copy of a manual would serve nobody.
-        return Reading(kind="document", title=title, body="", sections=sections)
+        return ParsedFile(kind="document", title=title, body="", sections=sections)
 
     def _page(self, index: int) -> Page:
         import pypdfium2 as pdfium
@@ -153,9 +153,9 @@ class _Book:
         found = short(self._document.get_metadata_value("Title") or "")
         return "" if len(found) < 4 or _TOOL.search(found) else found
 
-    def _entries(self) -> dict[int, list[Entry]]:
+    def _entries(self) -> dict[int, list[OutlineEntry]]:
         """Return the outline by page, counted from 0."""
-        entries: dict[int, list[Entry]] = {}
+        entries: dict[int, list[OutlineEntry]] = {}
         for number, mark in enumerate(self._document.get_toc(max_depth=12)):
             if number >= MAX_ENTRIES:
                 break
@@ -163,7 +163,9 @@ class _Book:
             index = None if target is None else target.get_index()
             if target is None or index is None or not short(mark.get_title()):
                 continue
-            entry = Entry(mark.level + 1, short(mark.get_title()), self._height_of(target, index))
+            entry = OutlineEntry(
+                mark.level + 1, short(mark.get_title()), self._height_of(target, index)
+            )
             entries.setdefault(index, []).append(entry)
         return entries
 
@@ -223,7 +225,7 @@ def _bare(window: Sequence[_Sheet], at: int) -> _Sheet:
         seen = sum(_has(one.margin, y, mask) for one in others)
         return seen >= min(2, len(others)) > 0
 
-    def counts(line: Line) -> bool:
+    def counts(line: TextLine) -> bool:
         if line.y not in outermost:
             return False
         if _NUMBER.match(line.text) and _outside(page, line.y):
@@ -247,7 +249,7 @@ def _bare(window: Sequence[_Sheet], at: int) -> _Sheet:
     return _Sheet(page, tables, lines, sheet.margin, sheet.numbers)
 
 
-def _outermost(lines: Sequence[Line]) -> list[Line]:
+def _outermost(lines: Sequence[TextLine]) -> list[TextLine]:
     """Return the lines at the very top and bottom, which may be two where one is only a number."""
     ordered = sorted(lines, key=lambda line: line.y)
     return [*ordered[:2], *ordered[-2:]]
@@ -293,7 +295,7 @@ def _largest(page: Page) -> str:
     return short(" ".join(lines)) if len(lines) <= 3 and plain(lines[0] if lines else "") else ""
 
 
-def _emit(outline: Outline, part: Part | None) -> None:
+def _emit(outline: BlockOutline, part: FlowPart | None) -> None:
     if part is None:
         return
     if part.kind == "heading":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ingest.readers.pdf.page import Line, Page, Rule, Word
+from ingest.readers.pdf.page import Page, RuledLine, TextLine, Word
 
 NEAR = 3.0  # points between lines that meet
 MAX_RULES = 2000  # of one direction: beyond, it is a drawing
@@ -33,20 +33,20 @@ class Table:
         return inside and self.top - NEAR <= height <= self.bottom + NEAR
 
 
-def find_tables(page: Page) -> tuple[tuple[Table, ...], tuple[Line, ...]]:
+def find_tables(page: Page) -> tuple[tuple[Table, ...], tuple[TextLine, ...]]:
     """Return the tables of a page from top to bottom, and the lines that stand in none."""
     words = [word for line in page.lines for word in line.words]
     tables = list(_ruled(page, words))
     tables += _striped(page, [word for word in words if not _held(word, tables)], tables)
-    left: list[Line] = []
+    left: list[TextLine] = []
     for line in page.lines:
         kept = tuple(word for word in line.words if not _held(word, tables))
         if kept:
-            left.append(line if len(kept) == len(line.words) else Line(kept))
+            left.append(line if len(kept) == len(line.words) else TextLine(kept))
     return tuple(sorted(tables, key=lambda one: one.top)), tuple(left)
 
 
-def find_columns(lines: Sequence[Line]) -> Iterator[Table | Line]:
+def find_columns(lines: Sequence[TextLine]) -> Iterator[Table | TextLine]:
     """Yield lines as they come, a run of them that stands in columns as one table."""
     at = 0
     while at < len(lines):
@@ -81,15 +81,15 @@ def _ruled(page: Page, words: Sequence[Word]) -> Iterator[Table]:
             yield Table(tuple(map(tuple, cells)), xs[0], xs[-1], ys[0], ys[-1])
 
 
-def _joined(rules: Sequence[Rule]) -> list[Rule]:
+def _joined(rules: Sequence[RuledLine]) -> list[RuledLine]:
     """Return rules with those that continue or double one another made one."""
-    groups: list[list[Rule]] = []
+    groups: list[list[RuledLine]] = []
     for rule in sorted(rules, key=lambda one: one.at):
         if groups and rule.at - groups[-1][-1].at < NEAR / 2:
             groups[-1].append(rule)
         else:
             groups.append([rule])
-    joined: list[Rule] = []
+    joined: list[RuledLine] = []
     for group in groups:
         first = len(joined)
         for rule in sorted(group, key=lambda one: one.start):
@@ -101,7 +101,9 @@ def _joined(rules: Sequence[Rule]) -> list[Rule]:
     return joined
 
 
-def _grids(lying: list[Rule], standing: list[Rule]) -> Iterator[tuple[list[Rule], list[Rule]]]:
+def _grids(
+    lying: list[RuledLine], standing: list[RuledLine]
+) -> Iterator[tuple[list[RuledLine], list[RuledLine]]]:
     """Yield the rules that hang together."""
     left_lying, left_standing = set(range(len(lying))), set(range(len(standing)))
     while left_standing:
@@ -119,12 +121,12 @@ def _grids(lying: list[Rule], standing: list[Rule]) -> Iterator[tuple[list[Rule]
         yield [lying[at] for at in sorted(rows)], [standing[at] for at in sorted(columns)]
 
 
-def _meet(a: Rule, b: Rule) -> bool:
+def _meet(a: RuledLine, b: RuledLine) -> bool:
     across = a.start - NEAR <= b.at <= a.end + NEAR
     return across and b.start - NEAR <= a.at <= b.end + NEAR
 
 
-def _ends(rules: Sequence[Rule]) -> list[float]:
+def _ends(rules: Sequence[RuledLine]) -> list[float]:
     return [value for one in rules for value in (one.start, one.end)]
 
 
@@ -137,7 +139,7 @@ def _distinct(values: Sequence[float]) -> list[float]:
 
 
 def _cells(
-    xs: Sequence[float], ys: Sequence[float], columns: Sequence[Rule], words: Sequence[Word]
+    xs: Sequence[float], ys: Sequence[float], columns: Sequence[RuledLine], words: Sequence[Word]
 ) -> list[list[str]]:
     """Return the texts of a grid; cells with no rule between them are one, in the first column."""
     grid: dict[tuple[int, int], list[Word]] = {}
@@ -163,7 +165,7 @@ def _slot(edges: Sequence[float], value: float) -> int | None:
     return None
 
 
-def _parted(x: float, y: float, columns: Sequence[Rule]) -> bool:
+def _parted(x: float, y: float, columns: Sequence[RuledLine]) -> bool:
     return any(
         abs(one.at - x) <= NEAR and one.start - NEAR <= y <= one.end + NEAR for one in columns
     )
@@ -185,7 +187,7 @@ def _text(words: Sequence[Word], right: float) -> str:
 
 def _striped(page: Page, words: Sequence[Word], taken: Sequence[Table]) -> Iterator[Table]:
     """Yield the tables that have rules between rows only, as books print them."""
-    groups: list[list[Rule]] = []
+    groups: list[list[RuledLine]] = []
     for rule in sorted(_joined(page.lying), key=lambda one: one.at):
         if any(one.top - NEAR <= rule.at <= one.bottom + NEAR for one in taken):
             continue
@@ -202,7 +204,7 @@ def _striped(page: Page, words: Sequence[Word], taken: Sequence[Table]) -> Itera
             yield found
 
 
-def _stripe(group: Sequence[Rule], words: Sequence[Word]) -> Table | None:
+def _stripe(group: Sequence[RuledLine], words: Sequence[Word]) -> Table | None:
     edges = _distinct([one.at for one in group])
     x0, x1 = group[0].start, group[0].end
     inside = [
@@ -272,7 +274,7 @@ def _split(line: Sequence[Word], columns: Sequence[float]) -> list[str]:
     return [" ".join(cell) for cell in cells]
 
 
-def _run(lines: Sequence[Line], at: int) -> tuple[int, Table | None]:
+def _run(lines: Sequence[TextLine], at: int) -> tuple[int, Table | None]:
     """Return how many lines from `at` on stand in the same columns, and their table if any."""
     columns: list[tuple[float, float]] = []
     rows: list[list[str]] = []
@@ -304,7 +306,7 @@ def _run(lines: Sequence[Line], at: int) -> tuple[int, Table | None]:
     return taken, _columns_table(lines[at : at + taken], rows, columns, several)
 
 
-def _wide_cells(line: Line) -> list[list[Word]]:
+def _wide_cells(line: TextLine) -> list[list[Word]]:
     cells: list[list[Word]] = []
     for word in line.words:
         if cells and word.x0 - cells[-1][-1].x1 < WIDE_GAP * word.size:
@@ -337,7 +339,7 @@ def _add_row(rows: list[list[str]], cells: Sequence[Sequence[Word]], places: Seq
 
 
 def _columns_table(
-    lines: Sequence[Line],
+    lines: Sequence[TextLine],
     rows: Sequence[Sequence[str]],
     columns: Sequence[tuple[float, float]],
     several: int,

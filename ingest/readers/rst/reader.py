@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from ingest.readers import Block, Reading
-from ingest.readers.blocks import Heading, Outline, fence, prose, short, table
+from ingest.readers import Block, ParsedFile
+from ingest.readers.blocks import BlockOutline, Heading, fence, prose, short, table
 from kb.errors import RecordError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _SKIPPED = frozenset(
 class ReStructuredText:
     """Reads the document by itself: nothing is included, fetched or run."""
 
-    def read(self, text: str, path: str) -> Reading:
+    def read(self, text: str, path: str) -> ParsedFile:
         """Read reStructuredText; what docutils does not know is read as content.
 
         Raises:
@@ -47,7 +47,7 @@ class ReStructuredText:
         tree = parse(text)
         first = next(iter(tree.findall(nodes.title)), None)
         title = PurePosixPath(path).stem if first is None else short(first.astext())
-        outline = Outline(title)
+        outline = BlockOutline(title)
         outline.extend(_parts(tree, 0))
         sections = outline.sections()
         if not sections:
@@ -55,7 +55,7 @@ class ReStructuredText:
                 "expected paragraphs, found none (what is included or generated is not read): "
                 "ingest what it includes"
             )
-        return Reading(kind="document", title=title, body=text, sections=sections)
+        return ParsedFile(kind="document", title=title, body=text, sections=sections)
 
 
 def _parts(node: nodes.Element, level: int) -> Iterator[Heading | Block]:

@@ -7,14 +7,14 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 
-from kb.app.doctor.finding import Finding, State
+from kb.app.doctor.finding import CheckResult, State
 from kb.config import Home
 from kb.errors import KbError
 
 
-def examine(home: Home) -> list[Finding]:
+def examine(home: Home) -> list[CheckResult]:
     """Look at every part; a part that raises what a user can mend is broken, not fatal."""
-    checks: tuple[tuple[str, Callable[[Home], Iterator[Finding]]], ...] = (
+    checks: tuple[tuple[str, Callable[[Home], Iterator[CheckResult]]], ...] = (
         ("home", _home),
         ("compiler", _compiler),
         ("torch", _torch),
@@ -31,17 +31,17 @@ def examine(home: Home) -> list[Finding]:
         try:
             findings += list(check(home))
         except KbError as error:
-            findings.append(Finding(part=part, state="broken", detail=str(error)))
+            findings.append(CheckResult(part=part, state="broken", detail=str(error)))
     return findings
 
 
-def _home(home: Home) -> Iterator[Finding]:
+def _home(home: Home) -> Iterator[CheckResult]:
     from sqlalchemy import text
 
     from kb.database import open_engine, reading
 
     if not home.root.exists():
-        yield Finding(
+        yield CheckResult(
             part="home", state="off", detail=f"{home.root} is not there yet", advice="kb init"
         )
         return
@@ -50,15 +50,15 @@ def _home(home: Home) -> Iterator[Finding]:
     free = shutil.disk_usage(home.root).free
     state: State = "works" if free > 2**30 else "limited"
     advice = "" if state == "works" else "free at least 1 GB"
-    yield Finding(
+    yield CheckResult(
         part="home", state=state, detail=f"{home.root}, {free / 2**30:.0f} GB free", advice=advice
     )
 
 
-def _compiler(_home: Home) -> Iterator[Finding]:
+def _compiler(_home: Home) -> Iterator[CheckResult]:
     path = shutil.which("g++")
     if path is None:
-        yield Finding(
+        yield CheckResult(
             part="compiler",
             state="broken",
             detail="no g++ on PATH",
@@ -66,32 +66,32 @@ def _compiler(_home: Home) -> Iterator[Finding]:
         )
         return
     version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    yield Finding(part="compiler", state="works", detail=version.stdout.splitlines()[0])
+    yield CheckResult(part="compiler", state="works", detail=version.stdout.splitlines()[0])
 
 
-def _torch(_home: Home) -> Iterator[Finding]:
+def _torch(_home: Home) -> Iterator[CheckResult]:
     from importlib.metadata import version
 
-    yield Finding(part="torch", state="works", detail=f"torch {version('torch')}")
+    yield CheckResult(part="torch", state="works", detail=f"torch {version('torch')}")
 
 
-def _target(_home: Home) -> Iterator[Finding]:
+def _target(_home: Home) -> Iterator[CheckResult]:
     from kb.app.device import choose_place
 
     place = choose_place("auto")
     record = place.target
     rate = f"{record.peak['float32'] / 1e9:.0f} GFLOP/s float32"
     detail = f"{record.name}: {record.title}, {rate}; target: auto judges on the {place.how}"
-    yield Finding(part="target", state="works", detail=detail)
+    yield CheckResult(part="target", state="works", detail=detail)
 
 
-def _gpu(home: Home) -> Iterator[Finding]:
+def _gpu(home: Home) -> Iterator[CheckResult]:
     from kb.app.doctor.devices import gpu
 
     yield from gpu(home)
 
 
-def _counters(home: Home) -> Iterator[Finding]:
+def _counters(home: Home) -> Iterator[CheckResult]:
     from kb.app.doctor.devices import counters
 
     yield from counters(home)
@@ -104,7 +104,7 @@ _WALLS = {
 }
 
 
-def _sandbox(_home: Home) -> Iterator[Finding]:
+def _sandbox(_home: Home) -> Iterator[CheckResult]:
     from search.sandbox.sandbox import REQUIRED, probe
 
     for part in probe():
@@ -113,32 +113,34 @@ def _sandbox(_home: Home) -> Iterator[Finding]:
             state = "broken"
         advice = _WALLS.get(part.name, "candidates are less isolated: use a kernel that allows it")
         detail = f"{part.name}: {'' if part.works else 'not there, '}{part.detail}"
-        yield Finding(
+        yield CheckResult(
             part="sandbox", state=state, detail=detail, advice="" if part.works else advice
         )
 
 
-def _embeddings(home: Home) -> Iterator[Finding]:
+def _embeddings(home: Home) -> Iterator[CheckResult]:
     from kb.embedders import DEFAULT_EMBEDDER, create_embedder
 
     embedder = create_embedder(os.environ.get("KB_EMBEDDER") or DEFAULT_EMBEDDER, home.cache)
     (vector,) = embedder.embed(["bank conflicts"])
-    yield Finding(
+    yield CheckResult(
         part="embeddings", state="works", detail=f"{embedder.name}, {len(vector)} dimensions"
     )
 
 
-def _tokens(_home: Home) -> Iterator[Finding]:
+def _tokens(_home: Home) -> Iterator[CheckResult]:
     from kb.tokens import count_tokens
 
     count = count_tokens("shared memory bank conflicts")
-    yield Finding(part="tokens", state="works", detail=f"tiktoken, {count} tokens in four words")
+    yield CheckResult(
+        part="tokens", state="works", detail=f"tiktoken, {count} tokens in four words"
+    )
 
 
-def _model(_home: Home) -> Iterator[Finding]:
+def _model(_home: Home) -> Iterator[CheckResult]:
     name = os.environ.get("KB_MODEL")
     if name is None:
-        yield Finding(
+        yield CheckResult(
             part="model",
             state="off",
             detail="none configured: the offline author works from the knowledge base",
@@ -154,4 +156,6 @@ def _model(_home: Home) -> Iterator[Finding]:
     model = make_model(settings, Mail())
     question = Message(role="user", content="Answer with the word ready.")
     reply = model.reply(Request(messages=(question,), max_tokens=16, temperature=0.0, seed=0))
-    yield Finding(part="model", state="works", detail=f"{name} answered in {reply.seconds:.1f} s")
+    yield CheckResult(
+        part="model", state="works", detail=f"{name} answered in {reply.seconds:.1f} s"
+    )

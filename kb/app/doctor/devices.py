@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kb.app.doctor.finding import Finding
+from kb.app.doctor.finding import CheckResult
 from kb.config import Home
 from kb.errors import ConfigError
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 _ADMIN_ONLY = re.compile(r"RmProfilingAdminOnly:\s*1")
 
 
-def gpu(home: Home) -> Iterator[Finding]:
+def gpu(home: Home) -> Iterator[CheckResult]:
     """Look at the first NVIDIA device, and at what kernels for it are made with."""
     from search.targets.cuda import read_device
 
     facts = read_device()
     if facts is None:
-        yield Finding(
+        yield CheckResult(
             part="gpu",
             state="off",
             detail="no NVIDIA device or driver here: kernels for a GPU are compiled and checked, never timed",
@@ -42,7 +42,7 @@ def gpu(home: Home) -> Iterator[Finding]:
         yield _ncu()
 
 
-def counters(_home: Home) -> Iterator[Finding]:
+def counters(_home: Home) -> Iterator[CheckResult]:
     """Say which counters of the processor this machine gives."""
     from search.profilers.perf import availability
 
@@ -52,39 +52,41 @@ def counters(_home: Home) -> Iterator[Finding]:
     ]
     if hardware:
         names = ", ".join(sorted(reading.counts)).replace("_", " ")
-        yield Finding(part="counters", state="works", detail=names)
+        yield CheckResult(part="counters", state="works", detail=names)
         return
     reason = reading.missing.get("cycles", "unknown")
     rest = ", ".join(sorted(reading.counts)).replace("_", " ") or "none"
-    yield Finding(
+    yield CheckResult(
         part="counters",
         state="off",
         detail=f"no hardware counters of the processor: {reason}; of the kernel: {rest}",
     )
 
 
-def _device(facts: DeviceFacts) -> Finding:
+def _device(facts: DeviceFacts) -> CheckResult:
     state = facts.state
     told = (
         f"{facts.name}, {facts.architecture}, {facts.sms} SMs, {facts.memory / 2**30:.0f} GiB, "
         f"driver {facts.driver} (CUDA {facts.cuda})"
     )
     if state is None:
-        return Finding(part="gpu", state="limited", detail=f"{told}: it does not tell its clocks")
+        return CheckResult(
+            part="gpu", state="limited", detail=f"{told}: it does not tell its clocks"
+        )
     degrees = f", {state.temperature:.0f} degrees" if state.temperature is not None else ""
     told += f", {state.sm_clock / 1e6:.0f} of {(facts.clock or 0) / 1e6:.0f} MHz{degrees}"
     if state.trouble:
         reasons = ", ".join(state.reasons)
-        return Finding(
+        return CheckResult(
             part="gpu",
             state="limited",
             detail=f"{told}: held down by {reasons}",
             advice="let it cool, or look after its power: times taken now are not its best",
         )
-    return Finding(part="gpu", state="works", detail=told)
+    return CheckResult(part="gpu", state="works", detail=told)
 
 
-def _record(facts: DeviceFacts, home: Home) -> Iterator[Finding]:
+def _record(facts: DeviceFacts, home: Home) -> Iterator[CheckResult]:
     from kb.records.schema import TargetRecord
     from kb.records.targets import load_targets
     from search.targets.gpus import disagreements, match_gpu
@@ -92,33 +94,35 @@ def _record(facts: DeviceFacts, home: Home) -> Iterator[Finding]:
     try:
         document = match_gpu(load_targets(home), facts)
     except ConfigError as error:
-        yield Finding(part="gpu record", state="limited", detail=str(error))
+        yield CheckResult(part="gpu record", state="limited", detail=str(error))
         return
     record = document.record
     assert isinstance(record, TargetRecord)
     lines = disagreements(record, facts)
     for line in lines:
-        yield Finding(
+        yield CheckResult(
             part="gpu record",
             state="limited",
             detail=line,
             advice=f"the driver is right: correct {document.path}",
         )
     if not lines:
-        yield Finding(
+        yield CheckResult(
             part="gpu record",
             state="works",
             detail=f"{record.name}: {record.title}, agrees with the driver",
         )
 
 
-def _torch() -> Finding:
+def _torch() -> CheckResult:
     from search.targets.cuda import torch_trouble
 
     trouble = torch_trouble()
     if trouble is None:
-        return Finding(part="gpu torch", state="works", detail=f"torch {version('torch')} uses it")
-    return Finding(
+        return CheckResult(
+            part="gpu torch", state="works", detail=f"torch {version('torch')} uses it"
+        )
+    return CheckResult(
         part="gpu torch",
         state="broken",
         detail=trouble,
@@ -126,11 +130,11 @@ def _torch() -> Finding:
     )
 
 
-def _triton() -> Finding:
+def _triton() -> CheckResult:
     try:
-        return Finding(part="triton", state="works", detail=f"triton {version('triton')}")
+        return CheckResult(part="triton", state="works", detail=f"triton {version('triton')}")
     except PackageNotFoundError:
-        return Finding(
+        return CheckResult(
             part="triton",
             state="off",
             detail="not installed: no kernels in Triton, no dry run of them",
@@ -138,10 +142,10 @@ def _triton() -> Finding:
         )
 
 
-def _nvcc() -> Finding:
+def _nvcc() -> CheckResult:
     path = shutil.which("nvcc")
     if path is None:
-        return Finding(
+        return CheckResult(
             part="nvcc",
             state="off",
             detail="not on PATH: no kernels in CUDA C++ by nvcc",
@@ -149,15 +153,17 @@ def _nvcc() -> Finding:
         )
     told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     release = re.search(r"release [\d.]+", told.stdout)
-    return Finding(part="nvcc", state="works", detail=f"{path}, {release[0] if release else '?'}")
+    return CheckResult(
+        part="nvcc", state="works", detail=f"{path}, {release[0] if release else '?'}"
+    )
 
 
-def _ncu() -> Finding:
+def _ncu() -> CheckResult:
     from search.profilers.ncu import find_ncu
 
     path = find_ncu()
     if path is None:
-        return Finding(
+        return CheckResult(
             part="ncu",
             state="off",
             detail="no Nsight Compute: a diagnosis has no hardware counters",
@@ -168,10 +174,10 @@ def _ncu() -> Finding:
     except OSError:
         parameters = ""
     if _ADMIN_ONLY.search(parameters) and os.geteuid() != 0:
-        return Finding(
+        return CheckResult(
             part="ncu",
             state="limited",
             detail=f"{path}, but the driver gives counters to administrators only",
             advice="load the nvidia module with NVreg_RestrictProfilingToAdminUsers=0",
         )
-    return Finding(part="ncu", state="works", detail=path)
+    return CheckResult(part="ncu", state="works", detail=path)

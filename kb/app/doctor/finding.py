@@ -9,7 +9,7 @@ State = Literal["works", "limited", "broken", "off"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class CheckResult:
     """One part of the installation."""
 
     part: str

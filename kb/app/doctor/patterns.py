@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kb.config import Home
-from kb.records.lint import Fault
+from kb.records.lint import LintFault
 from kb.records.patterns import FOLDER, FOLDERS, Pattern, load_patterns, read_patterns
 
 if TYPE_CHECKING:
     from kb.records.schema import Document
 
 
-def pattern_faults(root: Path, documents: Sequence[Document]) -> list[Fault]:
+def pattern_faults(root: Path, documents: Sequence[Document]) -> list[LintFault]:
     """Return the findings in the patterns of a library and of the user's home.
 
     Args:
@@ -29,14 +29,14 @@ def pattern_faults(root: Path, documents: Sequence[Document]) -> list[Fault]:
     folders = dict.fromkeys((root / FOLDER, Home.find().root / FOLDER))
     files = [path for folder in folders for path in sorted(folder.glob("*.yaml"))]
     known = {one.name for one in load_patterns()}
-    found: list[Fault] = []
+    found: list[LintFault] = []
     for path in files:
         patterns = read_patterns(path)
         names = known | {one.name for one in patterns}
         for pattern in patterns:
             for told in _told(pattern, records, names, set(TRAITS)):
                 found.append(
-                    Fault(
+                    LintFault(
                         kind="reference", path=str(path), message=f"pattern {pattern.name}: {told}"
                     )
                 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kb.config import shipped_docs
 from kb.progress import say
-from kb.records.lint import Fault
+from kb.records.lint import LintFault
 
 if TYPE_CHECKING:
     from kb.progress import Progress
@@ -23,9 +23,9 @@ SECONDS = 300.0  # that one compilation may take
 
 def build_faults(
     rendered: Sequence[Rendered], samples: Samples, folder: Path, progress: Progress
-) -> list[Fault]:
+) -> list[LintFault]:
     """Return what does not compile; what cannot be compiled here is said on standard error."""
-    faults: list[Fault] = []
+    faults: list[LintFault] = []
     cpp = [one for one in rendered if one.language == "cpp"]
     gpu = [one for one in rendered if one.language in ("triton", "cuda")]
     faults += _cpp(cpp, folder, progress)
@@ -42,7 +42,7 @@ def build_faults(
     return faults
 
 
-def _cpp(rendered: Sequence[Rendered], folder: Path, progress: Progress) -> Iterator[Fault]:
+def _cpp(rendered: Sequence[Rendered], folder: Path, progress: Progress) -> Iterator[LintFault]:
     from search.languages import LANGUAGES
     from search.sandbox.build import Builder
     from search.sandbox.faults import Fault as Failed
@@ -65,7 +65,7 @@ def _cpp(rendered: Sequence[Rendered], folder: Path, progress: Progress) -> Iter
 
 def _gpu(
     rendered: Sequence[Rendered], samples: Samples, folder: Path, progress: Progress
-) -> Iterator[Fault]:
+) -> Iterator[LintFault]:
     from search.sandbox.faults import Fault as Failed
     from search.sandbox.fork_server import DRY
     from search.sandbox.runner_handle import Zygote
@@ -97,10 +97,10 @@ def _examine(
     one: Rendered, samples: Samples, folder: Path, zygote: Zygote, architecture: Architecture
 ) -> tuple[object, object]:
     """Return what a candidate compiles to, and what its answers are in the interpreter."""
-    from search.judging.dryrun.check import Desk
+    from search.judging.dryrun.check import DryCheck
     from search.judging.limits import Limits
 
-    desk = Desk(
+    desk = DryCheck(
         samples.problem(one.sample),
         seed=0,
         folder=folder / "dry",
@@ -115,9 +115,9 @@ def _examine(
         desk.close()
 
 
-def _fault(one: Rendered, failed: Exception) -> Fault:
+def _fault(one: Rendered, failed: Exception) -> LintFault:
     outcome = getattr(failed, "outcome", None)
     reason = getattr(outcome, "reason", "") or getattr(outcome, "kind", "") or str(failed)
     told = " ".join(str(reason).split())[:400]
     message = f"does not work in {one.language} for {one.sample}: {told}"
-    return Fault(kind="build", path=one.path, message=message)
+    return LintFault(kind="build", path=one.path, message=message)

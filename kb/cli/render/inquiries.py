@@ -9,12 +9,12 @@ from kb.retrieval.multi_query import DEFAULT
 
 if TYPE_CHECKING:
     from kb.records.types import Hit
-    from search.prompting.prompts import Brief
+    from search.prompting.prompts import RenderedPrompt
 
 _NEAR = 6  # documents that are named though they were not given
 
 
-def explain_inquiry(brief: Brief) -> Iterator[str]:
+def explain_inquiry(brief: RenderedPrompt) -> Iterator[str]:
     """Yield the patterns, the questions, the limits, and why each document is there."""
     yield from _patterns(brief)
     yield from _questions(brief)
@@ -43,7 +43,7 @@ def explain_inquiry(brief: Brief) -> Iterator[str]:
     yield "a document (kb ingest). docs/patterns.md has the format."
 
 
-def _patterns(brief: Brief) -> Iterator[str]:
+def _patterns(brief: RenderedPrompt) -> Iterator[str]:
     yield "Patterns"
     if not brief.patterns:
         yield "  none: the module's own words are asked about alone"
@@ -52,7 +52,7 @@ def _patterns(brief: Brief) -> Iterator[str]:
         yield f"  {one.pattern.name} ({one.pattern.area}{share}): {one.shown}"
 
 
-def _questions(brief: Brief) -> Iterator[str]:
+def _questions(brief: RenderedPrompt) -> Iterator[str]:
     yield "Questions"
     for one in brief.inquiry.questions:
         named = f" [names {len(one.see)} records]" if one.see else ""

@@ -14,7 +14,7 @@ from kb.records.schema import EFFECTS, Evidence
 from kb.retrieval.lesson_confidence import effect_of, stance, standing
 
 if TYPE_CHECKING:
-    from search.lessons.store import Entry
+    from search.lessons.store import StoredLesson
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class Wanted:
     run: str | None
     retired: bool
 
-    def admits(self, entry: Entry) -> bool:
+    def admits(self, entry: StoredLesson) -> bool:
         """Say whether `entry` is asked for."""
         record = entry.record
         targets = {one.target for one in record.evidence}
@@ -64,7 +64,7 @@ def rows(home: Home, wanted: Wanted, say: Callable[[str], None]) -> list[dict[st
     return sorted(found, key=lambda row: (row["status"] != "active", -row["worth"], row["name"]))
 
 
-def row_of(entry: Entry, root: Path) -> dict[str, Any]:
+def row_of(entry: StoredLesson, root: Path) -> dict[str, Any]:
     """Return a lesson in short."""
     from kb.app.learning import today
 
@@ -91,7 +91,7 @@ def row_of(entry: Entry, root: Path) -> dict[str, Any]:
     }
 
 
-def values_of(entry: Entry, root: Path) -> dict[str, Any]:
+def values_of(entry: StoredLesson, root: Path) -> dict[str, Any]:
     """Return everything about a lesson."""
     fault = _runs(root)
     effect = effect_of(entry.record)
@@ -107,7 +107,7 @@ def values_of(entry: Entry, root: Path) -> dict[str, Any]:
     return {**row_of(entry, root), "record": record, "evidence": listed, "words": entry.words}
 
 
-def text_of(entry: Entry, root: Path) -> str:
+def text_of(entry: StoredLesson, root: Path) -> str:
     """Return a lesson as people read it."""
     from search.lessons.wording import evidence_line
 
@@ -135,7 +135,7 @@ def text_of(entry: Entry, root: Path) -> str:
     return "\n".join(lines)
 
 
-def evidence_of(home: Home, run: str, node: int, entry: Entry) -> Evidence:
+def evidence_of(home: Home, run: str, node: int, entry: StoredLesson) -> Evidence:
     """Return the measurement of a node, against what the lesson's claim is measured against.
 
     Raises:
@@ -148,7 +148,7 @@ def evidence_of(home: Home, run: str, node: int, entry: Entry) -> Evidence:
     from kb.app.history import open_run
     from search.gain import gains, over
     from search.lessons.distill import evidence_of as make_evidence
-    from search.lessons.setting import Place
+    from search.lessons.setting import EvidenceRun
     from search.lessons.store import BY_HAND
 
     found = open_run(home, run)
@@ -163,7 +163,7 @@ def evidence_of(home: Home, run: str, node: int, entry: Entry) -> Evidence:
     claim = entry.record.claim
     if gain.outcome.kind == "passed" and (claim is None or claim.basis == "reference"):
         gain = replace(gain, start=None, base=None, ratio=over(gain.outcome, None))
-    place = Place(
+    place = EvidenceRun(
         run=run,
         task=found.row.about["task"],
         target=found.row.about["target"],
@@ -173,7 +173,7 @@ def evidence_of(home: Home, run: str, node: int, entry: Entry) -> Evidence:
     return make_evidence(gain, place, BY_HAND)
 
 
-def _status(entry: Entry, root: Path) -> str:
+def _status(entry: StoredLesson, root: Path) -> str:
     if entry.retired:
         return "retired"
     fault = _runs(root)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kb.records.types import Effect
     from kb.retrieval.effect_store import Effects
     from kb.retrieval.multi_query.menu import Menu
-    from kb.retrieval.multi_query.merge import Found
+    from kb.retrieval.multi_query.merge import MergedDocument
     from kb.store.documents import Store
 
 SPARE = 8  # documents that are read beyond the limit, for those that do not fit
@@ -27,7 +27,7 @@ MOST, LEAST = 1.25, 0.75  # what measured effects may multiply a score by
 
 
 def answer_inquiry(
-    found: Sequence[Found],
+    found: Sequence[MergedDocument],
     inquiry: Inquiry,
     *,
     ids: Sequence[str],
@@ -79,7 +79,7 @@ def answer_inquiry(
 
 
 def _effects(
-    found: Sequence[Found], inquiry: Inquiry, effects: Effects | None
+    found: Sequence[MergedDocument], inquiry: Inquiry, effects: Effects | None
 ) -> Mapping[str, Effect]:
     if effects is None or not found:
         return {}
@@ -92,7 +92,7 @@ def _effects(
     return effects.of([one.document for one in found], where)
 
 
-def _moved(known: Mapping[str, Effect], one: Found) -> float:
+def _moved(known: Mapping[str, Effect], one: MergedDocument) -> float:
     """Return what a score is multiplied by: measurements of other operator families move nothing."""
     effect = known.get(one.document)
     if effect is None or not (effect.weights[0] or effect.weights[1] or effect.lift):
@@ -101,7 +101,7 @@ def _moved(known: Mapping[str, Effect], one: Found) -> float:
 
 
 def _page(
-    one: Found,
+    one: MergedDocument,
     passages: Sequence[Passage],
     best: Mapping[str, int],
     beside: Sequence[Document],
@@ -114,7 +114,7 @@ def _page(
     return replace(found, text=text, tokens=count(text))
 
 
-def _hit(one: Found, passage: Passage, effect: Effect | None, moved: float) -> Hit:
+def _hit(one: MergedDocument, passage: Passage, effect: Effect | None, moved: float) -> Hit:
     why = Why(
         cosine=one.cosine,
         bm25=one.bm25,
@@ -129,7 +129,7 @@ def _hit(one: Found, passage: Passage, effect: Effect | None, moved: float) -> H
     )
 
 
-def _dropped(one: Found, reason: str) -> Dropped:
+def _dropped(one: MergedDocument, reason: str) -> Dropped:
     return Dropped(document=one.document, section="", reason=reason)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kb.records.schema import Document, LessonRecord
 from kb.retrieval.multi_query import Inquiry
-from kb.retrieval.multi_query.merge import Found
+from kb.retrieval.multi_query.merge import MergedDocument
 
 NEAR = 0.5  # of the families of two tasks, what both must have
 
@@ -24,8 +24,8 @@ def is_near(lesson: LessonRecord, inquiry: Inquiry) -> bool:
 
 
 def select_lessons(
-    found: Sequence[Found], lessons: Mapping[str, Document], inquiry: Inquiry, places: int
-) -> tuple[list[Found], dict[str, list[Document]]]:
+    found: Sequence[MergedDocument], lessons: Mapping[str, Document], inquiry: Inquiry, places: int
+) -> tuple[list[MergedDocument], dict[str, list[Document]]]:
     """Return what stays of a ranking, and the near lessons that are told on their idea's page.
 
     Args:

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Protocol
 
 from kb.records.schema import Document, GuideRecord, IdeaRecord, TargetRecord
-from kb.records.types import Entry, Hit
+from kb.records.types import Hit, MenuEntry
 from kb.retrieval.multi_query import Inquiry
 
 KINDS = ("idea", "kernel")
@@ -32,7 +32,7 @@ class Menu:
 
     def entries(
         self, inquiry: Inquiry, near: Sequence[str], quoted: Iterable[Hit]
-    ) -> tuple[Entry, ...]:
+    ) -> tuple[MenuEntry, ...]:
         """Return titles with what each gained, without what is quoted whole.
 
         Args:
@@ -50,7 +50,7 @@ class Menu:
         inside.sort(key=lambda one: (place.get(one.path, len(place)), one.name))
         targets = self._targets(inquiry.menu)
         return tuple(
-            Entry(name=one.name, title=one.record.title, gained=gained(one, targets))
+            MenuEntry(name=one.name, title=one.record.title, gained=gained(one, targets))
             for one in inside[:TITLES]
         )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kb.records.patterns import FOLDERS
 from kb.records.types import Kind, Query, Scope
-from kb.retrieval.fusion import Candidate, fuse, rank, together
+from kb.retrieval.fusion import RankedRow, fuse, rank, together
 from kb.retrieval.multi_query import DEFAULT, Inquiry, Question, Tuning
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, kw_only=True)
-class Found:
+class MergedDocument:
     """A document that some questions lead to.
 
     Attributes:
@@ -83,9 +83,9 @@ class Merger:
         }
         self._answers = lru_cache(maxsize=512)(self._answer)
 
-    def merge(self, inquiry: Inquiry) -> list[Found]:
+    def merge(self, inquiry: Inquiry) -> list[MergedDocument]:
         """Return the documents that the questions lead to, best first."""
-        found: dict[str, Found] = {}
+        found: dict[str, MergedDocument] = {}
         for question in inquiry.questions:
             for document, vote in self._votes(question, inquiry, found).items():
                 one = found.setdefault(document, self._found(document))
@@ -96,7 +96,7 @@ class Merger:
         return sorted(found.values(), key=lambda one: (-one.score, one.document))
 
     def _votes(
-        self, question: Question, inquiry: Inquiry, found: dict[str, Found]
+        self, question: Question, inquiry: Inquiry, found: dict[str, MergedDocument]
     ) -> dict[str, float]:
         """Return what one question gives to documents: by a pattern's list, or by its answers."""
         votes: dict[str, float] = {}
@@ -121,7 +121,7 @@ class Merger:
     def _part(self, place: int) -> float:
         return self._tuning.sharpness / (self._tuning.sharpness + place)
 
-    def _score(self, one: Found, inquiry: Inquiry, kind: float) -> float:
+    def _score(self, one: MergedDocument, inquiry: Inquiry, kind: float) -> float:
         tuning = self._tuning
         votes = sorted((vote for vote, _ in one.votes), reverse=True)
         score = kind * (votes[0] + tuning.agreement * sum(votes[1:]))
@@ -140,7 +140,7 @@ class Merger:
             return ()
         query = Query(text=text, kinds=kinds)
         rankings = together(self._view, rank(self._view, query, self._embed(text), among))
-        first: dict[str, list[Candidate]] = {}
+        first: dict[str, list[RankedRow]] = {}
         for one in fuse(rankings, self._view.index.ids):
             unit = first.setdefault(self._view.document(one.row), [])
             unit.append(one)
@@ -164,12 +164,12 @@ class Merger:
         inside = not source.scope.misses(replace(inquiry.scope, operator=families))
         return inside and source.kind in dict(inquiry.kinds)
 
-    def _found(self, document: str) -> Found:
+    def _found(self, document: str) -> MergedDocument:
         kind = self._sources[document].kind
-        return Found(document=document, kind=kind, name=record_name(kind, document))
+        return MergedDocument(document=document, kind=kind, name=record_name(kind, document))
 
 
-def worth_giving(found: Sequence[Found], tuning: Tuning = DEFAULT) -> list[Found]:
+def worth_giving(found: Sequence[MergedDocument], tuning: Tuning = DEFAULT) -> list[MergedDocument]:
     """Return the documents whose score is enough to take an author's time."""
     best = max((one.score for one in found), default=0.0)
     least = max(tuning.least, tuning.relative * best)

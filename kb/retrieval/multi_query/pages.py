@@ -7,14 +7,17 @@ from dataclasses import replace
 
 from kb.records.patterns import FOLDERS
 from kb.records.types import Passage
-from kb.retrieval.multi_query.merge import Found
+from kb.retrieval.multi_query.merge import MergedDocument
 
 WHOLE = 1_000  # tokens up to which a record is shown whole
 EXCERPT = 500  # tokens of the best passages of a longer one, or of a plain document
 
 
 def page(
-    found: Found, passages: Sequence[Passage], best: Mapping[str, int], count: Callable[[str], int]
+    found: MergedDocument,
+    passages: Sequence[Passage],
+    best: Mapping[str, int],
+    count: Callable[[str], int],
 ) -> Passage:
     """Return a document as one passage.
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from search.codegen.backends.expressions import Emitter, Pair, Scope, c_lanes
-from search.codegen.backends.printers import Cpp
+from search.codegen.backends.expressions import Emitter, Pair, StatementScope, c_lanes
+from search.codegen.backends.printers import CppPrinter
 from search.codegen.backends.schedule import Schedule, Scheduler, online
 from search.codegen.expressions import multiplies
 from search.codegen.iteration_space import Access
-from search.codegen.loop_layout import Layout
+from search.codegen.loop_layout import LoopLayout
 
 _SIGNATURE = "const float* const* in, long o, long m, long c, const S* s, float* kp, long ks"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
+class CppRowPass:
     """One walk along a row.
 
     Attributes:
@@ -53,7 +53,7 @@ class Functions:
 
     text: str
     before: str
-    passes: tuple[Pass, ...]
+    passes: tuple[CppRowPass, ...]
     finish: str
     rowout: str
     scalars: int
@@ -61,12 +61,12 @@ class Functions:
     online: bool
 
 
-class CppEmitter(Emitter[Layout]):
+class CppEmitter(Emitter[LoopLayout]):
     """Writes expressions of one kernel's nodes in C++ for a processor."""
 
-    printer = Cpp
+    printer = CppPrinter
 
-    def load(self, pair: Pair, scope: Scope) -> str:
+    def load(self, pair: Pair, scope: StatementScope) -> str:
         """Return the text that reads `pair` from memory."""
         name, access = pair
         pointer, dtype = f"in[{self._inputs[name]}]", self.known[name].dtype
@@ -81,14 +81,14 @@ class CppEmitter(Emitter[Layout]):
         lane = self.loops.offset(access, self.loops.lanes, "(c + l)")
         return f"gather<V>({pointer} + {base or 0}, [&](int l) {{ return {lane or 0}; }})"
 
-    def position(self, access: Access, scope: Scope) -> str:
+    def position(self, access: Access, scope: StatementScope) -> str:
         """Return the text of the positions that `access` counts, in lanes."""
         return f"ints<V>([&](int l) {{ return {self._lane(access, scope)}; }})"
 
-    def _step(self, access: Access, scope: Scope) -> int | None:
+    def _step(self, access: Access, scope: StatementScope) -> int | None:
         return 0 if scope.row and not self.loops.columns else self.loops.lane_step(access)
 
-    def _lane(self, access: Access, scope: Scope) -> str:
+    def _lane(self, access: Access, scope: StatementScope) -> str:
         """Return the offset of lane ``l``."""
         lanes = self.loops.lanes if self._step(access, scope) != 0 else ()
         parts = (self.start(access, row=scope.row), self.loops.offset(access, lanes, "(c + l)"))
@@ -110,7 +110,7 @@ class CppEmitter(Emitter[Layout]):
 
     def epilogue(self, name: str, result: Pair, given: Mapping[Pair, str], head: str) -> str:
         """Return a function of one value at ``(row, col)``, as anchored templates call it."""
-        scope = Scope(given=given)
+        scope = StatementScope(given=given)
         text = self.value(scope, result)
         opening = "const long o = row, c = col, m = 0; (void)o; (void)c; (void)m; (void)in;"
         return _function(
@@ -153,7 +153,7 @@ class RowWriter:
         for at, step in enumerate(due.steps):
             text += [self._value(at), self._after(at + 1)]
             passes.append(
-                Pass(
+                CppRowPass(
                     kinds=tuple(str(self._emitter.known[name].reduction) for name, _ in step),
                     slots=tuple(due.slots[pair] for pair in step),
                     value=f"{fn}_v{at}",
@@ -173,7 +173,7 @@ class RowWriter:
             online=online(self._emitter.known, due),
         )
 
-    def _scope(self, stage: int) -> Scope:
+    def _scope(self, stage: int) -> StatementScope:
         """Return the scope of an element in a stage: earlier ones stored what is kept."""
         given = self._due.known(stage, "to<V>(s[{0}])")
         given |= {
@@ -181,7 +181,7 @@ class RowWriter:
             for pair, at in self._kept.items()
             if self._due.repeated[pair] < stage
         }
-        return Scope(given=given, rounded=self._rounded)
+        return StatementScope(given=given, rounded=self._rounded)
 
     def _value(self, at: int) -> str:
         scope = self._scope(at)
@@ -200,7 +200,9 @@ class RowWriter:
         due = self._due
         fresh = due.fresh(self._emitter, level)
         known = due.known(level, "s[{0}]")
-        scope = Scope(given={p: name for p, name in known.items() if p not in fresh}, row=True)
+        scope = StatementScope(
+            given={p: name for p, name in known.items() if p not in fresh}, row=True
+        )
         stores = [
             f"s[{at}] = to<V>({self._emitter.value(scope, pair)});" for pair, at in fresh.items()
         ]
@@ -229,7 +231,7 @@ class RowWriter:
         return _function(head, lines)
 
 
-def _lines(scope: Scope) -> list[str]:
+def _lines(scope: StatementScope) -> list[str]:
     return [f"const auto {line};" for line in scope.lines]
 
 

@@ -18,17 +18,17 @@ from search.codegen.backends.expressions import (
     Emitter,
     Frame,
     Pair,
-    Scope,
+    StatementScope,
     c_lanes,
     frame_of_rows,
 )
-from search.codegen.backends.printers import Cuda
+from search.codegen.backends.printers import CudaPrinter
 from search.codegen.backends.schedule import Schedule, Scheduler, moments, online
 from search.codegen.backends.symbolic_sizes import Extent
 from search.codegen.fusion import Segment
 from search.codegen.iteration_space import Access, Misfit, Space, contiguous
 from search.codegen.library import Value
-from search.codegen.lower import Program
+from search.codegen.lower import LoweredProgram
 
 _LANES = 4  # floats of the widest vector
 _INPUTS = "const float* const* in, long o"
@@ -118,14 +118,14 @@ class Fixed(Extent):
 class CudaEmitter(Emitter[Frame]):
     """Writes expressions of one kernel's nodes in CUDA C++."""
 
-    printer = Cuda
+    printer = CudaPrinter
 
-    def __init__(self, program: Program, part: Segment, found: Walk) -> None:
+    def __init__(self, program: LoweredProgram, part: Segment, found: Walk) -> None:
         frame = frame_of_rows(found.space)
         super().__init__(program.nodes, found, frame, part.inputs, part.outputs)
         self.extent = Fixed(found.space)
 
-    def load(self, pair: Pair, scope: Scope) -> str:
+    def load(self, pair: Pair, scope: StatementScope) -> str:
         """Return the text that reads `pair` from memory."""
         name, access = pair
         dtype = self.known[name].dtype
@@ -143,11 +143,11 @@ class CudaEmitter(Emitter[Frame]):
         lane = self.extent.offset(access, self.loops.inner, "(c + l)")
         return f"gather<V>({start}, [&](int l) {{ return {lane}; }})"
 
-    def position(self, access: Access, scope: Scope) -> str:
+    def position(self, access: Access, scope: StatementScope) -> str:
         """Return the text of the positions that `access` counts, in lanes."""
         return f"ints<V>([&](int l) {{ return {self._lane(access, scope)}; }})"
 
-    def _lane(self, access: Access, scope: Scope) -> str:
+    def _lane(self, access: Access, scope: StatementScope) -> str:
         """Return the offset of lane ``l``."""
         inner = () if scope.row else self.loops.inner
         outer = self.extent.offset(access, self.loops.outer, "o")
@@ -261,7 +261,7 @@ class CudaWriter:
         )
         return name
 
-    def _lines(self, scope: Scope, ends: Sequence[str]) -> list[str]:
+    def _lines(self, scope: StatementScope, ends: Sequence[str]) -> list[str]:
         return [*(f"const auto {line}" for line in scope.lines), *ends]
 
     def _known(self, level: int, *, row: bool = False) -> dict[Pair, str]:
@@ -274,7 +274,7 @@ class CudaWriter:
         if not held:
             return ""
         slots = {p: f"to<V>(s[{at}])" for p, at in due.slots.items() if due.level[p] == 0}
-        scope = Scope(given=slots)
+        scope = StatementScope(given=slots)
         ends = [f"h[{at}] = to<V>({self._emitter.value(scope, pair)})" for pair, at in held.items()]
         return self._function(
             "load", f"{_INPUTS}, long c, const float* s, V* h", self._lines(scope, ends)
@@ -283,7 +283,7 @@ class CudaWriter:
     def _shared(self) -> str:
         if not self._columns:
             return ""
-        scope = Scope(given={})
+        scope = StatementScope(given={})
         ends = [
             f"g[{at}] = {self._emitter.value(scope, pair)}" for pair, at in self._columns.items()
         ]
@@ -292,7 +292,7 @@ class CudaWriter:
 
     def _pass(self, at: int) -> CudaPass:
         due = self._due
-        scope = Scope(given=self._known(at))
+        scope = StatementScope(given=self._known(at))
         values = [self._emitter.value(scope, pair) for pair in due.stages[at]]
         ends = [f"v[{number}] = to<V>({value})" for number, value in enumerate(values)]
         ends += [f"h[{number}] = {scope.names[pair]}" for pair, number in due.entering(at).items()]
@@ -316,7 +316,9 @@ class CudaWriter:
         if not fresh:
             return ""
         known = self._known(level, row=True)
-        scope = Scope(given={p: name for p, name in known.items() if p not in fresh}, row=True)
+        scope = StatementScope(
+            given={p: name for p, name in known.items() if p not in fresh}, row=True
+        )
         ends = [f"s[{at}] = {self._emitter.value(scope, pair)}" for pair, at in fresh.items()]
         return self._function(
             f"a{level}", f"{_INPUTS}, float* s", self._lines(scope, ends), row=True
@@ -327,7 +329,7 @@ class CudaWriter:
         given = self._known(len(self._due.steps), row=row)
         if not row:
             given |= {pair: f"g[{at}]" for pair, at in self._columns.items()}
-        scope = Scope(given=given, row=row)
+        scope = StatementScope(given=given, row=row)
         ends = [
             self._emitter.store(
                 pair, self._emitter.value(scope, pair), row=row, stream=self._stream
@@ -346,7 +348,7 @@ def cuda_prelude() -> str:
 
 
 def cuda_rows(
-    program: Program, part: Segment, found: Walk, fn: str, knobs: Mapping[str, Value]
+    program: LoweredProgram, part: Segment, found: Walk, fn: str, knobs: Mapping[str, Value]
 ) -> tuple[CudaParts, dict[str, str]]:
     """Return the functions of a row kernel in CUDA C++, and how its tensors are declared and passed.
 
@@ -359,7 +361,7 @@ def cuda_rows(
     return parts, declarations(program, part)
 
 
-def declarations(program: Program, part: Segment) -> dict[str, str]:
+def declarations(program: LoweredProgram, part: Segment) -> dict[str, str]:
     """Return how the tensors of a kernel are declared, collected and passed."""
     inputs = [f"t{at}" for at in range(len(part.inputs))]
     outputs = [f"y{at}" for at in range(len(part.outputs))]

@@ -8,7 +8,7 @@ from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
 from search.codegen.access_analysis import Walk, operands
 from search.codegen.backends.printers import Printer
-from search.codegen.ir import Node
+from search.codegen.ir import IrNode
 from search.codegen.iteration_space import Access, Misfit, Space, contiguous, operand_access
 
 Pair = tuple[str, Access]
@@ -35,7 +35,7 @@ L = TypeVar("L", bound=Loops)
 
 
 @dataclass
-class Scope:
+class StatementScope:
     """Statements of one function.
 
     Attributes:
@@ -65,7 +65,7 @@ class Emitter(Generic[L]):
 
     def __init__(
         self,
-        known: Mapping[str, Node],
+        known: Mapping[str, IrNode],
         found: Walk,
         loops: L,
         inputs: Sequence[str],
@@ -101,7 +101,7 @@ class Emitter(Generic[L]):
         node = self.known[pair[0]]
         return not node.mask and (self.held == "anything" or not node.integer)
 
-    def value(self, scope: Scope, pair: Pair) -> str:
+    def value(self, scope: StatementScope, pair: Pair) -> str:
         """Return the name of the value of `pair`, adding what it needs to `scope`."""
         pair = self.base(pair)
         if pair in scope.given:
@@ -114,7 +114,7 @@ class Emitter(Generic[L]):
             scope.lines.append(f"{scope.names[pair]} = {text}")
         return scope.names[pair]
 
-    def _compute(self, scope: Scope, pair: Pair) -> str:
+    def _compute(self, scope: StatementScope, pair: Pair) -> str:
         node = self.known[pair[0]]
         assert node.expression is not None, node
         values = [self.value(scope, operand) for operand in self.below(pair)]
@@ -126,11 +126,11 @@ class Emitter(Generic[L]):
 
         return self.printer(values, index).text(node.expression)
 
-    def load(self, pair: Pair, scope: Scope) -> str:
+    def load(self, pair: Pair, scope: StatementScope) -> str:
         """Return the text that reads `pair` from memory."""
         raise NotImplementedError
 
-    def position(self, access: Access, scope: Scope) -> str:  # noqa: ARG002 - where there are some
+    def position(self, access: Access, scope: StatementScope) -> str:  # noqa: ARG002 - where there are some
         """Return the text of the position that `access` counts.
 
         Raises:

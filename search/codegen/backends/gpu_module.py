@@ -8,12 +8,15 @@ from search.codegen.backends.prelude import mentioned, needed
 from search.codegen.fusion import Segment
 from search.codegen.ir import Shape
 from search.codegen.iteration_space import contiguous
-from search.codegen.lower import Program
-from search.codegen.module_writer import Forward, Kernel, fill, split_imports, strip
+from search.codegen.lower import LoweredProgram
+from search.codegen.module_writer import Forward, RenderedSegment, fill, split_imports, strip
 
 
 def assemble(
-    source: str, program: Program, parts: tuple[Segment, ...], kernels: Mapping[str, Kernel]
+    source: str,
+    program: LoweredProgram,
+    parts: tuple[Segment, ...],
+    kernels: Mapping[str, RenderedSegment],
 ) -> str:
     """Return the whole candidate.
 
@@ -53,7 +56,7 @@ def _opening(own: str, head: list[str]) -> list[str]:
 class _Forward(Forward):
     """Writes a forward whose kernels take tensors and return them."""
 
-    def kernel(self, part: Segment, kernel: Kernel) -> list[str]:
+    def kernel(self, part: Segment, kernel: RenderedSegment) -> list[str]:
         """Return the statements that call a kernel's host function."""
         results = ", ".join(self.text(name) for name in part.outputs)
         given = ", ".join(self._given(name) for name in part.inputs)

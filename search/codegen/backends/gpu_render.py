@@ -8,16 +8,16 @@ from types import SimpleNamespace
 
 from search.codegen.access_analysis import Walk, walk
 from search.codegen.backends.cuda import CudaParts, cuda_prelude, cuda_rows
-from search.codegen.backends.expressions import Frame, Scope, frame_of_plane, frame_of_rows
+from search.codegen.backends.expressions import Frame, StatementScope, frame_of_plane, frame_of_rows
 from search.codegen.backends.schedule import Scheduler
 from search.codegen.backends.symbolic_sizes import Extent, Seen
 from search.codegen.backends.triton import Parts, PartsWriter, TritonEmitter, define
 from search.codegen.fusion import Segment, plane_borders
 from search.codegen.ir import Shape
 from search.codegen.iteration_space import Access, contiguous, make_space
-from search.codegen.library import Card, Value
+from search.codegen.library import RecipeCard, Value
 from search.codegen.loop_layout import layout
-from search.codegen.lower import Program
+from search.codegen.lower import LoweredProgram
 
 Call = Callable[..., str]
 
@@ -54,7 +54,7 @@ class Signature:
 class _Painter:
     """Collects what one segment's template is given."""
 
-    def __init__(self, program: Program, part: Segment, fn: str) -> None:
+    def __init__(self, program: LoweredProgram, part: Segment, fn: str) -> None:
         self.program = program
         self.part = part
         self.fn = fn
@@ -110,7 +110,7 @@ class _Painter:
 
 
 def context(
-    program: Program, part: Segment, card: Card, knobs: Mapping[str, Value], fn: str
+    program: LoweredProgram, part: Segment, card: RecipeCard, knobs: Mapping[str, Value], fn: str
 ) -> tuple[dict[str, object], str]:
     """Return what the template of `card` is given for `part`, and the functions that it calls.
 
@@ -204,7 +204,7 @@ class _Function:
 
     def text(self, params: str) -> str:
         """Return its definition."""
-        scope = Scope(given=self.given)
+        scope = StatementScope(given=self.given)
         value = self.emitter.value(scope, self.result)
         head = [*self.given.values(), "o", "c", "live", "inside"]
         return define(self.name, head, params, [*scope.lines, f"return {value}"])
@@ -260,7 +260,7 @@ def _access_of(found: Walk, name: str) -> Access:
     return next((access for node, access in found.uses if node == name), found.space.full)
 
 
-def _last(program: Program, part: Segment, nodes: tuple[str, ...]) -> str:
+def _last(program: LoweredProgram, part: Segment, nodes: tuple[str, ...]) -> str:
     inner = set(nodes)
     return next(
         n for n in reversed(nodes) if not set(program.users[n]) & inner or n in part.outputs
@@ -286,7 +286,7 @@ def _product(painter: _Painter) -> tuple[dict[str, object], str]:
     return _finished(painter, functions, "")
 
 
-def _result(program: Program, part: Segment) -> Shape:
+def _result(program: LoweredProgram, part: Segment) -> Shape:
     return program.nodes[part.outputs[0]].shape
 
 

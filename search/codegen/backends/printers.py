@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from search.codegen.expressions import (
     Binary,
-    Call,
     Const,
+    ElementIndex,
     Expression,
-    Index,
+    FunctionCall,
     Operand,
     Select,
     Unary,
@@ -56,7 +56,7 @@ class Printer:
                 text = self._operands[number]
             case Const(value=value):
                 text = self.number(value)
-            case Index(dim=dim):
+            case ElementIndex(dim=dim):
                 text = self._index(dim)
             case Unary(sign=sign, value=value):
                 inner = self._inside(value, _TIGHT)
@@ -68,7 +68,7 @@ class Printer:
             case Select(condition=condition, chosen=chosen, other=other):
                 arms = f"{self.value(chosen)}, {self.value(other)}"
                 text = f"vsel({self.text(condition)}, {arms})"
-            case Call():
+            case FunctionCall():
                 text = self._call(expression)
             case _:
                 raise TypeError(expression)
@@ -86,7 +86,7 @@ class Printer:
         text = self.text(expression)
         return text if level >= least else f"({text})"
 
-    def _call(self, call: Call) -> str:
+    def _call(self, call: FunctionCall) -> str:
         first, *rest = call.arguments
         texts = [self.value(first)]
         if call.function.rest == "integer":
@@ -112,14 +112,14 @@ class Printer:
         return f"{value!r}{self.suffix}"
 
 
-class Triton(Printer):
+class TritonPrinter(Printer):
     """Triton, where a number needs no conversion to a tensor."""
 
     nan, infinity, suffix = 'float("nan")', 'float("inf")', ""
     opposite, with_integer = "({0} == 0)", "{0}({1}, {2})"
 
 
-class Cpp(Printer):
+class CppPrinter(Printer):
     """C++ on the vector type ``V`` of `prelude.hpp`; a number is splat where a vector is expected."""
 
     nan, infinity, suffix = "NAN", "INFINITY", "f"
@@ -128,9 +128,9 @@ class Cpp(Printer):
     def value(self, expression: Expression) -> str:
         """Return the text where a vector is expected."""
         text = self.text(expression)
-        varies = any(isinstance(part, (Operand, Index)) for part in parts(expression))
+        varies = any(isinstance(part, (Operand, ElementIndex)) for part in parts(expression))
         return text if varies else f"to<V>({text})"
 
 
-class Cuda(Cpp):
+class CudaPrinter(CppPrinter):
     """CUDA C++ on the vector type ``V`` of `prelude_cuda.hpp`, which has the vocabulary of the other."""

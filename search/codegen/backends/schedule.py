@@ -8,7 +8,7 @@ from typing import Any
 
 from search.codegen.backends.expressions import Emitter, Pair
 from search.codegen.expressions import MAX, MEAN, SUM, Operand, exp, square
-from search.codegen.ir import Node
+from search.codegen.ir import IrNode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +182,7 @@ class Scheduler:
         return list(seen)
 
 
-def shifted(known: Mapping[str, Node], due: Schedule) -> int | None:
+def shifted(known: Mapping[str, IrNode], due: Schedule) -> int | None:
     """Return which reduction of the first pass is a softmax's maximum, None where there is none.
 
     The second pass must be the sum of the exponentials that it shifts.
@@ -201,12 +201,12 @@ def shifted(known: Mapping[str, Node], due: Schedule) -> int | None:
     return None
 
 
-def online(known: Mapping[str, Node], due: Schedule) -> bool:
+def online(known: Mapping[str, IrNode], due: Schedule) -> bool:
     """Whether the passes are those of a softmax: maximum, then exponentials shifted by it."""
     return shifted(known, due) == 0 and len(due.steps[0]) == 1
 
 
-def moments(known: Mapping[str, Node], due: Schedule) -> bool:
+def moments(known: Mapping[str, IrNode], due: Schedule) -> bool:
     """Whether the passes are a mean and the mean of squared differences from it."""
     if len(due.steps) != 2 or any(len(step) != 1 for step in due.steps):
         return False

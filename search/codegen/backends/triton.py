@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from search.codegen.access_analysis import Walk
-from search.codegen.backends.expressions import Emitter, Frame, Pair, Scope
-from search.codegen.backends.printers import Triton
+from search.codegen.backends.expressions import Emitter, Frame, Pair, StatementScope
+from search.codegen.backends.printers import TritonPrinter
 from search.codegen.backends.schedule import Schedule, moments, online, shifted
 from search.codegen.backends.symbolic_sizes import Extent
 from search.codegen.expressions import Reduction
-from search.codegen.ir import Node
+from search.codegen.ir import IrNode
 from search.codegen.iteration_space import Access
 
 Statement = Callable[..., str]
@@ -32,12 +32,12 @@ class TritonEmitter(Emitter[Frame]):
         extent: names of the space's sizes.
     """
 
-    printer = Triton
+    printer = TritonPrinter
     held = "anything"
 
     def __init__(
         self,
-        known: Mapping[str, Node],
+        known: Mapping[str, IrNode],
         found: Walk,
         frame: Frame,
         extent: Extent,
@@ -47,11 +47,11 @@ class TritonEmitter(Emitter[Frame]):
         super().__init__(known, found, frame, inputs, outputs)
         self.extent = extent
 
-    def position(self, access: Access, scope: Scope) -> str:
+    def position(self, access: Access, scope: StatementScope) -> str:
         """Return the text of the position that `access` counts."""
         return f"({self.offset(access, row=scope.row) or 0})"
 
-    def load(self, pair: Pair, scope: Scope) -> str:
+    def load(self, pair: Pair, scope: StatementScope) -> str:
         """Return the text that reads `pair` from memory."""
         name, access = pair
         offset = self.offset(access, row=scope.row)
@@ -125,7 +125,7 @@ class Reducer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
+class TritonRowPass:
     """One walk along a row.
 
     Attributes:
@@ -157,7 +157,7 @@ class Parts:
     """
 
     text: str
-    passes: tuple[Pass, ...]
+    passes: tuple[TritonRowPass, ...]
     before: Statement
     load: Statement
     finish: Statement
@@ -262,22 +262,22 @@ class PartsWriter:
         if not held:
             return _nothing
         slots = self._known(0, row=True)
-        scope = Scope(given=slots)
+        scope = StatementScope(given=slots)
         sets = [f"h{at} = {self._emitter.value(scope, pair)}" for pair, at in held.items()]
         given = sorted(slots.values(), key=_number)
         return self._statement("load", "o c live inside", given, scope.lines, sets)
 
-    def _pass(self, at: int) -> Pass:
+    def _pass(self, at: int) -> TritonRowPass:
         due = self._due
         given = self._known(at)
-        scope = Scope(given=given)
+        scope = StatementScope(given=given)
         values = [self._emitter.value(scope, pair) for pair in due.stages[at]]
         sets = [f"v{number} = {value}" for number, value in enumerate(values)]
         sets += [f"h{number} = {scope.names[pair]}" for pair, number in due.entering(at).items()]
         names = sorted(dict.fromkeys(given.values()), key=_number)
         value = self._statement(f"v{at}", "o c live inside", names, scope.lines, sets)
         reducers = tuple(self._reducer(number, pair) for number, pair in enumerate(due.steps[at]))
-        return Pass(reducers=reducers, value=value, after=self._after(at + 1))
+        return TritonRowPass(reducers=reducers, value=value, after=self._after(at + 1))
 
     def _reducer(self, number: int, pair: Pair) -> Reducer:
         reduction = self._emitter.known[pair[0]].reduction
@@ -298,7 +298,7 @@ class PartsWriter:
             return _nothing
         given = {pair: name for pair, name in self._known(level, row=True).items()
                  if pair not in fresh}  # fmt: skip
-        scope = Scope(given=given, row=True)
+        scope = StatementScope(given=given, row=True)
         sets = [f"s{at} = {self._emitter.value(scope, pair)}" for pair, at in fresh.items()]
         names = sorted(given.values(), key=_number)
         return self._statement(f"a{level}", "o live", names, scope.lines, sets)
@@ -306,7 +306,7 @@ class PartsWriter:
     def _finish(self) -> Statement:
         due = self._due
         given = self._known(len(due.steps))
-        scope = Scope(given=given)
+        scope = StatementScope(given=given)
         stores = []
         for pair in due.full:
             value = self._emitter.value(scope, pair)
@@ -317,7 +317,7 @@ class PartsWriter:
     def _rowout(self) -> Statement:
         due = self._due
         given = self._known(len(due.steps), row=True)
-        scope = Scope(given=given, row=True)
+        scope = StatementScope(given=given, row=True)
         stores = []
         for pair in due.rows:
             value = self._emitter.value(scope, pair)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kb.errors import KbError
 from search.judging.corpus.cases import GROUPS, Case, Device, choose_cases
-from search.judging.corpus.run import Court, Verdict, line
+from search.judging.corpus.run import CaseResult, CorpusRunner, line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     if sum(chosen.part):
         cases = cases[chosen.part[0] - 1 :: chosen.part[1]]
-    verdicts: list[Verdict] = []
+    verdicts: list[CaseResult] = []
     for verdict in _judge(cases, chosen.device, chosen.seconds):
         verdicts.append(verdict)
         if not chosen.json:
@@ -61,11 +61,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _judge(cases: list[Case], device: Device, seconds: float | None) -> Iterator[Verdict]:
+def _judge(cases: list[Case], device: Device, seconds: float | None) -> Iterator[CaseResult]:
     end = time.monotonic() + seconds if seconds is not None else None
     with (
         tempfile.TemporaryDirectory(prefix="kb-corpus-") as folder,
-        Court(device, Path(folder)) as court,
+        CorpusRunner(device, Path(folder)) as court,
     ):
         for case in cases:
             if end is not None and time.monotonic() > end:
@@ -73,7 +73,7 @@ def _judge(cases: list[Case], device: Device, seconds: float | None) -> Iterator
             yield court.hear(case)
 
 
-def _as_json(verdicts: list[Verdict]) -> str:
+def _as_json(verdicts: list[CaseResult]) -> str:
     return json.dumps([verdict.to_json() for verdict in verdicts], indent=1)
 
 

@@ -91,7 +91,7 @@ class Judging(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class CaseResult:
     """What became of a case.
 
     Attributes:
@@ -146,7 +146,7 @@ def _figures(outcome: Outcome | None) -> dict[str, Any]:
     }
 
 
-def line(verdict: Verdict) -> str:
+def line(verdict: CaseResult) -> str:
     """Return one line of a table: how it went, what it was, what became of it."""
     mark = "FAIL" if verdict.complaint else "ok  "
     text = f"{mark} {verdict.case.label:<44} {verdict.got:<34} {verdict.seconds:5.1f} s"
@@ -235,7 +235,7 @@ def _target(device: Device) -> Any:
     )
 
 
-class Court:
+class CorpusRunner:
     """Judges cases, with one judge at a time: that of the task that was asked for last.
 
     Args:
@@ -249,7 +249,7 @@ class Court:
         self._judge: Judging | None = None
         self._twins: dict[str, float] = {}
 
-    def __enter__(self) -> Court:
+    def __enter__(self) -> CorpusRunner:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -261,7 +261,7 @@ class Court:
             self._judge.close()
         self._judge, self._task, self._twins = None, None, {}
 
-    def hear(self, case: Case) -> Verdict:
+    def hear(self, case: Case) -> CaseResult:
         """CpuJudge one case; a judge that fails at it is a complaint, and the next case gets a new one.
 
         Raises:
@@ -273,7 +273,7 @@ class Court:
             judge = self._seat(case)
             twin = self._twin(case, judge)
             if isinstance(twin, str):
-                return Verdict(case=case, complaint=twin, outcome=None, seconds=0.0)
+                return CaseResult(case=case, complaint=twin, outcome=None, seconds=0.0)
             start = time.monotonic()
             outcome = judge.judge(bait.place(case.source))
         except KbError:
@@ -281,7 +281,7 @@ class Court:
         except Exception as error:  # noqa: BLE001 - whatever a candidate makes the judge raise is the finding
             self.close()
             said = f"the judge raised {type(error).__name__}: {error}".splitlines()[0]
-            return Verdict(
+            return CaseResult(
                 case=case,
                 complaint=said,
                 outcome=None,
@@ -290,7 +290,7 @@ class Court:
             )
         seconds = time.monotonic() - start
         wrong = complaint(case, outcome, seconds=seconds, twin=twin) or bait.damage()
-        return Verdict(
+        return CaseResult(
             case=case,
             complaint=wrong,
             outcome=outcome,

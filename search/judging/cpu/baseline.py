@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kb.errors import ToolchainError
-from search.judging.cpu.session import Hearing
-from search.judging.cpu.timing import Sample, Seats
-from search.judging.tolerance import Bank
+from search.judging.cpu.session import CandidateSession
+from search.judging.cpu.timing import CpuPinning, Sample
+from search.judging.tolerance import TrialSet
 from search.reference import Problem
 from search.sandbox.faults import Fault
 from search.sandbox.runner_handle import Worker, Zygote
@@ -24,7 +24,7 @@ from search.sandbox.shared_memory import Arena, plan
 _SECONDS = 120.0  # to start, and for one call: it is the user's own program
 
 
-class Rival:
+class Baseline:
     """Holds the reference as eager torch runs it, in memory that no candidate can reach.
 
     Raises:
@@ -32,14 +32,14 @@ class Rival:
     """
 
     def __init__(
-        self, problem: Problem, bank: Bank, zygote: Zygote, cell: Cell, seats: Seats
+        self, problem: Problem, bank: TrialSet, zygote: Zygote, cell: Cell, seats: CpuPinning
     ) -> None:
         layout = plan(problem.inputs, problem.state, problem.outputs)
         self._arena = Arena.create(layout)
         self._worker = Worker(zygote, self._arena, cell, seats.stage)
         self._zygote, self._parent = zygote, zygote.pid
         try:
-            self._hearing = Hearing(
+            self._hearing = CandidateSession(
                 problem, bank, self._arena, self._worker, seats, seconds=_SECONDS
             )
             source = f"{problem.task.source}\n\nModelNew = Model\n"

@@ -19,13 +19,13 @@ from search.costs.trace import operator_graph
 from search.costs.work import count_work
 from search.finding import Look
 from search.judging.checks import check_arguments
-from search.judging.cpu.baseline import Rival
-from search.judging.cpu.session import Hearing
+from search.judging.cpu.baseline import Baseline
+from search.judging.cpu.session import CandidateSession
 from search.judging.cpu.timing import (
     Evictor,
-    Race,
     Sample,
     Timing,
+    TimingSession,
     choose_seats,
     local,
     one_thread,
@@ -33,7 +33,7 @@ from search.judging.cpu.timing import (
 )
 from search.judging.cpu.torch_compile import compiled
 from search.judging.limits import Limits, Prepared
-from search.judging.tolerance import Bank, make_bank
+from search.judging.tolerance import TrialSet, make_bank
 from search.languages import LANGUAGES
 from search.outcome import Outcome, Passed, Refused
 from search.profilers.perf import Counters, per_call
@@ -43,7 +43,7 @@ from search.sandbox import ptrace
 from search.sandbox.build import Builder
 from search.sandbox.faults import Fault, charged
 from search.sandbox.runner_handle import Worker, Zygote
-from search.sandbox.sandbox import Cell, Part
+from search.sandbox.sandbox import Cell, SandboxPart
 from search.sandbox.shared_memory import Arena, keep_freed_memory, plan
 from search.targets.cpu import free_memory, read_facts
 
@@ -97,9 +97,9 @@ class CpuJudge:
         self._seats = choose_seats()
         self._sessions = 0
         self._baselines: dict[str, Callable[..., Any]] = {"eager": problem.model}
-        self._bank: Bank
+        self._bank: TrialSet
         self._arena: Arena | None = None
-        self._rival: Rival | None = None
+        self._rival: Baseline | None = None
         self._layout: dict[str, Any] = {}
         self._evict: Evictor
         self._call_seconds = self._limits.call_seconds
@@ -160,7 +160,7 @@ class CpuJudge:
                 "are free: make the inputs smaller"
             )
 
-    def _try_sandbox(self) -> tuple[Part, ...]:
+    def _try_sandbox(self) -> tuple[SandboxPart, ...]:
         check_arguments(self._problem)
         worker = self._worker({})
         try:
@@ -205,7 +205,7 @@ class CpuJudge:
             self._rival.close()
             self._rival = None
         try:
-            self._rival = Rival(
+            self._rival = Baseline(
                 self._problem, self._bank, self._zygote, self._cell({}), self._seats
             )
         except Fault as fault:
@@ -276,7 +276,7 @@ class CpuJudge:
         try:
             # One thread throughout: a second one waits at every barrier while the runner has its core.
             with one_thread():
-                hearing = Hearing(
+                hearing = CandidateSession(
                     self._problem,
                     self._bank,
                     self._arena,
@@ -292,7 +292,7 @@ class CpuJudge:
             worker.close()
         return self._passed(hearing, timing, own, prepared)
 
-    def _own_share(self, hearing: Hearing, own: tuple[str, ...]) -> float | None:
+    def _own_share(self, hearing: CandidateSession, own: tuple[str, ...]) -> float | None:
         forbidden = self._problem.task.settings.library == "forbidden"
         try:
             share = hearing.share(own, _PATIENT_LOOKING if forbidden else _LOOKING)
@@ -309,7 +309,7 @@ class CpuJudge:
             )
         return share
 
-    def _time(self, hearing: Hearing, thorough: bool) -> Timing:
+    def _time(self, hearing: CandidateSession, thorough: bool) -> Timing:
         seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
         hearing.start_timing()
         race = self._race(hearing, blocks=12 if thorough else 6, seconds=seconds)
@@ -318,7 +318,9 @@ class CpuJudge:
             self._counted = per_call(counters.read(), hearing.calls)
         return timing
 
-    def _race(self, hearing: Hearing | None, *, blocks: int, seconds: float) -> Race:
+    def _race(
+        self, hearing: CandidateSession | None, *, blocks: int, seconds: float
+    ) -> TimingSession:
         arena = self._arena
         assert arena is not None
         self._sessions += 1
@@ -352,7 +354,7 @@ class CpuJudge:
             contenders["eager"] = self._rival.sample
         # A race needs a candidate; without one the framework runs against itself.
         contenders["candidate"] = hearing.sample if hearing is not None else contenders["eager"]
-        return Race(
+        return TimingSession(
             contenders=contenders,
             refresh=refresh,
             check=check,
@@ -362,7 +364,7 @@ class CpuJudge:
         )
 
     def _passed(
-        self, hearing: Hearing, timing: Timing, own: float | None, prepared: Prepared
+        self, hearing: CandidateSession, timing: Timing, own: float | None, prepared: Prepared
     ) -> Passed:
         seconds = timing.seconds["candidate"]
         profile: dict[str, float] = {}

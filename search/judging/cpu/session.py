@@ -20,8 +20,8 @@ from search.judging.checks import (
     varied,
 )
 from search.judging.compare import explain
-from search.judging.cpu.timing import Sample, Seats
-from search.judging.tolerance import Bank, Trial, inside
+from search.judging.cpu.timing import CpuPinning, Sample
+from search.judging.tolerance import InputTrial, TrialSet, inside
 from search.outcome import BuildFailed, Crashed, Refused, TimedOut
 from search.reference import Problem
 from search.sandbox import ptrace
@@ -37,7 +37,7 @@ _LONG = 0.001  # seconds of a call from which waiting for it need not be all pol
 _SETTLE = 0.05  # seconds that work after the clock is given to show itself
 
 
-class Hearing:
+class CandidateSession:
     """Holds a runner with one candidate.
 
     Args:
@@ -47,10 +47,10 @@ class Hearing:
     def __init__(
         self,
         problem: Problem,
-        bank: Bank,
+        bank: TrialSet,
         arena: Arena,
         worker: Worker,
-        seats: Seats,
+        seats: CpuPinning,
         *,
         seconds: float,
     ) -> None:
@@ -121,7 +121,7 @@ class Hearing:
                 self._measure(trial)
                 self._hold(trial)
 
-    def _ask(self, trial: Trial, message: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, trial: InputTrial, message: dict[str, Any]) -> dict[str, Any]:
         """Put the trial's inputs in place, have the model called, and see that they were left alone."""
         self.place(trial.inputs)
         answer = self._worker.ask(message, self._seconds)
@@ -152,7 +152,7 @@ class Hearing:
                     )
                 )
 
-    def _measure(self, trial: Trial) -> None:
+    def _measure(self, trial: InputTrial) -> None:
         """Remember the greatest error on the task's own inputs."""
         for number, got in enumerate(self._arena.outputs):
             truth = trial.truth(number)
@@ -166,7 +166,7 @@ class Hearing:
                     float(allowed.flatten()[at]),
                 )
 
-    def _hold(self, trial: Trial) -> None:
+    def _hold(self, trial: InputTrial) -> None:
         """Make another answer while the first is alive: the first must not change."""
         other = self._bank.trials[1 % len(self._bank.trials)]
         self._ask(other, {"op": "again"})

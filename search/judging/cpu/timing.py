@@ -51,7 +51,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seats:
+class CpuPinning:
     """Processors of one session.
 
     Every contender runs on `stage`, one after the other, so that all meet the same core, caches and
@@ -67,7 +67,7 @@ class Seats:
         return self.stage == self.seat
 
 
-def choose_seats() -> Seats:
+def choose_seats() -> CpuPinning:
     """Pick two processors that do not share a core, where there are two."""
     allowed = sorted(os.sched_getaffinity(0))
     stage = allowed[-1]
@@ -76,11 +76,11 @@ def choose_seats() -> Seats:
     others = apart or [cpu for cpu in allowed if cpu != stage]
     near = _cpu_list(f"/sys/devices/system/cpu/cpu{stage}/cache/index3/shared_cpu_list")
     close = [cpu for cpu in others if cpu in near]
-    return Seats(stage=stage, seat=(close or others or [stage])[-1])
+    return CpuPinning(stage=stage, seat=(close or others or [stage])[-1])
 
 
 @contextmanager
-def taken(seats: Seats) -> Iterator[None]:
+def taken(seats: CpuPinning) -> Iterator[None]:
     """Wait until no other judge of this user times on these processors, and keep them."""
     with turn(f"stage-{seats.stage}"):
         yield
@@ -155,7 +155,7 @@ def local(call: Callable[..., Any], inputs: Sequence[Any]) -> Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Race:
+class TimingSession:
     """One timing session.
 
     Attributes:

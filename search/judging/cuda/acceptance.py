@@ -16,7 +16,7 @@ from search.costs.trace import operator_graph
 from search.costs.work import count_work
 from search.judging.cpu.timing import Timing
 from search.judging.cuda.batch_profile import read_windows
-from search.judging.cuda.session import CudaHearing
+from search.judging.cuda.session import CudaCandidateSession
 from search.languages.cute import Cute, imports_cute, kernel_names, own_symbols
 from search.outcome import Passed, Refused
 from search.profilers.static_resources import Resources, parse_cubin, parse_ptxas
@@ -40,7 +40,7 @@ _BEATEN = 0.5
 _LOSSES = 4  # that an outcome keeps of what the compiler warns of
 
 
-class Verdict:
+class Acceptance:
     """Judges what the timed calls were made of.
 
     Args:
@@ -188,7 +188,7 @@ class Verdict:
 
     def passed(
         self,
-        hearing: CudaHearing,
+        hearing: CudaCandidateSession,
         timing: Timing,
         timeline: Timeline,
         reports: Sequence[str],

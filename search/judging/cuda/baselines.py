@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from kb.errors import TaskError
-from search.judging.cuda.memory import CudaArena, Region
-from search.judging.cuda.session import CudaHearing, Draws
+from search.judging.cuda.memory import CudaArena, DeviceRegion
+from search.judging.cuda.session import CudaCandidateSession, Draws
 from search.judging.cuda.worker import CudaWorker
-from search.judging.tolerance import Bank
+from search.judging.tolerance import TrialSet
 from search.reference import Problem
 from search.sandbox.faults import Fault
 
 _LONG = 600.0  # seconds that torch.compile may take
 
 
-class Rivals:
+class Baselines:
     """Starts the baselines, and again where the zygote that forked them has died.
 
     They share a region of device memory that no candidate reaches.
@@ -32,17 +32,17 @@ class Rivals:
     def __init__(
         self,
         problem: Problem,
-        bank: Bank,
+        bank: TrialSet,
         draws: Draws,
         launch: Callable[[], CudaWorker],
-        region: Region,
+        region: DeviceRegion,
         told: Mapping[str, Any],
     ) -> None:
         self._problem, self._bank, self._draws = problem, bank, draws
         self._launch, self._region, self._told = launch, region, told
         self._workers: list[CudaWorker] = []
         self._compiled = False
-        self.hearings: dict[str, CudaHearing] = {}
+        self.hearings: dict[str, CudaCandidateSession] = {}
         self.compile_error: str | None = None
 
     def start(self, *, compiled: bool) -> None:
@@ -79,13 +79,13 @@ class Rivals:
         eager.start_timing()
         return peak
 
-    def _seat(self) -> CudaHearing:
+    def _seat(self) -> CudaCandidateSession:
         worker = self._launch()
         self._workers.append(worker)
         try:
             worker.ready()
             arena = CudaArena(worker.words, self._region, self._told)
-            hearing = CudaHearing(self._problem, self._bank, arena, worker, seconds=_LONG)
+            hearing = CudaCandidateSession(self._problem, self._bank, arena, worker, seconds=_LONG)
             source = f"{self._problem.task.source}\n\nModelNew = Model\n"
             hearing.load(source, {}, dict(self._told), _LONG)
             hearing.refill(self._draws, 0, 2)

@@ -16,18 +16,18 @@ from kb.errors import TaskError, ToolchainError
 from search.finding import Look
 from search.judging.checks import check_arguments
 from search.judging.cpu.timing import Timing, turn
-from search.judging.cuda.acceptance import Verdict
-from search.judging.cuda.baselines import Rivals, trusted_environment
+from search.judging.cuda.acceptance import Acceptance
+from search.judging.cuda.baselines import Baselines, trusted_environment
 from search.judging.cuda.compiling import Compiler
-from search.judging.cuda.memory import CudaArena, Region, free_memory, plan, set_bytes
+from search.judging.cuda.memory import CudaArena, DeviceRegion, free_memory, plan, set_bytes
 from search.judging.cuda.runner import MOST_CALLS
-from search.judging.cuda.session import CudaHearing, Draws
-from search.judging.cuda.timing import Races, resident_share
+from search.judging.cuda.session import CudaCandidateSession, Draws
+from search.judging.cuda.timing import CudaTimingSession, resident_share
 from search.judging.cuda.worker import CudaWorker, make_zygote
 from search.judging.limits import Limits, Prepared
-from search.judging.tolerance import Bank, make_bank
+from search.judging.tolerance import TrialSet, make_bank
 from search.outcome import Crashed, Outcome, Passed, Refused
-from search.profilers.ncu import Program
+from search.profilers.ncu import ProfiledCandidate
 from search.profilers.ncu_cache import look
 from search.reference import Problem
 from search.sandbox.faults import Fault, charged
@@ -83,12 +83,12 @@ class CudaJudge:
             self._zygote, folder / "triton-builds", self._limits.build_seconds
         )
         patience = max(self._limits.build_seconds, _EXTENSION)
-        self._verdict = Verdict(problem, target, self._zygote, folder, patience)
+        self._verdict = Acceptance(problem, target, self._zygote, folder, patience)
         self._next: CudaWorker | None = None
-        self._rivals: Rivals | None = None
-        self._regions: list[Region] = []
+        self._rivals: Baselines | None = None
+        self._regions: list[DeviceRegion] = []
         self._layout: dict[str, Any] = {}
-        self._bank: Bank
+        self._bank: TrialSet
         self._draws: Draws
         self._sessions = 0
         facts = read_device(torch.cuda.current_device())
@@ -178,10 +178,10 @@ class CudaJudge:
         self._layout = plan(problem.inputs, problem.state, problem.outputs, sets)
         # The candidates' memory and the baselines': nothing that a candidate can write is read as truth.
         # The third is written between calls, to empty the caches.
-        self._regions = [Region.create(self._layout["size"]) for _ in range(2)]
-        self._regions.append(Region.create(_FLUSH))
+        self._regions = [DeviceRegion.create(self._layout["size"]) for _ in range(2)]
+        self._regions.append(DeviceRegion.create(_FLUSH))
 
-    def _told(self, region: Region, *, sealed: bool) -> dict[str, Any]:
+    def _told(self, region: DeviceRegion, *, sealed: bool) -> dict[str, Any]:
         flush = {"flush": self._regions[2].handle(), "flush_size": _FLUSH}
         more = {"handle": region.handle(), "sealed": sealed, "tf32": self._tf32}
         return {**self._layout, **more, **flush}
@@ -216,7 +216,7 @@ class CudaJudge:
         worker.close()
         return worker.sandbox
 
-    def _seat_rivals(self) -> Rivals:
+    def _seat_rivals(self) -> Baselines:
         region = self._regions[1]
         environment = {**trusted_environment(self._folder), **self._visible}
 
@@ -224,7 +224,7 @@ class CudaJudge:
             return CudaWorker(self._zygote, None, builds=(), environment=environment)
 
         told = self._told(region, sealed=False)
-        self._rivals = Rivals(self._problem, self._bank, self._draws, launch, region, told)
+        self._rivals = Baselines(self._problem, self._bank, self._draws, launch, region, told)
         self._rivals.start(compiled=self._limits.compile)
         return self._rivals
 
@@ -263,7 +263,9 @@ class CudaJudge:
         self._spare()
         region = self._regions[0]
         arena = CudaArena(worker.words, region, self._layout)
-        hearing = CudaHearing(self._problem, self._bank, arena, worker, seconds=self._call_seconds)
+        hearing = CudaCandidateSession(
+            self._problem, self._bank, arena, worker, seconds=self._call_seconds
+        )
         try:
             told = self._told(region, sealed=True)
             hearing.load(source, prebuilt, told, self._limits.start_seconds)
@@ -273,7 +275,7 @@ class CudaJudge:
             worker.close()
         return replace(passed, profile={**passed.profile, **self._clocks()}), worker.compile_seconds
 
-    def _examine(self, hearing: CudaHearing, worker: CudaWorker, thorough: bool) -> Passed:
+    def _examine(self, hearing: CudaCandidateSession, worker: CudaWorker, thorough: bool) -> Passed:
         """Question, time and profile a candidate that is loaded."""
         hearing.question()
         peak = hearing.memory()
@@ -345,7 +347,7 @@ class CudaJudge:
             prebuilt = self._verdict.build(source)
         except Fault as fault:
             return Look(notes=(f"No hardware counters: it is {fault.outcome.kind} now.",))
-        program = Program(
+        program = ProfiledCandidate(
             source=source,
             init=encode(list(problem.init_inputs)),
             inputs=problem.inputs,
@@ -356,7 +358,7 @@ class CudaJudge:
         )
         return look(program, self._folder / "counters")
 
-    def _profile(self, hearing: CudaHearing) -> tuple[Any, float]:
+    def _profile(self, hearing: CudaCandidateSession) -> tuple[Any, float]:
         """Return what the profiler told of some calls, and the seconds of telling."""
         began = time.monotonic()
         told = hearing.profile(_PROFILED, _FLUSHES, whole=False)
@@ -366,7 +368,7 @@ class CudaJudge:
         self._sessions += 1
         return (self._seed + 1_000_003 * self._sessions) % (1 << 40)
 
-    def _race(self, hearing: CudaHearing | None, *, blocks: int, seconds: float) -> Timing:
+    def _race(self, hearing: CudaCandidateSession | None, *, blocks: int, seconds: float) -> Timing:
         assert self._rivals is not None
         rivals = self._rivals.hearings
         session = self._session()
@@ -381,7 +383,7 @@ class CudaJudge:
             assert hearing is not None
             hearing.check_batch(self._draws, session * 64 + block + 1, calls, every=block == 0)
 
-        return Races(
+        return CudaTimingSession(
             rivals=rivals,
             candidate=hearing,
             refresh=refresh,

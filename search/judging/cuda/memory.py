@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from search.reference import Layout
+from search.reference import TensorLayout
 from search.sandbox.shared_memory import _DTYPES, Arena
 
 _HANDLE = 64  # bytes of a CUipcMemHandle
@@ -35,7 +35,7 @@ def _check(code: int, what: str) -> None:
         raise RuntimeError(f"{what}: CUDA driver error {code} ({told})")
 
 
-class Region:
+class DeviceRegion:
     """One allocation on the device; its maker frees it, others only look.
 
     Args:
@@ -54,7 +54,7 @@ class Region:
         }
 
     @classmethod
-    def create(cls, nbytes: int) -> Region:
+    def create(cls, nbytes: int) -> DeviceRegion:
         """Allocate `nbytes` outside the framework's pool, so that all of it can be shared.
 
         Raises:
@@ -68,7 +68,7 @@ class Region:
         return cls(pointer.value, nbytes, own=True)
 
     @classmethod
-    def open(cls, handle: str, nbytes: int) -> Region:
+    def open(cls, handle: str, nbytes: int) -> DeviceRegion:
         """Map what another process shared under `handle`."""
         wanted = _Handle.from_buffer_copy(bytes.fromhex(handle))
         pointer = ctypes.c_void_p()
@@ -99,7 +99,7 @@ class Region:
 def plan(
     inputs: Sequence[Any],
     state: Mapping[str, torch.Tensor],
-    outputs: Sequence[Layout],
+    outputs: Sequence[TensorLayout],
     sets: int,
 ) -> dict[str, Any]:
     """Lay a region out: `sets` rows of inputs with a row of outputs each, and the parameters.
@@ -109,7 +109,7 @@ def plan(
     """
     offset = 0
 
-    def slot(layout: Layout) -> dict[str, Any]:
+    def slot(layout: TensorLayout) -> dict[str, Any]:
         nonlocal offset
         placed = {
             "offset": offset,
@@ -121,17 +121,22 @@ def plan(
         return placed
 
     def row() -> list[dict[str, Any]]:
-        return [slot(Layout.of(x)) if isinstance(x, torch.Tensor) else {"value": x} for x in inputs]
+        return [
+            slot(TensorLayout.of(x)) if isinstance(x, torch.Tensor) else {"value": x}
+            for x in inputs
+        ]
 
     described = {
         "sets": [row() for _ in range(sets)],
         "results": [[slot(layout) for layout in outputs] for _ in range(sets)],
-        "state": {name: slot(Layout.of(x.detach().contiguous())) for name, x in state.items()},
+        "state": {
+            name: slot(TensorLayout.of(x.detach().contiguous())) for name, x in state.items()
+        },
     }
     return {"size": offset, **described}
 
 
-def set_bytes(inputs: Sequence[Any], outputs: Sequence[Layout]) -> int:
+def set_bytes(inputs: Sequence[Any], outputs: Sequence[TensorLayout]) -> int:
     """Return the bytes of one row of inputs and outputs."""
     given = sum(x.nbytes for x in inputs if isinstance(x, torch.Tensor))
     return given + sum(layout.nbytes for layout in outputs)
@@ -145,7 +150,7 @@ class CudaArena(Arena):
         region: device memory of ``layout["size"]`` bytes.
     """
 
-    def __init__(self, words: Arena, region: Region, layout: Mapping[str, Any]) -> None:
+    def __init__(self, words: Arena, region: DeviceRegion, layout: Mapping[str, Any]) -> None:
         self._host, self._region = words, region
         self.fd = words.fd
         self.words = words.words

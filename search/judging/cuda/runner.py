@@ -19,7 +19,7 @@ import kb.runtime.signature
 import kb.runtime.tma
 import kb.runtime.torch_inline
 from search.judging.cuda import cute_hooks, triton_hooks
-from search.judging.cuda.memory import CudaArena, Region
+from search.judging.cuda.memory import CudaArena, DeviceRegion
 from search.languages.cute import imports_cute
 from search.profilers.capture import capture, warm_up
 from search.sandbox.runner import Runner
@@ -56,10 +56,10 @@ class CudaRunner(Runner):
         words = Arena(self._arena_fd, _HEAD_ONLY)
         self._times = words.words[TIMES : TIMES + MOST_CALLS].cast("B").cast("d")
         self._arena = self._device_arena = CudaArena(
-            words, Region.open(layout["handle"], layout["size"]), layout
+            words, DeviceRegion.open(layout["handle"], layout["size"]), layout
         )
         # The same memory for everybody: a chip writes to some of its memory faster than to other.
-        self._flush = Region.open(layout["flush"], layout["flush_size"]).bytes()
+        self._flush = DeviceRegion.open(layout["flush"], layout["flush_size"]).bytes()
         tf32 = bool(layout["tf32"])
         torch.backends.cuda.matmul.allow_tf32 = tf32
         torch.backends.cudnn.allow_tf32 = tf32

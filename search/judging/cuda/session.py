@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from search.judging.checks import cached, equal, near, told
-from search.judging.cpu.session import Hearing
-from search.judging.cpu.timing import Seats
+from search.judging.cpu.session import CandidateSession
+from search.judging.cpu.timing import CpuPinning
 from search.judging.cuda.memory import CudaArena
 from search.judging.cuda.runner import COUNT, EMPTY, FLUSHES, HOST, MOST_CALLS, TIMES, TOLD
 from search.judging.cuda.worker import CudaWorker
-from search.judging.tolerance import Bank
+from search.judging.tolerance import TrialSet
 from search.outcome import Refused
 from search.reference import Problem
 from search.sandbox.faults import Fault, forged, raised, wrong
@@ -25,7 +25,7 @@ from search.sandbox.shared_memory import DONE, GO, PREPARE, READY
 
 _SETTLE = 0.05  # seconds that work after the clock is given to show itself
 _CHECKED = 4  # answers of a batch that are looked at, besides those of the first batch: all
-_ANYWHERE = Seats(stage=0, seat=1)  # a device is shared by time, not by processor
+_ANYWHERE = CpuPinning(stage=0, seat=1)  # a device is shared by time, not by processor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class Draws:
         return tuple(made)
 
 
-class CudaHearing(Hearing):
+class CudaCandidateSession(CandidateSession):
     """Holds a runner with one candidate, or with a baseline.
 
     Args:
@@ -100,7 +100,7 @@ class CudaHearing(Hearing):
     def __init__(
         self,
         problem: Problem,
-        bank: Bank,
+        bank: TrialSet,
         arena: CudaArena,
         worker: CudaWorker,
         *,

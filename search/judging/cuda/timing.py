@@ -86,7 +86,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Races:
+class CudaTimingSession:
     """One timing session on a device.
 
     Attributes:

@@ -13,7 +13,7 @@ from search.judging.cuda import cute_hooks
 from search.judging.cuda.compiling import Compiler
 from search.languages.cute import package_folders
 from search.sandbox.runner_handle import Worker, Zygote
-from search.sandbox.sandbox import Cell, Part, gpu_devices, sweep
+from search.sandbox.sandbox import Cell, SandboxPart, gpu_devices, sweep
 from search.sandbox.shared_memory import Arena, plan
 
 _MEMORY = 16 << 30
@@ -95,7 +95,7 @@ class CudaWorker(Worker):
             self._discard()
             raise
 
-    def _sandbox(self) -> tuple[Part, ...]:
+    def _sandbox(self) -> tuple[SandboxPart, ...]:
         """Return nothing yet: it is told when the context has been made, see `ready`."""
         return ()
 

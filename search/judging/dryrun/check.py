@@ -14,10 +14,10 @@ from search.judging.dryrun.architecture import Architecture
 from search.judging.dryrun.assembler import Assembler, triton_folder
 from search.judging.dryrun.compilation import Built, Compilation
 from search.judging.dryrun.nvcc import NativeBuilds
-from search.judging.dryrun.session import Answers, DryHearing, Unchecked
+from search.judging.dryrun.session import Answers, DryCandidateSession, Unchecked
 from search.judging.dryrun.small_shapes import Variant, variants
 from search.judging.limits import Limits
-from search.judging.tolerance import Bank, make_bank
+from search.judging.tolerance import TrialSet, make_bank
 from search.languages.cute import MISSING, imports_cute, is_installed, kernel_names
 from search.outcome import BuildFailed
 from search.reference import Problem
@@ -25,7 +25,7 @@ from search.sandbox.faults import Fault, forged, raised
 from search.sandbox.fork_server import DRY
 from search.sandbox.runner import encode
 from search.sandbox.runner_handle import Worker, Zygote
-from search.sandbox.sandbox import Cell, Part, sweep
+from search.sandbox.sandbox import Cell, SandboxPart, sweep
 from search.sandbox.shared_memory import Arena, plan
 
 _FILE = 64 << 20  # bytes of assembly or intermediate code that one file may have
@@ -34,22 +34,22 @@ _QUICK = ("task", "normal", "large mean")  # distributions of a quick check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class DryPrepared:
     """What is known before the first candidate."""
 
-    sandbox: tuple[Part, ...]
+    sandbox: tuple[SandboxPart, ...]
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class DryFinding:
     """What was seen of a candidate: by architecture what it compiles to, and whether it is right."""
 
     built: Mapping[str, Built | Fault]
     answers: Answers | Fault
 
 
-class Desk:
+class DryCheck:
     """Examines candidates of one task.
 
     Args:
@@ -77,12 +77,12 @@ class Desk:
         self._assembler = Assembler(self._zygote, folder / "assembly", limits.build_seconds)
         self._native = NativeBuilds(self._zygote, folder / "native", limits.build_seconds)
         self._small: Variant | None = None
-        self._bank: Bank
+        self._bank: TrialSet
         self._arena: Arena
         self._layout: dict[str, Any] = {}
         self._missing = "no smaller shapes of the task were found that the reference runs on"
 
-    def prepare(self, progress: Callable[[str], None]) -> Told:
+    def prepare(self, progress: Callable[[str], None]) -> DryPrepared:
         """Find shapes to check answers on, and start what confines candidates.
 
         Raises:
@@ -108,7 +108,7 @@ class Desk:
             notes.append(f"answers are not checked: {self._missing}")
         if self._problem.task.settings.library == "forbidden":
             notes.append("library: forbidden cannot be seen in a dry run: it takes a profile")
-        return Told(sandbox=worker.sandbox, notes=tuple(notes))
+        return DryPrepared(sandbox=worker.sandbox, notes=tuple(notes))
 
     def _choose_variant(self) -> None:
         for variant in variants(self._problem):
@@ -133,7 +133,7 @@ class Desk:
 
     def examine(
         self, source: str, architectures: Sequence[Architecture], *, thorough: bool = False
-    ) -> Finding:
+    ) -> DryFinding:
         """Compile a candidate for each architecture and check its answers.
 
         Args:
@@ -148,7 +148,7 @@ class Desk:
                 workers.append(self._worker(scratch))
             return self._examine(workers, scratch, source, architectures, thorough)
         except Fault as fault:
-            return Finding(built={a.name: fault for a in architectures}, answers=fault)
+            return DryFinding(built={a.name: fault for a in architectures}, answers=fault)
         finally:
             for worker in workers:
                 worker.close()
@@ -161,7 +161,7 @@ class Desk:
         source: str,
         architectures: Sequence[Architecture],
         thorough: bool,
-    ) -> Finding:
+    ) -> DryFinding:
         if imports_cute(source) and not is_installed():
             raise Fault(BuildFailed(reason=MISSING))
         self._open(workers, scratch, source, architectures[0])
@@ -189,7 +189,7 @@ class Desk:
             built = compilation.finish()
             if alive is not None:
                 answers = alive
-            return Finding(built={a.name: built[a.name] for a in architectures}, answers=answers)
+            return DryFinding(built={a.name: built[a.name] for a in architectures}, answers=answers)
         finally:
             compilation.close()
 
@@ -262,7 +262,9 @@ class Desk:
         if not thorough:
             chosen = [t for t in bank.trials if t.distribution in _QUICK]
             bank = replace(bank, trials=tuple(chosen[:4]) or bank.trials[:2])
-        hearing = DryHearing(self._small, bank, self._arena, worker, self._limits, source=source)
+        hearing = DryCandidateSession(
+            self._small, bank, self._arena, worker, self._limits, source=source
+        )
         try:
             hearing.aim(architectures[0])
             hearing.load({}, self._layout)

@@ -20,7 +20,7 @@ _CPU = torch.device("cpu")
 _GPU = ("cuda", "hip")
 
 
-class Pretence(TorchFunctionMode):
+class FakeDevice(TorchFunctionMode):
     """Answers for tensors: they are on the device, and what is moved there stays where it is.
 
     Args:

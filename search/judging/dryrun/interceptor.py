@@ -16,8 +16,8 @@ from triton.runtime.errors import OutOfResources, PTXASError
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from search.judging.dryrun.interpreter.launch import Interpreter, Launch, Pointer
-from search.judging.dryrun.interpreter.memory import KernelFault, Region
+from search.judging.dryrun.interpreter.launch import InterpretedLaunch, Interpreter, Pointer
+from search.judging.dryrun.interpreter.memory import ArgumentRegion, KernelFault
 from search.judging.dryrun.stubs import driver
 
 _UNFIT = (OutOfResources, CompileTimeAssertionFailure, PTXASError)
@@ -25,7 +25,7 @@ _ADDRESS = 1 << 40  # where memory that is not there begins
 _PAGE = 1 << 12
 
 
-class Session:
+class LaunchInterceptor:
     """Answers for the device: every launch of a candidate ends here.
 
     Attributes:
@@ -42,7 +42,7 @@ class Session:
         self._number = 0
         self._compiling = self._interpreting = False
         self._chosen: dict[int, Any] = {}
-        self._extra: dict[int, Region] = {}
+        self._extra: dict[int, ArgumentRegion] = {}
         self._absent: dict[int, int] = {}
         self._free = _ADDRESS
         self._kept: list[Any] = []
@@ -106,7 +106,7 @@ class Session:
             self._kept.append(tensor)  # or another storage would take its key
         return self._absent[key] + int(tensor.storage_offset()) * tensor.element_size()
 
-    def _region(self, name: str, tensor: torch.Tensor) -> Region:
+    def _region(self, name: str, tensor: torch.Tensor) -> ArgumentRegion:
         size = tensor.untyped_storage().nbytes()
         offset = int(tensor.storage_offset()) * tensor.element_size()
         if _absent(tensor):
@@ -114,7 +114,7 @@ class Session:
         else:
             with torch._C.DisableTorchFunction():
                 start = tensor.data_ptr() - offset
-        return Region(name=name, start=start, size=size, element=tensor.element_size())
+        return ArgumentRegion(name=name, start=start, size=size, element=tensor.element_size())
 
     def _pointer(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -233,7 +233,7 @@ class Session:
         known = {region.start for region in regions}
         extra = [region for start, region in self._extra.items() if start not in known]
         constants = frozenset(param.name for param in kernel.params if param.is_constexpr)
-        launch = Launch(
+        launch = InterpretedLaunch(
             kernel=kernel,
             bound=pointers,
             constants=constants,

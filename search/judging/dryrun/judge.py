@@ -12,7 +12,7 @@ from kb.records.schema import TargetRecord
 from search.costs.trace import operator_graph
 from search.costs.work import count_work
 from search.judging.dryrun.architecture import Architecture, architecture_of
-from search.judging.dryrun.check import Desk, Finding
+from search.judging.dryrun.check import DryCheck, DryFinding
 from search.judging.limits import Limits, Prepared
 from search.outcome import Checked, Outcome
 from search.reference import Problem
@@ -48,7 +48,7 @@ class DryJudge:
         self._problem = problem
         self._architecture: Architecture = architecture_of(target)
         self._target = target
-        self._desk = Desk(
+        self._desk = DryCheck(
             problem, seed=seed, folder=folder, limits=limits or Limits(), zygote=zygote
         )
         self.prepared: Prepared | None = None
@@ -104,7 +104,7 @@ class DryJudge:
         self._desk.close()
 
 
-def outcome_of(finding: Finding, architecture: str) -> Outcome:
+def outcome_of(finding: DryFinding, architecture: str) -> Outcome:
     """Return what a finding means for one architecture."""
     built = finding.built[architecture]
     if isinstance(built, Fault):

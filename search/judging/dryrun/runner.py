@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from search.judging.dryrun.fake_device import Pretence, pretend, show_device
-from search.judging.dryrun.interceptor import Session
+from search.judging.dryrun.fake_device import FakeDevice, pretend, show_device
+from search.judging.dryrun.interceptor import LaunchInterceptor
 from search.judging.dryrun.interpreter.memory import KernelFault
 from search.judging.dryrun.stubs.cute import AbsentCute
 from search.judging.dryrun.stubs.launchers import stand_in
@@ -30,7 +30,7 @@ class DryRunner(Runner):
 
     def __init__(self, control: int, arena_fd: int) -> None:
         super().__init__(control, arena_fd)
-        self._session: Session
+        self._session: LaunchInterceptor
         self._cute: Any = None
         self._source = ""
         self._build: Any = None
@@ -42,9 +42,9 @@ class DryRunner(Runner):
         torch.set_num_threads(1)
         torch.set_grad_enabled(False)
         pretend(device)
-        self._session = Session(Path(folder))
+        self._session = LaunchInterceptor(Path(folder))
         self._session.aim(device)
-        Pretence(self._session.address).__enter__()  # type: ignore[no-untyped-call]  # of torch
+        FakeDevice(self._session.address).__enter__()  # type: ignore[no-untyped-call]  # of torch
         show_device()
         stand_in(self._session)
         self._source = source

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from search.judging.checks import told
-from search.judging.cpu.session import Hearing
-from search.judging.cpu.timing import Seats
+from search.judging.cpu.session import CandidateSession
+from search.judging.cpu.timing import CpuPinning
 from search.judging.dryrun.architecture import Architecture
 from search.judging.dryrun.small_shapes import Variant, specialised
 from search.judging.limits import Limits
-from search.judging.tolerance import Bank, Trial
+from search.judging.tolerance import InputTrial, TrialSet
 from search.outcome import Crashed, TimedOut, Wrong
 from search.sandbox.faults import Fault, raised
 from search.sandbox.runner_handle import Worker
@@ -42,7 +42,7 @@ class Unchecked(Exception):
     """The interpreter cannot show whether the answers are right; the message says why."""
 
 
-class DryHearing(Hearing):
+class DryCandidateSession(CandidateSession):
     """Holds a runner that interprets one candidate on small shapes.
 
     Args:
@@ -53,7 +53,7 @@ class DryHearing(Hearing):
     def __init__(
         self,
         variant: Variant,
-        bank: Bank,
+        bank: TrialSet,
         arena: Arena,
         worker: Worker,
         limits: Limits,
@@ -63,7 +63,7 @@ class DryHearing(Hearing):
         self._variant = variant
         self._source = source
         self._limits = limits
-        seats = Seats(stage=0, seat=0)  # nothing is timed, so no core is chosen
+        seats = CpuPinning(stage=0, seat=0)  # nothing is timed, so no core is chosen
         self._budget = _SLOWER * limits.call_seconds
         super().__init__(
             variant.problem, bank, arena, worker, seats, seconds=self._budget + _MARGIN
@@ -117,7 +117,7 @@ class DryHearing(Hearing):
             max_error=self.max_error, allowed_error=self.allowed_error, notes=tuple(notes)
         )
 
-    def _ask(self, trial: Trial, message: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, trial: InputTrial, message: dict[str, Any]) -> dict[str, Any]:
         self.place(trial.inputs)
         answer = self._worker.ask(message, self._seconds)
         if "raised" in answer:
@@ -125,7 +125,7 @@ class DryHearing(Hearing):
         self._check_inputs(trial.inputs)
         return answer
 
-    def _judge_raised(self, given: dict[str, Any], trial: Trial) -> None:
+    def _judge_raised(self, given: dict[str, Any], trial: InputTrial) -> None:
         """Raise what an exception on the small shapes means."""
         kind, text = str(given.get("fault", "")), str(given.get("message", ""))[:1000]
         smaller = bool(self._variant.changed)

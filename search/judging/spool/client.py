@@ -13,7 +13,7 @@ from kb.errors import KbError, ToolchainError
 from kb.records.schema import TargetRecord
 from search.judging.limits import Prepared
 from search.judging.spool.folder import Folder, Unreadable, unseal
-from search.judging.spool.job import Answer, Device, Failure, Job, read_answer
+from search.judging.spool.job import Device, Failure, Job, JobAnswer, read_answer
 from search.judging.spool.wire_types import plain_target, plain_task
 from search.outcome import Outcome
 from search.task import Task
@@ -137,7 +137,7 @@ class Spool:
             created=f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {socket.gethostname()}-{os.getpid()}",
         )
 
-    def _ask(self, job: Job) -> Answer:
+    def _ask(self, job: Job) -> JobAnswer:
         name = job.name
         path = self._folder.outcome(name)
         answer = self._take(path)
@@ -159,7 +159,7 @@ class Spool:
             )
         return answer
 
-    def _await(self, path: Path, job: Job) -> Answer:
+    def _await(self, path: Path, job: Job) -> JobAnswer:
         pause, end = _LOOK[0], self._waited + _PATIENCE
         while (answer := self._take(path)) is None:
             time.sleep(pause)
@@ -169,7 +169,7 @@ class Spool:
                 self._look_around(job)
         return answer
 
-    def _take(self, path: Path) -> Answer | None:
+    def _take(self, path: Path) -> JobAnswer | None:
         """Return the answer that is there and whole."""
         try:
             data = path.read_bytes()
@@ -228,7 +228,7 @@ class Spool:
             self._say(line)
 
 
-def _error(failure: Failure, answer: Answer, root: Path) -> KbError:
+def _error(failure: Failure, answer: JobAnswer, root: Path) -> KbError:
     host = answer.facts.get("host", "the judge")
     kind = getattr(errors, failure.kind, ToolchainError)
     if not (isinstance(kind, type) and issubclass(kind, KbError)):

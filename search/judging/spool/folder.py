@@ -35,7 +35,7 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class JobFile:
     """A job's file.
 
     Attributes:
@@ -116,14 +116,14 @@ class Folder:
             if entry.job == job:
                 entry.path.unlink(missing_ok=True)
 
-    def claim(self, entry: Entry, owner: str) -> Entry | None:
+    def claim(self, entry: JobFile, owner: str) -> JobFile | None:
         """Take a waiting job; None where somebody else was faster."""
         path = self.claimed / f"{entry.job}~{entry.tries}@{owner}.json"
         if not _moved(entry.path, path):
             return None
-        return Entry(path=path, job=entry.job, tries=entry.tries, owner=owner)
+        return JobFile(path=path, job=entry.job, tries=entry.tries, owner=owner)
 
-    def give_back(self, claim: Entry, *, died: bool) -> bool:
+    def give_back(self, claim: JobFile, *, died: bool) -> bool:
         """Put a claimed job back among the waiting ones; say whether it was still claimed.
 
         Args:
@@ -133,7 +133,7 @@ class Folder:
         suffix = f"~{tries}" if tries else ""
         return _moved(claim.path, self.jobs / f"{claim.job}{suffix}.json")
 
-    def answer(self, claim: Entry, body: Mapping[str, Any]) -> None:
+    def answer(self, claim: JobFile, body: Mapping[str, Any]) -> None:
         """Write the answer to a claimed job, then let the job go."""
         self.write(self.outcome(claim.job), seal("outcome", body))
         claim.path.unlink(missing_ok=True)
@@ -174,16 +174,16 @@ class Folder:
             ) from error
 
 
-def entries(place: Path) -> list[Entry]:
+def entries(place: Path) -> list[JobFile]:
     """Return the jobs whose files lie in `place`, the oldest file first."""
-    found: list[tuple[float, Entry]] = []
+    found: list[tuple[float, JobFile]] = []
     for path in _files(place):
         matched = _NAME.fullmatch(path.name)
         if matched is None:
             continue
         with suppress(OSError):
             age = path.stat().st_mtime
-            entry = Entry(
+            entry = JobFile(
                 path=path,
                 job=matched["job"],
                 tries=int(matched["tries"] or 0),
@@ -225,7 +225,7 @@ class Leases:
         self._here = birthplace()
         self._seen: dict[str, tuple[object, float]] = {}
 
-    def stale(self, me: str) -> list[Entry]:
+    def stale(self, me: str) -> list[JobFile]:
         """Return the claims whose owners are gone."""
         claims = [entry for entry in entries(self._folder.claimed) if entry.owner != me]
         if not claims:

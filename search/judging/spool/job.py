@@ -18,7 +18,7 @@ from search.judging.spool.wire_types import (
     write_task,
 )
 from search.outcome import Outcome, from_json, to_json
-from search.sandbox.sandbox import Part
+from search.sandbox.sandbox import SandboxPart
 
 Device = Literal["cpu", "cuda"]
 NOWHERE = Path("reference.py")
@@ -30,7 +30,7 @@ class Job:
 
     Attributes:
         source: the candidate; None asks only what there is to know before the first one.
-        expected: `Answer.context` of the judge that must answer; empty: whichever has the device.
+        expected: `JobAnswer.context` of the judge that must answer; empty: whichever has the device.
         limits: what differs from the judge's own `search.judging.limits.Limits`.
         created: when and where it was written, for people: no decision hangs on a clock.
     """
@@ -99,7 +99,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class JobAnswer:
     """What became of a job: an outcome, what was prepared, or a failure.
 
     Attributes:
@@ -127,14 +127,14 @@ class Answer:
         }
 
 
-def read_answer(body: Mapping[str, Any]) -> Answer:
-    """Return the answer that `Answer.body` wrote.
+def read_answer(body: Mapping[str, Any]) -> JobAnswer:
+    """Return the answer that `JobAnswer.body` wrote.
 
     Raises:
         TypeError, KeyError: another version wrote it.
     """
     outcome, prepared, failure = body["outcome"], body["prepared"], body["failure"]
-    return Answer(
+    return JobAnswer(
         job=body["job"],
         context=body["context"],
         facts=body["facts"],
@@ -161,7 +161,7 @@ def read_prepared(values: Mapping[str, Any]) -> Prepared:
         baselines=values["baselines"],
         compile_error=values["compile_error"],
         dropped=tuple((name, reason) for name, reason in values["dropped"]),
-        sandbox=tuple(Part(**part) for part in values["sandbox"]),
+        sandbox=tuple(SandboxPart(**part) for part in values["sandbox"]),
         graph=None,
         work=None,
         notes=tuple(values["notes"]),

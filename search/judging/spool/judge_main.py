@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _SET_PDEATHSIG = 1
 
 
-class Bench(Protocol):
+class ServedJudge(Protocol):
     """A judge of one task on one device."""
 
     def prepare(self, progress: Callable[[str], None] = ...) -> Prepared:
@@ -50,7 +50,7 @@ class Bench(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class LocalDevice:
     """The device that this process judges on.
 
     Attributes:
@@ -64,7 +64,7 @@ class Place:
     facts: dict[str, Any]
 
 
-def survey(wanted: str) -> Place:
+def survey(wanted: str) -> LocalDevice:
     """Look at the device: the first NVIDIA GPU, or the processor.
 
     Args:
@@ -112,13 +112,13 @@ def survey(wanted: str) -> Place:
     return _place("cuda", shape.name, CUDA_VERSION, facts)
 
 
-def _place(device: Device, name: str, judge: str, facts: dict[str, Any]) -> Place:
+def _place(device: Device, name: str, judge: str, facts: dict[str, Any]) -> LocalDevice:
     parts = (judge, name, facts["torch"], facts.get("triton"))
     context = " / ".join(part for part in parts if part)
-    return Place(device=device, name=name, context=context, facts=facts)
+    return LocalDevice(device=device, name=name, context=context, facts=facts)
 
 
-def mismatch(target: JudgedTarget, place: Place) -> str | None:
+def mismatch(target: JudgedTarget, place: LocalDevice) -> str | None:
     """Say why `place` is not the device that `target` describes, None where it is."""
     match = target.match
     if place.device == "cuda":
@@ -140,7 +140,7 @@ def mismatch(target: JudgedTarget, place: Place) -> str | None:
     return None
 
 
-def make_bench(job: Job, place: Place, cache: Path) -> Bench:
+def make_bench(job: Job, place: LocalDevice, cache: Path) -> ServedJudge:
     """Build the judge that `job` needs; its reference is written below `cache`.
 
     Raises:
@@ -160,7 +160,7 @@ def make_bench(job: Job, place: Place, cache: Path) -> Bench:
     limits: dict[str, Any] = {}
     if job.limits:
         limits["limits"] = Limits(**cast(dict[str, Any], dict(job.limits)))
-    judge: Bench
+    judge: ServedJudge
     if place.device == "cuda":
         from search.judging.cuda.judge import CudaJudge
 
@@ -175,11 +175,11 @@ def make_bench(job: Job, place: Place, cache: Path) -> Bench:
 class Holder:
     """Answers over a socket, one JSON object a line."""
 
-    def __init__(self, channel: socket.socket, place: Place, cache: Path) -> None:
+    def __init__(self, channel: socket.socket, place: LocalDevice, cache: Path) -> None:
         self._channel = channel
         self._place = place
         self._cache = cache
-        self._bench: Bench | None = None
+        self._bench: ServedJudge | None = None
 
     def serve(self) -> None:
         """Answer until the other side hangs up."""

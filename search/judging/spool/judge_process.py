@@ -16,7 +16,7 @@ from typing import Any
 
 from kb import errors
 from kb.errors import KbError, ToolchainError
-from search.judging.spool.job import Answer, Failure, Job, read_answer
+from search.judging.spool.job import Failure, Job, JobAnswer, read_answer
 
 _LONGEST = 3600.0  # seconds for one job: beyond that the judge itself hangs
 _TICK = 0.5
@@ -36,7 +36,7 @@ class Stopped(Exception):
     """The loop was asked to stop while a judge was at work."""
 
 
-class Bench:
+class JudgeProcess:
     """Holds the process of one judge; another task gets another process.
 
     Args:
@@ -78,7 +78,7 @@ class Bench:
             raise _as_error(Failure(**told["failure"]))
         self.context, self.device, self.facts = told["context"], told["device"], told["facts"]
 
-    def ask(self, job: Job) -> Answer:
+    def ask(self, job: Job) -> JobAnswer:
         """Have `job` judged.
 
         Raises:

@@ -9,8 +9,8 @@ from typing import Any
 
 from kb.errors import KbError
 from search.judging.spool.folder import (
-    Entry,
     Folder,
+    JobFile,
     Leases,
     Unreadable,
     birthplace,
@@ -18,8 +18,8 @@ from search.judging.spool.folder import (
     owner_name,
     unseal,
 )
-from search.judging.spool.job import Answer, Failure, Job, read_job
-from search.judging.spool.judge_process import Bench, Died, Stopped
+from search.judging.spool.job import Failure, Job, JobAnswer, read_job
+from search.judging.spool.judge_process import Died, JudgeProcess, Stopped
 from search.outcome import Outcome, Passed
 
 LEASE = 60.0  # seconds that a judge may be silent before its job is taken from it
@@ -29,7 +29,7 @@ _IN_A_ROW = 20  # jobs of the task that is loaded before those of another get th
 
 
 @dataclass(kw_only=True)
-class Tally:
+class ServedTally:
     """What a judge has done since it began."""
 
     judged: int = 0
@@ -37,7 +37,7 @@ class Tally:
     kinds: dict[str, int] = field(default_factory=dict)
 
 
-class Server:
+class SpoolServer:
     """Serves a spool folder with one judge.
 
     Args:
@@ -50,7 +50,7 @@ class Server:
     def __init__(
         self,
         folder: Folder,
-        bench: Callable[[Callable[[], None]], Bench],
+        bench: Callable[[Callable[[], None]], JudgeProcess],
         *,
         say: Callable[[str], None],
         report: Callable[[Mapping[str, Any]], None],
@@ -70,13 +70,13 @@ class Server:
         self._in_a_row = 0
         self._pause = _IDLE[0]
         self._stopping = False
-        self.tally = Tally()
+        self.tally = ServedTally()
 
     def stop(self) -> None:
         """Have `run` return soon; the job at hand is given back."""
         self._stopping = True
 
-    def run(self, *, once: bool) -> Tally:
+    def run(self, *, once: bool) -> ServedTally:
         """Serve until told to stop.
 
         Args:
@@ -143,7 +143,7 @@ class Server:
                 self._say(f"{claim.job}: its judge {claim.owner} is gone, it waits again")
             self._folder.leave(claim.owner)
 
-    def _next(self) -> tuple[Entry, Job] | None:
+    def _next(self) -> tuple[JobFile, Job] | None:
         """Claim a job: of the task at hand first, where others do not wait for too long."""
         ready = [(entry, job) for entry in entries(self._folder.jobs) if (job := self._fit(entry))]
         if self._in_a_row < _IN_A_ROW:
@@ -157,7 +157,7 @@ class Server:
                 return claim, job
         return None
 
-    def _fit(self, entry: Entry) -> Job | None:
+    def _fit(self, entry: JobFile) -> Job | None:
         """Return the job of a file where this judge may take it."""
         try:
             if self._answered(entry.job):
@@ -203,12 +203,12 @@ class Server:
             self._said.add(line)
             self._say(line)
 
-    def _refuse(self, entry: Entry, reason: str) -> None:
+    def _refuse(self, entry: JobFile, reason: str) -> None:
         claim = self._folder.claim(entry, self._owner)
         if claim is not None:
             self._finish(claim, self._failure(claim.job, "TaskError", reason))
 
-    def _serve(self, claim: Entry, job: Job) -> None:
+    def _serve(self, claim: JobFile, job: Job) -> None:
         self._doing = claim.job
         self._last = -float("inf")
         began = time.monotonic()
@@ -234,7 +234,7 @@ class Server:
             self._doing = ""
         self._finish(claim, answer, time.monotonic() - began)
 
-    def _after_death(self, claim: Entry, reason: str) -> Answer | None:
+    def _after_death(self, claim: JobFile, reason: str) -> JobAnswer | None:
         """Return the failure of a job that has taken its last judge; None where it waits again."""
         if claim.tries + 1 >= _MOST_DEATHS:
             return self._failure(claim.job, "ToolchainError", reason)
@@ -242,15 +242,15 @@ class Server:
         self._folder.give_back(claim, died=True)
         return None
 
-    def _failure(self, job: str, kind: str, reason: str) -> Answer:
-        return Answer(
+    def _failure(self, job: str, kind: str, reason: str) -> JobAnswer:
+        return JobAnswer(
             job=job,
             context=self._bench.context,
             facts=self._bench.facts,
             failure=Failure(kind=kind, reason=reason),
         )
 
-    def _finish(self, claim: Entry, answer: Answer, seconds: float = 0.0) -> None:
+    def _finish(self, claim: JobFile, answer: JobAnswer, seconds: float = 0.0) -> None:
         self._folder.answer(claim, answer.body())
         kind = _kind(answer)
         self.tally.judged += answer.failure is None
@@ -265,20 +265,20 @@ class Server:
         self._report(line)
 
 
-def _read(entry: Entry) -> Job:
+def _read(entry: JobFile) -> Job:
     job = read_job(unseal(entry.path.read_bytes(), "job"))
     if job.name != entry.job:
         raise Unreadable(f"it holds {job.name}, another job than its name says")
     return job
 
 
-def _kind(answer: Answer) -> str:
+def _kind(answer: JobAnswer) -> str:
     if answer.failure is not None:
         return "failed"
     return "prepared" if answer.outcome is None else answer.outcome.kind
 
 
-def _detail(answer: Answer) -> str:
+def _detail(answer: JobAnswer) -> str:
     if answer.failure is not None:
         return answer.failure.reason
     if answer.prepared is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from search.patterns.flow import Flow
-from search.patterns.source import Text
+from search.patterns.source import ReferenceText
 from search.patterns.traits.attention import attention_traits
 from search.patterns.traits.convolution import convolution_traits
 from search.patterns.traits.indexing import indexing_traits, loop_traits
@@ -131,7 +131,7 @@ TRAITS: Mapping[str, str] = {
 }
 
 
-def find_traits(flow: Flow, text: Text) -> dict[str, str]:
+def find_traits(flow: Flow, text: ReferenceText) -> dict[str, str]:
     """Return the traits of a reference, each with the first thing that shows it."""
     found: dict[str, str] = {}
     for name, shown in _all(flow, text):
@@ -139,7 +139,7 @@ def find_traits(flow: Flow, text: Text) -> dict[str, str]:
     return found
 
 
-def _all(flow: Flow, text: Text) -> Iterator[tuple[str, str]]:
+def _all(flow: Flow, text: ReferenceText) -> Iterator[tuple[str, str]]:
     yield from attention_traits(flow)
     yield from convolution_traits(flow)
     yield from product_traits(flow)

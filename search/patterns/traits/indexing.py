@@ -7,7 +7,7 @@ from math import prod
 
 from search.costs.trace import family
 from search.patterns.flow import Flow
-from search.patterns.source import Text
+from search.patterns.source import ReferenceText
 
 _LOOKUPS = {
     "embedding",
@@ -153,7 +153,7 @@ def _copies(flow: Flow) -> Iterator[tuple[str, str]]:
             yield "copy-in-another-layout", f"{name} is returned"
 
 
-def loop_traits(flow: Flow, text: Text) -> Iterator[tuple[str, str]]:
+def loop_traits(flow: Flow, text: ReferenceText) -> Iterator[tuple[str, str]]:
     """Yield traits of the loops that the text has, with what shows them."""
     for loop in text.loops:
         state = ", ".join(loop.state[:3])

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any, ClassVar
 
 from synth.models import Reply, Request
-from synth.models.client.http import Answer, Broken, Line, Wire
+from synth.models.client.http import Broken, Connection, PartialAnswer, Wire
 
 
 class Endpoint(ABC):
@@ -52,7 +52,7 @@ class Endpoint(ABC):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         url = base_url or os.environ.get(self.url_variable) or None
-        line = Line(
+        line = Connection(
             url=url,
             keys=keys or self.key_variables,
             needs_key=url is None,
@@ -80,7 +80,7 @@ class Endpoint(ABC):
         """
         client = self._connect()
 
-        def call(answer: Answer) -> None:
+        def call(answer: PartialAnswer) -> None:
             started = time.perf_counter()
             raw = self._send(client, self._arguments(request))
             if "event-stream" not in raw.headers.get("content-type", ""):
@@ -108,7 +108,7 @@ class Endpoint(ABC):
                 )
             return self._connected
 
-    def _begun(self, answer: Answer) -> bool:
+    def _begun(self, answer: PartialAnswer) -> bool:
         """Say whether an answer began that must say how it ends."""
         return answer.valid
 
@@ -121,11 +121,11 @@ class Endpoint(ABC):
         """Return what the protocol sends for a request, without what the endpoint refuses."""
 
     @abstractmethod
-    def _read_event(self, event: Mapping[str, Any], answer: Answer) -> bool:
+    def _read_event(self, event: Mapping[str, Any], answer: PartialAnswer) -> bool:
         """Take one event in; say whether it brought a piece of the reply or of its thinking."""
 
     @abstractmethod
-    def _read_whole(self, body: Any, answer: Answer) -> None:
+    def _read_whole(self, body: Any, answer: PartialAnswer) -> None:
         """Take in an answer that came in one piece."""
 
 

@@ -43,7 +43,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Connection:
     """How an endpoint is reached.
 
     Attributes:
@@ -66,7 +66,7 @@ class Line:
 
 
 @dataclass(slots=True, kw_only=True)
-class Answer:
+class PartialAnswer:
     """What came of an answer so far."""
 
     parts: list[str] = field(default_factory=list)
@@ -98,7 +98,7 @@ class Wire:
         name: the model's name at the endpoint.
     """
 
-    def __init__(self, sdk: ModuleType, name: str, line: Line) -> None:
+    def __init__(self, sdk: ModuleType, name: str, line: Connection) -> None:
         if line.url is not None and not line.url.startswith(("http://", "https://")):
             raise ConfigError(
                 f"model.base_url: expected an address that begins with http:// or https://, "
@@ -126,7 +126,7 @@ class Wire:
             )
         return self._key
 
-    def ask(self, schema: bool, call: Callable[[Answer], None]) -> Reply:
+    def ask(self, schema: bool, call: Callable[[PartialAnswer], None]) -> Reply:
         """Return what `call` hears, asking again where that may help.
 
         Args:
@@ -141,7 +141,7 @@ class Wire:
         tries = 0
         started = time.perf_counter()
         while True:
-            answer = Answer()
+            answer = PartialAnswer()
             try:
                 call(answer)
                 if not answer.valid:
@@ -177,7 +177,7 @@ class Wire:
             self._tell(f"{why}: asking again in {wait:.1f} s ({tries} of {self.line.retries})")
             self.line.sleep(wait)
 
-    def listen(self, answer: Answer, started: float) -> None:
+    def listen(self, answer: PartialAnswer, started: float) -> None:
         """Tell how much has come, and stop an answer that takes too long.
 
         Raises:
@@ -193,7 +193,7 @@ class Wire:
         if self.line.say is not None:
             self.line.say(self._key.hide(f"model {self.name}: {text}"))
 
-    def _reply(self, answer: Answer, seconds: float) -> Reply:
+    def _reply(self, answer: PartialAnswer, seconds: float) -> Reply:
         text = self._key.hide("".join(answer.parts))
         return Reply(
             text=text,
@@ -242,7 +242,7 @@ class Wire:
             isinstance(error, self._sdk.APITimeoutError)
         )  # fmt: skip
 
-    def _explain(self, error: BaseException, answer: Answer | None = None) -> ModelError:
+    def _explain(self, error: BaseException, answer: PartialAnswer | None = None) -> ModelError:
         where = f"model {self.name!r} at {self.line.url or 'the default endpoint'}"
         come = answer.pieces if answer is not None else 0
         if self._slow(error):

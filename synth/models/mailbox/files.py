@@ -64,7 +64,7 @@ class Mark:
     changed: int
 
 
-class Desk:
+class LetterFolder:
     """The letters of one folder. Several processes may use it.
 
     Args:

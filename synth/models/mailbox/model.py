@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kb.tokens import count_tokens
 from synth.models import Reply, Request
-from synth.models.mailbox.files import Desk, Letter
+from synth.models.mailbox.files import Letter, LetterFolder
 from synth.models.mailbox.format import trouble
 from synth.models.waiting import LOOK_SECONDS, Waiting, finish
 
@@ -41,7 +41,7 @@ class Mailbox:
         self._name = name
         self._say = say
         self._look_seconds = look_seconds
-        self._desk = Desk(folder)
+        self._desk = LetterFolder(folder)
         self._waiting: dict[str, None] = {}
         self._answered: list[tuple[Request, Letter]] = []
         self._waited = 0.0
@@ -73,7 +73,7 @@ class Mailbox:
         Raises:
             ModelError: the folder cannot be made or read.
         """
-        self._desk = Desk(self._folder / run)
+        self._desk = LetterFolder(self._folder / run)
         self._desk.read()
 
     def reply(self, request: Request) -> Reply:

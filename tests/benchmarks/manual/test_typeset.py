@@ -10,11 +10,11 @@ import pytest
 from benchmarks.manual.typeset import Placed, typeset
 from ingest.chunking.split import split
 from ingest.document import read_document
-from ingest.readers import Reading
+from ingest.readers import ParsedFile
 from kb.tokens import count_tokens
 
 
-def documents() -> list[Reading]:
+def documents() -> list[ParsedFile]:
     """Return the descriptions of data sets that scikit-learn carries, in reStructuredText."""
     spec = find_spec("sklearn")
     assert spec is not None
@@ -24,14 +24,14 @@ def documents() -> list[Reading]:
 
 
 @pytest.fixture(scope="module")
-def manual(tmp_path_factory: pytest.TempPathFactory) -> tuple[Reading, list[Placed], int]:
+def manual(tmp_path_factory: pytest.TempPathFactory) -> tuple[ParsedFile, list[Placed], int]:
     path = tmp_path_factory.mktemp("manual") / "manual.pdf"
     placed, pages = typeset(documents(), path, "Data Sets of a Library")
     return read_document(path.read_bytes(), path.name), placed, pages
 
 
 def test_every_heading_is_found_on_the_page_that_it_was_typeset_on(
-    manual: tuple[Reading, list[Placed], int],
+    manual: tuple[ParsedFile, list[Placed], int],
 ) -> None:
     reading, placed, pages = manual
     assert pages > 15
@@ -46,7 +46,7 @@ def test_every_heading_is_found_on_the_page_that_it_was_typeset_on(
 
 
 def test_margins_are_dropped_and_words_are_kept(
-    manual: tuple[Reading, list[Placed], int],
+    manual: tuple[ParsedFile, list[Placed], int],
 ) -> None:
     reading, _, pages = manual
     text = " ".join(block.text for one in reading.sections for block in one.blocks)
@@ -58,7 +58,7 @@ def test_margins_are_dropped_and_words_are_kept(
 
 
 def test_passages_of_a_manual_know_their_pages(
-    manual: tuple[Reading, list[Placed], int],
+    manual: tuple[ParsedFile, list[Placed], int],
 ) -> None:
     reading, _, pages = manual
     pieces = split(reading.sections, count_tokens)

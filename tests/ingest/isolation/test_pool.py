@@ -9,7 +9,7 @@ import pytest
 
 from ingest.isolation import pool
 from ingest.isolation.pool import Bounds, Confined
-from ingest.sources.files import MIB, Found
+from ingest.sources.files import MIB, FoundFile
 from kb.errors import RecordError
 
 TEXT = "# Tiles\n\nA tile is kept in shared memory.\n"
@@ -72,9 +72,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Confined]:
             yield made
 
 
-def found(path: Path, text: str) -> Found:
+def found(path: Path, text: str) -> FoundFile:
     path.write_text(text)
-    return Found(path=path, shown=path.name)
+    return FoundFile(path=path, shown=path.name)
 
 
 def test_a_file_comes_back_as_passages(desk: Confined, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_text_that_instructs_a_model_is_kept_and_flagged(desk: Confined, tmp_pat
 
 def test_a_refused_file_is_refused_without_a_worker(tmp_path: Path) -> None:
     with Confined() as idle, pytest.raises(RecordError, match="no reader"):
-        idle.read(Found(path=tmp_path / "x", shown="x", reason="no reader for it"))
+        idle.read(FoundFile(path=tmp_path / "x", shown="x", reason="no reader for it"))
     assert idle._worker is None
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.readers import READERS, SUFFIXES, Reading
+from ingest.readers import READERS, SUFFIXES, ParsedFile
 from ingest.readers.assembly import readable
 from kb.records.types import Scope
 
@@ -53,12 +53,12 @@ add:
 """
 
 
-def read(name: str, text: str) -> Reading:
+def read(name: str, text: str) -> ParsedFile:
     reader = READERS.create(SUFFIXES["." + name.rpartition(".")[2]])
     return reader.read(text, name)
 
 
-def sections(reading: Reading) -> dict[str, str]:
+def sections(reading: ParsedFile) -> dict[str, str]:
     return {
         " > ".join(one.trail): "\n".join(block.text for block in one.blocks)
         for one in reading.sections

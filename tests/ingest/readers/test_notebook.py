@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from ingest.document import read_document
-from ingest.readers import Reading
+from ingest.readers import ParsedFile
 from kb.errors import RecordError
 
 
-def read(notebook: Any) -> Reading:
+def read(notebook: Any) -> ParsedFile:
     return read_document(json.dumps(notebook).encode(), "dir/tour.ipynb")
 
 
@@ -26,7 +26,7 @@ def stream(text: Any) -> dict[str, Any]:
     return {"output_type": "stream", "name": "stdout", "text": text}
 
 
-def blocks(reading: Reading) -> list[tuple[str, str]]:
+def blocks(reading: ParsedFile) -> list[tuple[str, str]]:
     return [(" > ".join(one.trail), block.text) for one in reading.sections for block in one.blocks]
 
 

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from ingest.chunking.split import split
-from ingest.readers import READERS, SUFFIXES, Reading
+from ingest.readers import READERS, SUFFIXES, ParsedFile
 from ingest.readers.statements import WHOLE
 from kb.tokens import count_tokens
 
@@ -60,12 +60,12 @@ class Large:
 ''' % ("x" * 1600)
 
 
-def read(name: str, text: str) -> Reading:
+def read(name: str, text: str) -> ParsedFile:
     reader = READERS.create(SUFFIXES["." + name.rpartition(".")[2]])
     return reader.read(text, f"src/{name}")
 
 
-def sections(reading: Reading) -> dict[str, str]:
+def sections(reading: ParsedFile) -> dict[str, str]:
     return {" > ".join(one.trail): one.blocks[0].text for one in reading.sections}
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ingest.document import read_document
-from ingest.readers import Reading
+from ingest.readers import ParsedFile
 from kb.errors import RecordError
 
 PAGE = """Release Notes
@@ -33,7 +33,7 @@ Contents .......... 12
 """
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> ParsedFile:
     return read_document(text.encode(), "dir/notes.txt")
 
 

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.readers import Reading
+from ingest.readers import ParsedFile
 from ingest.scope.detect import find_scope, refine
 from kb.records.types import Scope
-from kb.store.tables import Found
+from kb.store.tables import ScopeEvidence
 
 
-def found(shown: str, title: str = "Notes", body: str = "", **more: object) -> Found:
-    reading = Reading(kind="document", title=title, body=body, sections=(), **more)  # type: ignore[arg-type]
+def found(shown: str, title: str = "Notes", body: str = "", **more: object) -> ScopeEvidence:
+    reading = ParsedFile(kind="document", title=title, body=body, sections=(), **more)  # type: ignore[arg-type]
     return find_scope(reading, shown)
 
 
@@ -77,8 +77,8 @@ def test_front_matter_is_not_argued_with() -> None:
 
 
 def refined(document: Scope, section: str, text: str = "") -> Scope | None:
-    reading = Reading(kind="document", title="T", body="", sections=())
-    own = refine(reading, Found(scope=document), section, text)
+    reading = ParsedFile(kind="document", title="T", body="", sections=())
+    own = refine(reading, ScopeEvidence(scope=document), section, text)
     return None if own is None else own.scope
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingest.pipeline import Terms, ingest
+from ingest.pipeline import IngestOptions, ingest
 from ingest.scope.overrides import load_rules, sync_rules
 from kb.config import Home
 from kb.errors import ConfigError
@@ -67,7 +67,7 @@ def test_corrections_are_applied_without_embedding_and_survive_reading_again(
     assert sync_rules(store, load_rules(home)) == 0
 
     (docs / "guide.md").write_text(GUIDE + "\nAnd more of them.\n")
-    ingest([docs], store, terms=Terms(rules=load_rules(home)))
+    ingest([docs], store, terms=IngestOptions(rules=load_rules(home)))
     assert scopes(store) == corrected
 
     (home.root / "scopes.yaml").unlink()

@@ -9,7 +9,7 @@ import pytest
 
 from ingest.collect import Source, gathered, reach
 from ingest.isolation.pool import Confined
-from ingest.sources.files import Found
+from ingest.sources.files import FoundFile
 
 TEXT = "# Tiles\n\nA tile is kept in shared memory.\n"
 
@@ -29,7 +29,7 @@ def zipped(path: Path, **files: str) -> Path:
     return path
 
 
-def gather(desk: Confined, *sources: Source) -> dict[str, Found]:
+def gather(desk: Confined, *sources: Source) -> dict[str, FoundFile]:
     with gathered(sources, desk) as found:
         return {one.shown: one for one in found}
 

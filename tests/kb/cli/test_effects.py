@@ -10,7 +10,7 @@ from kb.cli.effects import every, find
 from kb.config import Home
 from kb.database import create_tables, open_engine
 from kb.errors import ConfigError
-from kb.retrieval.effect_estimate import Trial
+from kb.retrieval.effect_estimate import GainMeasurement
 from kb.retrieval.effect_store import Effects, Use, by_place, record
 
 TILE, PAD = "kb:ideas/tile.md", "lessons:pad.md"
@@ -22,7 +22,7 @@ def known(tmp_path: Path) -> Effects:
     create_tables(engine)
 
     def use(subject: str, number: int, gain: float, family: str) -> Use:
-        trial = Trial(
+        trial = GainMeasurement(
             gain=gain,
             fate="won" if gain > 0 else "failed",
             at=time.time(),

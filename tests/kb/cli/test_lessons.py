@@ -191,7 +191,7 @@ A colleague says so.
 def test_a_file_whose_evidence_is_not_in_the_record_is_unproven_and_not_acted_on(home, run):
     from kb.knowledge import open_store, sync_lessons
     from search.lessons.evidence import Runs
-    from search.prompting.knowledge_view import Believed
+    from search.prompting.knowledge_view import TrustedRecords
 
     # The node of play-1 is there, and it measured another gain.
     text = HAND.replace("RUN", run).replace("before: 2.0", "before: 100.0")
@@ -202,7 +202,7 @@ def test_a_file_whose_evidence_is_not_in_the_record_is_unproven_and_not_acted_on
     shown = kb("show", "by-hand")
     assert "counts nothing" in shown
     store = open_store(home)
-    believed = Believed(store, Runs(open_storage(home.root).engine).believes)
+    believed = TrustedRecords(store, Runs(open_storage(home.root).engine).believes)
     names = {document.name for document in store.documents("lesson")}
     assert names - {document.name for document in believed.documents("lesson")} == {"by-hand"}
     assert believed.document("lesson", "by-hand") is None

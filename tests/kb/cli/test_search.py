@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from kb.app.queries import Asked, build_query, explained
+from kb.app.queries import SearchOptions, build_query, explained
 from kb.cli.search import lines
 from kb.config import Home
 from kb.database import create_tables, open_engine
 from kb.errors import ConfigError
 from kb.knowledge import Knowledge
 from kb.records.types import MODES, Answer, Scope
-from kb.retrieval.effect_estimate import Trial
+from kb.retrieval.effect_estimate import GainMeasurement
 from kb.retrieval.effect_store import Effects, Use, record
 from kb.retrieval.retriever import Retriever
 
 NAME = "kb:ideas/pad-shared-memory.md"
-ASKED = Asked(question="shared memory bank conflicts", symptoms=["bank-conflicts"])
+ASKED = SearchOptions(question="shared memory bank conflicts", symptoms=["bank-conflicts"])
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def answer(knowledge: Knowledge, tmp_path: Path) -> Answer:
     engine = open_engine(Home(tmp_path))
     create_tables(engine)
     trials = [
-        Trial(
+        GainMeasurement(
             gain=gain,
             fate="won" if gain > 0 else "failed",
             at=time.time(),

@@ -8,10 +8,10 @@ import pytest
 
 from kb.errors import ConfigError, StoreError
 from kb.indexes import Dense, Ranked, best, int8_scan
-from kb.indexes.chroma import Approximate, Chroma, Server, server
+from kb.indexes.chroma import Approximate, Chroma, ChromaServer, server
 from kb.indexes.flat import Exact
 from kb.indexes.int8_scan import Scan
-from kb.indexes.segments import Joined, Text, load_segment, write_segment
+from kb.indexes.segments import IndexedText, Joined, load_segment, write_segment
 from kb.records.types import Passage
 
 # posthog, which chromadb brings, touches a deprecated part of the standard library.
@@ -74,7 +74,7 @@ def joined(root: Path, matrix: np.ndarray) -> Joined:
     for part in (slice(0, half), slice(half, None)):
         rows = np.concatenate([stale, matrix[part]])
         names = np.concatenate([np.array([b"   "]), ids[part]])
-        texts = [Text(section="s", text="t", symptoms=(), vector=row) for row in rows]
+        texts = [IndexedText(section="s", text="t", symptoms=(), vector=row) for row in rows]
         name = write_segment(root, names, np.zeros(len(rows), np.int64), texts)
         kept.append((load_segment(root, name), np.arange(1, len(rows))))
     return Joined(kept, ids)
@@ -121,7 +121,7 @@ def test_bytes_find_what_full_numbers_find(tmp_path: Path) -> None:
         assert found[:10] == expected[:10]
 
 
-def test_chroma_holds_what_it_was_last_given(tmp_path: Path, chroma: Server) -> None:
+def test_chroma_holds_what_it_was_last_given(tmp_path: Path, chroma: ChromaServer) -> None:
     collection = Chroma(chroma, tmp_path, "e")
     sync(collection, passages(5), vectors(5))
     rows = [*passages(2), *passages(4, "new")]
@@ -133,7 +133,7 @@ def test_chroma_holds_what_it_was_last_given(tmp_path: Path, chroma: Server) -> 
 
 
 def test_a_collection_is_looked_through_before_it_is_believed(
-    tmp_path: Path, chroma: Server
+    tmp_path: Path, chroma: ChromaServer
 ) -> None:
     collection = Chroma(chroma, tmp_path, "e")
     matrix = vectors(5)
@@ -181,7 +181,9 @@ def test_a_server_that_does_not_answer_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_a_server_holds_the_collections_of_several_homes(tmp_path: Path, chroma: Server) -> None:
+def test_a_server_holds_the_collections_of_several_homes(
+    tmp_path: Path, chroma: ChromaServer
+) -> None:
     matrix = vectors(50)
     mine, theirs = Chroma(chroma, tmp_path / "a", "e"), Chroma(chroma, tmp_path / "b", "e")
     sync(mine, passages(50), matrix)

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kb.indexes.files import Index, Outline, Source, clean, load_index, write_index
-from kb.indexes.segments import Text
+from kb.indexes.files import Index, PassageColumns, Source, clean, load_index, write_index
+from kb.indexes.segments import IndexedText
 from kb.records.types import Scope
 
 WORDS = ("swizzle", "prefetch", "tile", "warp", "bank")
@@ -18,15 +18,15 @@ def vector(name: str) -> np.ndarray:
     return found / np.linalg.norm(found)
 
 
-def text(name: str, symptoms: tuple[str, ...] = ()) -> Text:
+def text(name: str, symptoms: tuple[str, ...] = ()) -> IndexedText:
     words = f"{WORDS[int(name) % 5]} number{int(name)}"
-    return Text(section="Notes", text=words, symptoms=symptoms, vector=vector(name))
+    return IndexedText(section="Notes", text=words, symptoms=symptoms, vector=vector(name))
 
 
-def outline(names: Sequence[int], generation: str, mark: int = 0) -> Outline:
+def outline(names: Sequence[int], generation: str, mark: int = 0) -> PassageColumns:
     ids = [f"{name:04}" for name in sorted(names)]
     source = Source(shown="notes.md", kind="document", scope=Scope(), symptoms=())
-    return Outline(
+    return PassageColumns(
         generation=generation,
         ids=np.array(ids, np.bytes_),
         marks=np.full(len(ids), mark, np.int64),
@@ -51,7 +51,7 @@ class Library:
         self.index = load_index(folder)
         return self.index
 
-    def _read(self, ids: Sequence[str]) -> list[Text]:
+    def _read(self, ids: Sequence[str]) -> list[IndexedText]:
         self.read.extend(ids)
         return [text(one) for one in ids]
 

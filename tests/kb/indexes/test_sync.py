@@ -12,10 +12,10 @@ from filelock import FileLock
 
 from kb.config import Home
 from kb.errors import ConfigError, StoreError
-from kb.indexes.chroma import Approximate, Chroma, Server
-from kb.indexes.sync import Derived
+from kb.indexes.chroma import Approximate, Chroma, ChromaServer
+from kb.indexes.sync import IndexSync
 from kb.progress import Progress, silent
-from kb.store.documents import Entry, Piece, Store
+from kb.store.documents import NewDocument, Piece, Store
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:chromadb")
 
@@ -41,7 +41,7 @@ class Letters:
 def put(store: Store, key: str, *texts: str) -> None:
     pieces = tuple(Piece(section=key, text=text, tokens=len(text.split())) for text in texts)
     store.put(
-        Entry(
+        NewDocument(
             key=key,
             shown=key,
             digest="".join(texts),
@@ -60,23 +60,23 @@ def letters() -> Letters:
 
 
 @pytest.fixture
-def derived(store: Store, home: Home, letters: Letters) -> Derived:
-    return Derived(store, letters, home)
+def derived(store: Store, home: Home, letters: Letters) -> IndexSync:
+    return IndexSync(store, letters, home)
 
 
-def test_an_empty_store_has_an_empty_index(derived: Derived) -> None:
+def test_an_empty_store_has_an_empty_index(derived: IndexSync) -> None:
     assert len(derived.current().ids) == 0
 
 
 def test_the_longest_texts_are_embedded_first(
-    store: Store, derived: Derived, letters: Letters
+    store: Store, derived: IndexSync, letters: Letters
 ) -> None:
     put(store, "a", "one", "one two three", "one two")
     derived.refresh()
     assert letters.embedded == ["a\none two three", "a\none two", "a\none"]
 
 
-def test_only_what_is_new_is_embedded(store: Store, derived: Derived, letters: Letters) -> None:
+def test_only_what_is_new_is_embedded(store: Store, derived: IndexSync, letters: Letters) -> None:
     put(store, "a", "one", "two")
     assert len(derived.current().ids) == 2
     put(store, "b", "three")
@@ -87,7 +87,7 @@ def test_only_what_is_new_is_embedded(store: Store, derived: Derived, letters: L
     assert derived.current() is index
 
 
-def test_progress_counts_all_passages(store: Store, derived: Derived) -> None:
+def test_progress_counts_all_passages(store: Store, derived: IndexSync) -> None:
     put(store, "a", *(f"text {number}" for number in range(300)))
     steps: list[tuple[str, float | None, float | None]] = []
     derived.current(lambda *step: steps.append(step))
@@ -96,39 +96,39 @@ def test_progress_counts_all_passages(store: Store, derived: Derived) -> None:
 
 
 def test_another_process_finds_the_index_and_embeds_nothing(
-    store: Store, home: Home, derived: Derived
+    store: Store, home: Home, derived: IndexSync
 ) -> None:
     put(store, "a", "one")
     derived.current()
     other = Letters()
-    assert list(Derived(store, other, home).current().ids) == list(derived.current().ids)
+    assert list(IndexSync(store, other, home).current().ids) == list(derived.current().ids)
     assert other.embedded == []
 
 
 def test_while_another_indexes_the_last_complete_index_answers(
-    store: Store, home: Home, derived: Derived
+    store: Store, home: Home, derived: IndexSync
 ) -> None:
     put(store, "a", "one")
     before = derived.current()
     put(store, "b", "two")
     with FileLock(home.root / "index.lock"):
-        assert list(Derived(store, Letters(), home).current().ids) == list(before.ids)
+        assert list(IndexSync(store, Letters(), home).current().ids) == list(before.ids)
     assert len(derived.current().ids) == 2
 
 
 def test_a_deleted_index_is_made_again_from_the_store(
-    store: Store, home: Home, derived: Derived, letters: Letters
+    store: Store, home: Home, derived: IndexSync, letters: Letters
 ) -> None:
     import shutil
 
     put(store, "a", "one")
     ids = list(derived.current().ids)
     shutil.rmtree(home.root / "index")
-    assert list(Derived(store, letters, home).current().ids) == ids
+    assert list(IndexSync(store, letters, home).current().ids) == ids
     assert len(letters.embedded) == 1
 
 
-def test_old_generations_are_cleared_away(store: Store, home: Home, derived: Derived) -> None:
+def test_old_generations_are_cleared_away(store: Store, home: Home, derived: IndexSync) -> None:
     for number in range(5):
         put(store, "a", f"text {number}")
         derived.current()
@@ -140,8 +140,8 @@ def test_old_generations_are_cleared_away(store: Store, home: Home, derived: Der
 @pytest.mark.usefixtures("chroma")
 def test_chroma_answers_as_the_exact_index_does(store: Store, home: Home) -> None:
     put(store, "a", "apple", "zebra", "banana")
-    exact = Derived(store, Letters(), home, "local").current()
-    served = Derived(store, Letters(), home, "chroma").current()
+    exact = IndexSync(store, Letters(), home, "local").current()
+    served = IndexSync(store, Letters(), home, "chroma").current()
     assert isinstance(served.dense, Approximate)
     vector = Letters().embed(["zebra"])[0]
     every = np.ones(3, bool)
@@ -165,7 +165,7 @@ def tell(what, done=None, total=None, /):
     steps.append(what if done is None else f"{what} {done}")
     if moment == steps[-1]:
         os.kill(os.getpid(), signal.SIGKILL)
-class Told(kb.indexes.sync.Derived):
+class Told(kb.indexes.sync.IndexSync):
     def _items(self, ids, columns):
         tell("copying", steps.count("copying 0"))
         return super()._items(ids, columns)
@@ -183,7 +183,7 @@ def index(home: Home, moment: str, key: str, *texts: str) -> subprocess.Popen[by
 
 
 def test_what_was_killed_while_it_embedded_or_copied_is_completed_by_the_next(
-    store: Store, home: Home, letters: Letters, chroma: Server
+    store: Store, home: Home, letters: Letters, chroma: ChromaServer
 ) -> None:
     texts = [f"text {number}" for number in range(10)]
     assert index(home, "embedding passages 8", "a", *texts).wait() == -signal.SIGKILL
@@ -191,19 +191,19 @@ def test_what_was_killed_while_it_embedded_or_copied_is_completed_by_the_next(
     # The second part of three: Chroma has the first.
     assert index(home, "copying 1", "a", *texts).wait() == -signal.SIGKILL
     assert store.stats()["pending"] == 0
-    assert len(Derived(store, letters, home).current().ids) == 10
+    assert len(IndexSync(store, letters, home).current().ids) == 10
     assert letters.embedded == []
     assert Chroma(chroma, home.root, "letters").count() == 10
 
 
 def test_processes_that_index_at_once_lose_and_double_nothing(
-    store: Store, home: Home, chroma: Server
+    store: Store, home: Home, chroma: ChromaServer
 ) -> None:
     both = [index(home, "", key, f"{key} one", f"{key} two") for key in ("a", "b")]
     put(store, "c", "c one", "c two")
-    Derived(store, Letters(), home).refresh()
+    IndexSync(store, Letters(), home).refresh()
     assert [process.wait() for process in both] == [0, 0]
-    ids = list(Derived(store, Letters(), home).current().ids)
+    ids = list(IndexSync(store, Letters(), home).current().ids)
     assert len(set(ids)) == len(ids) == 6
     assert Chroma(chroma, home.root, "letters").count() == 6
 
@@ -232,9 +232,9 @@ def test_the_model_before_answers_until_the_new_one_has_embedded_everything(
     store: Store, home: Home
 ) -> None:
     put(store, "a", *(f"text {number}" for number in range(9)))
-    before = Derived(store, Letters(), home, spec="letters").current()
+    before = IndexSync(store, Letters(), home, spec="letters").current()
     said: list[str] = []
-    switching = Derived(store, Vowels(), home, spec="vowels")
+    switching = IndexSync(store, Vowels(), home, spec="vowels")
     index = switching.current(lambda what, *_: said.append(what))
     assert list(index.ids) == list(before.ids)
     assert index.embedder == switching.embedder.name == "letters"
@@ -246,10 +246,10 @@ def test_the_model_before_answers_until_the_new_one_has_embedded_everything(
     index = switching.refresh()
     assert index.embedder == switching.embedder.name == "vowels"
     assert index.vectors[0].shape == (5,)
-    assert Derived(store, Vowels(), home, spec="vowels").current().embedder == "vowels"
+    assert IndexSync(store, Vowels(), home, spec="vowels").current().embedder == "vowels"
     # Back again: its vectors were kept.
     back = Letters()
-    assert Derived(store, back, home, spec="letters").current().embedder == "letters"
+    assert IndexSync(store, back, home, spec="letters").current().embedder == "letters"
     assert back.embedded == []
 
 
@@ -258,7 +258,7 @@ def test_a_change_of_the_model_that_was_killed_goes_on_and_the_old_one_serves(
     store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(store, "a", *(f"text {number}" for number in range(9)))
-    Derived(store, Letters(), home, spec="letters").current()
+    IndexSync(store, Letters(), home, spec="letters").current()
     monkeypatch.setattr("kb.indexes.sync.BATCH", 4)
 
     class Killed(Vowels):
@@ -268,19 +268,19 @@ def test_a_change_of_the_model_that_was_killed_goes_on_and_the_old_one_serves(
             return super().embed(texts, progress)
 
     with pytest.raises(KeyboardInterrupt):
-        Derived(store, Killed(), home, spec="vowels").refresh()
-    after = Derived(store, Vowels(), home, spec="vowels")
+        IndexSync(store, Killed(), home, spec="vowels").refresh()
+    after = IndexSync(store, Vowels(), home, spec="vowels")
     assert after.current().embedder == "letters"
     vowels = Vowels()
-    assert Derived(store, vowels, home, spec="vowels").refresh().embedder == "vowels"
+    assert IndexSync(store, vowels, home, spec="vowels").refresh().embedder == "vowels"
     assert len(vowels.embedded) == 5
 
 
 @pytest.mark.usefixtures("models")
 def test_a_small_library_changes_its_model_at_once(store: Store, home: Home) -> None:
     put(store, "a", "one", "two")
-    Derived(store, Letters(), home, spec="letters").current()
-    assert Derived(store, Vowels(), home, spec="vowels").current().embedder == "vowels"
+    IndexSync(store, Letters(), home, spec="letters").current()
+    assert IndexSync(store, Vowels(), home, spec="vowels").current().embedder == "vowels"
 
 
 def test_another_model_under_the_same_name_is_refused(store: Store, home: Home) -> None:
@@ -292,37 +292,37 @@ def test_another_model_under_the_same_name_is_refused(store: Store, home: Home) 
             return np.roll(super().embed(texts, progress), 5, axis=1)
 
     put(store, "a", "one")
-    Derived(store, Served(), home).current()
+    IndexSync(store, Served(), home).current()
     put(store, "b", "two")
     with pytest.raises(StoreError, match="found another under its name"):
-        Derived(store, Other(), home).current()
-    assert len(Derived(store, Served(), home).current().ids) == 2
+        IndexSync(store, Other(), home).current()
+    assert len(IndexSync(store, Served(), home).current().ids) == 2
 
 
 def test_an_index_that_is_not_whole_is_made_anew(
-    store: Store, home: Home, derived: Derived, letters: Letters
+    store: Store, home: Home, derived: IndexSync, letters: Letters
 ) -> None:
     put(store, "a", "one", "two")
     ids = list(derived.current().ids)
     (segment,) = (home.root / "index" / "segments").iterdir()
     (segment / "vectors.npy").write_bytes(b"torn")
     said: list[str] = []
-    index = Derived(store, letters, home).current(lambda what, *_: said.append(what))
+    index = IndexSync(store, letters, home).current(lambda what, *_: said.append(what))
     assert list(index.ids) == ids
     assert said[0].startswith("the index is not whole (")
     assert len(letters.embedded) == 2
 
 
 def test_what_chroma_lost_is_filled_in_before_it_is_asked(
-    store: Store, home: Home, chroma: Server
+    store: Store, home: Home, chroma: ChromaServer
 ) -> None:
     put(store, "a", "apple", "zebra", "banana")
-    index = Derived(store, Letters(), home, "chroma").current()
+    index = IndexSync(store, Letters(), home, "chroma").current()
     collection = Chroma(chroma, home.root, "letters")
     collection.sync(list(index.ids)[:1], lambda ids: [])
     assert collection.count() == 1
     said: list[str] = []
-    Derived(store, Letters(), home, "chroma").current(lambda what, *_: said.append(what))
+    IndexSync(store, Letters(), home, "chroma").current(lambda what, *_: said.append(what))
     assert said == ["Chroma does not have every passage: filling it"]
     assert collection.count() == 3
 
@@ -333,11 +333,11 @@ def test_chroma_without_a_server_is_one_line(
     monkeypatch.delenv("KB_CHROMA", raising=False)
     put(store, "a", "one")
     with pytest.raises(ConfigError, match="KB_CHROMA, found none: set HOST:PORT"):
-        Derived(store, Letters(), home, "chroma").current()
+        IndexSync(store, Letters(), home, "chroma").current()
 
 
 def test_the_copy_that_an_older_version_kept_is_cleared_away(
-    store: Store, home: Home, derived: Derived
+    store: Store, home: Home, derived: IndexSync
 ) -> None:
     (home.root / "chroma").mkdir()
     (home.root / "chroma" / "chroma.sqlite3").write_text("old")

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from kb.records.types import Passage
-from kb.retrieval.diversify import SHORT, Room, choose
-from kb.retrieval.fusion import Candidate
+from kb.retrieval.diversify import SHORT, ResultBudget, choose
+from kb.retrieval.fusion import RankedRow
 
 WORDS = "copy the tile into shared memory with one thread a row and wait at the barrier before use"
 
@@ -32,15 +32,15 @@ def passage(text: str, document: str = "a.md", section: str = "A > B") -> Passag
     )
 
 
-def candidates(count: int) -> list[Candidate]:
+def candidates(count: int) -> list[RankedRow]:
     return [
-        Candidate(row=row, ranks={"dense": row + 1}, fused=1 / (row + 1), score=1 / (row + 1))
+        RankedRow(row=row, ranks={"dense": row + 1}, fused=1 / (row + 1), score=1 / (row + 1))
         for row in range(count)
     ]
 
 
 def chosen(view: View, limit: int = 8, tokens: int | None = None):
-    room = Room(limit=limit, tokens=tokens, count=lambda one: one.tokens)
+    room = ResultBudget(limit=limit, tokens=tokens, count=lambda one: one.tokens)
     return choose(view, [candidates(len(view.passages))], view.read, room)  # type: ignore[arg-type]
 
 
@@ -92,6 +92,6 @@ def test_what_does_not_fit_is_left_out_and_a_smaller_one_taken() -> None:
 def test_parts_come_one_after_the_other() -> None:
     view = View([passage("a"), passage("b", "b.md"), passage("c", "c.md")])
     first, second, third = candidates(3)
-    room = Room(limit=2, tokens=None, count=lambda one: one.tokens)
+    room = ResultBudget(limit=2, tokens=None, count=lambda one: one.tokens)
     kept, _ = choose(view, [[third], [first, second]], view.read, room)  # type: ignore[arg-type]
     assert [one.passage.text for one in kept] == ["c", "a"]

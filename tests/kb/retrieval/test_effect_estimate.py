@@ -16,7 +16,7 @@ from kb.retrieval.effect_estimate import (
     MOST,
     PRIOR,
     WITHIN,
-    Trial,
+    GainMeasurement,
     Where,
     estimate,
     factor,
@@ -30,7 +30,7 @@ counts = st.integers(1, 30)
 ages = st.floats(0, 20 * HALF_LIFE)
 
 
-def trial(gain: float = 0.3, **other: object) -> Trial:
+def trial(gain: float = 0.3, **other: object) -> GainMeasurement:
     values: dict[str, object] = {
         "fate": "won" if gain > 0 else "lost",
         "at": NOW,
@@ -39,10 +39,10 @@ def trial(gain: float = 0.3, **other: object) -> Trial:
         "bottleneck": HERE.bottleneck,
         **other,
     }
-    return Trial(gain=gain, **values)  # type: ignore[arg-type]
+    return GainMeasurement(gain=gain, **values)  # type: ignore[arg-type]
 
 
-def effect(*trials: Trial, where: Where = HERE, now: float = NOW) -> Effect:
+def effect(*trials: GainMeasurement, where: Where = HERE, now: float = NOW) -> Effect:
     return estimate(trials, where, now)
 
 
@@ -82,7 +82,7 @@ def test_more_of_the_same_evidence_says_more_and_narrows_the_interval(
 
 @given(trials=st.lists(gains.map(trial), max_size=12), better=st.floats(0.01, 1), place=st.data())
 def test_a_better_measurement_never_lowers_an_estimate(
-    trials: list[Trial], better: float, place: st.DataObject
+    trials: list[GainMeasurement], better: float, place: st.DataObject
 ) -> None:
     if not trials:
         return

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from kb.database import create_tables
 from kb.knowledge import Knowledge
 from kb.records.types import Hit, Query, Scope
-from kb.retrieval.effect_estimate import MAX_LIFT, Trial
+from kb.retrieval.effect_estimate import MAX_LIFT, GainMeasurement
 from kb.retrieval.effect_store import Effects, Use, record
 from kb.retrieval.retriever import Retriever
 
@@ -33,7 +33,7 @@ def engine(engine: Engine) -> Engine:
 
 
 def use(subject: str, number: int, gain: float, fate: str = "won", **other: object) -> Use:
-    trial = Trial(
+    trial = GainMeasurement(
         gain=gain,
         fate=fate,  # type: ignore[arg-type]
         at=time.time(),

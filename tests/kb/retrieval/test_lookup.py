@@ -7,7 +7,7 @@ import pytest
 from kb.config import Home
 from kb.knowledge import Knowledge, open_knowledge
 from kb.records.types import Scope
-from kb.retrieval.effect_estimate import Trial, Where
+from kb.retrieval.effect_estimate import GainMeasurement, Where
 from kb.retrieval.effect_store import Use, record
 from kb.retrieval.lookup import BEGINNING, RecordReader, first_sentence, nearest
 
@@ -123,7 +123,7 @@ def test_a_history_tells_places_evidence_and_lessons(
     assert "padding-won: Padding won on a transposition (1 for it, 0 against)" in found.text
     lesson = reader.history("padding-won").text
     assert "transpose on toy: won, 2.00 times the speed (transpose-1 node 3)" in lesson
-    trial = Trial(
+    trial = GainMeasurement(
         gain=0.5,
         fate="won",
         at=library.effects.moment - 9,

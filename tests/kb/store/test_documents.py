@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 from kb.database import create_tables
 from kb.records.schema import IdeaRecord, parse_record
 from kb.records.types import Scope
-from kb.store.documents import Entry, Piece, Store
+from kb.store.documents import NewDocument, Piece, Store
 
 IDEA = """---
 kind: idea
@@ -27,9 +27,9 @@ def store(engine: Engine) -> Store:
     return Store(engine)
 
 
-def entry(key: str, *texts: str, digest: str = "1", name: str = "a") -> Entry:
+def entry(key: str, *texts: str, digest: str = "1", name: str = "a") -> NewDocument:
     pieces = tuple(Piece(section="A > B", text=text, tokens=len(text)) for text in texts)
-    return Entry(
+    return NewDocument(
         key=key,
         shown=key,
         digest=digest,
@@ -121,7 +121,7 @@ def test_a_record_comes_back_whole(store: Store) -> None:
     record = document.record.model_dump(mode="json")
     one = entry("kb:pad.md", "x", name="pad")
     store.put(
-        Entry(
+        NewDocument(
             key=one.key,
             shown=one.shown,
             digest="1",

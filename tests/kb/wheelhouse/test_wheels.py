@@ -9,8 +9,8 @@ from packaging.requirements import Requirement
 
 from kb.errors import ToolchainError
 from kb.wheelhouse.wheels import (
-    Place,
     Wheel,
+    WheelTarget,
     lacking,
     needs,
     pack_installed,
@@ -18,7 +18,7 @@ from kb.wheelhouse.wheels import (
     stub_wheel,
 )
 
-BOX = Place(python="3.12", platform="manylinux_2_28_x86_64")
+BOX = WheelTarget(python="3.12", platform="manylinux_2_28_x86_64")
 
 
 def wheel(name: str, version: str, *requires: str) -> Wheel:
@@ -33,7 +33,7 @@ def test_a_platform_takes_its_own_tag_and_every_older_one():
     assert BOX.tags[0] == "manylinux_2_28_x86_64"
     assert {"manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux1_x86_64"} <= set(BOX.tags)
     assert not any("2_29" in tag for tag in BOX.tags)
-    arm = Place(python="3.12", platform="manylinux_2_34_aarch64")
+    arm = WheelTarget(python="3.12", platform="manylinux_2_34_aarch64")
     assert arm.machine == "aarch64"
     assert "manylinux_2_17_aarch64" in arm.tags
     assert not any("manylinux_2_5_" in tag or "manylinux1_" in tag for tag in arm.tags)

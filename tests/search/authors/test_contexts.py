@@ -19,13 +19,13 @@ from kb.retrieval.multi_query import Inquiry
 from kb.tokens import count_tokens
 from search.attempt import Attempt, Draft, Idea, Moment
 from search.costs.graph import Work
-from search.diagnosis.diagnose import Ground, diagnose
+from search.diagnosis.diagnose import DiagnosisGround, diagnose
 from search.outcome import BuildFailed, Outcome, Passed, Ratio, Wrong
 from search.prompting.history import choose_memory
-from search.prompting.knowledge_view import Memory
-from search.prompting.novelty import Known, Tried
-from search.prompting.prompts import Brief, Briefing
-from search.prompting.readings import Witness
+from search.prompting.knowledge_view import KnowledgeView
+from search.prompting.novelty import KnownIdea, NoveltyCheck
+from search.prompting.prompts import PromptWriter, RenderedPrompt
+from search.prompting.readings import RecordingRetriever
 from search.task import Task, TaskFile
 from synth.query import PLANS
 
@@ -100,14 +100,14 @@ class Desk:
         target: str = "x86-avx2",
         source: str = SOFTMAX,
         work: Work = ROWS,
-        known: Known | None = None,
+        known: NoveltyCheck | None = None,
         retriever: Any = None,
-    ) -> Briefing:
+    ) -> PromptWriter:
         settings = TaskFile(reference="r.py", target=target)
         here = Path("r.py")
         task = Task(name="rows", path=here, reference=here, source=source, settings=settings)
-        memory = Memory(Witness(retriever or self.retriever), self.store, known)
-        return Briefing(task, self.target(target), work, memory)
+        memory = KnowledgeView(RecordingRetriever(retriever or self.retriever), self.store, known)
+        return PromptWriter(task, self.target(target), work, memory)
 
     def moment(
         self,
@@ -118,7 +118,7 @@ class Desk:
         eager: float = 8e-3,
     ) -> Moment:
         record = self.target(target)
-        ground = Ground(
+        ground = DiagnosisGround(
             work=work,
             operators=1,
             target=record,
@@ -166,16 +166,16 @@ def attempt(number: int, outcome: Outcome, parent: int | None = None, round: int
     )
 
 
-def names(brief: Brief) -> list[str]:
+def names(brief: RenderedPrompt) -> list[str]:
     return [part.name for part in brief.prompt.sections]
 
 
-def text(brief: Brief, section: str = "") -> str:
+def text(brief: RenderedPrompt, section: str = "") -> str:
     parts = brief.prompt.sections
     return "\n".join(part.text for part in parts if section in {"", part.name})
 
 
-def documents(brief: Brief) -> set[str]:
+def documents(brief: RenderedPrompt) -> set[str]:
     return {hit.passage.document for hit in brief.quoted()}
 
 
@@ -346,12 +346,12 @@ def test_an_edit_answer_is_offered_where_there_is_a_program(desk: Desk) -> None:
 
 
 def test_a_duplicate_idea_is_told_before_it_is_given_again(desk: Desk) -> None:
-    earlier = Tried(
+    earlier = KnownIdea(
         title="Keep rows in registers", text="x", told="reached 0.70x over eager (in r-1)"
     )
     best, lost = attempt(0, passed(2e-3)), attempt(1, passed(9e-3))
     moment = desk.moment(parent=best, history=(best, lost))
-    brief = desk.briefing(known=Known(None, [earlier])).ideas(Reader(), moment, 4)
+    brief = desk.briefing(known=NoveltyCheck(None, [earlier])).ideas(Reader(), moment, 4)
     assert "- Keep rows in registers: reached 0.70x over eager (in r-1)" in text(brief, "answer")
     assert "- Idea 1" in text(brief, "answer"), "not told, since it did not lead to the program"
     assert "**Idea 0** [won]" in text(brief, "history")

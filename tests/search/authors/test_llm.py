@@ -17,11 +17,11 @@ from search.authors import AUTHORS
 from search.authors.llm import LanguageModel
 from search.costs.graph import Work
 from search.outcome import BuildFailed, Crashed, Outcome, Passed, Ratio, Refused, Wrong
-from search.prompting.novelty import Known, Tried
+from search.prompting.novelty import KnownIdea, NoveltyCheck
 from search.task import ModelSettings, Task, TaskFile, load_task
 from synth.models import Model, Reply, Request
 from synth.models.recorded import Recorded
-from synth.models.scripted import Rule, Scripted
+from synth.models.scripted import ReplyRule, Scripted
 
 # The package that carries the token ranks opens them in a deprecated way when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")
@@ -95,7 +95,7 @@ def _hit(rank: int, document: Document) -> Hit:
 class Shelf:
     """Knowledge as the search hands it to authors."""
 
-    def __init__(self, known: Known | None = None) -> None:
+    def __init__(self, known: NoveltyCheck | None = None) -> None:
         self.known = known
         self.readings = None
         self.retriever = ByWords()
@@ -288,7 +288,7 @@ def test_an_idea_in_other_words_is_refused_before_any_code_and_the_model_is_told
 
     failed = attempt(0, Wrong(reason="3 of 96 differ"))
     model = Heard(Scripted([ideas(reworded), ideas(reworded, TILE)]))
-    writer = LanguageModel(TASK, cpu(), WORK, Shelf(Known(alike)), model, said.append)
+    writer = LanguageModel(TASK, cpu(), WORK, Shelf(NoveltyCheck(alike)), model, said.append)
     (idea,) = writer.ideas(moment(failed), 3)
     assert idea.title == TILE["title"]
     assert "'Merge max pooling' is 'Fuse the pooling', which wrong: 3 of 96" in model.prompts[1]
@@ -296,11 +296,13 @@ def test_an_idea_in_other_words_is_refused_before_any_code_and_the_model_is_told
 
 
 def test_what_gained_nothing_in_an_earlier_run_is_told_and_refused() -> None:
-    earlier = Tried(
+    earlier = KnownIdea(
         title=FUSE["title"], text=FUSE["text"], told="reached 0.80x over eager (in a-1)"
     )
     model = Heard(Scripted([ideas(FUSE, TILE)]))
-    known = Known(lambda text, others: others.index(text) if text in others else None, [earlier])
+    known = NoveltyCheck(
+        lambda text, others: others.index(text) if text in others else None, [earlier]
+    )
     writer = LanguageModel(TASK, cpu(), WORK, Shelf(known), model)
     assert [idea.title for idea in writer.ideas(moment(), 3)] == [TILE["title"]]
     assert "- Fuse the pooling: reached 0.80x over eager (in a-1)" in model.prompts[0]
@@ -488,7 +490,7 @@ def test_every_example_fits_contexts_from_four_thousand_tokens(example: str, con
     settings = {"name": "m", "context_tokens": context + reply, "reply_tokens": reply}
     task = with_settings(load_task(EXAMPLES / f"{example}.yaml"), model=settings)
     model = Heard(
-        Scripted([Rule(when=lambda request: request.schema is not None, texts=(ideas(TILE),)),
+        Scripted([ReplyRule(when=lambda request: request.schema is not None, texts=(ideas(TILE),)),
                   fenced(SOURCE.format(5)), fenced(SOURCE.format(6))], name="gpt-4o")
     )  # fmt: skip
     writer = LanguageModel(task, cpu(), None, Shelf(), model)

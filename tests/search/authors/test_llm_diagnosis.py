@@ -7,7 +7,7 @@ from kb.records.library import load_library
 from kb.records.schema import TargetRecord
 from search.attempt import Attempt, Diagnosis, Draft, Idea
 from search.authors.llm_diagnosis import ModelDiagnosis
-from search.authors.model_pool import Voice
+from search.authors.model_pool import PoolMember
 from search.outcome import Outcome, Passed, Ratio, Wrong
 from search.task import ModelSettings
 from synth.bottleneck import Bottleneck
@@ -67,7 +67,7 @@ def diagnosing(model: Heard, said: list[str]) -> ModelDiagnosis:
     target = next(
         one for one in records if isinstance(one, TargetRecord) and one.name == "x86-avx2"
     )
-    voice = Voice(model=model, settings=ModelSettings(name="m"))
+    voice = PoolMember(model=model, settings=ModelSettings(name="m"))
     return ModelDiagnosis(lambda _: MEASURED, voice, target, "cpp", said.append)
 
 

@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 
 from search.attempt import Diagnosis, Moment
-from search.authors.model_pool import Cast, NoAccounts, Voice
+from search.authors.model_pool import ModelPool, NoAccounts, PoolMember
 from search.task import ModelSettings
 from synth.models.scripted import Scripted
 
@@ -11,8 +11,10 @@ from synth.models.scripted import Scripted
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")
 
 
-def voice(name: str, weight: float = 1.0) -> Voice:
-    return Voice(model=Scripted([], name=name), settings=ModelSettings(name=name, weight=weight))
+def voice(name: str, weight: float = 1.0) -> PoolMember:
+    return PoolMember(
+        model=Scripted([], name=name), settings=ModelSettings(name=name, weight=weight)
+    )
 
 
 def moment(seed: int) -> Moment:
@@ -20,33 +22,33 @@ def moment(seed: int) -> Moment:
     return Moment(round=1, seed=seed, parent=None, history=(), diagnosis=diagnosis)
 
 
-def asked(cast: Cast, times: int = 300) -> Counter[str]:
+def asked(cast: ModelPool, times: int = 300) -> Counter[str]:
     return Counter(cast.voice("code", moment(seed)).model.name for seed in range(times))
 
 
 def test_one_model_writes_everything_but_diagnoses() -> None:
     one = ModelSettings(name="one")
-    cast = Cast.of(Scripted([], name="one"), one)
+    cast = ModelPool.of(Scripted([], name="one"), one)
     for role in ("ideas", "code", "repair"):
         assert cast.voice(role, moment(1)).settings is one
     assert cast.members("diagnosis") == ()
 
 
 def test_a_role_without_a_model_takes_the_one_that_is_nearest() -> None:
-    cast = Cast({"ideas": [voice("thinker")], "code": [voice("coder")]})
+    cast = ModelPool({"ideas": [voice("thinker")], "code": [voice("coder")]})
     assert cast.voice("repair", moment(1)).model.name == "coder"
     assert cast.voice("ideas", moment(1)).model.name == "thinker"
 
 
 def test_an_ensemble_is_asked_by_its_weights() -> None:
-    counts = asked(Cast({"code": [voice("often", 3), voice("seldom")]}))
+    counts = asked(ModelPool({"code": [voice("often", 3), voice("seldom")]}))
     assert 190 < counts["often"] < 260
 
 
 def test_a_place_that_was_reached_before_asks_the_same_model() -> None:
     books = NoAccounts()
     members = [voice("a"), voice("b"), voice("c")]
-    first = [Cast({"code": members}, accounts=books).voice("code", moment(n)).model.name
+    first = [ModelPool({"code": members}, accounts=books).voice("code", moment(n)).model.name
              for n in range(20)]  # fmt: skip
-    reversed_cast = Cast({"code": members[::-1]}, accounts=books)
+    reversed_cast = ModelPool({"code": members[::-1]}, accounts=books)
     assert [reversed_cast.voice("code", moment(n)).model.name for n in range(20)] == first

@@ -12,12 +12,12 @@ import pytest
 from asking import MODEL, MOMENT, Heard, Place, asks, gives, task_of
 
 from kb.knowledge import open_knowledge
-from kb.retrieval.effect_estimate import Trial
+from kb.retrieval.effect_estimate import GainMeasurement
 from kb.retrieval.effect_store import Use, record
-from search.authors.model_pool import Voice
+from search.authors.model_pool import PoolMember
 from search.task import ModelSettings
 from synth.models import Reply, Request
-from synth.models.scripted import Rule
+from synth.models.scripted import ReplyRule
 from synth.replies.ideas import schema
 from synth.replies.requests import with_requests
 
@@ -146,7 +146,7 @@ def test_the_last_step_says_that_requests_are_used_up_and_takes_ideas_only(place
 
 
 def test_a_model_that_never_gives_ideas_ends_without_any(place: Place) -> None:
-    model = Heard(Rule(when=lambda _: True, texts=(asks("read online-softmax"),)))
+    model = Heard(ReplyRule(when=lambda _: True, texts=(asks("read online-softmax"),)))
     assert place.ask(model) == ()
     assert len(model.requests) == 5  # three with requests, the last, and the last again
     assert "requests are used up" in place.said[-1]
@@ -165,7 +165,7 @@ class Greedy(Heard):
                 asks("read numerics"),
             ]
         )
-        offered = Rule(
+        offered = ReplyRule(
             when=lambda one: '"requests"' in (one.schema or ""), texts=("none of this is used",)
         )
         super().__init__(offered, gives())
@@ -180,7 +180,7 @@ class Greedy(Heard):
 def test_answers_keep_to_their_tokens(place: Place, tokens: int) -> None:
     model = Greedy()
     assert len(place.ask(model, task_of(tokens=tokens))) == 1
-    count = Voice(model=model, settings=MODEL).count
+    count = PoolMember(model=model, settings=MODEL).count
     assert len(model.requests) >= 2
     assert sum(map(count, model.answers)) <= tokens
     assert "left out" in model.answers[0]
@@ -191,7 +191,7 @@ def test_long_requests_of_nonsense_keep_to_their_tokens_too(place: Place) -> Non
     nonsense = [f"read {'ʘ⍟ж' * 38}{n}" for n in range(6)]
     model = Heard(asks(*nonsense), gives())
     assert len(place.ask(model, task_of(tokens=500))) == 1
-    count = Voice(model=model, settings=MODEL).count
+    count = PoolMember(model=model, settings=MODEL).count
     assert sum(count(turn.content) for turn in model.requests[1].messages[2:]) <= 500
     assert "longer than what is left" in model.answers[0]
 
@@ -201,7 +201,7 @@ def test_no_request_is_larger_than_the_context(place: Place, context: int) -> No
     settings = ModelSettings(name="scripted", context_tokens=context, reply_tokens=1_000)
     model = Greedy()
     assert len(place.ask(model, task_of(settings))) == 1
-    count = Voice(model=model, settings=settings).count
+    count = PoolMember(model=model, settings=settings).count
     assert len(model.requests) >= 2
     for request in model.requests:
         assert sum(count(turn.content) + 8 for turn in request.messages) <= context - 1_000
@@ -263,7 +263,7 @@ def test_a_plain_document_is_quoted_from_its_beginning_with_a_caution_where_it_g
 
 def test_what_an_idea_gained_is_told_by_place_with_its_lessons(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    trial = Trial(
+    trial = GainMeasurement(
         gain=0.5,
         fate="won",
         at=time.time() - 60,

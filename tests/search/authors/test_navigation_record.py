@@ -15,21 +15,21 @@ from kb.config import Home
 from kb.database import open_engine
 from kb.errors import ModelError
 from search.attempt import Idea
-from search.authors.model_pool import Cast, Voice
-from search.drivers.replay import Findings, Listener, Player, Tape, Verdicts
+from search.authors.model_pool import ModelPool, PoolMember
+from search.drivers.replay import Findings, Listener, Player, RecordedJudge, Tape
 from search.drivers.sequential import Driver
 from search.loop import Search
 from search.outcome import Outcome, Refused
 from search.policies import POLICIES
-from search.prompting.knowledge_view import Memory
-from search.runs.snapshot import Given
+from search.prompting.knowledge_view import KnowledgeView
+from search.runs.snapshot import RunSnapshot
 from search.runs.spending import Ledger, spending
 from search.runs.storage import Record, Storage
 from synth.models import Model, Reply, Request
-from synth.models.budgeted import Exhausted, Paid
+from synth.models.budgeted import BudgetedModel, Exhausted
 from synth.models.mailbox.model import Mailbox
 from synth.models.recorded import Recorded
-from synth.models.scripted import Rule, Scripted
+from synth.models.scripted import ReplyRule, Scripted
 
 # The package that carries the token ranks opens them in a deprecated way when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")
@@ -84,10 +84,10 @@ class Stage:
         ledger = Ledger(storage.engine, self.task.settings.stop).open(record.run)
 
         def wrapped(role: str) -> Model:
-            paid = Paid(model, ledger, lambda _: 0.0)
+            paid = BudgetedModel(model, ledger, lambda _: 0.0)
             return Recorded(paid, storage, noted=ledger.noted(role))
 
-        memory = self.place.memory(given=Given(storage.engine, record.run))
+        memory = self.place.memory(given=RunSnapshot(storage.engine, record.run))
         self._drive(record, storage, memory, self._cast(wrapped, ledger), Never(), Nothing())
         return record
 
@@ -97,19 +97,25 @@ class Stage:
         scratch = Storage(open_engine(Home(folder)))
         tape = Tape(self.place.storage, run, findings)
         ledger = Ledger(self.place.storage.engine, self.task.settings.stop).open(run).closed()
-        memory = self.place.memory(given=Given(self.place.storage.engine, run, writes=False))
+        memory = self.place.memory(given=RunSnapshot(self.place.storage.engine, run, writes=False))
         cast = self._cast(lambda role: Player(tape, "scripted", role), ledger)
-        verdicts, listener = Verdicts(recorded, findings), Listener(recorded, findings)
+        verdicts, listener = RecordedJudge(recorded, findings), Listener(recorded, findings)
         self._drive(scratch.begin("softmax", {}), scratch, memory, cast, verdicts, listener)
         return findings
 
-    def _cast(self, model: Callable[[str], Model], ledger: Any) -> Cast:
+    def _cast(self, model: Callable[[str], Model], ledger: Any) -> ModelPool:
         roles = ("ideas", "code", "repair")
-        voices = {one: [Voice(model=model(one), settings=MODEL)] for one in roles}
-        return Cast(voices, accounts=ledger)  # type: ignore[arg-type]
+        voices = {one: [PoolMember(model=model(one), settings=MODEL)] for one in roles}
+        return ModelPool(voices, accounts=ledger)  # type: ignore[arg-type]
 
     def _drive(
-        self, record: Record, storage: Storage, memory: Memory, cast: Cast, judge: Any, watcher: Any
+        self,
+        record: Record,
+        storage: Storage,
+        memory: KnowledgeView,
+        cast: ModelPool,
+        judge: Any,
+        watcher: Any,
     ) -> None:
         search = Search(
             record,
@@ -159,7 +165,7 @@ def test_a_run_with_requests_replays_and_resumes_without_paying_twice(tmp_path: 
 
 
 def test_a_cap_on_requests_counts_those_with_requests(place: Place) -> None:
-    model = Heard(Rule(when=lambda _: True, texts=(asks("read online-softmax"),)))
+    model = Heard(ReplyRule(when=lambda _: True, texts=(asks("read online-softmax"),)))
     record = Stage(place, requests=2).run(model)
     assert "stop.requests 2: 2 spent" in (record.stop_reason or "")
     assert len(model.requests) == 2

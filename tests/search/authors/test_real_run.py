@@ -17,22 +17,22 @@ from sqlalchemy import select, text
 from kb.config import Home
 from kb.database import open_engine
 from search.authors.llm import LanguageModel
-from search.authors.model_pool import Cast, Voice
-from search.drivers.replay import Findings, Listener, Player, Tape, Verdicts, missing
+from search.authors.model_pool import ModelPool, PoolMember
+from search.drivers.replay import Findings, Listener, Player, RecordedJudge, Tape, missing
 from search.drivers.sequential import Driver
 from search.graph import Graph
 from search.loop import Search
 from search.outcome import BuildFailed, Outcome
 from search.policies import POLICIES
-from search.prompting.readings import Witness
+from search.prompting.readings import RecordingRetriever
 from search.runs.spending import CALLS, Ledger, spending
 from search.runs.storage import Record, Storage
 from search.task import ModelSettings, Task, TaskFile
 from synth.models import Model, Request
-from synth.models.budgeted import Exhausted, Paid
+from synth.models.budgeted import BudgetedModel, Exhausted
 from synth.models.openai import OpenAI
 from synth.models.recorded import Recorded
-from synth.models.scripted import Rule, Scripted
+from synth.models.scripted import ReplyRule, Scripted
 
 pytestmark = [
     # The package that carries the token ranks opens them in a deprecated way when it is imported.
@@ -62,7 +62,7 @@ class Refuses:
 
 class Knows(Knowledge):
     def __init__(self) -> None:
-        self.retriever = Witness(OnePassage())
+        self.retriever = RecordingRetriever(OnePassage())
 
 
 class Stage:
@@ -84,16 +84,16 @@ class Stage:
         self.storage = Storage(open_engine(Home(folder)))
         self.said: list[str] = []
 
-    def cast(self, ledger: Ledger, wrap: Callable[[Model, str], Model]) -> Cast:
+    def cast(self, ledger: Ledger, wrap: Callable[[Model, str], Model]) -> ModelPool:
         """The real model has ideas and mends; a script writes the sources that need mending."""
-        writer = Scripted([Rule(when=lambda _: True, texts=(SOURCE,))], name="writer")
+        writer = Scripted([ReplyRule(when=lambda _: True, texts=(SOURCE,))], name="writer")
         real = OpenAI("smollm2", base_url=start()[1], retries=0, say=self.said.append)
         script = SMALL.model_copy(update={"name": "writer"})
-        return Cast(
+        return ModelPool(
             {
-                "ideas": [Voice(model=wrap(real, "ideas"), settings=SMALL)],
-                "code": [Voice(model=wrap(writer, "code"), settings=script)],
-                "repair": [Voice(model=wrap(real, "repair"), settings=SMALL)],
+                "ideas": [PoolMember(model=wrap(real, "ideas"), settings=SMALL)],
+                "code": [PoolMember(model=wrap(writer, "code"), settings=script)],
+                "repair": [PoolMember(model=wrap(real, "repair"), settings=SMALL)],
             },
             accounts=ledger,
         )
@@ -113,7 +113,7 @@ class Stage:
         ledger = Ledger(self.storage.engine, self.settings.stop).open(record.run)
 
         def wrap(model: Model, role: str) -> Model:
-            paid = Paid(model, ledger, lambda _: 0.0)
+            paid = BudgetedModel(model, ledger, lambda _: 0.0)
             return Recorded(paid, self.storage, noted=ledger.noted(role))
 
         knows = Knows()
@@ -142,7 +142,7 @@ class Stage:
         record = scratch.begin("chain", {})
         search = self.search(record)
         watcher = Listener(recorded, findings)
-        verdicts = Verdicts(recorded, findings)
+        verdicts = RecordedJudge(recorded, findings)
         Driver(search, author, verdicts, scratch, knows.retriever, watcher).run()
         return findings, record.graph
 

@@ -10,7 +10,7 @@ from machines import TWO_CORES
 
 from kb.config import shipped_docs
 from kb.records.schema import Document, TargetRecord, parse_record
-from search.codegen.library import Card, make_cards
+from search.codegen.library import RecipeCard, make_cards
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +21,7 @@ def documents() -> list[Document]:
 
 
 @pytest.fixture(scope="session")
-def cards(documents: list[Document]) -> dict[str, Card]:
+def cards(documents: list[Document]) -> dict[str, RecipeCard]:
     return make_cards(documents)
 
 

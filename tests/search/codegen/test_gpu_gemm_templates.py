@@ -22,9 +22,9 @@ from search.attempt import Diagnosis, Moment
 from search.authors.recipes import Recipes
 from search.codegen.backends.gpu_module import assemble
 from search.codegen.fusion import segment
-from search.codegen.library import Card
+from search.codegen.library import RecipeCard
 from search.codegen.lower import lower
-from search.codegen.module_writer import Kernel
+from search.codegen.module_writer import RenderedSegment
 from search.codegen.render import Unfit, render
 from search.task import Task, TaskFile
 
@@ -161,7 +161,7 @@ print(json.dumps(found))
 """
 
 
-def parts_of(text: str, card: Card, units: int, **knobs: Any) -> dict[str, str]:
+def parts_of(text: str, card: RecipeCard, units: int, **knobs: Any) -> dict[str, str]:
     """Return what `card` renders of a reference, by segment."""
     program = lower(Bench(text, {}).graph, symbolic=True)
     chosen = {**card.defaults(), **knobs}
@@ -171,12 +171,16 @@ def parts_of(text: str, card: Card, units: int, **knobs: Any) -> dict[str, str]:
     }
 
 
-def written(name: str, cards: dict[str, Card], folder: Path, **knobs: Any) -> tuple[Path, Path]:
+def written(
+    name: str, cards: dict[str, RecipeCard], folder: Path, **knobs: Any
+) -> tuple[Path, Path]:
     """Write a reference and what its recipe makes of it."""
     recipe, text = GRAPHS[name]
     program = lower(Bench(text, {}).graph, symbolic=True)
     made = parts_of(text, cards[recipe], 1, **{**SMALL[recipe], **knobs})
-    kernels = {key: Kernel(name="kernel0", text=part, note=recipe) for key, part in made.items()}
+    kernels = {
+        key: RenderedSegment(name="kernel0", text=part, note=recipe) for key, part in made.items()
+    }
     slug = re.sub(r"\W", "_", name + "".join(map(str, knobs.values())))
     paths = folder / f"{slug}.py", folder / f"{slug}_new.py"
     paths[0].write_text(text)
@@ -210,7 +214,7 @@ def assert_exact(found: dict[str, tuple[float, float]]) -> None:
 
 
 @pytest.mark.slow
-def test_halves_give_what_float32_gives(cards: dict[str, Card], tmp_path: Path) -> None:
+def test_halves_give_what_float32_gives(cards: dict[str, RecipeCard], tmp_path: Path) -> None:
     pytest.importorskip("triton")
     paths = [written(name, cards, tmp_path) for name in GRAPHS]
     paths.append(written("odd sizes", cards, tmp_path, span=64))
@@ -223,7 +227,7 @@ def test_halves_give_what_float32_gives(cards: dict[str, Card], tmp_path: Path) 
     "recipe", [name for name in SMALL if "split-half" in name or name == "gpu-matmul-tiles"]
 )
 def test_every_tile_is_right_on_the_device(
-    recipe: str, cards: dict[str, Card], tmp_path: Path
+    recipe: str, cards: dict[str, RecipeCard], tmp_path: Path
 ) -> None:
     import torch
 
@@ -242,7 +246,7 @@ def test_every_tile_is_right_on_the_device(
     assert not wrong
 
 
-def fits(name: str, cards: dict[str, Card], tile: str) -> bool:
+def fits(name: str, cards: dict[str, RecipeCard], tile: str) -> bool:
     """Say whether a recipe takes a tile for a reference."""
     recipe, text = GRAPHS[name]
     try:
@@ -270,7 +274,7 @@ def fits(name: str, cards: dict[str, Card], tile: str) -> bool:
     ],
 )
 def test_tiles_reach_the_tensor_cores_of_hopper_without_spills(
-    recipe: str, source: str, cards: dict[str, Card], tmp_path: Path
+    recipe: str, source: str, cards: dict[str, RecipeCard], tmp_path: Path
 ) -> None:
     """The defaults for the published sizes: asynchronous group instructions, tiles by the copy engine."""
     triton = pytest.importorskip("triton")
@@ -383,7 +387,7 @@ def stack(cubin: bytes, folder: Path) -> int:
     ],
 )  # fmt: skip
 def test_what_cannot_pay_is_refused_with_its_reason(
-    recipe: str, source: str, why: str, cards: dict[str, Card]
+    recipe: str, source: str, why: str, cards: dict[str, RecipeCard]
 ) -> None:
     with pytest.raises(Unfit, match=why):
         parts_of(source, cards[recipe], UNITS)

@@ -17,9 +17,9 @@ from recipe_bench import Bench, reference
 from kb.runtime.nvcc import compile_cubin, cuda_home
 from search.codegen.backends.gpu_module import assemble
 from search.codegen.fusion import segment
-from search.codegen.library import Card
+from search.codegen.library import RecipeCard
 from search.codegen.lower import lower
-from search.codegen.module_writer import Kernel
+from search.codegen.module_writer import RenderedSegment
 from search.codegen.render import Unfit, render
 
 N = "torch.randn"
@@ -83,7 +83,7 @@ print(json.dumps(found))
 """
 
 
-def written(name: str, card: Card, folder: Path, **knobs: Any) -> tuple[Path, Path]:
+def written(name: str, card: RecipeCard, folder: Path, **knobs: Any) -> tuple[Path, Path]:
     """Write a reference and what `card` makes of it."""
     bench = Bench(GRAPHS[name], {})
     program = lower(bench.graph, symbolic=True)
@@ -91,7 +91,7 @@ def written(name: str, card: Card, folder: Path, **knobs: Any) -> tuple[Path, Pa
     parts = segment(program, ())
     for part in parts:
         text = render(program, part, card, {**card.defaults(), **knobs}, "kernel0", UNITS)
-        kernels[part.id] = Kernel(name="kernel0", text=text, note=card.name)
+        kernels[part.id] = RenderedSegment(name="kernel0", text=text, note=card.name)
     slug = name.replace(" ", "_")
     paths = folder / f"{slug}.py", folder / f"{slug}_new.py"
     paths[0].write_text(GRAPHS[name])
@@ -122,7 +122,7 @@ def assert_right(found: dict[str, tuple[float, float]], free: float = 4e-7) -> N
     assert not wrong
 
 
-def test_parts_of_rows_are_merged_right(cards: dict[str, Card], tmp_path: Path) -> None:
+def test_parts_of_rows_are_merged_right(cards: dict[str, RecipeCard], tmp_path: Path) -> None:
     pytest.importorskip("triton")
     card = cards["gpu-rows-split"]
     assert_right(errors("cpu", [written(name, card, tmp_path) for name in GRAPHS]))
@@ -158,7 +158,7 @@ def test_cuda_kernels_compute_rows_right_thread_by_thread(
     name: str,
     recipe: str,
     knobs: dict[str, Any],
-    cards: dict[str, Card],
+    cards: dict[str, RecipeCard],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -184,7 +184,7 @@ def test_cuda_kernels_compute_rows_right_thread_by_thread(
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["gpu-rows-split", *CUDA])
 def test_rows_that_are_shared_come_out_right_on_the_device(
-    name: str, cards: dict[str, Card], tmp_path: Path
+    name: str, cards: dict[str, RecipeCard], tmp_path: Path
 ) -> None:
     import torch
 
@@ -201,7 +201,7 @@ def test_rows_that_are_shared_come_out_right_on_the_device(
 
 
 def test_the_kernel_that_waits_stays_below_its_cap_of_registers(
-    cards: dict[str, Card], tmp_path: Path
+    cards: dict[str, RecipeCard], tmp_path: Path
 ) -> None:
     """More would mean fewer programs at the same time than the ones that wait for each other."""
     triton = pytest.importorskip("triton")
@@ -246,7 +246,7 @@ def test_the_kernel_that_waits_stays_below_its_cap_of_registers(
 @pytest.mark.parametrize("name", list(GRAPHS))
 @pytest.mark.parametrize("recipe", list(CUDA))
 def test_cuda_kernels_compile(
-    name: str, recipe: str, cards: dict[str, Card], tmp_path: Path
+    name: str, recipe: str, cards: dict[str, RecipeCard], tmp_path: Path
 ) -> None:
     if cuda_home() is None:
         pytest.skip("no nvcc on this machine")
@@ -264,7 +264,7 @@ def test_cuda_kernels_compile(
     ],
 )
 def test_rows_are_not_split_where_it_cannot_pay(
-    shape: str, why: str, cards: dict[str, Card]
+    shape: str, why: str, cards: dict[str, RecipeCard]
 ) -> None:
     source = reference("return torch.softmax(a, -1)", f"torch.zeros(1).expand{shape}")
     program = lower(Bench(source, {}).graph, symbolic=True)

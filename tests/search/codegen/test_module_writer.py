@@ -9,7 +9,7 @@ import torch
 from recipe_bench import Bench, load, reference
 
 from search.codegen.lower import lower
-from search.codegen.plan import Workshop
+from search.codegen.plan import Composer
 from search.costs.trace import operator_graph
 
 SOURCE = '''"""Nested modules, a constant, postponed annotations."""
@@ -107,7 +107,7 @@ def test_a_normalisation_in_training_keeps_its_statistics_and_its_count(cards: A
         SimpleNamespace(model=before, inputs=inputs, task=SimpleNamespace(reference="test"))  # type: ignore[arg-type]
     )
     written = {name: card for name, card in cards.items() if "cpp" in card.scope.language}
-    shop = Workshop(source, lower(graph), written, library=True)
+    shop = Composer(source, lower(graph), written, library=True)
     after = load(shop.source(shop.complete(shop.base(), {}))).ModelNew()
     after.load_state_dict(before.state_dict())
     with torch.no_grad():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from kb.records.schema import Choices, Range
-from search.codegen.tuner import Trial, suggestions
+from search.codegen.tuner import JudgedSetting, suggestions
 
 KNOBS = {"unroll": Choices(choices=(4, 1, 2, 8)), "tile": Range(low=8, high=64, step=8, default=16)}
 
@@ -23,7 +23,7 @@ def test_every_setting_of_a_small_space_is_reached() -> None:
 
 def test_what_was_fast_is_asked_for_more_often() -> None:
     trials = [
-        Trial(knobs={"unroll": unroll, "tile": tile}, cost=1.0 if unroll == 8 else 9.0)
+        JudgedSetting(knobs={"unroll": unroll, "tile": tile}, cost=1.0 if unroll == 8 else 9.0)
         for unroll in (1, 2, 4, 8)
         for tile in range(8, 72, 8)
     ]
@@ -33,8 +33,8 @@ def test_what_was_fast_is_asked_for_more_often() -> None:
 
 def test_failed_and_foreign_trials_do_no_harm() -> None:
     trials = [
-        Trial(knobs={"unroll": 1, "tile": 8}, cost=None),
-        Trial(knobs={"unroll": 2}, cost=1.0),
+        JudgedSetting(knobs={"unroll": 1, "tile": 8}, cost=None),
+        JudgedSetting(knobs={"unroll": 2}, cost=1.0),
     ]
     assert next(suggestions(KNOBS, trials, 0))["unroll"] in (1, 2, 4, 8)
 

@@ -7,7 +7,7 @@ import pytest
 from kb.records.schema import SYMPTOMS, TargetRecord
 from search.attempt import Attempt, Draft, Idea
 from search.costs.graph import Work
-from search.diagnosis.diagnose import Ground, diagnose
+from search.diagnosis.diagnose import DiagnosisGround, diagnose
 from search.finding import INFERRED, OPERATORS, SEEN, TOLD, Finding, Look
 from search.outcome import Passed, Ratio
 
@@ -49,8 +49,10 @@ def attempt(
     )
 
 
-def ground(work: Work, operators: int, baselines: dict[str, float]) -> Ground:
-    return Ground(work=work, operators=operators, target=CPU, bandwidth=20e9, baselines=baselines)
+def ground(work: Work, operators: int, baselines: dict[str, float]) -> DiagnosisGround:
+    return DiagnosisGround(
+        work=work, operators=operators, target=CPU, bandwidth=20e9, baselines=baselines
+    )
 
 
 def test_an_eager_chain_moves_intermediates_through_memory():

@@ -9,8 +9,8 @@ from kb.records.library import load_library
 from kb.records.schema import SYMPTOMS, TargetRecord
 from search.attempt import Attempt, Diagnosis, Draft, Idea
 from search.costs.graph import Work
-from search.diagnosis.diagnose import Ground, diagnose
-from search.diagnosis.facts import Scene
+from search.diagnosis.diagnose import DiagnosisGround, diagnose
+from search.diagnosis.facts import ProgramFacts
 from search.diagnosis.gpu_rules import RULES, findings
 from search.finding import SEEN, Finding, Look
 from search.outcome import Checked, Kernel, KernelTime, Passed, Ratio
@@ -59,9 +59,9 @@ def of(outcome: object) -> Attempt:
     )
 
 
-def ground(task: Work, **changed: object) -> Ground:
+def ground(task: Work, **changed: object) -> DiagnosisGround:
     fields = {"baselines": {"eager": 1e-3}, "operators": 1, **changed}
-    return Ground(work=task, target=H200, bandwidth=H200.bandwidth, **fields)  # type: ignore[arg-type]
+    return DiagnosisGround(work=task, target=H200, bandwidth=H200.bandwidth, **fields)  # type: ignore[arg-type]
 
 
 def counted(kernel: str, task: Work, precision: str = "strict") -> Diagnosis:
@@ -236,7 +236,7 @@ def test_a_closer_look_adds_its_features_findings_and_notes() -> None:
 
 
 def test_a_rule_without_its_features_says_nothing() -> None:
-    scene = Scene(
+    scene = ProgramFacts(
         work=ELEMENTWISE,
         target=H200,
         rate="float32",
@@ -250,7 +250,7 @@ def test_a_rule_without_its_features_says_nothing() -> None:
 
 def test_rules_name_symptoms_of_the_vocabulary_and_gains_are_fractions() -> None:
     for launch in parse_csv(RECORDED.read_text()).launches:
-        scene = Scene(
+        scene = ProgramFacts(
             work=SMALL,
             target=H200,
             rate="float32",
@@ -268,7 +268,7 @@ def test_rules_name_symptoms_of_the_vocabulary_and_gains_are_fractions() -> None
 
 def test_a_kernel_that_spares_work_is_not_said_to_exceed_the_device() -> None:
     masked = work(35.7e9, 38e6, "matmul", "softmax")
-    ground = Ground(work=masked, operators=9, target=H200, bandwidth=4.3e12, baselines={})
+    ground = DiagnosisGround(work=masked, operators=9, target=H200, bandwidth=4.3e12, baselines={})
     first = diagnose(ground, attempt(57e-6, {"launches": 1.0, "gap_share": 0.02})).lines[0]
     assert first.startswith(
         "Faster than the reference's whole arithmetic allows: that needs 108 us"
@@ -279,7 +279,7 @@ def test_a_kernel_that_spares_work_is_not_said_to_exceed_the_device() -> None:
 def test_what_the_compiler_warns_of_is_a_finding_before_a_guess() -> None:
     loss = "wgmma.mma_async instructions are serialized due to insufficient register resources (ptxas C7512)"
     product = work(1e11, 1e8, "matmul")
-    ground = Ground(work=product, operators=1, target=H200, bandwidth=4.3e12, baselines={})
+    ground = DiagnosisGround(work=product, operators=1, target=H200, bandwidth=4.3e12, baselines={})
     found = diagnose(ground, attempt(4e-3, {"launches": 1.0}, losses=(loss,)))
     told = next(point for point in found.points if point.symptom == "tensor-cores-idle")
     assert told.text == f"The compiler warns: {loss}."

@@ -4,13 +4,13 @@ import pytest
 from play import Carried, Deterministic, Silent, Watcher, open_storage, play, settings_of
 
 from search.attempt import Diagnosis
-from search.drivers.batched import Batches
+from search.drivers.batched import BatchedDriver
 from search.loop import Search
 from search.policies import POLICIES
-from search.prompting.readings import Witness
+from search.prompting.readings import RecordingRetriever
 
 
-def batches(storage, record, settings, evaluator) -> Batches:
+def batches(storage, record, settings, evaluator) -> BatchedDriver:
     search = Search(
         record,
         POLICIES.create(settings.search.policy),
@@ -19,7 +19,9 @@ def batches(storage, record, settings, evaluator) -> Batches:
         lambda: 0.0,
         context="play",
     )
-    return Batches(search, Deterministic(), evaluator, storage, Witness(Silent()), Watcher())
+    return BatchedDriver(
+        search, Deterministic(), evaluator, storage, RecordingRetriever(Silent()), Watcher()
+    )
 
 
 def story(record) -> list[tuple[object, ...]]:

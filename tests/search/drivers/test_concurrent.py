@@ -5,10 +5,10 @@ from play import Carried, Deterministic, Logged, Silent, Watcher, open_storage, 
 
 from kb.errors import ModelError
 from search.attempt import Diagnosis
-from search.drivers.concurrent import Waves
+from search.drivers.concurrent import ConcurrentDriver
 from search.loop import Search
 from search.policies import POLICIES
-from search.prompting.readings import Witness
+from search.prompting.readings import RecordingRetriever
 
 
 class Correspondent(Deterministic):
@@ -70,8 +70,15 @@ def waves(storage, record, author, settings=SMALL, evaluator=None, pause=None):
         lambda: 0.0,
         context="play",
     )
-    parts = (search, author, evaluator or Logged(None, 0), storage, Witness(Silent()), Watcher())
-    return Waves(*parts, context="play", pause=pause or author.pause)
+    parts = (
+        search,
+        author,
+        evaluator or Logged(None, 0),
+        storage,
+        RecordingRetriever(Silent()),
+        Watcher(),
+    )
+    return ConcurrentDriver(*parts, context="play", pause=pause or author.pause)
 
 
 def story(record) -> list[tuple[object, ...]]:

@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from search.judging.checks import check_outputs
-from search.reference import Layout
+from search.reference import TensorLayout
 from search.sandbox.faults import Fault
 
 PROBLEM: Any = SimpleNamespace(
     inputs=(3, torch.zeros(4, 5)),
-    outputs=(Layout(shape=(4, 5), strides=(5, 1), dtype=torch.float32),),
+    outputs=(TensorLayout(shape=(4, 5), strides=(5, 1), dtype=torch.float32),),
     single_output=True,
 )
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from search.judging.cpu.judge import CpuJudge
-from search.judging.cpu.session import Hearing
+from search.judging.cpu.session import CandidateSession
 from search.outcome import KernelTime, Passed, Wrong
 from search.sandbox.faults import Fault, bounded, charged, read_message
 
@@ -70,7 +70,7 @@ def test_what_passed_stays_as_it_is() -> None:
 
 
 def _raising(real: Any, error: Exception, *, always: bool) -> Any:
-    def question(self: Hearing, *args: Any) -> None:
+    def question(self: CandidateSession, *args: Any) -> None:
         if always or "MARK" in self.source:  # type: ignore[attr-defined]
             raise error
         real(self, *args)
@@ -82,14 +82,16 @@ def _raising(real: Any, error: Exception, *, always: bool) -> Any:
 def test_what_a_candidate_makes_the_judge_raise_is_its_own_outcome(
     norm: CpuJudge, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    load = Hearing.load
+    load = CandidateSession.load
 
-    def noted(self: Hearing, source: str, *rest: Any) -> None:
+    def noted(self: CandidateSession, source: str, *rest: Any) -> None:
         self.source = source  # type: ignore[attr-defined]
         load(self, source, *rest)
 
-    monkeypatch.setattr(Hearing, "load", noted)
-    monkeypatch.setattr(Hearing, "question", _raising(Hearing.question, error, always=False))
+    monkeypatch.setattr(CandidateSession, "load", noted)
+    monkeypatch.setattr(
+        CandidateSession, "question", _raising(CandidateSession.question, error, always=False)
+    )
     outcome = norm.judge(MARKED)
     assert outcome.kind == "refused"
     assert outcome.trick == "forged-report"
@@ -101,7 +103,9 @@ def test_what_the_judge_raises_at_the_reference_as_well_is_its_own_fault(
     norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        Hearing, "question", _raising(Hearing.question, TypeError("mine"), always=True)
+        CandidateSession,
+        "question",
+        _raising(CandidateSession.question, TypeError("mine"), always=True),
     )
     with pytest.raises(TypeError, match="mine"):
         norm.judge(HONEST)

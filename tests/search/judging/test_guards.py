@@ -13,7 +13,7 @@ import pytest
 
 from search import reference as problem_module
 from search.judging.cpu.judge import CpuJudge
-from search.judging.cpu.session import Hearing
+from search.judging.cpu.session import CandidateSession
 
 CHEATS = Path(__file__).parent / "cheats"
 
@@ -26,14 +26,14 @@ def test_without_the_comparison_of_inputs_a_mutation_passes(
     norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not _passes(norm, "mutates_input")
-    monkeypatch.setattr(Hearing, "_check_inputs", lambda *_: None)
+    monkeypatch.setattr(CandidateSession, "_check_inputs", lambda *_: None)
     assert _passes(norm, "mutates_input")
 
 
 def test_without_the_second_look_a_reused_buffer_passes(
     norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Hearing, "_hold", lambda *_: None)
+    monkeypatch.setattr(CandidateSession, "_hold", lambda *_: None)
     assert _passes(norm, "reused_buffer")
 
 
@@ -61,7 +61,7 @@ def test_without_the_perturbation_of_parameters_they_can_be_left_out(
 def test_without_the_check_of_timed_outputs_an_answer_can_be_kept(
     norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Hearing, "check_timed", lambda *_: None)
+    monkeypatch.setattr(CandidateSession, "check_timed", lambda *_: None)
     assert _passes(norm, "cached_once_timed")
 
 
@@ -76,13 +76,13 @@ def test_without_secret_seeds_a_candidate_knows_its_inputs_beforehand(
 def test_without_stopping_the_runner_at_once_work_after_the_clock_passes(
     norm: CpuJudge, monkeypatch: pytest.MonkeyPatch, cheat: str
 ) -> None:
-    stop = Hearing._stop
+    stop = CandidateSession._stop
 
-    def late(self: Hearing) -> None:
+    def late(self: CandidateSession) -> None:
         time.sleep(0.03)
         stop(self)
 
-    monkeypatch.setattr(Hearing, "_stop", late)
+    monkeypatch.setattr(CandidateSession, "_stop", late)
     # It is called in a loop, where a thread a call may end all memory.
     monkeypatch.setattr(CpuJudge, "_own_share", lambda *_: None)
     assert _passes(norm, cheat)

@@ -10,8 +10,8 @@ import torch
 
 from search.judging.cpu.timing import (
     Evictor,
-    Race,
     Sample,
+    TimingSession,
     choose_seats,
     interval,
     local,
@@ -39,11 +39,11 @@ def test_too_few_blocks_say_how_little_they_know() -> None:
     assert interval([1.0, 2.0, 3.0]).confidence == pytest.approx(0.75)
 
 
-def _race(times: dict[str, list[float]], **settings: object) -> Race:
+def _race(times: dict[str, list[float]], **settings: object) -> TimingSession:
     queues = {name: iter(values * 1000) for name, values in times.items()}
     contenders = {name: (lambda name=name: Sample(next(queues[name]), (), True)) for name in times}
     chosen = {"blocks": 6, "seconds": 0.01, **settings}
-    return Race(
+    return TimingSession(
         contenders=contenders,
         refresh=lambda: None,
         check=lambda _: None,
@@ -64,7 +64,7 @@ def test_every_contender_comes_first_as_often_as_last() -> None:
         name: (lambda name=name: order.append(name) or Sample(1.0, (), True))  # type: ignore[func-returns-value]
         for name in ("eager", "compile", "candidate")
     }
-    Race(
+    TimingSession(
         contenders=contenders,
         refresh=lambda: None,
         check=lambda _: None,
@@ -83,7 +83,7 @@ def test_a_block_goes_on_while_a_contender_was_disturbed_in_all_of_it() -> None:
         calls["n"] += 1
         return Sample(1.0, (), calls["n"] % 5 == 0)
 
-    race = Race(
+    race = TimingSession(
         contenders={"eager": lambda: Sample(1.0, (), True), "candidate": disturbed},
         refresh=lambda: None, check=lambda _: None, prepare=lambda: None, blocks=6, seconds=10.0, most_rounds=3,
     )  # fmt: skip
@@ -92,7 +92,7 @@ def test_a_block_goes_on_while_a_contender_was_disturbed_in_all_of_it() -> None:
 
 def test_inputs_are_fresh_in_each_round_and_caches_are_emptied_before_each_call() -> None:
     events: list[str] = []
-    Race(
+    TimingSession(
         contenders={name: lambda: Sample(1.0, (), True) for name in ("eager", "candidate")},
         refresh=lambda: events.append("fresh"), check=lambda _: events.append("checked"),
         prepare=lambda: events.append("cold"), blocks=1, seconds=0.0, most_rounds=1,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from kb.errors import ConfigError, RecordError
 from kb.records.schema import Claim, Evidence, LessonRecord, ScopeModel, parse_record
 from kb.retrieval.lesson_confidence import stance, standing
-from search.lessons.distill import Lesson, Verdict
-from search.lessons.store import KEPT, Book
+from search.lessons.distill import Lesson, LessonVerdict
+from search.lessons.store import KEPT, LessonStore
 
 DAY = date(2026, 11, 20)
 GAINS = {"won": 1.5, "lost": 0.7, "even": 1.0, "failed": None}
@@ -57,7 +57,7 @@ def holds(_):
 
 @pytest.fixture
 def book(tmp_path):
-    return Book(tmp_path, holds)
+    return LessonStore(tmp_path, holds)
 
 
 def fates(changes):
@@ -144,18 +144,18 @@ def test_one_clear_gain_outweighs_a_difference_that_could_not_be_seen(book):
 def test_what_a_run_started_from_is_judged_by_it(book):
     book.learn([lesson("wins", topic="w")], [], DAY)
     for number, fate in ((2, ["contradicted"]), (3, ["contradicted", "retired"])):
-        verdict = Verdict(lesson="w-wins", evidence=evidence(f"r-{number}", "lost"))
+        verdict = LessonVerdict(lesson="w-wins", evidence=evidence(f"r-{number}", "lost"))
         assert fates(book.learn([], [verdict], DAY)) == fate
-    assert fates(book.learn([], [Verdict(lesson="gone", evidence=evidence())], DAY)) == []
+    assert fates(book.learn([], [LessonVerdict(lesson="gone", evidence=evidence())], DAY)) == []
     for number, fate in ((4, ["confirmed", "revived"]), (5, ["confirmed"])):
-        verdict = Verdict(lesson="w-wins", evidence=evidence(f"r-{number}", "won"))
+        verdict = LessonVerdict(lesson="w-wins", evidence=evidence(f"r-{number}", "won"))
         assert fates(book.learn([], [verdict], DAY)) == fate
     assert not one(book, "w-wins").retired
 
 
 def test_a_winner_that_was_contradicted_makes_room_for_the_plan_that_won_next(book):
     book.learn([lesson("wins", topic="w", gain=9.0)], [], DAY)
-    verdict = Verdict(lesson="w-wins", evidence=evidence("r-2", "lost"))
+    verdict = LessonVerdict(lesson="w-wins", evidence=evidence("r-2", "lost"))
     changes = book.learn([lesson("wins", topic="w", run="r-2", gain=2.0)], [verdict], DAY)
     assert fates(changes) == ["contradicted", "replaced"]
     record = one(book, "w-wins").record
@@ -175,11 +175,11 @@ def test_what_a_person_retired_stays_retired_until_a_person_restores_it(book):
 
 
 def test_what_is_not_in_the_record_of_runs_is_refused(tmp_path):
-    book = Book(tmp_path, lambda one: "no run r-2" if one.run == "r-2" else None)
+    book = LessonStore(tmp_path, lambda one: "no run r-2" if one.run == "r-2" else None)
     book.learn([lesson(run="r-1")], [], DAY)
     refused = book.learn(
         [lesson(run="r-2"), lesson(run="r-2", topic="u")],
-        [Verdict(lesson="t-helps", evidence=evidence("r-2", "lost"))],
+        [LessonVerdict(lesson="t-helps", evidence=evidence("r-2", "lost"))],
         DAY,
     )
     assert [(change.fate, change.why) for change in refused] == [("refused", "no run r-2")] * 3
@@ -220,7 +220,7 @@ def test_evidence_stands_with_the_words_and_before_the_source(book):
     text = (book.active / "w-wins.md").read_text()
     assert text.index("It won by far") < text.index("r-1 node 0") < text.index("## Source")
     assert one(book, "w-wins").words == body
-    book.learn([], [Verdict(lesson="w-wins", evidence=evidence("r-2", "won"))], DAY)
+    book.learn([], [LessonVerdict(lesson="w-wins", evidence=evidence("r-2", "won"))], DAY)
     assert one(book, "w-wins").words == body
     assert (book.active / "w-wins.md").read_text().count("Evidence:") == 1
 
@@ -242,7 +242,7 @@ def test_the_same_idea_in_other_words_is_one_lesson(tmp_path):
             (n for n, other in enumerate(others) if "online" in text and "online" in other), None
         )
 
-    book = Book(tmp_path, holds, alike)
+    book = LessonStore(tmp_path, holds, alike)
     book.learn([lesson(topic="a", idea=None, text="use an online maximum")], [], DAY)
     other = lesson(topic="b", idea=None, text="online softmax in a pass", run="r-2")
     assert fates(book.learn([other], [], DAY)) == ["confirmed"]
@@ -279,7 +279,7 @@ def test_a_broken_file_is_named_and_stops_nothing(book):
 
 def test_two_runs_that_end_at_once_lose_nothing(tmp_path):
     def end(number):
-        mine = Book(tmp_path, holds)
+        mine = LessonStore(tmp_path, holds)
         mine.learn([lesson(run=f"r-{number}"), lesson(topic=f"own{number}")], [], DAY)
 
     threads = [threading.Thread(target=end, args=(number,)) for number in range(6)]
@@ -287,7 +287,7 @@ def test_two_runs_that_end_at_once_lose_nothing(tmp_path):
         thread.start()
     for thread in threads:
         thread.join()
-    book = Book(tmp_path, holds)
+    book = LessonStore(tmp_path, holds)
     entries = book.entries()
     assert len(entries) == 7
     assert sorted(entry.record.number for entry in entries) == list(range(1, 8))

@@ -11,7 +11,7 @@ from kb.config import shipped_docs
 from kb.errors import RecordError
 from kb.records.library import examine_library, load_library
 from kb.records.schema import Evidence, IdeaRecord, parse_record
-from search.measuring.evidence import Records, evidence_of, line, with_evidence
+from search.measuring.evidence import IdeaRecords, evidence_of, line, with_evidence
 from search.outcome import BuildFailed, Outcome, Passed, Ratio
 
 DAY = date(2026, 1, 2)
@@ -99,7 +99,7 @@ def test_evidence_that_is_no_list_of_lines_is_refused() -> None:
 
 def test_shipped_records_take_evidence_and_stay_sound(tmp_path: Path) -> None:
     library = shipped_docs() / "ideas"
-    records = Records(library, tmp_path)
+    records = IdeaRecords(library, tmp_path)
     recipes = [d.name for d in load_library(library) if getattr(d.record, "recipe", None)]
     for name in recipes:
         records.add(name, evidence(passed(1.5, 1.2, 1.7)))
@@ -113,6 +113,6 @@ def test_shipped_records_take_evidence_and_stay_sound(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    records = Records(shipped_docs() / "ideas", tmp_path / "file" / "out")
+    records = IdeaRecords(shipped_docs() / "ideas", tmp_path / "file" / "out")
     with pytest.raises(RecordError, match="--output"):
         records.add("cpu-rows-simd", evidence(passed(1.5, 1.2, 1.7)))

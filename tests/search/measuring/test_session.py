@@ -15,7 +15,7 @@ from kb.records.library import load_library
 from search.codegen.library import make_cards
 from search.judging.limits import Prepared
 from search.measuring.choice import Pair, Shops, choose
-from search.measuring.session import Measured, Session, Terms
+from search.measuring.session import Measured, MeasureLimits, Measurement
 from search.measuring.tables import Shape, load_tables
 from search.outcome import BuildFailed, Outcome, Passed, Ratio, Refused, TimedOut
 
@@ -71,9 +71,9 @@ def pairs(shops: Shops, idea: str, count: int = 1) -> list[Pair]:
 
 def run(
     shops: Shops, bench: Fixed, wanted: list[Pair], settings: int = 1, until: float | None = None
-) -> tuple[list[Measured], Session]:
-    terms = Terms(settings=settings, target="zen4", at=date(2026, 1, 2))
-    session = Session(bench, shops, terms, lambda: bench.now, until)
+) -> tuple[list[Measured], Measurement]:
+    terms = MeasureLimits(settings=settings, target="zen4", at=date(2026, 1, 2))
+    session = Measurement(bench, shops, terms, lambda: bench.now, until)
     return list(session.run(wanted)), session
 
 

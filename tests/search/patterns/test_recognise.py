@@ -9,21 +9,21 @@ import pytest
 from traced import traced
 
 from kb.records.patterns import load_patterns
-from search.patterns.recognise import Program, State, read_program, recognise
+from search.patterns.recognise import ReferenceTraits, State, read_program, recognise
 from search.patterns.traits import TRAITS
 
 STATE = State(device="cpu", language="cpp")
 HEADS = "torch.rand(2, 4, 96, 32), torch.rand(2, 4, 96, 32), torch.rand(2, 4, 96, 32)"
 
 
-def program(folder: Path, forward: str, inputs: str, init: str = "pass") -> Program:
+def program(folder: Path, forward: str, inputs: str, init: str = "pass") -> ReferenceTraits:
     graph = traced(folder, forward, inputs, init)
     return read_program(
         "task", f"class Model:\n    def forward(x, y, z):\n        {forward}", graph
     )
 
 
-def names(found: Program, state: State = STATE) -> set[str]:
+def names(found: ReferenceTraits, state: State = STATE) -> set[str]:
     return {one.pattern.name for one in recognise(load_patterns(), found, state)}
 
 

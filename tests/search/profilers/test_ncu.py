@@ -9,7 +9,7 @@ import torch
 
 from search.profilers.ncu import (
     Counted,
-    Program,
+    ProfiledCandidate,
     Unavailable,
     command,
     find_ncu,
@@ -44,8 +44,8 @@ class ModelNew(torch.nn.Module):
 """
 
 
-def program(source: str) -> Program:
-    return Program(
+def program(source: str) -> ProfiledCandidate:
+    return ProfiledCandidate(
         source=source,
         init={"tuple": [0.5]},
         inputs=(torch.randn(1 << 24), 3.0),

@@ -4,7 +4,7 @@ import mmap
 import subprocess
 import sys
 
-from search.profilers.perf import Counters, Reading, availability, per_call
+from search.profilers.perf import CounterReading, Counters, availability, per_call
 
 PAGES = 2000
 
@@ -66,5 +66,5 @@ def test_a_process_that_is_gone_is_a_reason_for_each_counter() -> None:
 
 
 def test_an_outcome_keeps_events_of_one_call_and_no_cycles() -> None:
-    reading = Reading(counts={"cycles": 100.0, "cache_misses": 30.0}, missing={})
+    reading = CounterReading(counts={"cycles": 100.0, "cache_misses": 30.0}, missing={})
     assert per_call(reading, calls=10) == {"perf_cache_misses": 3.0}

@@ -11,7 +11,7 @@ from search.runs.spending import Ledger, spending
 from search.runs.storage import Storage
 from search.task import StopSettings, TaskFile, load_task, override
 from synth.models import Message, Reply, Request
-from synth.models.budgeted import Exhausted, Paid
+from synth.models.budgeted import BudgetedModel, Exhausted
 from synth.models.prices import Usage
 from synth.models.recorded import Recorded
 
@@ -58,7 +58,7 @@ def opened(storage: Storage, run: str = "r-1", **caps: Any) -> Ledger:
 
 
 def wrapped(model: Any, ledger: Ledger, storage: Storage) -> Recorded:
-    return Recorded(Paid(model, ledger, price), storage, noted=ledger.noted("code"))
+    return Recorded(BudgetedModel(model, ledger, price), storage, noted=ledger.noted("code"))
 
 
 def test_every_call_is_booked_with_tokens_cost_and_seconds(storage: Storage) -> None:

@@ -20,7 +20,7 @@ from search.attempt import Draft, Idea
 from search.graph import Node, Proposal, Slot, Step
 from search.judging.synthetic import Synthetic
 from search.outcome import BuildFailed, Outcome
-from search.runs.snapshot import Given
+from search.runs.snapshot import RunSnapshot
 from search.runs.spending import Ledger, spending
 from search.runs.storage import Record, Storage
 from search.task import StopSettings
@@ -139,8 +139,8 @@ def vars_of(reply: Reply) -> dict[str, object]:
 
 def test_what_a_run_was_given_is_read_once(engine: Engine) -> None:
     kept = TypeAdapter(list[int])
-    first = Given(engine, "r-1").once("hits", "q", kept, lambda: [1, 2])
-    again = Given(engine, "r-1").once("hits", "q", kept, lambda: [3])
+    first = RunSnapshot(engine, "r-1").once("hits", "q", kept, lambda: [1, 2])
+    again = RunSnapshot(engine, "r-1").once("hits", "q", kept, lambda: [3])
     assert first == again == [1, 2]
 
 

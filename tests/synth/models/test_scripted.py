@@ -5,7 +5,7 @@ import pytest
 
 from kb.errors import ModelError
 from synth.models import MODELS, Message, Request
-from synth.models.scripted import Rule, Scripted
+from synth.models.scripted import ReplyRule, Scripted
 
 
 def request(text: str, seed: int = 0) -> Request:
@@ -23,7 +23,10 @@ def test_plain_texts_are_given_in_order_and_then_the_script_says_so() -> None:
 
 def test_a_rule_answers_what_it_accepts_by_the_seed_of_the_request() -> None:
     model = Scripted(
-        [Rule(when=lambda asked: "idea" in asked.messages[-1].content, texts=("a", "b")), "plain"]
+        [
+            ReplyRule(when=lambda asked: "idea" in asked.messages[-1].content, texts=("a", "b")),
+            "plain",
+        ]
     )
     assert [model.reply(request("an idea", seed)).text for seed in (4, 7, 4)] == ["a", "b", "a"]
     assert model.reply(request("a draft")).text == "plain"

@@ -4,7 +4,7 @@ import pytest
 
 from kb.errors import ModelError
 from synth.models import Message, Reply, Request
-from synth.models.budgeted import Paid
+from synth.models.budgeted import BudgetedModel
 from synth.models.mailbox.model import Mailbox
 from synth.models.recorded import Recorded
 from synth.models.scripted import Scripted
@@ -57,7 +57,7 @@ def test_a_model_that_answers_at_once_is_never_waited_for() -> None:
 
 def test_a_letter_waits_through_the_record_and_the_caps_and_its_answer_is_kept(tmp_path) -> None:
     purse, shelf = Purse(), Shelf()
-    model = Recorded(Paid(Mailbox(tmp_path), purse, lambda _: 0.0), shelf)
+    model = Recorded(BudgetedModel(Mailbox(tmp_path), purse, lambda _: 0.0), shelf)
     waiting = ask(model, request())
     next(waiting)
     assert purse.tokens > 90, "what a letter may take is put aside while it is out"
@@ -71,7 +71,7 @@ def test_a_letter_waits_through_the_record_and_the_caps_and_its_answer_is_kept(t
 def test_who_stops_waiting_gives_back_what_was_put_aside(tmp_path) -> None:
     purse = Purse()
     box = Mailbox(tmp_path)
-    waiting = ask(Paid(box, purse, lambda _: 0.0), request())
+    waiting = ask(BudgetedModel(box, purse, lambda _: 0.0), request())
     next(waiting)
     assert box.waiting
     waiting.close()

@@ -9,7 +9,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 from search.judging.dryrun.interpreter.low_precision import decode, encode, is_narrow, to_tf32
-from search.judging.dryrun.interpreter.memory import Addresses, KernelFault, Memory
+from search.judging.dryrun.interpreter.memory import AccessWatch, Addresses, KernelFault
 
 TensorHandle = interpreter.TensorHandle
 
@@ -28,7 +28,7 @@ class CheckedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]  # T
 
     def __init__(self) -> None:
         super().__init__()
-        self.memory: Memory
+        self.memory: AccessWatch
         self.real = True
         self.volatile = False
         self.filler = 0

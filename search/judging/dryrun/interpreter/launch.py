@@ -21,7 +21,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from search.judging.dryrun.interpreter import libdevice, reductions
 from search.judging.dryrun.interpreter.builder import CheckedBuilder, peek
-from search.judging.dryrun.interpreter.memory import KernelFault, Memory, Region
+from search.judging.dryrun.interpreter.memory import AccessWatch, ArgumentRegion, KernelFault
 
 _CORNERS = 8  # programs of a sampled launch, besides those at its ends
 
@@ -50,7 +50,7 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class InterpretedLaunch:
     """A kernel with its arguments.
 
     Attributes:
@@ -63,7 +63,7 @@ class Launch:
     bound: Mapping[str, Any]
     constants: frozenset[str]
     grid: tuple[int, int, int]
-    regions: tuple[Region, ...]
+    regions: tuple[ArgumentRegion, ...]
     real: bool
 
 
@@ -78,13 +78,13 @@ class Interpreter:
         self._depth = 0
         jit.JITFunction.__call__ = _method(self._device_function)
 
-    def run(self, launch: Launch, seconds: float, *, sample: bool = False) -> int:
+    def run(self, launch: InterpretedLaunch, seconds: float, *, sample: bool = False) -> int:
         """Run the programs of a launch, all or a sample, and return how many.
 
         Raises:
             KernelFault: a program did what none may, or the time was up.
         """
-        memory = Memory(launch.regions, peek if launch.real else None)
+        memory = AccessWatch(launch.regions, peek if launch.real else None)
         builder = self.builder
         builder.memory, builder.real, builder.volatile = memory, launch.real, False
         name = launch.kernel.__name__

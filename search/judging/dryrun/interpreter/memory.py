@@ -28,7 +28,7 @@ class KernelFault(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
+class ArgumentRegion:
     """The memory behind one argument."""
 
     name: str
@@ -42,7 +42,7 @@ class Region:
         return self.start + self.size
 
 
-class Memory:
+class AccessWatch:
     """Watches the accesses of one launch.
 
     Two programs of a launch run in any order, so what one writes the other may neither read nor
@@ -56,7 +56,7 @@ class Memory:
 
     def __init__(
         self,
-        regions: Iterable[Region],
+        regions: Iterable[ArgumentRegion],
         peek: Callable[[Addresses, int], npt.NDArray[np.uint8]] | None,
     ) -> None:
         unique = {region.start: region for region in sorted(regions, key=lambda r: r.size)}
@@ -160,7 +160,7 @@ class Memory:
         if not self._regions:
             return KernelFault("bounds", f"{told}: no argument has memory")
 
-        def distance(region: Region) -> int:
+        def distance(region: ArgumentRegion) -> int:
             return region.start - address if address < region.start else address - region.stop
 
         near = min(self._regions, key=distance)

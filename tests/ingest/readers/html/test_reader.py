@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ingest.document import read_document
-from ingest.readers import Reading
+from ingest.readers import ParsedFile
 from kb.errors import RecordError
 
 SPHINX = """<!DOCTYPE html><html><head><meta charset="utf-8">
@@ -49,11 +49,11 @@ DOXYGEN = """<html><head><title>Toy: memory</title></head><body>
 """
 
 
-def read(page: str) -> Reading:
+def read(page: str) -> ParsedFile:
     return read_document(page.encode(), "dir/page.html")
 
 
-def shown(reading: Reading) -> str:
+def shown(reading: ParsedFile) -> str:
     return "\n".join(block.text for one in reading.sections for block in one.blocks)
 
 

@@ -11,7 +11,7 @@ from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
 from ingest.document import read_document
-from ingest.readers import Block, Reading
+from ingest.readers import Block, ParsedFile
 from kb.errors import RecordError
 
 WIDTH, HEIGHT = A4
@@ -46,15 +46,15 @@ def heading(canvas: Canvas, y: float, text: str, level: int, size: float = 16) -
     canvas.addOutlineEntry(text, text, level=level)
 
 
-def read(data: bytes, name: str = "dir/manual.pdf") -> Reading:
+def read(data: bytes, name: str = "dir/manual.pdf") -> ParsedFile:
     return read_document(data, name)
 
 
-def blocks(reading: Reading) -> list[Block]:
+def blocks(reading: ParsedFile) -> list[Block]:
     return [block for one in reading.sections for block in one.blocks]
 
 
-def trails(reading: Reading) -> list[str]:
+def trails(reading: ParsedFile) -> list[str]:
     return [" > ".join(one.trail) for one in reading.sections]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ingest.document import read_document
-from ingest.readers import Reading
+from ingest.readers import ParsedFile
 from kb.errors import RecordError
 
 PAGE = """
@@ -81,11 +81,11 @@ term
 """
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> ParsedFile:
     return read_document(text.encode(), "dir/page.rst")
 
 
-def blocks(reading: Reading, trail: str) -> list[str]:
+def blocks(reading: ParsedFile, trail: str) -> list[str]:
     found = (one for one in reading.sections if " > ".join(one.trail) == trail)
     return [block.text for one in found for block in one.blocks]
 

@@ -12,7 +12,7 @@ from kb.knowledge import Knowledge, open_knowledge
 from kb.records.types import Scope
 from kb.retrieval.multi_query import DEFAULT, Inquiry, Question
 from kb.retrieval.multi_query.merge import worth_giving
-from search.prompting.readings import Witness
+from search.prompting.readings import RecordingRetriever
 
 TILES = """\
 ---
@@ -181,10 +181,11 @@ def test_a_hidden_lesson_is_told_nowhere(knowledge: Knowledge) -> None:
 
 
 def test_what_a_witness_hides_is_not_asked_for(knowledge: Knowledge) -> None:
-    witness = Witness(knowledge.retriever, frozenset({"lessons:near.md"}))
+    witness = RecordingRetriever(knowledge.retriever, frozenset({"lessons:near.md"}))
     assert not any("Measured here" in hit.passage.text for hit in witness.inquire(HERE).hits)
     assert any(
-        "Measured here" in h.passage.text for h in Witness(knowledge.retriever).inquire(HERE).hits
+        "Measured here" in h.passage.text
+        for h in RecordingRetriever(knowledge.retriever).inquire(HERE).hits
     )
 
 

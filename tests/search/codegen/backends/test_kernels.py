@@ -6,7 +6,7 @@ import pytest
 from gpu_bench import candidates, interpret, problem_of, triton_cards, workshop
 from recipe_bench import reference
 
-from search.codegen.library import Card
+from search.codegen.library import RecipeCard
 
 N = "torch.randn"
 PAIR = (f"{N}(9, 33)", f"{N}(9, 33)")
@@ -149,7 +149,7 @@ EVERY = ("gpu-rows-on-chip", "gpu-columns-on-chip", "gpu-pointwise-fused")
 
 @pytest.fixture(scope="module")
 def faults(
-    cards: dict[str, Card], tmp_path_factory: pytest.TempPathFactory
+    cards: dict[str, RecipeCard], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, list[str]]:
     """What the interpreter says of every graph: one process for all of them."""
     cases = {}

@@ -15,7 +15,7 @@ import pytest
 from search.codegen import expressions as ir
 from search.codegen.backends.cuda import cuda_prelude
 from search.codegen.backends.prelude import needed
-from search.codegen.backends.printers import Cpp, Cuda, Printer, Triton
+from search.codegen.backends.printers import CppPrinter, CudaPrinter, Printer, TritonPrinter
 from search.codegen.pointwise import _BINARY, _UNARY
 from search.codegen.render import prelude
 
@@ -49,7 +49,7 @@ def test_every_prelude_has_every_function(function: ir.Function) -> None:
 @pytest.mark.parametrize("name", [*_UNARY, *_BINARY])
 def test_a_formula_is_an_expression_of_known_functions_in_triton(name: str) -> None:
     formula = _UNARY[name](X) if name in _UNARY else _BINARY[name](X, Y)
-    spoken = text(Triton, formula)
+    spoken = text(TritonPrinter, formula)
     called = {
         node.func.id
         for node in ast.walk(ast.parse(spoken, mode="eval"))
@@ -71,14 +71,14 @@ def test_a_formula_is_an_expression_of_known_functions_in_triton(name: str) -> N
         (X - (Y - X), "a - (b - a)", "a - (b - a)"),
         (ir.clamp(X, -1, 6), "vclamp(a, -1.0f, 6.0f)", "vclamp(a, -1.0, 6.0)"),
         (ir.maximum(X, 1 - ir.Const(0.3)), "vmax(a, to<V>(1.0f - 0.3f))", "vmax(a, 1.0 - 0.3)"),
-        (ir.equal(X, ir.Index(1)), "a == p1", "a == p1"),
+        (ir.equal(X, ir.ElementIndex(1)), "a == p1", "a == p1"),
         (ir.equal(X, ir.Const(-100)), "a == -100", "a == -100"),
         (ir.softplus(X, 1, float("inf")), "vsoftplus(a, 1.0f, INFINITY)", 'vsoftplus(a, 1.0, float("inf"))'),
     ],
 )  # fmt: skip
 def test_spellings(expression: ir.Expression, cpp: str, triton: str) -> None:
-    assert text(Cpp, expression) == text(Cuda, expression) == cpp
-    assert text(Triton, expression) == triton
+    assert text(CppPrinter, expression) == text(CudaPrinter, expression) == cpp
+    assert text(TritonPrinter, expression) == triton
 
 
 def number(rng: random.Random, depth: int) -> ir.Expression:
@@ -132,9 +132,9 @@ def test_a_printed_tree_is_the_same_tree(tmp_path: Path) -> None:
     expected = np.array([meaning(tree) for tree in trees], dtype=np.float32)
     names = dict(zip("abcd", VALUES.tolist(), strict=True))
     names["vsel"] = lambda condition, chosen, other: chosen if condition else other
-    said = [eval(text(Triton, tree), {}, names) for tree in trees]
+    said = [eval(text(TritonPrinter, tree), {}, names) for tree in trees]
     np.testing.assert_allclose(np.array(said), expected, rtol=1e-5)
-    lines = "".join(f"  y[{at}] = {text(Cpp, tree)};\n" for at, tree in enumerate(trees))
+    lines = "".join(f"  y[{at}] = {text(CppPrinter, tree)};\n" for at, tree in enumerate(trees))
     (tmp_path / "t.cpp").write_text(
         "static float vsel(bool m, float a, float b) { return m ? a : b; }\n"
         "template <class V> static V to(float x) { return x; }\ntypedef float V;\n"

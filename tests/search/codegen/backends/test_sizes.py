@@ -10,9 +10,9 @@ from gpu_bench import candidates, problem_of, triton_cards, workshop
 
 from kb.config import shipped_docs
 from kb.records.schema import TargetRecord, parse_record
-from search.codegen.library import Card
+from search.codegen.library import RecipeCard
 from search.judging.dryrun.architecture import Architecture, architecture_of
-from search.judging.dryrun.check import Built, Desk
+from search.judging.dryrun.check import Built, DryCheck
 from search.judging.dryrun.session import Answers
 from search.judging.limits import Limits
 from search.sandbox.fork_server import DRY
@@ -100,7 +100,7 @@ def architectures() -> list[Architecture]:
 @pytest.mark.parametrize("name", list(TASKS))
 def test_a_kernel_reads_its_sizes_at_run_time(
     name: str,
-    cards: dict[str, Card],
+    cards: dict[str, RecipeCard],
     zygote: Zygote,
     architectures: list[Architecture],
     tmp_path: Path,
@@ -108,7 +108,7 @@ def test_a_kernel_reads_its_sizes_at_run_time(
     problem = problem_of(TASKS[name], tmp_path)
     portable = {key: card for key, card in triton_cards(cards).items() if not card.scope.vendor}
     shop = workshop(TASKS[name], problem, portable)
-    desk = Desk(problem, seed=1, folder=tmp_path / "desk", limits=Limits(), zygote=zygote)
+    desk = DryCheck(problem, seed=1, folder=tmp_path / "desk", limits=Limits(), zygote=zygote)
     desk.prepare(lambda _: None)
     for recipe, source in candidates(shop).items():
         finding = desk.examine(source, architectures)

@@ -16,7 +16,7 @@ import torch
 from search.sandbox.parameters import construct
 from search.judging.corpus.cases import Case, corpus_folder, header, load_cases
 from search.reference import Problem, as_tuple, load_problem
-from search.judging.tolerance import Bank, inside, make_bank
+from search.judging.tolerance import TrialSet, inside, make_bank
 from search.judging.spool.wire_types import JudgedSettings, JudgedTask
 
 PARTS = {
@@ -49,7 +49,7 @@ def load(name: str, source: str) -> types.ModuleType:
     return module
 
 
-def check(given: Problem, bank: Bank, source: str, name: str) -> str:
+def check(given: Problem, bank: TrialSet, source: str, name: str) -> str:
     """Return how a candidate is wrong, "" where it is right on every distribution."""
     module = load(name, source)
     model = construct(lambda: module.ModelNew(*given.init_inputs), given.state, 0)
@@ -71,7 +71,7 @@ def check(given: Problem, bank: Bank, source: str, name: str) -> str:
 def main() -> None:
     """Check the candidates whose names are given, all where none is."""
     told: dict[str, str] = {}
-    problems: dict[str, tuple[Problem, Bank]] = {}
+    problems: dict[str, tuple[Problem, TrialSet]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for case in (*load_cases("cuda", ("honest",)), *_parts()):
             left_out = header(case.source).get("interpreter", "").startswith("no")

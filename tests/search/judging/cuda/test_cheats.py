@@ -3,12 +3,12 @@
 import pytest
 
 from search.judging.corpus.cases import Case, load_cases
-from search.judging.corpus.run import Court
+from search.judging.corpus.run import CorpusRunner
 
 pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize("case", load_cases("cuda", ("cheats",)), ids=lambda case: case.name)
-def test_a_cheat_ends_as_it_should(court: Court, case: Case) -> None:
+def test_a_cheat_ends_as_it_should(court: CorpusRunner, case: Case) -> None:
     verdict = court.hear(case)
     assert not verdict.complaint, verdict

@@ -3,18 +3,18 @@
 import pytest
 
 from search.judging.corpus.cases import Case, load_cases
-from search.judging.corpus.run import Court
+from search.judging.corpus.run import CorpusRunner
 
 pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize("case", load_cases("cuda", ("faults",)), ids=lambda case: case.name)
-def test_a_fault_is_recorded_and_ends_only_its_own_process(court: Court, case: Case) -> None:
+def test_a_fault_is_recorded_and_ends_only_its_own_process(court: CorpusRunner, case: Case) -> None:
     verdict = court.hear(case)
     assert not verdict.complaint, verdict
 
 
-def test_the_device_is_usable_after_all_of_them(court: Court) -> None:
+def test_the_device_is_usable_after_all_of_them(court: CorpusRunner) -> None:
     import torch
 
     (honest,) = (c for c in load_cases("cuda", ("honest",)) if c.name == "layernorm-one_row")

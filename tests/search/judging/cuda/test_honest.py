@@ -3,12 +3,12 @@
 import pytest
 
 from search.judging.corpus.cases import Case, load_cases
-from search.judging.corpus.run import Court
+from search.judging.corpus.run import CorpusRunner
 
 pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize("case", load_cases("cuda", ("honest",)), ids=lambda case: case.name)
-def test_an_honest_kernel_passes(court: Court, case: Case) -> None:
+def test_an_honest_kernel_passes(court: CorpusRunner, case: Case) -> None:
     verdict = court.hear(case)
     assert not verdict.complaint, verdict

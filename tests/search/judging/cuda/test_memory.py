@@ -2,13 +2,13 @@ import pytest
 import torch
 
 from search.judging.cuda.memory import plan, set_bytes
-from search.reference import Layout
+from search.reference import TensorLayout
 
 
 def test_sets_results_and_parameters_do_not_overlap() -> None:
     inputs = (torch.rand(3, 5), 7, torch.zeros(2, dtype=torch.int64))
     state = {"w": torch.rand(4, 4).t()}
-    outputs = (Layout.of(torch.rand(5)),)
+    outputs = (TensorLayout.of(torch.rand(5)),)
     layout = plan(inputs, state, outputs, 3)
     slots = [
         slot
@@ -33,4 +33,4 @@ def test_sets_results_and_parameters_do_not_overlap() -> None:
 @pytest.mark.parametrize(("shape", "expected"), [((4,), 32), ((2, 3), 40)])
 def test_a_set_is_as_large_as_its_tensors(shape: tuple[int, ...], expected: int) -> None:
     given = torch.rand(shape)
-    assert set_bytes((given, 1.5), (Layout.of(torch.rand(4)),)) == expected
+    assert set_bytes((given, 1.5), (TensorLayout.of(torch.rand(4)),)) == expected

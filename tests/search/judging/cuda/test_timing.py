@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from search.judging.cuda.session import Batch
-from search.judging.cuda.timing import Pace, Races, resident_share
+from search.judging.cuda.timing import Pace, CudaTimingSession, resident_share
 from search.sandbox.faults import Fault
 from search.outcome import Crashed, Refused
 
@@ -44,8 +44,8 @@ class Device:
 
 def race(
     candidate: Device | None, watch: Callable[[], object] = lambda: None, beyond: float = 0.0
-) -> Races:
-    return Races(
+) -> CudaTimingSession:
+    return CudaTimingSession(
         rivals={"eager": Device(40e-6, beyond=beyond), "compile": Device(30e-6, beyond=beyond)},
         candidate=candidate,
         refresh=lambda name, block, calls: None,
@@ -124,7 +124,7 @@ def test_where_the_host_cannot_keep_up_the_judges_clock_counts() -> None:
 def test_every_contender_gets_fresh_inputs_before_each_timed_batch() -> None:
     filled: list[tuple[str, int]] = []
     races = race(Device(20e-6))
-    made = Races(
+    made = CudaTimingSession(
         **{
             name: getattr(races, name)
             for name in ("rivals", "candidate", "check", "watch", "most", "blocks", "seconds")

@@ -6,7 +6,7 @@ import pytest
 from dry import make_task
 
 from search.judging.corpus.cases import load_cases, reference_source
-from search.judging.dryrun.check import Built, Desk
+from search.judging.dryrun.check import Built, DryCheck
 from search.judging.limits import Limits
 from search.reference import load_problem
 from search.sandbox.faults import Fault
@@ -23,13 +23,13 @@ CHOSEN = [
 
 @pytest.fixture(scope="module")
 def desks(tmp_path_factory, zygote):
-    made: dict[str, Desk] = {}
+    made: dict[str, DryCheck] = {}
 
-    def desk(reference: str) -> Desk:
+    def desk(reference: str) -> DryCheck:
         if reference not in made:
             folder = tmp_path_factory.mktemp(reference)
             problem = load_problem(make_task(folder, reference_source("cuda", reference)))
-            made[reference] = Desk(
+            made[reference] = DryCheck(
                 problem, seed=1, folder=folder, limits=Limits(memory=2 << 30), zygote=zygote
             )
             made[reference].prepare(lambda _: None)

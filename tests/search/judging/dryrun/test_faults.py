@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from search.judging.dryrun.check import Built, Desk, Finding
+from search.judging.dryrun.check import Built, DryCheck, DryFinding
 from search.judging.limits import Limits
 from search.outcome import BuildFailed, Crashed, Refused, TimedOut, Wrong
 from search.sandbox.faults import Fault
@@ -46,14 +46,14 @@ def scale(x, out, n, BLOCK: tl.constexpr):
 
 
 @pytest.fixture(scope="module")
-def desk(make_desk) -> Desk:
+def desk(make_desk) -> DryCheck:
     return make_desk(SCALE, Limits(call_seconds=0.7, memory=2 << 30))
 
 
 @pytest.fixture
 def examine(desk, architectures):
     def run(body: str, name: str = "sm_90") -> tuple[Any, Any]:
-        finding: Finding = desk.examine(HEAD + body, (architectures[name],))
+        finding: DryFinding = desk.examine(HEAD + body, (architectures[name],))
         built = finding.built[name]
         answers = finding.answers
         return (

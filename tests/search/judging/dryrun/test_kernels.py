@@ -11,7 +11,7 @@ import pytest
 from dry import KERNELS, split
 
 from search.judging.dryrun.architecture import Architecture
-from search.judging.dryrun.check import Desk, Finding
+from search.judging.dryrun.check import DryCheck, DryFinding
 from search.sandbox.faults import Fault
 from search.sandbox.runner_handle import Zygote
 
@@ -28,8 +28,8 @@ def processor_seconds(zygote: Zygote) -> float:
 
 
 def timed(
-    desk: Desk, answer: str, chosen: tuple[Architecture, ...], zygote: Zygote
-) -> tuple[Finding, float]:
+    desk: DryCheck, answer: str, chosen: tuple[Architecture, ...], zygote: Zygote
+) -> tuple[DryFinding, float]:
     """Examine a candidate; return what was found and the seconds that it took.
 
     On a machine that is busy elsewhere the clock says little: there what it computed counts.

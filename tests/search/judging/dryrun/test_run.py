@@ -16,7 +16,7 @@ from search.loop import Search
 from search.outcome import BuildFailed, Checked, Kernel, Outcome
 from search.policies import POLICIES
 from search.prompting.describe import trials_of_ideas, verdict
-from search.prompting.readings import Witness
+from search.prompting.readings import RecordingRetriever
 from search.runs.report import build_report
 
 
@@ -46,7 +46,9 @@ def run(folder: Any) -> tuple[Any, Any]:
         lambda: 0.0,
         context="dry",
     )
-    driver = Driver(search, Deterministic(), Compiles(), storage, Witness(Silent()), Watcher())
+    driver = Driver(
+        search, Deterministic(), Compiles(), storage, RecordingRetriever(Silent()), Watcher()
+    )
     driver.run()
     return storage.record(record.run), driver.confirm("dry")
 

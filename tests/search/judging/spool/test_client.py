@@ -16,7 +16,7 @@ from search.judging.limits import Prepared
 from search.judging.spool import client as module
 from search.judging.spool.client import device_of
 from search.judging.spool.folder import Folder, entries, seal, unseal
-from search.judging.spool.job import Answer, Failure, read_job
+from search.judging.spool.job import Failure, JobAnswer, read_job
 from search.outcome import Passed, Ratio
 from search.outcome import Wrong as WrongAnswer
 
@@ -57,7 +57,7 @@ class Far(threading.Thread):
         job = read_job(unseal(entry.path.read_bytes(), "job"))
         claim = self.far.claim(entry, "far-1-a")
         head = {"job": job.name, "context": self.context, "facts": {"host": "far", "device": "box"}}
-        self.far.answer(claim, self.judged(Answer(**head), job).body())
+        self.far.answer(claim, self.judged(JobAnswer(**head), job).body())
         self.answered.append(name)
         self.deliver(self.far.outcome(name), self.near.outcome(name))
 

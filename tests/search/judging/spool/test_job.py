@@ -12,7 +12,7 @@ from kb.config import shipped_docs
 from kb.records.library import load_library
 from kb.records.schema import TargetRecord
 from search.judging.limits import Prepared
-from search.judging.spool.job import Answer, Failure, Job, read_answer, read_job
+from search.judging.spool.job import Failure, Job, JobAnswer, read_answer, read_job
 from search.judging.spool.wire_types import (
     JudgedSettings,
     JudgedTarget,
@@ -21,7 +21,7 @@ from search.judging.spool.wire_types import (
     plain_task,
 )
 from search.outcome import Passed, Ratio
-from search.sandbox.sandbox import Part
+from search.sandbox.sandbox import SandboxPart
 
 
 @pytest.fixture
@@ -115,16 +115,16 @@ def test_answers_come_back_as_they_were_written():
         baselines={"eager": 1e-3},
         compile_error=None,
         dropped=(("huge", "not finite"),),
-        sandbox=(Part(name="files", works=True, detail="Landlock"),),
+        sandbox=(SandboxPart(name="files", works=True, detail="Landlock"),),
         graph=None,
         work=None,
         notes=("a note",),
     )
     head = {"job": "judge-1", "context": "cpu-2", "facts": {"host": "box"}}
     for answer in (
-        Answer(**head, outcome=passed),
-        Answer(**head, prepared=prepared),
-        Answer(**head, failure=Failure(kind="TaskError", reason="no")),
+        JobAnswer(**head, outcome=passed),
+        JobAnswer(**head, prepared=prepared),
+        JobAnswer(**head, failure=Failure(kind="TaskError", reason="no")),
     ):
         assert read_answer(through_json(answer.body())) == answer
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from search.judging.dryrun.interpreter.memory import KernelFault, Memory, Region
+from search.judging.dryrun.interpreter.memory import AccessWatch, ArgumentRegion, KernelFault
 
 BASE = 1 << 20
 
@@ -22,14 +22,16 @@ class Store:
         rows = [list(ctypes.string_at(int(address), size)) for address in addresses]
         return np.array(rows, dtype=np.uint8)
 
-    def write(self, memory: Memory, program: int, places: list[int], values: list[int]) -> None:
+    def write(
+        self, memory: AccessWatch, program: int, places: list[int], values: list[int]
+    ) -> None:
         memory.program = program
         addresses = np.array([self.start + 4 * place for place in places], dtype=np.uint64)
         data = np.array(values, dtype=np.int32)
         memory.write(addresses, np.ones(len(places), bool), data)
         self.values[places] = data
 
-    def read(self, memory: Memory, program: int, places: list[int]) -> None:
+    def read(self, memory: AccessWatch, program: int, places: list[int]) -> None:
         memory.program = program
         addresses = np.array([self.start + 4 * place for place in places], dtype=np.uint64)
         memory.read(addresses, np.ones(len(places), bool), 4)
@@ -41,13 +43,13 @@ def store() -> Store:
 
 
 @pytest.fixture
-def memory(store: Store) -> Memory:
-    region = Region(name="out", start=store.start, size=64, element=4)
-    return Memory([region], store.peek)
+def memory(store: Store) -> AccessWatch:
+    region = ArgumentRegion(name="out", start=store.start, size=64, element=4)
+    return AccessWatch([region], store.peek)
 
 
-def absent() -> Memory:
-    return Memory([Region(name="x", start=BASE, size=40, element=4)], None)
+def absent() -> AccessWatch:
+    return AccessWatch([ArgumentRegion(name="x", start=BASE, size=40, element=4)], None)
 
 
 def test_lanes_that_the_mask_leaves_out_may_point_anywhere() -> None:
