@@ -15,7 +15,7 @@ from ingest import VERSION
 from kb.config import Home, shipped_docs
 from kb.embedders import DEFAULT_EMBEDDER, Embedder, create_embedder
 from kb.errors import StoreError
-from kb.indexes.sync import IndexSync
+from kb.indexes.sync import IndexSync, Ready
 from kb.progress import Progress, silent
 from kb.retrieval.effect_store import Effects
 from kb.retrieval.retriever import Retriever
@@ -93,6 +93,19 @@ def open_knowledge(
         progress=progress,
     )
     return Knowledge(store=store, retriever=retriever, derived=derived, effects=effects)
+
+
+def open_retriever(home: Home, store: Store) -> Retriever:
+    """Return what answers questions over the knowledge base as it is: it reads and builds nothing.
+
+    Raises:
+        StoreError: there is no whole index yet.
+    """
+    derived = Ready(store, default_embedder(home), home, "local", embedder_spec())
+    derived.current()
+    moment = time.time()
+    effects = Effects(store.engine, moment, lambda: _lifts(store, moment))
+    return Retriever(store, derived.embedder, derived, effects)
 
 
 def default_embedder(home: Home) -> Embedder:

@@ -50,8 +50,13 @@ def _no_proposed_figures(connection: Connection) -> None:
         connection.exec_driver_sql("DELETE FROM state WHERE name = 'facts'")
 
 
+def _when_candidates_were_judged(connection: Connection) -> None:
+    add_columns(connection, "nodes", {"elapsed": "FLOAT"})
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _read_scopes_and_pages,  # 1: where versions were not counted yet
     _texts_of_any_length,  # 2
     _no_proposed_figures,  # 3: figures that were accepted are in targets/*.yaml of the home
+    _when_candidates_were_judged,  # 4
 )

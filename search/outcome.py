@@ -58,6 +58,8 @@ class Passed:
             ``roofline`` (fraction of the attainable rate) and the like.
         kernels: that a device ran in one call, the longest first; empty on a CPU.
         losses: why the compiler expects it to be slow, in the compiler's words.
+        calls: seconds of what was timed, in its order, by contender ("candidate" and the baselines):
+            single calls on a processor, means of batches on a GPU; to be looked at, four digits.
     """
 
     seconds: float
@@ -70,6 +72,7 @@ class Passed:
     kernels: tuple[KernelTime, ...] = ()
     losses: tuple[str, ...] = ()
     build_seconds: float = 0.0
+    calls: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     kind: Literal["passed"] = "passed"
 
     @property
@@ -243,6 +246,7 @@ def from_json(text: str) -> Outcome:
         values["speedup"] = {name: Ratio(**ratio) for name, ratio in values["speedup"].items()}
         values["kernels"] = tuple(KernelTime(**told) for told in values.get("kernels", ()))
         values["losses"] = tuple(values.get("losses", ()))
+        values["calls"] = {name: tuple(one) for name, one in values.get("calls", {}).items()}
     if values["kind"] == "checked":
         values["kernels"] = tuple(map(_kernel, values["kernels"]))
         values["notes"] = tuple(values["notes"])

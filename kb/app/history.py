@@ -17,7 +17,7 @@ from kb.records.schema import Evidence, IdeaRecord
 from kb.records.types import FATES, fates
 from kb.runtime.bundle import standalone
 from search.graph import Graph
-from search.outcome import Passed
+from search.outcome import Outcome, Passed
 from search.runs.report import build_report, idea_path
 from search.runs.storage import RunRow, Storage
 
@@ -159,7 +159,7 @@ class Run:
             "source": node.draft.source,
             "diff": "\n".join(lines),
             "diagnosis": diagnosis_lines(self.row.about, node.attempt()) if node.outcome else [],
-            "result": asdict(node.outcome) if node.outcome else None,
+            "result": result_of(node.outcome) if node.outcome else None,
         }
 
     def _exchange(self, key: str) -> dict[str, Any] | None:
@@ -176,6 +176,11 @@ class Run:
         if best is None:
             raise StoreError(f"no candidate of {self.row.run} passed: see kb tree {self.row.run}")
         return standalone(best["source"])
+
+
+def result_of(outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome as plain values, without the single calls that were timed."""
+    return {name: value for name, value in asdict(outcome).items() if name != "calls"}
 
 
 def open_run(home: Home, name: str) -> Run:

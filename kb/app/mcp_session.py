@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kb.app.diagnosis import diagnoser, looker
+from kb.app.history import result_of
 from kb.app.learning import learn_from
 from kb.app.resume import keep_reference, stored_task
 from kb.app.run import open_judge, outcome_context, task_slug
@@ -358,7 +359,7 @@ class TaskSession:
             "outcome": outcome.kind,
             "verdict": list(verdict(outcome)),
             "diagnosis": list(here.diagnose(attempt).lines) if standing else [],
-            "result": asdict(outcome),
+            "result": result_of(outcome),
             "judged_before": judged_before,
             "best": self._best(here),
         }

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kb.config import Home
 from kb.errors import ConfigError
 from kb.progress import Progress
-from kb.records.types import KINDS, MODES, Query, Scope
+from kb.records.types import KINDS, MODES, Effect, Query, Scope
 
 if TYPE_CHECKING:
     from kb.records.schema import TargetRecord
@@ -131,3 +132,46 @@ def plain(hit: Hit) -> dict[str, Any]:
         "lexical_rank": hit.lexical_rank,
         "widened": hit.widened,
     }
+
+
+_HALVES = {
+    "dense": "meaning",
+    "bm25": "words",
+    "symptoms": "symptoms",
+}
+
+
+def reasons(hit: Hit) -> Iterator[str]:
+    """Yield why a passage stands where it does, a line each."""
+    why = hit.why
+    details = {"dense": why.cosine, "bm25": why.bm25}
+    places = []
+    for name, place in why.ranks.items():
+        score = details.get(name)
+        shown = "" if score is None else f" ({'cosine' if name == 'dense' else 'BM25'} {score:.2f})"
+        places.append(f"{_HALVES.get(name, name)} {place}{shown}")
+    yield f"places: {', '.join(places)}; fused {why.fused:.4f}, score {hit.score:.4f}"
+    if why.misses:
+        yield f"scope: not written for the {', '.join(why.misses)} asked for"
+    if why.effect is not None:
+        yield from _effect(why.effect, why.factor)
+    yield f"kept: {why.kept}, {hit.passage.tokens} tokens"
+    yield from (f"stands for {copy}" for copy in why.copies)
+    if hit.passage.flags:
+        yield f"flags: {', '.join(hit.passage.flags)}"
+
+
+def _effect(effect: Effect, factor: float) -> Iterator[str]:
+    used = f"used {effect.used} times ({effect.fates})" if effect.used else "never used"
+    gain, low, high = (math.exp(one) for one in (effect.gain, effect.low, effect.high))
+    yield (
+        f"effect: retrieved {effect.retrieved} times, {used}; expected gain {gain:.2f}x "
+        f"({low:.2f} to {high:.2f}), newcomer's bonus {math.exp(effect.bonus):.2f}x, "
+        f"confirmations {math.exp(effect.lift):.2f}x: score times {factor:.2f}"
+    )
+    if effect.used:
+        here, family, other = effect.weights
+        yield (
+            f"effect rests on {here:.1f} measurements from here, {family:.1f} of the operator "
+            f"family elsewhere, {other:.1f} of other families (old and shared ones count less)"
+        )

@@ -26,6 +26,7 @@ from kb.cli import (
     runs,
     search,
     spending,
+    web,
 )
 from kb.cli.render.output import Commands
 
@@ -61,6 +62,7 @@ dry.register(app)
 remote.register(app)
 mcp.register(app)
 exports.register(app)
+web.register(app)
 doctor.register(app)
 
 

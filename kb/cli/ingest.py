@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kb.cli.render.output import JSON, long_text, print_json, steps
+from kb.cli.render.output import JSON, print_json, steps
 from kb.config import Home
 from kb.errors import ConfigError
 from kb.progress import say
+from kb.units import long_text
 
 if TYPE_CHECKING:
     from ingest.dry_run import IngestPlan

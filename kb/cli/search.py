@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import typer
 
-from kb.app.queries import explained, plain
+from kb.app.queries import explained, plain, reasons
 from kb.cli.render.output import JSON, print_json, steps
 from kb.config import Home
 from kb.progress import say
 
 if TYPE_CHECKING:
-    from kb.records.types import Answer, Effect, Hit
+    from kb.records.types import Answer
 
 _LEFT_OUT = 12  # lines about what was left out
-_HALVES = {
-    "dense": "meaning",
-    "bm25": "words",
-    "symptoms": "symptoms",
-}
 _EXAMPLES = (
     'Examples: kb search "shared memory bank conflicts" --target h100 --limit 3; '
     'kb search "softmax of long rows" --symptom memory-bound --explain'
@@ -94,42 +88,6 @@ def lines(answer: Answer, *, explain: bool) -> Iterator[str]:
             yield f"left out: {one.section}  ({one.document}): {one.reason}"
         if len(answer.dropped) > _LEFT_OUT:
             yield f"left out: {len(answer.dropped) - _LEFT_OUT} more"
-
-
-def reasons(hit: Hit) -> Iterator[str]:
-    """Yield why a passage stands where it does, a line each."""
-    why = hit.why
-    details = {"dense": why.cosine, "bm25": why.bm25}
-    places = []
-    for name, place in why.ranks.items():
-        score = details.get(name)
-        shown = "" if score is None else f" ({'cosine' if name == 'dense' else 'BM25'} {score:.2f})"
-        places.append(f"{_HALVES.get(name, name)} {place}{shown}")
-    yield f"places: {', '.join(places)}; fused {why.fused:.4f}, score {hit.score:.4f}"
-    if why.misses:
-        yield f"scope: not written for the {', '.join(why.misses)} asked for"
-    if why.effect is not None:
-        yield from _effect(why.effect, why.factor)
-    yield f"kept: {why.kept}, {hit.passage.tokens} tokens"
-    yield from (f"stands for {copy}" for copy in why.copies)
-    if hit.passage.flags:
-        yield f"flags: {', '.join(hit.passage.flags)}"
-
-
-def _effect(effect: Effect, factor: float) -> Iterator[str]:
-    used = f"used {effect.used} times ({effect.fates})" if effect.used else "never used"
-    gain, low, high = (math.exp(one) for one in (effect.gain, effect.low, effect.high))
-    yield (
-        f"effect: retrieved {effect.retrieved} times, {used}; expected gain {gain:.2f}x "
-        f"({low:.2f} to {high:.2f}), newcomer's bonus {math.exp(effect.bonus):.2f}x, "
-        f"confirmations {math.exp(effect.lift):.2f}x: score times {factor:.2f}"
-    )
-    if effect.used:
-        here, family, other = effect.weights
-        yield (
-            f"effect rests on {here:.1f} measurements from here, {family:.1f} of the operator "
-            f"family elsewhere, {other:.1f} of other families (old and shared ones count less)"
-        )
 
 
 def _pages(pages: tuple[int, int]) -> str:

@@ -314,6 +314,29 @@ class IndexSync:
         return Chroma(named, self._home.root, self._embedder.name)
 
 
+class Ready(IndexSync):
+    """The indexes of a store as they are, for who looks and must not write."""
+
+    def current(self, progress: Progress = silent) -> Index:
+        """Return the latest index that is whole, building nothing.
+
+        Raises:
+            StoreError: there is none.
+        """
+        name, generation = self._embedder.name, self._store.generation()
+        if self._index is not None and self._seen == generation:
+            return self._index
+        found = self._load(name, generation, progress) or self._load(
+            name, self._store.state(_state(name)) or "", progress
+        )
+        if found is None:
+            raise StoreError(
+                "expected an index of the knowledge base, found none: run kb init, which makes it"
+            )
+        self._index, self._seen, self._asked = found, generation, self._embedder
+        return found
+
+
 class _OfIndex:
     """Embeds questions by the model of the index that answers."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any, TypeVar
@@ -38,6 +38,7 @@ GIVEN = Table(
     Column("value", LargeBinary, nullable=False),  # JSON, compressed
 )
 T = TypeVar("T")
+_MOST_READ = 64 << 20  # bytes of one value that are unpacked to be shown
 # What goes into prompts whole, or decides where the offline author begins. Ideas are left out: they
 # are most of the library, and reach prompts as passages.
 _KEPT_KINDS = ("lesson", "constraint", "language")
@@ -187,6 +188,39 @@ class _Kept:
         return self._given.once(
             "answers", _digest(asdict(inquiry)), _ANSWER, lambda: self._inner.inquire(inquiry)
         )
+
+
+def read_given(engine: Engine, run: str, kind: str, key: str) -> Any:
+    """Return what a run was given under a key as plain values, None where it was given nothing."""
+    place = (GIVEN.c.run == run) & (GIVEN.c.kind == kind) & (GIVEN.c.key == key)
+    with reading(engine) as session:
+        found = session.scalar(select(GIVEN.c.value).where(place))
+    return None if found is None else json.loads(_unpacked(found))
+
+
+def read_symptoms(engine: Engine, run: str) -> dict[str, tuple[str, ...]]:
+    """Return the symptoms of each program that a run diagnosed: by a node's number, or ``reference``."""
+    mine = (GIVEN.c.run == run) & (GIVEN.c.kind == "diagnosis")
+    with reading(engine) as session:
+        rows = session.execute(select(GIVEN.c.key, GIVEN.c.value).where(mine)).all()
+    return {row.key: _DIAGNOSIS.validate_json(_unpacked(row.value)).symptoms for row in rows}
+
+
+def read_hits(engine: Engine, run: str) -> Iterator[Hit]:
+    """Yield the passages that a run was given, as they stood when it first asked."""
+    mine = (GIVEN.c.run == run) & GIVEN.c.kind.in_(("hits", "answers"))
+    with reading(engine) as session:
+        rows = session.execute(select(GIVEN.c.kind, GIVEN.c.value).where(mine)).all()
+    for row in rows:
+        text = _unpacked(row.value)
+        yield from (
+            _HITS.validate_json(text) if row.kind == "hits" else _ANSWER.validate_json(text).hits
+        )
+
+
+def _unpacked(value: bytes) -> bytes:
+    # What another record exported may unpack to anything.
+    return zlib.decompressobj().decompress(value, _MOST_READ)
 
 
 def _digest(asked: object) -> str:

@@ -66,6 +66,7 @@ NODES = Table(
     Column("source", String, nullable=False),
     Column("draft", Text, nullable=False),
     Column("outcome", String),  # key of the outcome, null until it is judged
+    Column("elapsed", Float),  # seconds of the run by then, pauses left out
 )
 DEAD_ENDS = Table(
     "dead_ends",
@@ -261,7 +262,7 @@ class Record:
                 row = {"key": key, "outcome": to_json(outcome), "judged": time.time()}
                 session.execute(insert(OUTCOMES).values(**row))
             mine = (NODES.c.run == self.run) & (NODES.c.number == node.number)
-            session.execute(update(NODES).where(mine).values(outcome=key))
+            session.execute(update(NODES).where(mine).values(outcome=key, elapsed=elapsed))
             session.execute(update(RUNS).where(RUNS.c.run == self.run).values(elapsed=elapsed))
         self.elapsed = elapsed
         self.graph.judge(node.number, outcome)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from kb.progress import say
+from kb.units import long_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,24 +117,3 @@ class Lines:
             left = (now - self._began) / gone * (total - done) if gone > 0 else None
             about = "" if left is None else f", about {long_text(left)} left"
             self._write(f"… {what}: {done:,.0f} of {total:,.0f}{about}")
-
-
-def long_text(seconds: float) -> str:
-    """Return a stretch of time as people plan with it."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def time_text(seconds: float) -> str:
-    """Return seconds in the unit that people would use."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
-
-
-def ratio_text(ratio: Mapping[str, float]) -> str:
-    """Return a speed-up with its interval."""
-    return f"{ratio['ratio']:.2f}x ({ratio['low']:.2f} to {ratio['high']:.2f})"

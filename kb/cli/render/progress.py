@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from kb.cli.render.output import time_text
 from kb.cli.render.text import beside, checked_text
 from kb.progress import Progress, say
+from kb.units import time_text
 from search.loop import JudgeNode, MendDraft, Result, TuneKnobs, Work, WriteDraft, WriteIdeas
 from search.outcome import Checked, Outcome, Passed
 from search.runs.storage import Record

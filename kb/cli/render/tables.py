@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kb.cli.render.output import time_text
+from kb.units import time_text
 
 _MOST = 6
 _LONGEST = 44  # letters of a name: libraries' run to hundreds

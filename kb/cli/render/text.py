@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kb.app.history import plan_line
-from kb.cli.render.output import ratio_text, time_text
 from kb.cli.render.tables import kernel_lines
+from kb.units import ratio_text, time_text
 from search.graph import Graph, Node
 from search.languages.written import written_in
 from search.outcome import STANDING, Checked, Passed

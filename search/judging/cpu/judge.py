@@ -388,6 +388,7 @@ class CpuJudge:
             allowed_error=hearing.allowed_error,
             own_share=own,
             profile={**profile, **self._counted},
+            calls=timing.calls,
         )
 
     def close(self) -> None:

@@ -8,9 +8,9 @@ import os
 import resource
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,11 +43,13 @@ class Timing:
         seconds: by contender, the least sample.
         samples: calls of each contender that counted.
         speedup: by baseline, of the candidate over it.
+        calls: by contender, what was timed, as `search.outcome.Passed` keeps it.
     """
 
     seconds: Mapping[str, float]
     samples: int
     speedup: Mapping[str, Ratio]
+    calls: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +203,7 @@ class TimingSession:
             seconds={name: min(values) for name, values in least.items()},
             samples=sum(len(block["candidate"]) for block in taken),
             speedup={name: interval(values) for name, values in ratios.items()},
+            calls={name: brief(one for block in taken for one in block[name]) for name in names},
         )
 
     def _block(
@@ -232,6 +235,11 @@ class TimingSession:
             samples[name] = self.contenders[name]()
         self.check(samples)
         return {name: sample._replace(outputs=()) for name, sample in samples.items()}
+
+
+def brief(seconds: Iterable[float]) -> tuple[float, ...]:
+    """Return times with the four digits that a look at them needs."""
+    return tuple(float(f"{one:.4g}") for one in seconds)
 
 
 def interval(ratios: Sequence[float], confidence: float = 0.95) -> Ratio:

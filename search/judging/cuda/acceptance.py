@@ -220,6 +220,7 @@ class Acceptance:
             profile=profile,
             kernels=timeline.kernels,
             losses=tuple(dict.fromkeys(loss for unit in units for loss in unit.losses))[:_LOSSES],
+            calls=timing.calls,
         )
 
     def _check_share(self, share: float | None) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from search.judging.cpu.timing import Timing, interval
+from search.judging.cpu.timing import Timing, brief, interval
 from search.judging.cuda.session import Batch
 from search.outcome import Crashed, Refused
 from search.sandbox.faults import Fault
@@ -152,6 +152,7 @@ class CudaTimingSession:
                 name: interval([base / own for base, own in zip(means[name], mine, strict=True)])
                 for name in self.rivals
             },
+            calls={name: brief(values) for name, values in means.items()},
         )
 
     def _batch(self, one: Contender, name: str, block: int, pace: Pace) -> Batch:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kb.cli.render.output import Lines, long_text
+from kb.cli.render.output import Lines
+from kb.units import long_text
 
 
 class Clock:

@@ -58,6 +58,12 @@ def test_a_burst_that_slows_some_samples_does_not_move_the_ratio() -> None:
     assert timing.seconds == {"eager": 2.0, "candidate": 1.0}
 
 
+def test_what_was_timed_is_kept_for_whoever_looks() -> None:
+    timing = _race({"eager": [2.0, 3.0], "candidate": [1.00049, 7.0]}).run()
+    assert len(timing.calls["candidate"]) == len(timing.calls["eager"]) == timing.samples
+    assert set(timing.calls["candidate"]) == {1.0, 7.0}, "four digits of each"
+
+
 def test_every_contender_comes_first_as_often_as_last() -> None:
     order: list[str] = []
     contenders = {

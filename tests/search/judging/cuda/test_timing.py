@@ -64,6 +64,7 @@ def test_ratios_are_those_of_the_devices_times() -> None:
     assert timing.seconds["candidate"] == pytest.approx(20e-6)
     assert timing.speedup["eager"].ratio == pytest.approx(2.0)
     assert timing.speedup["compile"].ratio == pytest.approx(1.5)
+    assert timing.calls["compile"] == pytest.approx([30e-6] * 6), "the mean of each batch is kept"
 
 
 def test_without_a_candidate_the_baselines_are_timed() -> None:

@@ -1,0 +1,1 @@
+"""What each page shows, as frozen values: made from the record, known to no skin."""

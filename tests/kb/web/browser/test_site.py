@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from kb.web.site import write_site
+
+# The crawl of the plain tests, which is a neighbour and no package.
+_SPEC = importlib.util.spec_from_file_location("sites", Path(__file__).parents[1] / "test_site.py")
+sites = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(sites)
+
+
+def test_the_kept_runs_are_a_folder_that_opens_from_the_file_system(kept, open_page, tmp_path):
+    site = tmp_path / "site"
+    made = write_site(kept, site)
+    assert made.pages > 500
+    assert sites.dead_links(site) == []
+    page, seen = open_page()
+    base = site.as_uri()
+    page.goto(f"{base}/index.html")
+    assert page.locator("tbody tr").count() == 6
+    assert page.evaluate("getComputedStyle(document.body).margin") == "0px", (
+        "the style sheet is in force"
+    )
+    page.get_by_role("link", name="sinkhorn-1", exact=True).click()
+    page.locator(".zoom button").first.wait_for()  # the script is in force
+    page.get_by_role("link", name="node 17").first.click()
+    assert "Keep all 256 column sums" in page.locator("h1").inner_text()
+    page.keyboard.press("j")
+    page.wait_for_url("**/18.html")
+    page.keyboard.press("u")
+    page.wait_for_url("**/sinkhorn-1.html")
+    page.goto(f"{base}/runs/sinkhorn-1/nodes/17/diff/reference.html")
+    assert page.locator("tr.added").count() > 100
+    assert seen.errors == []
+    assert seen.strangers("file://") == []
