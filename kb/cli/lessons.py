@@ -131,7 +131,8 @@ def confirm(
     """Add a measurement to a lesson: whether it confirms or contradicts is for it to say."""
     from dataclasses import asdict
 
-    from kb.app.lesson_evidence import evidence_of, say_changes, today
+    from kb.app.learning import say_changes, today
+    from kb.app.lesson_evidence import evidence_of
     from kb.knowledge import sync_lessons
 
     home = Home.find()
