@@ -68,6 +68,21 @@ def vplus(a, b):
 
 
 @triton.jit
+def vhigher(a, i, b, j):
+    # Of two elements with their places the greater, not a number first; of equals the one before.
+    same = (b == a) | ((b != b) & (a != a))
+    take = (b > a) | ((b != b) & (a == a)) | (same & (j < i))
+    return tl.where(take, b, a), tl.where(take, j, i)
+
+
+@triton.jit
+def vlower(a, i, b, j):
+    same = (b == a) | ((b != b) & (a != a))
+    take = (b < a) | ((b != b) & (a == a)) | (same & (j < i))
+    return tl.where(take, b, a), tl.where(take, j, i)
+
+
+@triton.jit
 def vwide(i, mask):
     return i + 0 * mask.to(tl.int32)
 

@@ -24,7 +24,9 @@ _FAMILIES = {
     "rows": ("normalization", "softmax", "reduction"),
     "pool": ("pooling",),
     "scan": ("scan",),
+    "place": ("reduction",),
     "conv": ("convolution",),
+    "ndconv": ("convolution",),
     "matmul": ("matmul",),
 }
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from search.codegen.access_analysis import walk
 from search.codegen.iteration_space import Misfit
-from search.codegen.library_ops import anchor_dims, operand_order, pool_dims, scan_dims
+from search.codegen.library_ops import (
+    anchor_dims,
+    operand_order,
+    place_dims,
+    pool_dims,
+    scan_dims,
+)
 from search.codegen.lower import LoweredProgram
 
-FUSED = ("pointwise", "rows", "pool", "scan", "conv", "matmul")
-_INNER = ("pool", "scan")  # anchors that may compute what they read on the way in
+FUSED = ("pointwise", "rows", "pool", "scan", "place", "conv", "ndconv", "matmul")
+INNER = ("pool", "scan", "place")  # anchors that may compute what they read on the way in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,13 +27,16 @@ class Segment:
 
     Attributes:
         id: stable name: the pattern and the node that it ends with.
-        pattern: ``pointwise``, ``rows``, ``pool``, ``scan``, ``conv``, ``matmul`` or ``library``.
+        pattern: ``pointwise``, ``rows``, ``pool``, ``scan``, ``place``, ``conv``, ``ndconv``,
+            ``matmul`` or
+            ``library``.
         anchor: the convolution, product, pooling, scan or library operator.
         nodes: primitive nodes that it computes; with an anchor, those after it (before it for
             ``pool`` and ``scan``).
         pool: the pooling operator that a convolution feeds.
         post: nodes after the pooling or the scan.
-        inputs: nodes that it reads, the anchor's operands first.
+        inputs: nodes that it reads, the anchor's operands first (views of them for a convolution
+            that reads sizes at run time).
         outputs: nodes that others read, or that the forward returns.
         dims: sizes for the recipe.
     """
@@ -55,7 +65,7 @@ class _Group:
 
     def after(self) -> list[str]:
         """The nodes behind the last anchor, which may still grow."""
-        return self.post if self.pool or self.pattern in _INNER else self.nodes
+        return self.post if self.pool or self.pattern in INNER else self.nodes
 
     def members(self) -> list[str]:
         """All nodes of the group, anchors among them."""
@@ -275,7 +285,7 @@ class _Cutter:
 
     def _place_opaque(self, name: str) -> None:
         operator = self._program.operators[name]
-        for pattern, read in (("pool", pool_dims), ("scan", scan_dims)):
+        for pattern, read in (("pool", pool_dims), ("scan", scan_dims), ("place", place_dims)):
             inner = read(self._program, operator)
             if inner is not None:
                 self._place_inner(name, pattern, inner)
@@ -322,7 +332,7 @@ class _Cutter:
                 members = sorted(inside, key=list(self._nodes).index)
                 first = min(members.index(name) for name in leaving)
                 found |= set(members[first + 1 :])
-                if group.pattern in _INNER and group.anchor not in found:
+                if group.pattern in INNER and group.anchor not in found:
                     found |= set(members[1:])
             elif group.anchor is None:
                 try:
@@ -351,20 +361,28 @@ class _Cutter:
         done: set[str] = {name for name, node in self._nodes.items() if node.kind == "value"}
         ordered: list[Segment] = []
         while made:
-            ready = next(s for s in made if all(name in done for name in s.inputs))
+            ready = next(s for s in made if all(self._program.base(n) in done for n in s.inputs))
             made.remove(ready)
             ordered.append(ready)
             done.update(ready.outputs)
         return ordered
 
+    def _operand(self, name: str) -> str:
+        """Return what a convolution reads: where sizes are read at run time, in the shape that it has."""
+        base = self._program.base(name)
+        viewed = self._nodes[name].shape != self._nodes[base].shape
+        return name if self._program.symbolic and viewed else base
+
     def _segment(self, group: _Group) -> Segment:
         inside = set(group.members())
         inputs: list[str] = []
-        if group.anchor and group.pattern in ("conv", "matmul"):
+        if group.anchor and group.pattern in ("conv", "ndconv", "matmul"):
             operator = self._program.operators[group.anchor]
             names = operand_order(operator, self._nodes[group.anchor].operands)
-            inputs += map(self._program.base, names)
-        for name in group.members():
+            product = group.pattern == "matmul"
+            inputs += map(self._program.base if product else self._operand, names)
+        members = group.members()
+        for name in members[1:] if inputs else members:  # the anchor comes first
             for operand in self._nodes[name].operands:
                 base = self._program.base(operand)
                 if base not in inside and base not in inputs:
@@ -394,7 +412,9 @@ def plane_borders(
     """
     if pattern == "matmul":
         return (shape[-1] if shape else 1,)
-    if pattern == "scan":
+    if pattern == "ndconv":
+        return (math.prod(shape[2:]),)
+    if pattern in ("scan", "place"):
         inner = int(dims["inner"])
         return (int(dims["length"]) * inner, inner)
     return (shape[-1] * shape[-2],)

@@ -96,6 +96,8 @@ class IrBuilder:
         self.effects: list[str] = []
         self.operators = {operator.name: operator for operator in graph.operators}
         self._taken = {*self.operators, *(value.name for value in graph.values)}
+        listed = (refs((operator.args, operator.kwargs)) for operator in graph.operators)
+        self._read = {*graph.outputs, *(ref.name for found in listed for ref in found)}
         self._renamed: dict[str, str] = {}
         self._written: set[str] = set()
         self._current = ""
@@ -160,7 +162,8 @@ class IrBuilder:
             for other in self.graph.operators
             if Ref(operator.name) in refs((other.args, other.kwargs))
         ]
-        return all(user.target == "getitem" and user.args[1] == 0 for user in users)
+        items = [user for user in users if user.name in self._read]
+        return all(user.target == "getitem" and user.args[1] == 0 for user in items)
 
     def operand(self, argument: Any, *, integer: bool = False) -> IrNode:
         """Return the node that `argument` refers to, one that a kernel can read.

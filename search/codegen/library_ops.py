@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from search.codegen.canonical import OWN
 from search.codegen.ir import Shape
 from search.codegen.lower import LoweredProgram, packet
 from search.codegen.pointwise import arguments
 from search.costs.graph import Operator, Ref
 
 Dims = dict[str, int | str]
+_SCANS = {"cumsum": "sum", "cumprod": "product", "cummax": "max", "cummin": "min"}
 
 
 def anchor_dims(program: LoweredProgram, operator: Operator) -> tuple[str, Dims] | None:
@@ -26,6 +28,8 @@ def anchor_dims(program: LoweredProgram, operator: Operator) -> tuple[str, Dims]
     kind = packet(operator.target)
     if kind in ("conv2d", "convolution"):
         return _conv(operator, shapes, kind)
+    if kind == "conv3d" or kind.startswith("conv_transpose"):
+        return _general_conv(operator, shapes, kind)
     return _product(operator, shapes, kind)
 
 
@@ -62,6 +66,33 @@ def _conv(operator: Operator, shapes: list[Shape], kind: str) -> tuple[str, Dims
     sizes |= {"dh": dilation[0], "dw": dilation[1], "groups": int(values.get("groups", 1))}
     sizes |= {"bias": int(len(shapes) > 2)}
     return "conv", {**sizes, **_NO_POOL}
+
+
+def _general_conv(operator: Operator, shapes: list[Shape], kind: str) -> tuple[str, Dims] | None:
+    """A convolution of volumes, or a transposed one: each axis by its letter, of size one where it lacks."""
+    turned = kind != "conv3d"
+    names = ["input", "weight", "bias", "stride", "padding"]
+    names += ["output_padding", "groups", "dilation"] if turned else ["dilation", "groups"]
+    values = arguments(operator, *names)
+    rank, groups = len(operator.shape) - 2, int(values.get("groups", 1))
+    if len(shapes[0]) != rank + 2 or isinstance(values.get("padding"), str):
+        return None
+    sizes: Dims = {"n": shapes[0][0], "c": shapes[0][1], "oc": operator.shape[1], "rank": rank}
+    sizes |= {"groups": groups, "bias": int(len(shapes) > 2), "transposed": int(turned), "pool": ""}
+    listed = [
+        ("i", 1, shapes[0][2:]),
+        ("o", 1, operator.shape[2:]),
+        ("k", 1, shapes[1][2:]),
+        ("s", 1, values.get("stride", 1)),
+        ("p", 0, values.get("padding", 0)),
+        ("l", 1, values.get("dilation", 1)),
+    ]
+    for letter, neutral, given in listed:
+        whole = given * rank if isinstance(given, tuple) and len(given) == 1 else given
+        found = (whole,) * rank if isinstance(whole, int) else tuple(int(size) for size in whole)
+        for axis, size in zip("dhw", (neutral,) * (3 - rank) + found, strict=True):
+            sizes[letter + axis] = size
+    return "ndconv", sizes
 
 
 _NO_POOL: Dims = {
@@ -105,12 +136,10 @@ def operand_order(operator: Operator, names: tuple[str, ...]) -> tuple[str, ...]
 
 
 def scan_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
-    """Return the sizes of a running sum or product, None where no recipe computes it.
-
-    Kernels with sizes of their own have recipes for it; those with fixed sizes leave it whole.
-    """
-    kind = packet(operator.target)
-    if not program.symbolic or kind not in ("cumsum", "cumprod") or operator.dtype != "float32":
+    """Return the sizes of a running sum, product or extreme, None where no recipe computes it."""
+    target = operator.target.removeprefix(OWN)
+    kind = _SCANS.get(packet(target))
+    if kind is None or operator.dtype != "float32" or _is_taken_apart(program, operator):
         return None
     values = arguments(operator, "self", "dim", "dtype")
     source = program.nodes[program.read(operator)[values["self"].name]]
@@ -121,9 +150,36 @@ def scan_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
     if not shape:
         return None
     dim = int(values["dim"]) % len(shape)
-    sizes: Dims = {"scan": "sum" if kind == "cumsum" else "product"}
+    sizes: Dims = {"scan": kind, "reverse": int(target != operator.target)}
     sizes |= {"rows": math.prod(shape[:dim]) * math.prod(shape[dim + 1 :])}
     return {**sizes, "dim": dim, "length": shape[dim], "inner": math.prod(shape[dim + 1 :])}
+
+
+def place_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
+    """Return the sizes of a search for the place of an extreme, None where no recipe computes it."""
+    kind = packet(operator.target)
+    values = arguments(operator, "self", "dim", "keepdim")
+    if kind not in ("argmax", "argmin") or operator.dtype != "int64":
+        return None
+    source = program.nodes[program.read(operator)[values["self"].name]]
+    shape, dim = source.shape, values.get("dim")
+    if not source.usable or source.mask or source.integer or 0 in shape or not shape:
+        return None
+    kept = int(bool(values.get("keepdim")))
+    if dim is None:
+        rows, length, inner, dim = 1, source.numel, 1, -1
+    else:
+        dim = int(dim) % len(shape)
+        inner, length = math.prod(shape[dim + 1 :]), shape[dim]
+        rows = math.prod(shape[:dim]) * inner
+    sizes: Dims = {"extreme": kind[3:], "rows": rows, "length": length, "inner": inner}
+    return {**sizes, "dim": dim, "kept": kept, "rank": len(shape)}
+
+
+def _is_taken_apart(program: LoweredProgram, operator: Operator) -> bool:
+    """Return whether several results of `operator` are read, each by its number."""
+    users = (program.nodes[name].operator for name in program.users[operator.name])
+    return any(program.operators[user].target == "getitem" for user in users if user)
 
 
 def pool_dims(program: LoweredProgram, operator: Operator) -> Dims | None:

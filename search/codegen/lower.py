@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kb.errors import NoRecipe
+from search.codegen.canonical import canonical
 from search.codegen.ir import IrBuilder, IrNode, Unsupported, refs
 from search.codegen.losses import LOSSES
 from search.codegen.pointwise import POINTWISE, VIEWS, Rule
@@ -90,6 +91,7 @@ def lower(
 
 def _lowered(graph: OperatorGraph, symbolic: bool, whole: Set[str]) -> LoweredProgram:
     """Lower `graph`, the operators named in `whole` left as they are."""
+    graph = canonical(graph, whole)
     builder = IrBuilder(graph, symbolic=symbolic)
     for value in graph.values:
         builder.nodes[value.name] = IrNode(

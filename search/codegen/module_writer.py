@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kb.errors import NoRecipe, TaskError
+from search.codegen.canonical import OWN
 from search.codegen.fusion import Segment
 from search.codegen.ir import Shape
 from search.codegen.lower import LoweredProgram
@@ -27,6 +28,10 @@ _CALLS = {
     "mm.default": "torch.mm",
     "bmm.default": "torch.bmm",
     "addmm.default": "torch.addmm",
+}
+_OWN_CALLS = {
+    f"{OWN}{scan}": f"torch.{scan}({{0}}.flip({{1}}), {{1}}).flip({{1}})"
+    for scan in ("cumsum", "cumprod")
 }
 _DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
 
@@ -198,7 +203,8 @@ class Forward:
     ) -> list[str]:
         """Return the lines of the body."""
         lines: list[str] = []
-        read = {n for part in parts if part.id in kernels for n in part.inputs}
+        base = self._program.base
+        read = {base(n) for part in parts if part.id in kernels for n in part.inputs}
         for value in self._program.graph.values:
             if value.kind == "input" and value.name in read:
                 name = self._value(value)
@@ -214,9 +220,10 @@ class Forward:
 
     def _settled(self, part: Segment) -> list[str]:
         """A library result may be a strided view; a kernel reads consecutive elements."""
+        given = dict.fromkeys(map(self._program.base, part.inputs))
         return [
             f"{self.text(name)} = {self.text(name)}.contiguous()"
-            for name in part.inputs
+            for name in given
             if name in self._library
         ]
 
@@ -229,13 +236,13 @@ class Forward:
 
     def _fresh(self, name: str, inputs: Sequence[str]) -> str:
         """Return the expression of an unwritten tensor for the node `name`."""
-        shape = self._program.nodes[name].shape
+        shape, dtype = self._program.nodes[name].shape, self._program.nodes[name].dtype
         for one in inputs:
             node = self._program.nodes[one]
-            if node.shape == shape and node.kind != "view" and not (node.mask or node.integer):
+            if (node.shape, node.dtype) == (shape, dtype) and node.kind != "view":
                 # With cold caches 20 us less than sizes and a type cost to parse.
                 return f"torch.empty_like({self.text(one)})"
-        return f"torch.empty({shape}, dtype=torch.float32)"
+        return f"torch.empty({shape}, dtype=torch.{dtype})"
 
     def _call(self, part: Segment) -> list[str]:
         assert part.anchor is not None
@@ -249,6 +256,8 @@ class Forward:
         if operator.target == "getitem":
             return f"{arguments[0]}[{arguments[1]}]"
         arguments += [f"{key}={self._argument(value, read)}" for key, value in operator.kwargs]
+        if operator.target in _OWN_CALLS:
+            return _OWN_CALLS[operator.target].format(*arguments)
         call = _CALLS.get(operator.target, f"torch.ops.aten.{operator.target}")
         return f"{call}({', '.join(arguments)})"
 

@@ -11,6 +11,8 @@ from search.codegen.ir import IrBuilder, IrNode, Shape, Unsupported
 from search.codegen.pointwise import Formula, Rule, arguments, number
 from search.costs.graph import Operator, Ref
 
+_RUNNING = ("cummax.", "cummin.")
+
 
 def _float(builder: IrBuilder, argument: Any) -> IrNode:
     node = builder.operand(argument)
@@ -83,7 +85,9 @@ def _item(builder: IrBuilder, operator: Operator) -> IrNode:
         chosen = several.args[0][operator.args[1]]
         return builder.expand(_float(builder, chosen), operator.shape)
     node = _float(builder, operator.args[0])
-    if node.kind == "opaque" or operator.args[1] != 0:
+    # Of a running extreme without its places a recipe computes the first result alone.
+    alone = several.target.startswith(_RUNNING) and builder.only_first(several) and node.numel > 0
+    if (node.kind == "opaque" and not alone) or operator.args[1] != 0:
         raise Unsupported
     return node
 

@@ -11,7 +11,7 @@ from kb.config import shipped_docs
 from search.codegen.access_analysis import walk
 from search.codegen.backends.cpp import CppEmitter, RowWriter
 from search.codegen.backends.gpu_render import context as gpu_context
-from search.codegen.fusion import Segment
+from search.codegen.fusion import INNER, Segment, plane_borders
 from search.codegen.iteration_space import Misfit
 from search.codegen.library import RecipeCard, Value
 from search.codegen.loop_layout import layout
@@ -102,7 +102,7 @@ def _context(
         return {"d": SimpleNamespace(**sizes), "p": functions}, functions.text
     dims = SimpleNamespace(**part.dims)
     assert part.anchor is not None
-    if part.pattern == "pool":
+    if part.pattern in INNER:
         source = program.nodes[part.anchor].operands[0]
         load, text = _load(program, part, source, fn)
         post, more = _tail(program, part, part.post, part.anchor, f"{fn}_post")
@@ -117,8 +117,7 @@ def _context(
 def _load(program: LoweredProgram, part: Segment, source: str, fn: str) -> tuple[str, str]:
     """The function that reads, or computes, an element of what is pooled."""
     name = f"{fn}_load"
-    shape = program.nodes[source].shape
-    plane = shape[-1] * shape[-2]
+    (plane, *_) = plane_borders(part.pattern, program.nodes[source].shape, part.dims)
     if not part.nodes:
         place = f"in[{part.inputs.index(program.base(source))}] + row * {plane} + col"
         text = (
@@ -148,8 +147,7 @@ def _tail(
     result = result or next(
         n for n in reversed(nodes) if not set(program.users[n]) & inner or n in part.outputs
     )
-    shape = program.nodes[tip].shape
-    plane = shape[-1] if part.pattern == "matmul" else shape[-1] * shape[-2]
+    (plane, *_) = plane_borders(part.pattern, program.nodes[tip].shape, part.dims)
     found = walk(program.nodes, [*nodes, tip], [result], (plane,))
     emitter = CppEmitter(program.nodes, found, layout(found, plane), part.inputs)
     given = {(tip, found.space.full): "v"}

@@ -133,6 +133,15 @@ template <class T> T __shfl_xor_sync(unsigned, T v, int mask) {
   cpu::meet(block.warps[id / 32]);
   return v;
 }
+template <class T> T __shfl_up_sync(unsigned, T v, int by) {
+  auto& block = *cpu::now->block;
+  const unsigned id = cpu::now->id;
+  std::memcpy(&block.lanes[8 * id], &v, sizeof v);
+  cpu::meet(block.warps[id / 32]);
+  if (int(id % 32) >= by) std::memcpy(&v, &block.lanes[8 * (id - unsigned(by))], sizeof v);
+  cpu::meet(block.warps[id / 32]);
+  return v;
+}
 inline unsigned atomicInc(unsigned* p, unsigned most) {
   const unsigned old = *p;
   *p = old >= most ? 0 : old + 1;

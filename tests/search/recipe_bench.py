@@ -51,9 +51,9 @@ def reference(body: str, *inputs: str, init: str = "pass") -> str:
     )
 
 
-def load(text: str) -> Any:
+def load(text: str, path: str = "loaded") -> Any:
     module = types.ModuleType("loaded")
-    exec(compile(text, "loaded", "exec"), module.__dict__)
+    exec(compile(text, path, "exec"), module.__dict__)
     return module
 
 
@@ -101,12 +101,21 @@ class Bench:
 
     def errors(self, text: str) -> list[tuple[float, float]]:
         """Return the candidate's and eager's error, in units of the largest true value."""
-        new = load(text).ModelNew(*self.module.get_init_inputs()).eval()
+        return self.errors_of(load(text))
+
+    def errors_of(self, module: Any) -> list[tuple[float, float]]:
+        """Return the same of a candidate's module; of integers, the share that is wrong."""
+        new = module.ModelNew(*self.module.get_init_inputs()).eval()
         new.load_state_dict(self.model.state_dict())
         with torch.no_grad(), warnings.catch_warnings():
             # Eager's own complaint about a variance over one element.
             warnings.filterwarnings("ignore", message="std.*degrees of freedom")
-            truth = copy.deepcopy(self.model).double()(*(x.double() for x in self.inputs))
+            truth = copy.deepcopy(self.model).double()(
+                *(
+                    x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+                    for x in self.inputs
+                )
+            )
             eager, found = self.model(*self.inputs), new(*self.inputs)
         if isinstance(found, torch.Tensor):
             truth, eager, found = (truth,), (eager,), (found,)
@@ -115,6 +124,9 @@ class Bench:
             assert y.shape == e.shape
             assert y.dtype == e.dtype
             assert y.is_contiguous()
+            if not y.is_floating_point():
+                result.append((float((y != t).double().mean()), 0.0))
+                continue
             scale = t.abs().max().clamp_min(1e-30)
             wrong = [float((x.double() - t).abs().max() / scale) for x in (y, e)]
             result.append((wrong[0], wrong[1]))

@@ -120,8 +120,7 @@ class CudaEmitter(Emitter[Frame]):
 
     printer = CudaPrinter
 
-    def __init__(self, program: LoweredProgram, part: Segment, found: Walk) -> None:
-        frame = frame_of_rows(found.space)
+    def __init__(self, program: LoweredProgram, part: Segment, found: Walk, frame: Frame) -> None:
         super().__init__(program.nodes, found, frame, part.inputs, part.outputs)
         self.extent = Fixed(found.space)
 
@@ -182,6 +181,18 @@ class CudaEmitter(Emitter[Frame]):
         place = f"out[{self._outputs[name]}] + {offset}"
         hint = "" if row else f"<{'true' if stream else 'false'}>"
         return f"st{hint}({place}, to<V>({value}))"
+
+
+def cuda_function(name: str, emitter: CudaEmitter, result: Pair, given: Mapping[Pair, str]) -> str:
+    """Return a function of one value, if it is `given` one, at ``(o, c)``."""
+    scope = StatementScope(given=given)
+    value = emitter.value(scope, result)
+    lines = "".join(f"  const auto {line};\n" for line in scope.lines)
+    head = "".join(f"V {text}, " for text in given.values())
+    return (
+        f"template <class V> INL V {name}({head}{_INPUTS}, long c) {{\n"
+        f"  (void)in; (void)o; (void)c;\n{lines}  return to<V>({value});\n}}\n"
+    )
 
 
 class CudaWriter:
@@ -355,7 +366,7 @@ def cuda_rows(
     Raises:
         Misfit: as `CudaWriter`.
     """
-    emitter = CudaEmitter(program, part, found)
+    emitter = CudaEmitter(program, part, found, frame_of_rows(found.space))
     due = Scheduler(emitter, keep=bool(knobs.get("keep", False))).run()
     parts = CudaWriter(emitter, due, fn, stream=bool(knobs.get("stream", False))).build()
     return parts, declarations(program, part)

@@ -68,7 +68,8 @@ class _Forward(Forward):
 
     def _given(self, name: str) -> str:
         """Return a kernel's operand; a parameter may have been made as a strided view."""
-        owned = self.values[name].kind in ("parameter", "buffer") if name in self.values else False
+        base = self._program.base(name)
+        owned = self.values[base].kind in ("parameter", "buffer") if base in self.values else False
         return f"{self.text(name)}.contiguous()" if owned else self.text(name)
 
     def reshaped(self, text: str, shape: Shape, wanted: Shape) -> str:

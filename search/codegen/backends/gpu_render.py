@@ -7,12 +7,19 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 from search.codegen.access_analysis import Walk, walk
-from search.codegen.backends.cuda import CudaParts, cuda_prelude, cuda_rows
+from search.codegen.backends.cuda import (
+    CudaEmitter,
+    CudaParts,
+    cuda_function,
+    cuda_prelude,
+    cuda_rows,
+    declarations,
+)
 from search.codegen.backends.expressions import Frame, StatementScope, frame_of_plane, frame_of_rows
 from search.codegen.backends.schedule import Scheduler
 from search.codegen.backends.symbolic_sizes import Extent, Seen
 from search.codegen.backends.triton import Parts, PartsWriter, TritonEmitter, define
-from search.codegen.fusion import Segment, plane_borders
+from search.codegen.fusion import INNER, Segment, plane_borders
 from search.codegen.ir import Shape
 from search.codegen.iteration_space import Access, contiguous, make_space
 from search.codegen.library import RecipeCard, Value
@@ -54,8 +61,9 @@ class Signature:
 class _Painter:
     """Collects what one segment's template is given."""
 
-    def __init__(self, program: LoweredProgram, part: Segment, fn: str) -> None:
+    def __init__(self, program: LoweredProgram, part: Segment, fn: str, *, cuda: bool) -> None:
         self.program = program
+        self.cuda = cuda
         self.part = part
         self.fn = fn
         self.texts: list[str] = []
@@ -80,9 +88,16 @@ class _Painter:
         self.lines += extent.lines()
         return extent
 
+    def emitter(self, found: Walk, frame: Frame, extent: Extent) -> TritonEmitter | CudaEmitter:
+        """Return what writes expressions of a walk in the recipe's language."""
+        if self.cuda:
+            return CudaEmitter(self.program, self.part, found, frame)
+        return TritonEmitter(self.program.nodes, found, frame, extent, self.part.inputs)
+
     def allocate(self, number: int, shape: str) -> None:
         """Add the host line that makes result `number`."""
-        kind = "dtype=torch.float32, device=t0.device"
+        dtype = self.program.nodes[self.part.outputs[number]].dtype
+        kind = f"dtype=torch.{dtype}, device=t0.device"
         self.lines.append(f"y{number} = torch.empty({shape}, {kind})")
 
     def signature(self, source: str = "") -> Signature:
@@ -117,17 +132,15 @@ def context(
     Raises:
         Misfit: the recipe's language cannot express the part.
     """
-    painter = _Painter(program, part, fn)
+    painter = _Painter(program, part, fn, cuda="cuda" in card.scope.language)
     if part.pattern in ("pointwise", "rows"):
-        return _rows(painter, knobs, cuda="cuda" in card.scope.language)
-    if part.pattern in ("pool", "scan"):
+        return _rows(painter, knobs)
+    if part.pattern in INNER:
         return _inner(painter)
     return _product(painter)
 
 
-def _rows(
-    painter: _Painter, knobs: Mapping[str, Value], *, cuda: bool
-) -> tuple[dict[str, object], str]:
+def _rows(painter: _Painter, knobs: Mapping[str, Value]) -> tuple[dict[str, object], str]:
     program, part = painter.program, painter.part
     found = walk(program.nodes, part.nodes, part.outputs)
     space = found.space
@@ -148,7 +161,7 @@ def _rows(
     signature = painter.signature()
     d = SimpleNamespace(**_row_sizes(part, found, frame))
     given = {name: getattr(signature, name) for name in _FIELDS}
-    if cuda:
+    if painter.cuda:
         written, more = cuda_rows(program, part, found, painter.fn, knobs)
         p = SimpleNamespace(**given, fixed=signature.fixed, **_fields(written), **more)
         return {"d": d, "p": p, "prelude": cuda_prelude()}, ""
@@ -198,12 +211,14 @@ class _Function:
     """An inlined function of one value or position, not yet written."""
 
     name: str
-    emitter: TritonEmitter
+    emitter: TritonEmitter | CudaEmitter
     result: tuple[str, Access]
     given: Mapping[tuple[str, Access], str]
 
     def text(self, params: str) -> str:
         """Return its definition."""
+        if isinstance(self.emitter, CudaEmitter):
+            return cuda_function(self.name, self.emitter, self.result, self.given)
         scope = StatementScope(given=self.given)
         value = self.emitter.value(scope, self.result)
         head = [*self.given.values(), "o", "c", "live", "inside"]
@@ -223,6 +238,28 @@ class _Function:
             return f"{self.name}({', '.join([*value, row, col, live, inside])}, {args})"
 
         return render
+
+
+def _cuda(
+    painter: _Painter,
+    signature: Signature,
+    functions: Mapping[str, _Function],
+    texts: Sequence[str],
+    before: str,
+) -> tuple[dict[str, object], str]:
+    """What a template in CUDA C++ is given: functions by name, one that does nothing among them."""
+    given = {name: getattr(signature, name) for name in _FIELDS}
+    same = f"{painter.fn}_same"
+    empty = (
+        f"template <class V> INL V {same}(V v, const float* const*, long, long) {{ return v; }}\n"
+    )
+    more = declarations(painter.program, painter.part)
+    text = "\n".join([*texts, empty])
+    p = SimpleNamespace(**given, fixed=signature.fixed, before=before, text=text, **more)
+    names = dict.fromkeys(("epilogue", "post"), same)
+    names |= {name: function.name for name, function in functions.items()}
+    d = SimpleNamespace(**painter.part.dims)
+    return {"d": d, "p": p, "prelude": cuda_prelude(), **names}, ""
 
 
 def _identity(value: str, *_: str) -> str:
@@ -245,8 +282,7 @@ def _tail(
     found = walk(program.nodes, [*nodes, tip], [result], borders)
     at = Seen(text=text, shape=shape, access=_access_of(found, tip))
     extent = painter.extent(found, name[0].upper(), [at])
-    frame = frame_of_plane(found.space, borders)
-    emitter = TritonEmitter(program.nodes, found, frame, extent, part.inputs)
+    emitter = painter.emitter(found, frame_of_plane(found.space, borders), extent)
     full = found.space.full
     return _Function(
         name=f"{painter.fn}_{name}",
@@ -321,8 +357,7 @@ def _inner(painter: _Painter) -> tuple[dict[str, object], str]:
         read = frozenset({(program.base(source), space.full)})
         found = Walk(space=space, roots={}, uses=read, sources=read)
     extent = painter.extent(found, "L")
-    frame = frame_of_plane(found.space, borders)
-    emitter = TritonEmitter(program.nodes, found, frame, extent, part.inputs)
+    emitter = painter.emitter(found, frame_of_plane(found.space, borders), extent)
     functions = {
         "load": _Function(
             name=f"{painter.fn}_load",
@@ -348,6 +383,8 @@ def _finished(
 ) -> tuple[dict[str, object], str]:
     signature = painter.signature(source)
     texts = [function.text(signature.params) for function in functions.values()]
+    if painter.cuda:
+        return _cuda(painter, signature, functions, texts, before)
     calls: dict[str, Call] = {"epilogue": _identity, "post": _identity}
     calls |= {name: function.call(signature.args) for name, function in functions.items()}
     given = {name: getattr(signature, name) for name in _FIELDS}

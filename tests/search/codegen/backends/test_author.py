@@ -130,7 +130,8 @@ def test_an_operator_that_nothing_covers_is_named(documents: list[Document]) -> 
         author(source, documents, "nvidia/h200")
 
 
-def test_a_scan_needs_the_library_on_a_cpu_and_none_on_a_gpu(documents: list[Document]) -> None:
+def test_a_scan_needs_no_library(documents: list[Document]) -> None:
     source = reference("return torch.cumsum(torch.relu(a), -1) * 2", f"{N}(512, 1000)")
     asked = author(source, documents, "nvidia/h200", library="forbidden")
-    assert next(idea.record for idea in asked.ideas(moment(), 2)) == "gpu-scan-rows"
+    ideas = {idea.record for idea in asked.ideas(moment(), 3)}
+    assert {"gpu-scan-rows", "gpu-scan-blocks"} <= ideas

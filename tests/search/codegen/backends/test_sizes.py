@@ -70,6 +70,30 @@ TASKS = {
         N=4, C=32, H=64, W=65,
     ),
     "scan": program("return torch.cumsum(a * 2, 1) + 1", "torch.randn(N, C)", N=4, C=30000),
+    "running maximum from the end": program(
+        "return torch.cummax(a, 1)[0]", "torch.randn(N, C)", N=70, C=3000
+    ),
+    "sum from the end": program(
+        "return a.flip(1).cumsum(1).flip(1)", "torch.randn(N, C)", N=70, C=3000
+    ),
+    "lines": program(
+        "return F.relu(self.c(a))",
+        "torch.randn(N, C, L)",
+        "self.c = nn.Conv1d(C, 64, 3, padding=1)",
+        N=4, C=32, L=500,
+    ),
+    "volumes": program(
+        "return F.relu(self.c(a))",
+        "torch.randn(N, C, D, H, H)",
+        "self.c = nn.Conv3d(C, 32, 3)",
+        N=2, C=16, D=8, H=33,
+    ),
+    "transposed": program(
+        "return self.c(a) * 2",
+        "torch.randn(N, C, H, W)",
+        "self.c = nn.ConvTranspose2d(C, 48, 3, 2, 1, 1)",
+        N=4, C=32, H=40, W=33,
+    ),
     "chain": program(
         "return F.gelu(a + self.b) * a", "torch.randn(N, C)",
         "self.b = nn.Parameter(torch.randn(C))",

@@ -1,0 +1,106 @@
+"""Operators that are written as others: the same answers, and recipes that were there already."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import three_languages
+from recipe_bench import Bench, reference
+
+from search.codegen.library import RecipeCard
+
+N = "torch.randn"
+GRAPHS = {
+    "convolution of lines": reference(
+        "return F.relu(self.c(a)) * 2", f"{N}(2, 8, 50)",
+        init="self.c = nn.Conv1d(8, 12, 3, stride=2, padding=2, dilation=2)",
+    ),
+    "grouped convolution of lines with a residual": reference(
+        "return self.c(a) + a", f"{N}(2, 8, 30)",
+        init="self.c = nn.Conv1d(8, 8, 5, padding=2, groups=8, bias=False)",
+    ),
+    "pooling of lines": reference(
+        "return F.max_pool1d(F.relu(a), 4, 2, 1) + F.avg_pool1d(a, 4, 2, 1)", f"{N}(2, 3, 41)"
+    ),
+    "greatest of volumes": reference(
+        "return F.max_pool3d(torch.tanh(a), 3, 2, 1)", f"{N}(2, 3, 7, 9, 21)"
+    ),
+    "averages of volumes": reference(
+        "return F.avg_pool3d(a, (2, 3, 3), (1, 2, 2), (0, 1, 1)) + F.avg_pool3d(a, (2, 3, 3), (1, 2, 2), (1, 1, 1),"
+        " count_include_pad=False)[:, :, 1:-1]", f"{N}(2, 2, 6, 10, 33)"
+    ),
+    "adaptive averages that divide": reference(
+        "return F.adaptive_avg_pool2d(a * 2, (4, 5))", f"{N}(2, 3, 12, 40)"
+    ),
+    "product with a number": reference("return a * b", f"{N}(9, 33)", "3.5"),
+    "product with a diagonal": reference("return torch.diag(a) @ b", f"{N}(9)", f"{N}(9, 33)"),
+    "product with a diagonal at the right": reference(
+        "return F.relu(b @ torch.diag(a))", f"{N}(33)", f"{N}(9, 33)"
+    ),
+}  # fmt: skip
+
+POOLINGS = (
+    "pooling of lines",
+    "greatest of volumes",
+    "averages of volumes",
+    "adaptive averages that divide",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(GRAPHS))
+def test_what_was_rewritten_is_right_in_cpp(name: str, cards: dict[str, RecipeCard]) -> None:
+    found = three_languages.cpp(GRAPHS[name], cards)
+    assert three_languages.right(found), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*POOLINGS])
+def test_what_was_rewritten_is_right_in_cuda(
+    name: str, cards: dict[str, RecipeCard], tmp_path: Path
+) -> None:
+    found = three_languages.cuda(GRAPHS[name], cards, tmp_path)
+    assert three_languages.right(found), found
+
+
+@pytest.mark.slow
+def test_what_was_rewritten_is_right_in_triton(
+    cards: dict[str, RecipeCard], tmp_path: Path
+) -> None:
+    pytest.importorskip("triton")
+    for name, found in three_languages.triton(GRAPHS, cards, tmp_path).items():
+        assert three_languages.right(found), (name, found)
+
+
+@pytest.mark.parametrize(
+    ("name", "patterns"),
+    [
+        ("convolution of lines", ["conv"]),
+        ("greatest of volumes", ["pool", "pool"]),
+        ("adaptive averages that divide", ["pool"]),
+        ("product with a diagonal", ["pointwise"]),
+    ],
+)
+def test_parts_of_what_was_rewritten(
+    name: str, patterns: list[str], cards: dict[str, RecipeCard]
+) -> None:
+    found = [
+        part.pattern for part in Bench(GRAPHS[name], cards).parts() if part.pattern != "library"
+    ]
+    assert found == patterns
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return F.max_pool1d(a, 3, ceil_mode=True)",
+        "return F.max_pool3d(a.view(1, 2, 2, 2, 2), 2, dilation=1, ceil_mode=True)",
+        "return F.adaptive_avg_pool1d(a, 3)",
+    ],
+)
+def test_what_has_no_other_form_is_left_to_the_library(
+    body: str, cards: dict[str, RecipeCard]
+) -> None:
+    parts = Bench(reference(body, f"{N}(1, 2, 8)"), cards).parts()
+    assert {part.pattern for part in parts} == {"library"}

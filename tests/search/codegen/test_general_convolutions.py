@@ -1,0 +1,80 @@
+"""Convolutions of volumes and transposed ones of one to three dimensions, in all three languages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import three_languages
+from recipe_bench import Bench, reference
+
+from search.codegen.library import RecipeCard
+
+N = "torch.randn"
+GRAPHS = {
+    "volumes": reference(
+        "return F.relu(self.c(a))", f"{N}(2, 5, 4, 6, 9)", init="self.c = nn.Conv3d(5, 7, 3, padding=1)"
+    ),
+    "volumes with everything": reference(
+        "return self.c(a) * 2", f"{N}(2, 8, 6, 9, 23)",
+        init="self.c = nn.Conv3d(8, 20, (2, 3, 5), stride=(1, 2, 2), padding=(0, 1, 3), dilation=(2, 1, 1), groups=2)",
+    ),
+    "transposed planes with output padding": reference(
+        "return self.c(a)", f"{N}(2, 6, 9, 13)", init="self.c = nn.ConvTranspose2d(6, 9, 3, 2, 1, 1)"
+    ),
+    "transposed planes with everything": reference(
+        "return torch.tanh(self.c(a))", f"{N}(2, 6, 5, 7)",
+        init="self.c = nn.ConvTranspose2d(6, 40, (3, 5), (3, 2), (1, 2), (2, 1), groups=2, dilation=(2, 3))",
+    ),
+    "transposed lines": reference(
+        "return self.c(a)", f"{N}(2, 6, 50)",
+        init="self.c = nn.ConvTranspose1d(6, 9, 5, 2, 0, dilation=2, bias=False)",
+    ),
+    "transposed volumes": reference(
+        "return self.c(a)", f"{N}(1, 33, 3, 5, 7)", init="self.c = nn.ConvTranspose3d(33, 18, 3, 2, 1, 1)"
+    ),
+    "a kernel smaller than its stride": reference(
+        "return self.c(a) + b", f"{N}(1, 3, 5, 7)", f"{N}(4, 1, 1)", init="self.c = nn.ConvTranspose2d(3, 4, 2, 5)"
+    ),
+    "depthwise transposed planes": reference(
+        "return self.c(a)", f"{N}(2, 5, 6, 8)",
+        init="self.c = nn.ConvTranspose2d(5, 5, 3, 2, 1, groups=5, bias=False)",
+    ),
+    "a transposed convolution between others": reference(
+        "return self.d(F.gelu(self.c(a) * self.s)).mean((2, 3))", f"{N}(1, 4, 7, 8)",
+        init="self.c = nn.ConvTranspose2d(4, 6, 4, 2, 1)\nself.d = nn.ConvTranspose2d(6, 3, 3)\n"
+        "self.s = nn.Parameter(torch.randn(6, 1, 1))",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(GRAPHS))
+def test_general_convolutions_are_right_in_cpp(name: str, cards: dict[str, RecipeCard]) -> None:
+    found = three_languages.cpp(GRAPHS[name], cards)
+    assert three_languages.right(found), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in GRAPHS if "others" not in name])
+def test_general_convolutions_are_right_in_cuda(
+    name: str, cards: dict[str, RecipeCard], tmp_path: Path
+) -> None:
+    found = three_languages.cuda(GRAPHS[name], cards, tmp_path)
+    assert three_languages.right(found), found
+
+
+@pytest.mark.slow
+def test_general_convolutions_are_right_in_triton(
+    cards: dict[str, RecipeCard], tmp_path: Path
+) -> None:
+    pytest.importorskip("triton")
+    for name, found in three_languages.triton(GRAPHS, cards, tmp_path).items():
+        assert three_languages.right(found), (name, found)
+
+
+def test_what_follows_joins_the_convolution(cards: dict[str, RecipeCard]) -> None:
+    parts = Bench(GRAPHS["a kernel smaller than its stride"], cards).parts()
+    assert [part.pattern for part in parts] == ["ndconv"]
+    assert parts[0].dims["transposed"] == 1
+    assert (parts[0].dims["od"], parts[0].dims["oh"], parts[0].dims["ow"]) == (1, 22, 32)
