@@ -45,7 +45,7 @@ def examine_library(
             message = str(error).removeprefix(f"{name}: ")
             faults.append(LintFault(kind="schema", path=name, message=message))
     faults += record_faults(documents, beside)
-    faults += figure_faults(documents, beside)
+    faults += figure_faults(documents)
     if pages and documents and not faults:
         for page, state in stale_pages(root, documents):
             message = f"{page} {state}: run kb check --write {root}"

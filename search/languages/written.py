@@ -18,20 +18,17 @@ def written_in(source: str) -> tuple[str, ...]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return ()
-    placed = [
-        (getattr(node, "lineno", 0), found) for node in ast.walk(tree) if (found := _language(node))
-    ]
+    kernels = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Call))
+    placed = [(node.lineno, found) for node in kernels if (found := _language(node))]
     if imports_cute(source) and kernel_names(source):
         placed.append((len(source), "cute"))
     return tuple(dict.fromkeys(name for _, name in sorted(placed)))
 
 
-def _language(node: ast.AST) -> str | None:
+def _language(node: ast.FunctionDef | ast.Call) -> str | None:
     """Return what a loader's call compiles, or a decorated function is written in."""
     if isinstance(node, ast.FunctionDef):
         return "triton" if any(map(_is_triton, node.decorator_list)) else None
-    if not isinstance(node, ast.Call):
-        return None
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     if name == "load_inline":
         # The third parameter, where no keyword names it.

@@ -110,13 +110,13 @@ evidence: [{task: softmax, target: h200, before: 2.0e-3, after: 1.0e-3}]
 ---
 ## What was seen
 
-The H200 has %s SMs.
+One warp a row.
 """
     (root / "small.md").unlink()
-    (root / "rows.md").write_text(lesson % 132)
+    (root / "rows.md").write_text(lesson)
     assert run(root).exit_code == 0
-    (root / "rows.md").write_text(lesson % 114)
-    assert "rows.md: says of h200 114 units, its record has 132" in run(root).stdout
+    (root / "rows.md").write_text(lesson.replace("one-warp-a-row", "two-warps-a-row"))
+    assert "two-warps-a-row" in run(root).stdout
 
 
 def test_a_recipe_that_does_not_render_is_reported(root: Path) -> None:
