@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kb.records.types import Fate
 from search.attempt import Attempt
-from search.outcome import Checked, Outcome, Passed, Ratio
+from search.outcome import STANDING, Checked, Outcome, Passed, Ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,7 @@ class Gain:
         base: the outcome of `start`, None for the reference.
         outcome: of the candidate: the later one where it was measured again.
         ratio: its speed over that of its start; None where it failed or was not timed.
+        cheated: it was refused, or made of what was refused when it was measured again.
     """
 
     attempt: Attempt
@@ -32,6 +33,7 @@ class Gain:
     base: Passed | None
     outcome: Outcome
     ratio: Ratio | None
+    cheated: bool = False
 
     @property
     def fate(self) -> Fate | None:
@@ -57,11 +59,38 @@ def gains(
     """
     known = {attempt.number: attempt for attempt in attempts}
     outcomes = {number: one.outcome for number, one in known.items()} | dict(confirmed or {})
+    cheats = cheated(known.values(), confirmed or {})
+    honest = {number: one for number, one in outcomes.items() if number not in cheats}
     for attempt in known.values():
-        start, base = _start(attempt, known, outcomes)
+        start, base = _start(attempt, known, honest)
         outcome = outcomes[attempt.number]
         ratio = over(outcome, base) if isinstance(outcome, Passed) else None
-        yield Gain(attempt=attempt, start=start, base=base, outcome=outcome, ratio=ratio)
+        yield Gain(
+            attempt=attempt,
+            start=start,
+            base=base,
+            outcome=outcome,
+            ratio=ratio,
+            cheated=attempt.number in cheats,
+        )
+
+
+def cheated(attempts: Iterable[Attempt], confirmed: Mapping[int, Outcome]) -> frozenset[int]:
+    """Return the attempts that were refused, first or when measured again, and what was made of the latter.
+
+    A child of one that was refused at once was mended, and passed the judge by itself; one whose parent
+    had passed may have its trick.
+    """
+    found: set[int] = set()
+    inherited: set[int] = set()
+    for attempt in attempts:  # parents come first
+        late = confirmed.get(attempt.number)
+        if attempt.parent in inherited or (late is not None and late.kind == "refused"):
+            inherited.add(attempt.number)
+        if attempt.outcome.kind == "refused":
+            found.add(attempt.number)
+    stood = {number for number, outcome in confirmed.items() if outcome.kind in STANDING}
+    return frozenset(found | inherited - stood)
 
 
 def over(outcome: Passed, base: Passed | None) -> Ratio:
@@ -128,7 +157,7 @@ def _start(
     """Return the nearest ancestor of another idea that passed, with its outcome."""
     number = origin(attempt, known)
     while number is not None:
-        outcome = outcomes[number]
+        outcome = outcomes.get(number)
         if isinstance(outcome, Passed):
             return known[number], outcome
         number = origin(known[number], known)

@@ -174,20 +174,22 @@ class TaskSession:
         Raises:
             KbError: no task is open.
         """
-        from search.drivers.sequential import finalists
+        from search.drivers.sequential import measured_again
         from search.runs.report import build_report
         from search.runs.storage import outcome_key
 
         here = self._at_work()
         session, record = here.session, here.record
-        confirmed: dict[int, Outcome] = {}
-        for attempt in finalists(here.graph):
+
+        def measure(attempt: Attempt) -> Outcome:
             key = outcome_key(attempt.draft.source, here.context, "confirmed")
             found = session.storage.outcome(key)
             if found is None:
                 found = here.judge.judge(attempt.draft.source, thorough=True)
                 session.storage.keep_outcome(key, found)
-            confirmed[attempt.number] = found
+            return found
+
+        confirmed = measured_again(here.graph, measure)
         record.finish_search("ended by its author")
         if session.place.how != "dry":
             learn_from(session, record, here.prepared.baselines, confirmed)

@@ -49,11 +49,13 @@ class LessonTrial:
 def trials(graph: Graph, confirmed: Mapping[int, Outcome]) -> Iterator[LessonTrial]:
     """Yield one trial a candidate that was timed or failed, oldest first.
 
+    What a cheat did says nothing of its idea, and neither does what was made of it: both are left out.
+
     Args:
         confirmed: outcomes of finalists that were measured again, by node.
     """
     for gain in gains(graph.attempts(), confirmed):
-        if gain.fate is not None:
+        if gain.fate is not None and not gain.cheated:
             yield LessonTrial(gain=gain, change=change(gain.start, gain.attempt))
 
 

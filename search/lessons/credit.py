@@ -93,6 +93,8 @@ def _ends(graph: Graph, confirmed: Mapping[int, Outcome]) -> list[tuple[Node, Ga
     """Return the last judged node of each implementation with its gain, the oldest first."""
     last: dict[tuple[Slot, int, int], tuple[Node, Gain]] = {}
     for gain in gains(graph.attempts(), confirmed):
+        if gain.cheated:
+            continue  # neither its passages nor its idea are to blame, or to thank
         node = graph.nodes[gain.attempt.number]
         last[node.step.slot, node.step.idea, node.step.branch] = node, gain
     timed = (one for one in last.values() if one[1].fate is not None)

@@ -107,7 +107,9 @@ def read_run(
             try:
                 create_tables(trial)
                 _store(trial, kept)
-                Record(trial, run)  # its graph can be made
+                # Its graph can be made, and no node of it lacks its source.
+                if len(Record(trial, run).graph.nodes) != sum(table is NODES for table, _ in kept):
+                    raise ValueError("nodes without sources")
                 look(Storage(trial), run)
             finally:
                 trial.dispose()

@@ -186,9 +186,10 @@ def _check_outcome(row: dict[str, Any]) -> None:
 def _check_given(row: dict[str, Any]) -> None:
     unpacking = zlib.decompressobj()
     data = base64.b64decode(row["value"], validate=True)
-    json.loads(unpacking.decompress(data, _LARGEST_GIVEN))
+    text = unpacking.decompress(data, _LARGEST_GIVEN)
     if unpacking.unconsumed_tail or not unpacking.eof:
         raise ValueError(f"more than {_LARGEST_GIVEN >> 20} MiB that it was given at once")
+    json.loads(text)
 
 
 _CHECKS = {

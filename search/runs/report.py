@@ -60,12 +60,22 @@ def build_report(
     return {
         **about,
         "best": None if best is None else _best(*best, confirmed=bool(confirmed)),
+        **({"withdrawn": gone} if (gone := _withdrawn(confirmed)) else {}),
         "candidates": graph.judged,
         "outcomes": {kind: counts[kind] for kind in OUTCOME_KINDS if counts[kind]},
         "stop_reason": stop_reason,
         "seconds": round(seconds, 3),
         "timed": not any(attempt.outcome.kind == "checked" for attempt in graph.attempts()),
     }
+
+
+def _withdrawn(confirmed: Mapping[int, Outcome]) -> list[dict[str, Any]]:
+    """Return what passed first and not when it was measured again, with the reason."""
+    return [
+        {"node": number, "outcome": outcome.kind, "reason": getattr(outcome, "reason", "")}
+        for number, outcome in confirmed.items()
+        if not isinstance(outcome, Passed | Checked)
+    ]
 
 
 def _best(attempt: Attempt, outcome: Passed | Checked, *, confirmed: bool) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from sqlalchemy import Column, Engine, LargeBinary, String, Table, delete, inser
 from sqlalchemy.exc import IntegrityError
 
 from kb.database import Base, create_tables, reading, writing
+from kb.errors import StoreError
 from kb.records.schema import Document
 from kb.records.types import Answer, Hit, Query, Scope
 from kb.retrieval.effect_estimate import Where
@@ -70,7 +71,12 @@ class RunSnapshot:
         with reading(self._engine) as session:
             found = session.scalar(select(GIVEN.c.value).where(place))
         if found is not None:
-            return kept.validate_json(zlib.decompress(found))
+            try:
+                return kept.validate_json(zlib.decompress(found))
+            except (ValueError, zlib.error) as error:
+                raise StoreError(
+                    f"run {self._run}: what it was given ({kind}) is no longer what this version reads: start it anew"
+                ) from error
         made = make()
         if self._writes:
             row = {"kind": kind, "key": key, "value": zlib.compress(kept.dump_json(made))}

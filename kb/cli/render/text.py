@@ -33,6 +33,11 @@ def report_text(report: dict[str, Any], path: list[dict[str, Any]]) -> str:
         lines.append(f"  {name + ':':<15} {time_text(seconds) if seconds else 'did not run'}")
     if paid := spending_line(report.get("models") or ()):
         lines.append(f"  models:         {paid}")
+    for gone in report.get("withdrawn", ()):
+        lines.append(
+            f"  withdrawn:      node {gone['node']} passed first and was {gone['outcome'].replace('_', ' ')} when measured "
+            f"again: {gone['reason']}"
+        )
     if best is None:
         lines.append("  no candidate passed: `kb tree " + report["run"] + "` shows why")
         return "\n".join(lines)

@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kb import errors
 from kb.errors import KbError, ToolchainError
 from kb.records.schema import TargetRecord
 from search.judging.limits import Prepared
-from search.judging.spool.folder import Folder, Unreadable, unseal
-from search.judging.spool.job import Device, Failure, Job, JobAnswer, read_answer
+from search.judging.spool.folder import Folder, Unreadable, read_plain, unseal
+from search.judging.spool.job import Device, Failure, Job, JobAnswer, as_error, read_answer
 from search.judging.spool.wire_types import plain_target, plain_task
 from search.outcome import Outcome
 from search.task import Task
@@ -172,8 +171,11 @@ class Spool:
     def _take(self, path: Path) -> JobAnswer | None:
         """Return the answer that is there and whole."""
         try:
-            data = path.read_bytes()
+            data = read_plain(path)
         except FileNotFoundError:
+            return None
+        except Unreadable as error:
+            self._once(f"outcomes/{path.name}: {error}: waiting for a whole one")
             return None
         except OSError as error:  # a share that is away for a moment, a file without its rights yet
             self._once(f"outcomes/{path.name}: cannot be read ({error.strerror}): waiting")
@@ -183,7 +185,7 @@ class Spool:
         except Unreadable as error:
             self._once(f"outcomes/{path.name}: {error}: waiting for a whole one")
             return None
-        except (TypeError, KeyError, ValueError) as error:
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise ToolchainError(
                 f"{path}: another version of kb wrote it ({error!r}): install the same version on both sides"
             ) from error
@@ -197,7 +199,7 @@ class Spool:
         beats = dict(self._folder.beats())
         known = {owner: self._beats[owner] for owner in beats if owner in self._beats}
         for owner, body in beats.items():
-            count = int(body["beat"])
+            count: int = body["beat"]
             if owner not in known or known[owner][0] != count:
                 self._lively |= {owner} if owner in known else set()
                 known[owner] = (count, self._waited)
@@ -210,9 +212,9 @@ class Spool:
             )
             return
         contexts = {
-            str(beats[owner]["context"])
+            str(beats[owner].get("context"))
             for owner in self._lively & set(alive)
-            if beats[owner]["device"] == self._device
+            if beats[owner].get("device") == self._device
         }
         if job.expected and contexts and job.expected not in contexts:
             self._folder.withdraw(job.name)
@@ -230,8 +232,4 @@ class Spool:
 
 def _error(failure: Failure, answer: JobAnswer, root: Path) -> KbError:
     host = answer.facts.get("host", "the judge")
-    kind = getattr(errors, failure.kind, ToolchainError)
-    if not (isinstance(kind, type) and issubclass(kind, KbError)):
-        kind = ToolchainError
-    error: KbError = kind(f"{host} at {root}: {failure.reason}")
-    return error
+    return as_error(failure, f"{host} at {root}: {failure.reason}")

@@ -8,11 +8,14 @@ for a time that the observer measured itself.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
+import secrets
 import socket
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -24,6 +27,7 @@ from kb.errors import StoreError
 from search.judging.spool.job import canonical
 
 FORMAT = 1
+_LARGEST = 64 << 20  # bytes of a file
 _NAME = re.compile(
     r"(?P<job>[a-z]+-[0-9a-f]{32})(?:~(?P<tries>\d+))?(?:@(?P<owner>[\w.-]+))?\.json"
 )
@@ -68,11 +72,35 @@ def unseal(data: bytes, kind: str) -> dict[str, Any]:
         )
     except (ValueError, KeyError, TypeError, RecursionError):
         raise Unreadable(f"not whole ({len(data)} bytes are there)") from None
+    if not isinstance(body, dict):
+        raise Unreadable("no object")
     if version != FORMAT or found != kind:
         raise Unreadable(f"a {found} of format {version}, expected a {kind} of format {FORMAT}")
     if hashlib.sha256(canonical(body).encode()).hexdigest() != digest:
         raise Unreadable("its hash differs from the one that it states")
-    return dict(body)
+    return body
+
+
+def read_plain(path: Path) -> bytes:
+    """Return what a file holds: a plain one, not a link to another place, a pipe or a device.
+
+    Raises:
+        Unreadable: it is none, or larger than any that is written here.
+        OSError: it cannot be read.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise Unreadable("no plain file") from error
+        raise
+    with os.fdopen(file, "rb") as opened:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
+            raise Unreadable("no plain file")
+        if found.st_size > _LARGEST:
+            raise Unreadable(f"{found.st_size} bytes, {_LARGEST} are the most")
+        return opened.read(_LARGEST)
 
 
 class Folder:
@@ -91,8 +119,12 @@ class Folder:
         try:
             for place in _PLACES:
                 (self.root / place).mkdir(parents=True, exist_ok=True)
-            trial = self.judges / f".trial.{owner_name()}.tmp"
-            trial.write_bytes(b"")
+                if (self.root / place).is_symlink():
+                    raise StoreError(
+                        f"{self.root / place} is a link to another place: expected a folder, remove the link"
+                    )
+            trial = self.judges / _draft_name()
+            os.close(_create(trial))
             trial.unlink()
         except OSError as error:
             raise StoreError(
@@ -147,7 +179,9 @@ class Folder:
         """Yield the owners that have a beat, with the last one."""
         for path in _files(self.judges):
             with suppress(Unreadable, OSError):
-                yield path.stem, unseal(path.read_bytes(), "beat")
+                body = unseal(read_plain(path), "beat")
+                if _is_beat(body):
+                    yield path.stem, body
 
     def leave(self, owner: str) -> None:
         """Remove the beat of `owner`."""
@@ -159,9 +193,9 @@ class Folder:
         Raises:
             StoreError: the disk is full or the folder is gone.
         """
-        draft = path.parent / f".{path.name}.{owner_name()}.tmp"
+        draft = path.parent / _draft_name()
         try:
-            with draft.open("w", encoding="utf-8") as file:
+            with os.fdopen(_create(draft), "w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())  # a stick that is pulled out must not hold half of it
@@ -242,9 +276,24 @@ class Leases:
             self._seen[owner] = last = (count, now)
         # On one machine there is no need to wait: a process that has ended will not go on.
         near = beat is not None and self._here and beat.get("birthplace") == self._here
-        if near and beat is not None and not _runs(int(beat["pid"])):
+        if near and beat is not None and "pid" in beat and not _runs(beat["pid"]):
             return True
         return now - last[1] > self._seconds
+
+
+def _draft_name() -> str:
+    return f".{secrets.token_hex(16)}.tmp"
+
+
+def _create(draft: Path) -> int:
+    """Open a file that is not there yet: not what somebody else has put in its place, a link above all."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(draft, flags, 0o666)
+
+
+def _is_beat(body: Mapping[str, Any]) -> bool:
+    pid = body.get("pid", 1)
+    return type(body.get("beat")) is int and type(pid) is int and 0 < pid < 1 << 31
 
 
 def _files(place: Path) -> list[Path]:

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from kb import errors
+from kb.errors import KbError, ToolchainError
 from search.judging.limits import Prepared
 from search.judging.spool.wire_types import (
     JudgedTarget,
@@ -96,6 +98,14 @@ class Failure:
 
     kind: str
     reason: str
+
+
+def as_error(failure: Failure, message: str | None = None) -> KbError:
+    """Return a failure as the error that it was on the other side, where it names one."""
+    kind = getattr(errors, failure.kind, None) if isinstance(failure.kind, str) else None
+    if not (isinstance(kind, type) and issubclass(kind, KbError)):
+        kind = ToolchainError
+    return kind(message or failure.reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kb import errors
-from kb.errors import KbError, ToolchainError
-from search.judging.spool.job import Failure, Job, JobAnswer, read_answer
+from search.judging.spool.job import Failure, Job, JobAnswer, as_error, read_answer
 
 _LONGEST = 3600.0  # seconds for one job: beyond that the judge itself hangs
 _TICK = 0.5
@@ -75,7 +73,7 @@ class JudgeProcess:
         told = self._receive(_LONGEST)
         if "failure" in told:
             self.close()
-            raise _as_error(Failure(**told["failure"]))
+            raise as_error(Failure(**told["failure"]))
         self.context, self.device, self.facts = told["context"], told["device"], told["facts"]
 
     def ask(self, job: Job) -> JobAnswer:
@@ -191,10 +189,3 @@ class JudgeProcess:
                 os.unlink(self._log.name)
             self._log = None
         self.task, self._busy = "", False
-
-
-def _as_error(failure: Failure) -> KbError:
-    """Return a failure as the error that it was on the other side."""
-    kind = getattr(errors, failure.kind, ToolchainError)
-    error: KbError = kind(failure.reason)
-    return error

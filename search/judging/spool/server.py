@@ -16,6 +16,7 @@ from search.judging.spool.folder import (
     birthplace,
     entries,
     owner_name,
+    read_plain,
     unseal,
 )
 from search.judging.spool.job import Failure, Job, JobAnswer, read_job
@@ -168,7 +169,9 @@ class SpoolServer:
             self._once(f"jobs/{entry.path.name}: {error}: left until it is whole")
         except FileNotFoundError:
             pass  # another judge was faster
-        except (TypeError, KeyError, ValueError) as error:
+        except OSError as error:
+            self._once(f"jobs/{entry.path.name}: cannot be read ({error.strerror}): left")
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
             self._refuse(
                 entry, f"another version of kb wrote it ({error!r}): install the same here"
             )
@@ -190,7 +193,7 @@ class SpoolServer:
 
     def _answered(self, job: str) -> bool:
         try:
-            unseal(self._folder.outcome(job).read_bytes(), "outcome")
+            unseal(read_plain(self._folder.outcome(job)), "outcome")
         except FileNotFoundError:
             return False
         except Unreadable as error:
@@ -266,7 +269,7 @@ class SpoolServer:
 
 
 def _read(entry: JobFile) -> Job:
-    job = read_job(unseal(entry.path.read_bytes(), "job"))
+    job = read_job(unseal(read_plain(entry.path), "job"))
     if job.name != entry.job:
         raise Unreadable(f"it holds {job.name}, another job than its name says")
     return job

@@ -105,3 +105,25 @@ def test_every_field_crosses_json():
     )
     assert from_json(to_json(outcome)) == outcome
     assert asdict(outcome)["kind"] == "checked"
+
+
+FORGED = "import os\nfor place in range(3, 12):\n    try: os.write(place, {line!r})\n    except OSError: pass\n"
+ATTACKS = {
+    "flags": "from kb.native import load_cuda\nload_cuda('', '" + "-DA=1 " * 2000 + "')\n",
+    "half a letter": "from kb.native import load_cuda\nload_cuda('// \\ud800')\n",
+    "a number for functions": "load_inline(name='m', cpp_sources='', functions=3)\n",
+    "many parts": "\n".join(f"load_cuda('// {n}')" for n in range(40)),
+    "a huge number": FORGED.format(line=b'{"answers": 1' + b"0" * 400 + b"}\n"),
+    "lists in lists": FORGED.format(line=b'{"a": ' + b"[" * 600 + b"]" * 600 + b"}\n"),
+    "kernels of another form": FORGED.format(line=b'{}\n{"answers": [{"kernels": [3, {"asm": []}]}]}\n'),
+    "natives of another form": FORGED.format(line=b'{}\n{"answers": [{"kernels": [], "natives": [[1], {}]}]}\n'),
+    "faults of another form": FORGED.format(line=b'{}\n{"answers": [{"kernels": [], "faults": {"a": 1}}]}\n'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_on_the_judge_is_an_outcome_of_the_candidate(judge, answer, name):
+    outcome = judge.judge(ATTACKS[name] + answer)
+    assert outcome.kind in {"build_failed", "refused", "crashed", "wrong"}, outcome
+    assert len(outcome.reason) <= 500
+    assert judge.judge(answer).kind == "checked"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from search.judging.spool.folder import (
     birthplace,
     entries,
     owner_name,
+    read_plain,
     seal,
     unseal,
 )
@@ -188,6 +190,108 @@ def test_a_folder_that_cannot_be_made_is_said_in_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="spool folder"):
         Folder(tmp_path / "file").make()
+
+
+@pytest.fixture
+def users(tmp_path):
+    """A file of the user, which links in the spool folder point to."""
+    file = tmp_path / "users"
+    file.write_text("mine")
+    return file
+
+
+def test_a_link_in_a_drafts_place_is_not_written_through(folder, users, monkeypatch):
+    monkeypatch.setattr("secrets.token_hex", lambda _: "guessed")
+    (folder.jobs / ".guessed.tmp").symlink_to(users)
+    with pytest.raises(StoreError, match="File exists"):
+        folder.submit(JOB, BODY)
+    assert users.read_text() == "mine"
+
+
+def test_drafts_have_names_that_nobody_can_guess(folder, monkeypatch):
+    seen = []
+    real = os.open
+
+    def noted(path, *rest, **more):
+        seen.append(os.path.basename(path))
+        return real(path, *rest, **more)
+
+    monkeypatch.setattr(os, "open", noted)
+    for _ in range(2):
+        folder.beat("me-7-a", {"beat": 1})
+    drafts = [name for name in seen if name.endswith(".tmp")]
+    assert len(set(drafts)) == 2
+    assert not any("me-7-a" in name or str(os.getpid()) in name for name in drafts)
+
+
+def test_a_link_under_a_files_own_name_is_replaced_not_followed(folder, users):
+    (folder.judges / "me-7-a.json").symlink_to(users)
+    folder.beat("me-7-a", {"beat": 1})
+    assert users.read_text() == "mine"
+    assert dict(folder.beats())["me-7-a"] == {"beat": 1}
+
+
+@pytest.mark.parametrize("place", ["jobs", "claimed", "outcomes", "judges"])
+def test_a_place_that_is_a_link_is_refused(tmp_path, place):
+    (tmp_path / "spool").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "spool" / place).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match="is a link"):
+        Folder(tmp_path / "spool").make()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def _pipe(path, _):
+    os.mkfifo(path)
+
+
+def _device(path, _):
+    path.symlink_to("/dev/zero")
+
+
+def _link(path, users):
+    users.write_text(seal("beat", {"beat": 1}))
+    path.symlink_to(users)
+
+
+def _socket(path, _):
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(os.path.relpath(path))
+
+
+def _large(path, _):
+    with path.open("wb") as file:
+        file.truncate(65 << 20)
+
+
+def _tree(path, _):
+    path.mkdir()
+
+
+@pytest.mark.parametrize("made", [_pipe, _device, _link, _socket, _large, _tree])
+def test_what_is_no_plain_file_is_not_read(folder, users, made, monkeypatch):
+    monkeypatch.chdir(folder.judges)
+    made(folder.judges / "far-7-a.json", users)
+    assert dict(folder.beats()) == {}
+    with pytest.raises((Unreadable, IsADirectoryError)):
+        read_plain(folder.judges / "far-7-a.json")
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"beat": "one"}, {"beat": True}, {"beat": 1, "pid": -1}, {"beat": 1, "pid": 2**40}]
+)
+def test_a_beat_that_is_none_is_left_out(folder, body):
+    folder.beat("far-7-a", body)
+    assert dict(folder.beats()) == {}
+
+
+def test_a_sealed_list_is_no_object():
+    with pytest.raises(Unreadable, match="no object"):
+        unseal(
+            json.dumps({"kb_spool": 1, "kind": "beat", "sha256": "", "body": [1]}).encode(), "beat"
+        )
 
 
 def test_owners_of_one_machine_differ():

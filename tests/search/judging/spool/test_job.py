@@ -9,10 +9,11 @@ import pytest
 from office import RELU, RIGHT, TARGET, make_task
 
 from kb.config import shipped_docs
+from kb.errors import TaskError, ToolchainError
 from kb.records.library import load_library
 from kb.records.schema import TargetRecord
 from search.judging.limits import Prepared
-from search.judging.spool.job import Failure, Job, JobAnswer, read_answer, read_job
+from search.judging.spool.job import Failure, Job, JobAnswer, as_error, read_answer, read_job
 from search.judging.spool.wire_types import (
     JudgedSettings,
     JudgedTarget,
@@ -135,3 +136,12 @@ def test_a_body_of_another_version_is_not_taken(job):
         read_job({**body, "new": 1}, job.task.reference)
     with pytest.raises((TypeError, KeyError)):
         read_job({key: value for key, value in body.items() if key != "target"})
+
+
+@pytest.mark.parametrize(
+    "kind", ["TaskError", "Any", "annotations", "__name__", "none", "", 3, ["TaskError"]]
+)
+def test_a_failure_is_the_error_that_it_names_or_one_of_the_machine(kind):
+    error = as_error(Failure(kind=kind, reason="no room"))
+    assert type(error) is (TaskError if kind == "TaskError" else ToolchainError)
+    assert str(error) == "no room"

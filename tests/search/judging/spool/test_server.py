@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 import torch
 from office import BROKEN, RELU, RIGHT, WRONG
 
-from search.judging.spool.folder import entries, unseal
+from search.judging.spool.folder import entries, seal, unseal
 from search.judging.spool.job import read_answer, read_job
 
 DEADLY = """
@@ -257,3 +258,33 @@ def test_a_gpu_that_is_not_there_is_said_in_one_line(office):
     _, complaint = judge.communicate(timeout=60)
     assert judge.returncode == 2
     assert complaint.splitlines()[-1].startswith("kb: error: expected an NVIDIA GPU")
+
+
+ENDLESS_SUM = RIGHT + "\nMANY = " + " + ".join(["1"] * 1500) + "\n"
+HALF = RIGHT + "\nfrom kb.native import load_cpp\nload_cpp('// \\ud800')\n"
+
+
+def test_hostile_files_and_candidates_neither_end_a_judge_nor_lead_it_astray(office, tmp_path):
+    users = tmp_path / "users"
+    users.write_text("mine")
+    spool, folder = office.evaluator(), office.folder.make()
+    for number, body in enumerate(
+        ({}, {"task": 3}, {"task": [], "target": {}}, {"task": {"settings": 1}})
+    ):
+        folder.write(folder.jobs / f"judge-{number:032x}.json", seal("job", body))
+    (folder.jobs / f"judge-{'a' * 32}.json").symlink_to("/dev/zero")
+    (folder.jobs / f"judge-{'b' * 32}.json").symlink_to(users)
+    (folder.outcomes / f"judge-{'c' * 32}.json").symlink_to(users)
+    (folder.judges / "far-1-a.json").symlink_to("/dev/zero")
+    os.mkfifo(folder.jobs / f"judge-{'d' * 32}.json")
+    (folder.jobs / f"judge-{'e' * 32}.json").mkdir()
+    sources = (ENDLESS_SUM, HALF, RIGHT)
+    for source in sources:
+        folder.submit(spool._job(source).name, spool._job(source).body())
+    lines = office.ends(office.judge("--once"))
+    kinds = {line["job"]: line["kind"] for line in lines if "job" in line}
+    assert kinds[spool._job(HALF).name] == "build_failed"
+    assert kinds[spool._job(RIGHT).name] == "passed"
+    assert kinds[spool._job(ENDLESS_SUM).name] in {"passed", "build_failed"}
+    assert users.read_text() == "mine"
+    assert not any(path.is_symlink() for path in folder.claimed.iterdir())

@@ -1,0 +1,1 @@
+"""How many random faults in honest-looking kernels the judge catches."""
