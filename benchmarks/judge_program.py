@@ -70,7 +70,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         problem = load_problem(load_task(reference), seed=asked.seed)
         limits = Limits(thorough_seconds=asked.seconds)
-        judge = CpuJudge(problem, target, seed=asked.seed, folder=Path(name), limits=limits)
+        judge = CpuJudge(problem, target, folder=Path(name), limits=limits)
         prepared = judge.prepare()
         baselines = {n: float(f"{s:.4g}") for n, s in prepared.baselines.items()}
         work = prepared.work

@@ -78,7 +78,7 @@ def main() -> None:
         settings = TaskFile(reference=path.name)
         task = Task(name="norm", path=path, reference=path, source=REFERENCE, settings=settings)
         limits = Limits(compile=False, timing_seconds=0.1)
-        judge = CpuJudge(load_problem(task), TARGET, seed=1, folder=folder, limits=limits)
+        judge = CpuJudge(load_problem(task), TARGET, folder=folder, limits=limits)
         judge.prepare()
         apart = {"seconds": 0.0}
         for owner, method in ((CpuJudge, "_time"), (CandidateSession, "share")):

@@ -6,7 +6,7 @@ import linecache
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from kb.errors import TaskError, ToolchainError
+from search import seeds
 
 if TYPE_CHECKING:
     from search.task import Task  # a judging machine need not have what checks task files
@@ -61,6 +62,7 @@ class Problem:
         initial_state: what the constructor alone left under the judge's seed.
         outputs: layouts of the outputs, in order.
         single_output: the forward returns a tensor, not a tuple or list.
+        views: the reference's answer shares memory with its inputs, or two of its outputs do.
         draw: makes a fresh set of inputs from a seed, as `get_inputs()` does.
     """
 
@@ -73,12 +75,54 @@ class Problem:
     initial_state: dict[str, torch.Tensor]
     outputs: tuple[TensorLayout, ...]
     single_output: bool
+    views: bool
     draw: Callable[[int], tuple[torch.Tensor | Scalar, ...]]
 
-    def run(self, *inputs: Any) -> tuple[torch.Tensor, ...]:
-        """Return what the reference computes, always as a tuple."""
+    @property
+    def packs(self) -> bool:
+        """Whether weights may be packed once; else they change from call to call.
+
+        Where no input is a floating-point tensor, a table of the answers to every possible input would be
+        packing too: that is folding the whole network, and allowed only where the task says so.
+        """
+        packing = self.task.settings.packing
+        return packing == "tables" or (packing == "allowed" and not self.countable)
+
+    @property
+    def countable(self) -> bool:
+        """Whether no input is a floating-point tensor, so that there may be few possible ones."""
+        return not any(
+            isinstance(value, torch.Tensor) and value.is_floating_point() for value in self.inputs
+        )
+
+    def run(
+        self, *inputs: Any, state: Mapping[str, torch.Tensor] | None = None
+    ) -> tuple[torch.Tensor, ...]:
+        """Return what the reference computes, always as a tuple.
+
+        Args:
+            state: parameters instead of its own.
+        """
         with torch.no_grad():
-            return as_tuple(self.model(*inputs))
+            if state is None:
+                return as_tuple(self.model(*inputs))
+            return as_tuple(torch.func.functional_call(self.model, dict(state), inputs))
+
+
+def scaled(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return parameters that are others, and valid: each element times its own secret factor from 0.8 to 1.
+
+    No error can be greater than with the parameters given. Whole numbers stay.
+    """
+    made = {}
+    for name, value in state.items():
+        if not value.is_floating_point():
+            made[name] = value
+            continue
+        generator = seeds.generator(value.device, seeds.secret())
+        factor = torch.empty_like(value).uniform_(0.8, 1.0, generator=generator)
+        made[name] = factor.mul_(value)
+    return made
 
 
 def as_tuple(result: Any) -> tuple[torch.Tensor, ...]:
@@ -105,7 +149,7 @@ def load_problem(task: Task, seed: int = 0, device: str = "cpu") -> Problem:
     init = _init_inputs(task, getattr(module, "get_init_inputs", None))
 
     def fresh(number: int) -> tuple[torch.Tensor | Scalar, ...]:
-        with _foreign(task, "get_inputs()"), _seeded(number):
+        with _foreign(task, "get_inputs()"), seeds.seeded(number):
             return _moved(_checked_inputs(task, draw()), device)
 
     inputs = fresh(seed)
@@ -127,6 +171,7 @@ def load_problem(task: Task, seed: int = 0, device: str = "cpu") -> Problem:
         initial_state={name: value.to(device) for name, value in initial.items()},
         outputs=_checked_outputs(task, result),
         single_output=isinstance(result, torch.Tensor),
+        views=_views(model, inputs),
         draw=fresh,
     )
 
@@ -316,6 +361,19 @@ def _run_twice(task: Task, model: nn.Module, inputs: tuple[Any, ...]) -> Any:
                 "is random (dropout in training mode?): call self.eval() in its constructor or remove it"
             )
     return first
+
+
+def _views(model: nn.Module, inputs: tuple[Any, ...]) -> bool:
+    """Say whether an output shares memory with an input or with another output."""
+    with torch.no_grad():
+        outputs = as_tuple(model(*inputs))
+    seen = {x.untyped_storage().data_ptr() for x in inputs if isinstance(x, torch.Tensor)}
+    for value in outputs:
+        place = value.untyped_storage().data_ptr()
+        if place in seen:
+            return True
+        seen.add(place)
+    return False
 
 
 def _checked_outputs(task: Task, result: Any) -> tuple[TensorLayout, ...]:

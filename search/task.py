@@ -181,8 +181,9 @@ class TaskFile(_Strict):
     precision: PrecisionName | Tolerances = "strict"
     search: SearchSettings = SearchSettings()
     library: Literal["allowed", "forbidden"] = "allowed"
-    packing: Literal["allowed", "forbidden"] = Field(
-        default="allowed", description="of weights, in a candidate's constructor"
+    packing: Literal["allowed", "forbidden", "tables"] = Field(
+        default="allowed",
+        description="of weights, in a candidate's constructor; tables: also of the answers to every possible input",
     )
     special_values: bool = Field(default=False, description="also judge on infinities and NaN")
     stop: StopSettings = StopSettings()
@@ -238,7 +239,7 @@ class Task:
             precision if isinstance(precision, str) else precision.model_dump_json(),
             self.settings.library,
             str(self.settings.special_values),
-            *(("packing forbidden",) if self.settings.packing == "forbidden" else ()),
+            *((f"packing {packing}",) if (packing := self.settings.packing) != "allowed" else ()),
         )
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 

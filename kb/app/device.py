@@ -118,6 +118,7 @@ def make_judge(
     """Start the judge for `place`.
 
     Args:
+        seed: of a dry run's inputs; judges that time draw from secret ones.
         limits: what a candidate may use, where the task is not to say.
         zygote: see `make_zygote`; judges that follow one another share it.
 
@@ -127,7 +128,7 @@ def make_judge(
     from search.judging.limits import Limits
 
     limits = limits or Limits(thorough_seconds=problem.task.settings.final_seconds)
-    common: Any = {"seed": seed, "folder": folder, "zygote": zygote}
+    common: Any = {"folder": folder, "zygote": zygote}
     if place.how == "cpu":
         from search.judging.cpu.judge import CpuJudge
 
@@ -142,7 +143,7 @@ def make_judge(
         return CudaJudge(problem, place.target, limits=limits, **common)
     from search.judging.dryrun.judge import DryJudge
 
-    return DryJudge(problem, place.target, **common)
+    return DryJudge(problem, place.target, seed=seed, **common)
 
 
 def make_zygote(place: JudgingDevice) -> Zygote:

@@ -18,7 +18,7 @@ from kb import __version__
 from kb.errors import KbError
 from kb.web.guard import LOGIN, Doors, Guard
 from kb.web.links import Served
-from kb.web.pages import PAGES, Page
+from kb.web.pages import PAGES, WebPage
 from kb.web.skins import STATIC, as_json, render
 from kb.web.sources import Sources
 from kb.web.views.run import run
@@ -54,7 +54,7 @@ def make_app(sources: Sources, doors: Doors) -> Starlette:
     )
 
 
-def shown(page: Page, view: object, doors: Doors, **more: object) -> str:
+def shown(page: WebPage, view: object, doors: Doors, **more: object) -> str:
     """Return a page of the server."""
     return render(
         page.template,
@@ -69,7 +69,7 @@ def shown(page: Page, view: object, doors: Doors, **more: object) -> str:
     )
 
 
-def _page(sources: Sources, page: Page, doors: Doors) -> Answer:
+def _page(sources: Sources, page: WebPage, doors: Doors) -> Answer:
     def make(request: Request) -> str:
         return shown(page, page.view(sources, request.path_params, _query(request)), doors)
 
@@ -79,7 +79,7 @@ def _page(sources: Sources, page: Page, doors: Doors) -> Answer:
     return answer
 
 
-def _values(sources: Sources, page: Page) -> Answer:
+def _values(sources: Sources, page: WebPage) -> Answer:
     def make(request: Request) -> str:
         return as_json(page.view(sources, request.path_params, _query(request)))
 

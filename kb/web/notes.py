@@ -32,7 +32,7 @@ NOTES = Table(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Annotation:
     """What somebody noted on a node of a run, or on a lesson.
 
     Attributes:
@@ -50,21 +50,21 @@ class Note:
     at: float
 
 
-def on_node(engine: Engine, run: str, node: int) -> tuple[Note, ...]:
+def on_node(engine: Engine, run: str, node: int) -> tuple[Annotation, ...]:
     """Return the notes on a node, oldest first."""
     return _read(engine, (NOTES.c.run == run) & (NOTES.c.node == node))
 
 
-def on_lesson(engine: Engine, lesson: str) -> tuple[Note, ...]:
+def on_lesson(engine: Engine, lesson: str) -> tuple[Annotation, ...]:
     """Return the notes on a lesson, oldest first."""
     return _read(engine, NOTES.c.lesson == lesson)
 
 
-def latest(engine: Engine, most: int = 500) -> tuple[Note, ...]:
+def latest(engine: Engine, most: int = 500) -> tuple[Annotation, ...]:
     """Return the latest notes, the last one first."""
     with reading(engine) as session:
         rows = session.execute(select(NOTES).order_by(NOTES.c.number.desc()).limit(most))
-        return tuple(Note(**row._mapping) for row in rows)
+        return tuple(Annotation(**row._mapping) for row in rows)
 
 
 def add_note(engine: Engine, subject: Mapping[str, Any], said: Mapping[str, str]) -> None:
@@ -98,9 +98,9 @@ def remove_note(engine: Engine, number: int) -> None:
         session.execute(delete(NOTES).where(NOTES.c.number == number))
 
 
-def _read(engine: Engine, where: Any) -> tuple[Note, ...]:
+def _read(engine: Engine, where: Any) -> tuple[Annotation, ...]:
     with reading(engine) as session:
         rows: Sequence[Any] = session.execute(
             select(NOTES).where(where).order_by(NOTES.c.number)
         ).all()
-    return tuple(Note(**row._mapping) for row in rows)
+    return tuple(Annotation(**row._mapping) for row in rows)

@@ -32,7 +32,7 @@ MOST_PAIRED = 8  # runs of one task that a static site compares with each other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class WebPage:
     """A page.
 
     Attributes:
@@ -113,85 +113,85 @@ def _pair_places(sources: Sources) -> Iterator[dict[str, str]]:
             yield {**pair, "node": str(one.node), "second": str(other.node)}
 
 
-PAGES: dict[str, Page] = {
-    "home": Page(
+PAGES: dict[str, WebPage] = {
+    "home": WebPage(
         path="",
         template="home",
         section="runs",
         view=lambda read, _at, query: home(read, query, _rows(query, 50)),
         places=lambda _sources: ({},),
     ),
-    "run": Page(
+    "run": WebPage(
         path="runs/{run}",
         template="run",
         section="runs",
         view=lambda read, at, query: run(read, at["run"], query, _rows(query, 100)),
         places=_run_places,
     ),
-    "tree": Page(
+    "tree": WebPage(
         path="runs/{run}/tree",
         template="tree",
         section="runs",
         view=lambda read, at, _query: tree(read, at["run"]),
         places=_run_places,
     ),
-    "node": Page(
+    "node": WebPage(
         path="runs/{run}/nodes/{node}",
         template="node",
         section="runs",
         view=lambda read, at, _query: node(read, at["run"], at["node"]),
         places=_node_places,
     ),
-    "diff": Page(
+    "diff": WebPage(
         path="runs/{run}/nodes/{node}/diff/{ancestor}",
         template="diff",
         section="runs",
         view=lambda read, at, _query: diff(read, at["run"], at["node"], at["ancestor"]),
         places=_diff_places,
     ),
-    "ideas": Page(
+    "ideas": WebPage(
         path="ideas",
         template="ideas",
         section="ideas",
         view=lambda read, _at, query: ideas(read, query, _rows(query, 100)),
         places=lambda _sources: ({},),
     ),
-    "idea": Page(
+    "idea": WebPage(
         path="ideas/{idea}",
         template="idea",
         section="ideas",
         view=lambda read, at, _query: idea(read, at["idea"]),
         places=_idea_places,
     ),
-    "targets": Page(
+    "targets": WebPage(
         path="ideas/{idea}/targets/{one}/{other}",
         template="targets",
         section="ideas",
         view=lambda read, at, _query: targets(read, at["idea"], at["one"], at["other"]),
         places=_target_places,
     ),
-    "documents": Page(
+    "documents": WebPage(
         path="documents",
         template="documents",
         section="documents",
         view=lambda read, _at, query: documents(read, query, _rows(query, 100)),
         places=lambda _sources: ({},),
     ),
-    "document": Page(
+    "document": WebPage(
         path="documents/{document}",
         template="document",
         section="documents",
         view=lambda read, at, _query: document(read, at["document"]),
         places=lambda sources: ({"document": one} for one in sources.addresses.every()),
     ),
-    "lessons": Page(
+    "lessons": WebPage(
         path="lessons",
         template="lessons",
         section="lessons",
         view=lambda read, _at, query: lessons(read, query, _rows(query, 100)),
         places=lambda _sources: ({},),
     ),
-    "lesson": Page(
+    "lesson": WebPage(
         path="lessons/{lesson}",
         template="lesson",
         section="lessons",
@@ -200,27 +200,27 @@ PAGES: dict[str, Page] = {
             {"lesson": address(one.name)} for one in open_book(sources).entries()
         ),
     ),
-    "search": Page(
+    "search": WebPage(
         path="search",
         template="search",
         section="search",
         view=lambda read, _at, query: search(read, query),
     ),
-    "notes": Page(
+    "notes": WebPage(
         path="notes",
         template="notes",
         section="notes",
         view=lambda read, _at, _query: notes(read),
         places=lambda _sources: ({},),
     ),
-    "compare_nodes": Page(
+    "compare_nodes": WebPage(
         path="compare/nodes/{run}/{node}/{other}/{second}",
         template="compare_nodes",
         section="runs",
         view=lambda read, at, _query: compare_nodes(read, at),
         places=_pair_places,
     ),
-    "compare_runs": Page(
+    "compare_runs": WebPage(
         path="compare/runs/{run}/{other}",
         template="compare_runs",
         section="runs",

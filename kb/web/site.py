@@ -12,7 +12,7 @@ from kb import __version__
 from kb.errors import ConfigError, StoreError
 from kb.progress import Progress, silent
 from kb.web.links import Filed, file_name
-from kb.web.pages import PAGES, WHOLE, Page
+from kb.web.pages import PAGES, WHOLE, WebPage
 from kb.web.skins import STATIC, render
 from kb.web.sources import Sources
 from kb.web.stories import Stories
@@ -97,13 +97,13 @@ def _known(out: Path) -> set[str]:
     return set()
 
 
-def _places(sources: Sources) -> Iterator[tuple[Page, Mapping[str, str]]]:
+def _places(sources: Sources) -> Iterator[tuple[WebPage, Mapping[str, str]]]:
     for page in PAGES.values():
         for at in page.places(sources):
             yield page, at
 
 
-def _page(sources: Sources, page: Page, at: Mapping[str, str], pages: frozenset[str]) -> str:
+def _page(sources: Sources, page: WebPage, at: Mapping[str, str], pages: frozenset[str]) -> str:
     depth = max(0, len(page.parts(at)) - 1)
     return render(
         page.template,

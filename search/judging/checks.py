@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from kb.errors import TaskError
-from search.judging.tolerance import TrialSet
+from search.judging.tolerance import InputTrial, TrialSet
 from search.outcome import Refused
 from search.reference import Problem
 from search.sandbox.faults import Fault, forged, wrong
@@ -141,7 +141,9 @@ def strides_fit(told: Any, shape: Sequence[int], wanted: Sequence[int]) -> bool:
     return all(size == 1 or a == b for a, b, size in zip(told, wanted, shape, strict=True))
 
 
-def near(got: Sequence[torch.Tensor], eager: Sequence[torch.Tensor], bank: TrialSet) -> bool:
+def near(
+    got: Sequence[torch.Tensor], eager: Sequence[torch.Tensor], bank: TrialSet | InputTrial
+) -> bool:
     """Say whether `got` is as close to the framework's answer as two right answers are.
 
     Both may be off by their own error, hence an eighth more than the candidate's share.

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from search import seeds
 from search.reference import Problem
 
 _STRUCTURED = (
@@ -48,6 +49,26 @@ def _special(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     return values.reshape(shape)
 
 
+def spiked(base: torch.Tensor, generator: torch.Generator, *, far: bool) -> torch.Tensor:
+    """Return `base` with one element in a thousand replaced by values of other distributions.
+
+    A program that looks at some elements to see which range it may assume finds the task's own; which
+    elements differ, it learns only by looking at all of them.
+
+    Args:
+        base: the task's own draw.
+        far: the replaced ones are around 1,000 and 10,000, else around zero and below.
+    """
+    values = base.flatten().clone()
+    kinds = (_offset, _huge) if far else (_normal, _negative, _tiny)
+    count = min(values.numel(), max(len(kinds), values.numel() // 1000))
+    places = torch.randperm(values.numel(), generator=generator, device=generator.device)[:count]
+    for at, kind in enumerate(kinds):
+        chosen = places[at :: len(kinds)]
+        values[chosen] = kind(chosen.shape, generator).to(values.dtype)
+    return values.reshape(base.shape)
+
+
 # "task" is get_inputs() itself, with another seed.
 DISTRIBUTIONS: dict[str, Callable[[torch.Size, torch.Generator], torch.Tensor] | None] = {
     "task": None,
@@ -57,7 +78,11 @@ DISTRIBUTIONS: dict[str, Callable[[torch.Size, torch.Generator], torch.Tensor] |
     "tiny": _tiny,
     "huge": _huge,
     "sparse": _sparse,
+    "spiked": None,
+    "spiked far": None,
 }
+# Made from a draw of the task's own: those of `spiked`, by whether they are far.
+SPIKED = {"spiked": False, "spiked far": True}
 SPECIAL = "special values"
 
 
@@ -67,16 +92,34 @@ def draw(problem: Problem, distribution: str, seed: int) -> tuple[Any, ...]:
     Tensors of integers or booleans, and scalars, always come from ``get_inputs()``, for only it knows
     which are valid; where its tensors have a pattern of zeros, every distribution keeps that.
     """
-    fill = _special if distribution == SPECIAL else DISTRIBUTIONS[distribution]
-    if fill is None:
-        return problem.draw(seed)
     refilled = all(isinstance(x, torch.Tensor) and x.is_floating_point() for x in problem.inputs)
+    made = distribution != "task" and distribution not in SPIKED
     # Drawing a gibibyte takes seconds: where every value is replaced, any draw does.
-    base = problem.inputs if refilled else problem.draw(seed)
+    base = problem.inputs if made and refilled else problem.draw(seed)
+    return base if distribution == "task" else redrawn(base, distribution, seed)
+
+
+def redrawn(base: tuple[Any, ...], distribution: str, seed: int) -> tuple[Any, ...]:
+    """Return `base` with its floating-point elements drawn from `distribution`, all of them or spikes."""
+    if distribution in SPIKED:
+        return _spiked(base, seed, far=SPIKED[distribution])
+    fill = _special if distribution == SPECIAL else DISTRIBUTIONS[distribution]
+    assert fill is not None
     device = next(value.device for value in base if isinstance(value, torch.Tensor))
-    generator = torch.Generator(device).manual_seed(seed)
+    generator = seeds.generator(device, seed)
     return tuple(
         _refilled(value, fill, generator)
+        if isinstance(value, torch.Tensor) and value.is_floating_point()
+        else value
+        for value in base
+    )
+
+
+def _spiked(base: tuple[Any, ...], seed: int, *, far: bool) -> tuple[Any, ...]:
+    device = next(value.device for value in base if isinstance(value, torch.Tensor))
+    generator = seeds.generator(device, seed ^ 1)  # not the draw's own numbers again
+    return tuple(
+        _structured(value, spiked(value, generator, far=far))
         if isinstance(value, torch.Tensor) and value.is_floating_point()
         else value
         for value in base
@@ -88,7 +131,11 @@ def _refilled(
     fill: Callable[[torch.Size, torch.Generator], torch.Tensor],
     generator: torch.Generator,
 ) -> torch.Tensor:
-    values = fill(template.shape, generator).to(template.dtype)
+    return _structured(template, fill(template.shape, generator).to(template.dtype))
+
+
+def _structured(template: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Return `values` laid out as `template`, with its pattern of zeros where it has one."""
     zeros = template == 0
     if zeros.float().mean() >= _STRUCTURED:
         values[zeros] = 0

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from kb.errors import TaskError
+from search import seeds
 from search.judging import inputs as distributions
 from search.reference import Problem, as_tuple
 
@@ -31,6 +32,7 @@ class InputTrial:
 
     Attributes:
         low, high: for each output, the least and the greatest allowed element.
+        slack: for each output, the error that is allowed on other inputs of this distribution.
         special: the reference's output where it may be infinite or NaN, else None.
     """
 
@@ -38,6 +40,7 @@ class InputTrial:
     inputs: tuple[Any, ...]
     low: tuple[torch.Tensor, ...]
     high: tuple[torch.Tensor, ...]
+    slack: tuple[tuple[float, float], ...]
     special: tuple[torch.Tensor, ...] | None = None
 
     def truth(self, number: int) -> torch.Tensor:
@@ -100,10 +103,11 @@ def _default_double() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def make_bank(problem: Problem, seed: int, room: int = _MOST_BYTES) -> TrialSet:
+def make_bank(problem: Problem, seed: int | None = None, room: int = _MOST_BYTES) -> TrialSet:
     """Draw the trials of `problem` and bound the right answers.
 
     Args:
+        seed: that the draws follow from; None for a secret one each.
         room: bytes that the trials may take together.
 
     Raises:
@@ -122,7 +126,8 @@ def make_bank(problem: Problem, seed: int, room: int = _MOST_BYTES) -> TrialSet:
             dropped.append((name, "the tensors are too large to keep this many"))
             continue
         try:
-            made = _trial(problem, truth, name, seed + 7919 * (number + 1))
+            drawn = seeds.secret() if seed is None else seed + 7919 * (number + 1)
+            made = _trial(problem, truth, name, drawn)
         except Exception as error:
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
             if name == "task":
@@ -174,6 +179,7 @@ def _trial(
         inputs=inputs,
         low=tuple(low),
         high=tuple(high),
+        slack=slack,
         special=eager if special else None,
     )
     return trial, slack

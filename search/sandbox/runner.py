@@ -12,6 +12,9 @@ import os
 import sys
 import traceback
 import types
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -20,8 +23,10 @@ from kb.runtime import cpp
 from search.sandbox.parameters import construct
 from search.sandbox.shared_memory import (
     DONE,
+    EMPTY,
     FAILED,
     GO,
+    KEEP,
     MOST_OUTPUTS,
     POINTERS,
     PREPARE,
@@ -32,8 +37,10 @@ from search.sandbox.shared_memory import (
 )
 
 NAME = "candidate.py"
-_POISON = 0x80  # fresh memory reads 0x7f7f7f7f, 3.4e38 as float32
+_FREED = 0x7F  # what was freed reads 0x7f7f7f7f, 3.4e38 as float32
 _data_ptr = torch.Tensor.data_ptr
+# A model may bring one of its own, which need not say what parameters it has.
+_state_dict = torch.nn.Module.state_dict
 
 
 class Runner:
@@ -45,7 +52,6 @@ class Runner:
         self._pending = b""
         self._arena: Arena
         self._model: Any = None
-        self._held: list[Any] = []
 
     def prepare(self) -> None:
         """Do what cannot be done behind the walls, before any of the candidate is here."""
@@ -61,7 +67,7 @@ class Runner:
                 answer = getattr(self, f"do_{message.pop('op')}")(**message)
             except BaseException as error:  # noqa: BLE001 - the candidate may raise anything
                 answer = {"raised": describe(error)}
-            self._write(json.dumps(answer).encode() + b"\n")
+            self._say(answer)
 
     def do_load(
         self,
@@ -93,7 +99,7 @@ class Runner:
         else:
             model = build(*arguments)
         self._model = self._place(model)
-        state = self._model.state_dict() if isinstance(self._model, torch.nn.Module) else {}
+        state = _state_dict(self._model) if isinstance(self._model, torch.nn.Module) else {}
         return {"state": {name: [list(x.shape), str(x.dtype)] for name, x in state.items()}}
 
     def _begin(self, layout: dict[str, Any]) -> None:
@@ -104,43 +110,37 @@ class Runner:
         """Put a constructed model where it is to run."""
         return model
 
-    def do_adopt(self) -> dict[str, Any]:
-        """Take the judge's parameters."""
+    def do_adopt(self, copied: bool) -> dict[str, Any]:
+        """Take the judge's parameters.
+
+        Args:
+            copied: into memory of the model's own; else they stay where the judge changes them.
+        """
         self._model.load_state_dict(self._arena.state)
+        if not copied:
+            named = _state_dict(self._model, keep_vars=True)
+            for name, value in self._arena.state.items():
+                named[name].data = value
         return {}
 
-    def do_call(self, hold: bool) -> dict[str, Any]:
-        """Call the model once on poisoned memory and copy what it returns into the arena."""
-        keep_freed_memory(_POISON)
-        try:
-            result = self._model(*self._arena.inputs)
-        finally:
-            keep_freed_memory(0)
-        outputs = list(result) if isinstance(result, (tuple, list)) else [result]
-        told = [_describe_output(value) for value in outputs]
-        fits = len(outputs) == len(self._arena.outputs) and all(
-            isinstance(value, torch.Tensor) and value.shape == slot.shape
-            for value, slot in zip(outputs, self._arena.outputs, strict=True)
-        )
-        if fits:
-            self._copy(outputs)
-        self._held = outputs if hold else []
-        return {"outputs": told, "single": not isinstance(result, (tuple, list)), "copied": fits}
-
-    def do_recopy(self) -> dict[str, Any]:
-        """Copy the outputs of the call before the last again: they must not have changed."""
-        self._copy(self._held)
-        self._held = []
+    def do_baseline(self) -> dict[str, Any]:
+        """Put ``torch.compile`` before the model: only the judge's own reference is asked this."""
+        self._model = torch.compile(self._model, dynamic=False)
+        for _ in range(2):
+            self._model(*self._arena.inputs)
         return {}
 
-    def do_again(self) -> dict[str, Any]:
-        """Call the model once more, keeping the held outputs alive."""
-        self._model(*self._arena.inputs)
-        return {}
+    def do_calls(self, spare: list[int]) -> dict[str, Any]:
+        """Make calls on the judge's signal, in shared memory, until it says stop: questions and timed ones.
 
-    def do_time(self) -> dict[str, Any]:
-        """Run calls on the judge's signal, in shared memory, until it says stop."""
+        Args:
+            spare: bytes of memory to leave as memory looks that has been freed.
+        """
         words, model, inputs = self._arena.words, self._model, self._arena.inputs
+        kept: deque[Any] = deque()
+        with _spoiling():
+            _bytes = [torch.empty(size, dtype=torch.uint8) for size in spare]
+            del _bytes
         gc.collect()
         gc.disable()
         call = 0
@@ -151,21 +151,36 @@ class Runner:
                         return {"calls": call}
                 call = words[PREPARE]
                 result = None
+                with _spoiling():
+                    while len(kept) > words[KEEP]:
+                        kept.popleft()
                 words[READY] = call
                 while words[GO] != call:
-                    pass
-                result = model(*inputs)
-                if type(result) is torch.Tensor:
-                    words[POINTERS] = _data_ptr(result)
-                else:
-                    for number, value in enumerate(result[:MOST_OUTPUTS]):
-                        words[POINTERS + number] = _data_ptr(value)
+                    if words[STOP]:
+                        return {"calls": call}
+                empty = words[EMPTY]
+                if not empty:
+                    result = model(*inputs)
+                    self._point(result)
                 words[DONE] = call
+                if not empty:
+                    kept.append(result)
+                    self._say(described(result))
         except BaseException:
             words[FAILED] = 1
             raise
         finally:
             gc.enable()
+
+    def _point(self, result: Any) -> None:
+        """Say where an answer lies; what is no tensor lies nowhere."""
+        words = self._arena.words
+        if type(result) is torch.Tensor:
+            words[POINTERS] = _data_ptr(result)
+            return
+        values = result if isinstance(result, (tuple, list)) else (result,)
+        for number, value in enumerate(values[:MOST_OUTPUTS]):
+            words[POINTERS + number] = _data_ptr(value) if isinstance(value, torch.Tensor) else 0
 
     def do_spin(self) -> dict[str, Any]:
         """Call the model over and over, to be looked at from outside."""
@@ -177,9 +192,8 @@ class Runner:
         gc.enable()
         return {}
 
-    def _copy(self, outputs: list[torch.Tensor]) -> None:
-        for slot, value in zip(self._arena.outputs, outputs, strict=True):
-            slot.copy_(value)
+    def _say(self, message: dict[str, Any]) -> None:
+        self._write(json.dumps(message).encode() + b"\n")
 
     def _read(self) -> bytes | None:
         while b"\n" not in self._pending:
@@ -193,6 +207,23 @@ class Runner:
     def _write(self, line: bytes) -> None:
         while line:
             line = line[os.write(self._control, line) :]
+
+
+@contextmanager
+def _spoiling() -> Iterator[None]:
+    """Fill what is freed, so that an answer that is not written holds none of the earlier ones."""
+    keep_freed_memory(_FREED)
+    try:
+        yield
+    finally:
+        keep_freed_memory(0)
+
+
+def described(result: Any) -> dict[str, Any]:
+    """Return what an answer is said to be, in JSON's values."""
+    many = isinstance(result, (tuple, list))
+    outputs = [_describe_output(value) for value in (result if many else (result,))]
+    return {"outputs": outputs, "single": not many, "copied": True}
 
 
 def _describe_output(value: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,17 +14,19 @@ import torch
 from search.reference import TensorLayout
 
 # Control words, 64 bits each. A number that goes up names the call that a word speaks of.
-PREPARE, READY, GO, DONE, STOP, FAILED, POINTERS = 0, 1, 2, 3, 4, 5, 16
+# EMPTY: do all but the call; KEEP: how many answers stay alive while the next ones are made.
+PREPARE, READY, GO, DONE, STOP, FAILED, EMPTY, KEEP, POINTERS = 0, 1, 2, 3, 4, 5, 7, 11, 16
 MOST_OUTPUTS = 256
 _HEAD = 4096
+_NAME = "kb-arena"
 _ALIGN = 4096
 _DTYPES = {str(value): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 
 
 def plan(
-    inputs: Sequence[Any], state: Mapping[str, torch.Tensor], outputs: Sequence[TensorLayout]
+    inputs: Sequence[Any], state: Mapping[str, torch.Tensor], outputs: Sequence[TensorLayout] = ()
 ) -> dict[str, Any]:
-    """Lay the arena out.
+    """Lay the arena out; where outputs are read from the runner's own memory they have no place in it.
 
     Returns:
         Plain values that both sides build their views from: ``size``, ``inputs`` (a slot, or
@@ -78,7 +81,7 @@ class Arena:
     @classmethod
     def create(cls, layout: Mapping[str, Any]) -> Arena:
         """Make the memory."""
-        fd = os.memfd_create("kb-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        fd = os.memfd_create(_NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(fd, int(layout["size"]))
         import fcntl
 
@@ -95,6 +98,10 @@ class Arena:
         flat = torch.frombuffer(self._map, dtype=dtype, count=count, offset=slot["offset"])
         return flat.as_strided(shape, strides)
 
+    def clear(self) -> None:
+        """Write zeros over all of it: what one candidate leaves, no other may find."""
+        torch.frombuffer(self._map, dtype=torch.uint8).zero_()
+
     def close(self) -> None:
         """Give the descriptor back; the memory goes when the last view does."""
         if self.fd >= 0:
@@ -102,17 +109,37 @@ class Arena:
             self.fd = -1
 
 
+def scrub(tensors: Sequence[Any]) -> None:
+    """Write NaN over every floating-point tensor; whole numbers stay, for a program may use them as places."""
+    for value in tensors:
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            value.fill_(float("nan"))
+
+
+def mappings(pid: int) -> list[tuple[int, int]]:
+    """Return where (start, end) process `pid` has mapped an arena, as the kernel says."""
+    found = []
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        if f"/memfd:{_NAME}" in line:
+            start, _, end = line.split(maxsplit=1)[0].partition("-")
+            found.append((int(start, 16), int(end, 16)))
+    return found
+
+
+_libc = ctypes.CDLL(None)
+
+
 def keep_freed_memory(perturb: int | None = None) -> None:
     """Make glibc keep what is freed, so that no process pays page faults which another does not.
 
     Args:
-        perturb: where given, the byte whose complement fills fresh memory (0 fills nothing).
+        perturb: where given, the byte that fills memory as it is freed, and whose complement fills fresh
+            memory (0 fills nothing).
     """
-    libc = ctypes.CDLL(None)
-    if not hasattr(libc, "mallopt"):
+    if not hasattr(_libc, "mallopt"):
         return
     if perturb is None:
-        libc.mallopt(-4, 0)  # M_MMAP_MAX: large blocks come from the heap too
-        libc.mallopt(-1, -1)  # M_TRIM_THRESHOLD: the heap never shrinks
+        _libc.mallopt(-4, 0)  # M_MMAP_MAX: large blocks come from the heap too
+        _libc.mallopt(-1, -1)  # M_TRIM_THRESHOLD: the heap never shrinks
     else:
-        libc.mallopt(-6, perturb)  # M_PERTURB
+        _libc.mallopt(-6, perturb)  # M_PERTURB

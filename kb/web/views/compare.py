@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kb.web.sources import Sources
 from kb.web.stories import BASELINES, Brief, Story
 from kb.web.trials import compare
-from kb.web.views.node import DiffLine, Node, compare_texts, node
+from kb.web.views.node import DiffLine, NodeView, compare_texts, node
 from kb.web.views.run import Cost, Point, costs, points
 from search.outcome import Ratio
 
@@ -42,8 +42,8 @@ class Nodes:
         lines: what differs from the first source to the second.
     """
 
-    one: Node
-    other: Node
+    one: NodeView
+    other: NodeView
     comparable: bool
     gain: Ratio | None
     fate: str
@@ -62,7 +62,7 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ReachedStep:
     """A speed-up over eager, and when each of two runs reached it."""
 
     ratio: float
@@ -80,7 +80,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Runs:
+class RunPair:
     """Two runs.
 
     Attributes:
@@ -91,7 +91,7 @@ class Runs:
     one: Side
     other: Side
     same: bool
-    steps: tuple[Step, ...]
+    steps: tuple[ReachedStep, ...]
     verdicts: Mapping[str, str]
 
 
@@ -124,7 +124,7 @@ def compare_nodes(sources: Sources, at: Mapping[str, str]) -> Nodes:
     )
 
 
-def compare_runs(sources: Sources, run: str, other: str) -> Runs:
+def compare_runs(sources: Sources, run: str, other: str) -> RunPair:
     """Return two runs beside each other, by their addresses.
 
     Raises:
@@ -132,7 +132,7 @@ def compare_runs(sources: Sources, run: str, other: str) -> Runs:
     """
     sides = [_side(sources, sources.stories.find(address)) for address in (run, other)]
     first, second = (side.run for side in sides)
-    return Runs(
+    return RunPair(
         one=sides[0],
         other=sides[1],
         same=(first.task, first.target) == (second.task, second.target),
@@ -156,10 +156,10 @@ def _verdict(one: Ratio, other: Ratio) -> str:
     return "slower" if other.high < one.low else "no clear difference"
 
 
-def _steps(one: Side, other: Side) -> tuple[Step, ...]:
+def _steps(one: Side, other: Side) -> tuple[ReachedStep, ...]:
     """Return the round speed-ups that one of two runs reached, and the best of each."""
     found = (
-        Step(ratio=ratio, one=_reached(one, ratio), other=_reached(other, ratio))
+        ReachedStep(ratio=ratio, one=_reached(one, ratio), other=_reached(other, ratio))
         for ratio in _STEPS
     )
     return tuple(step for step in found if step.one or step.other)

@@ -26,7 +26,7 @@ _SHOWN = 400  # passages of one document that its page shows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class DocumentLine:
     """A document of the list.
 
     Attributes:
@@ -53,7 +53,7 @@ class Documents:
         pending: passages that wait for a vector.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[DocumentLine, ...]
     matching: int
     page: int
     pages: int
@@ -68,7 +68,7 @@ class Documents:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class PassageView:
     """A passage of a document.
 
     Attributes:
@@ -85,7 +85,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class DocumentView:
     """A document with its passages and the kernels that it led to.
 
     Attributes:
@@ -106,7 +106,7 @@ class Document:
     scope: Mapping[str, Sequence[str]]
     reasons: tuple[str, ...]
     tokens: int
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PassageView, ...]
     more: int
     idea: str | None
     effect: Effect | None
@@ -175,7 +175,7 @@ def documents(sources: Sources, query: Query, rows: int | None = ROWS) -> Docume
     stats = sources.store.stats()
     return Documents(
         rows=tuple(
-            Row(
+            DocumentLine(
                 shown=row.shown,
                 address=address(row.shown),
                 kind=row.kind,
@@ -201,7 +201,7 @@ def documents(sources: Sources, query: Query, rows: int | None = ROWS) -> Docume
     )
 
 
-def document(sources: Sources, address_of: str) -> Document:
+def document(sources: Sources, address_of: str) -> DocumentView:
     """Return a document by its address.
 
     Raises:
@@ -229,7 +229,7 @@ def document(sources: Sources, address_of: str) -> Document:
         if found.kind == "idea" and trial.key == row.name and found.shown not in trial.documents
     ]
     led.sort(key=lambda one: (-(one.ratio or 0.0), -(one.at or 0.0)))
-    return Document(
+    return DocumentView(
         shown=found.shown,
         address=address(found.shown),
         key=key,
@@ -241,7 +241,7 @@ def document(sources: Sources, address_of: str) -> Document:
         reasons=found.found.reasons,
         tokens=sum(one.tokens for one in passages),
         pieces=tuple(
-            Piece(
+            PassageView(
                 passage=passage,
                 scope=plain_scope(passage.scope) if own is not None else {},
                 reasons=() if own is None else own.reasons,

@@ -15,7 +15,7 @@ POINTS = 48  # of a spark line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class RunLine:
     """A run of the list.
 
     Attributes:
@@ -40,7 +40,7 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Home:
+class HomeView:
     """The runs that are asked for.
 
     Attributes:
@@ -48,7 +48,7 @@ class Home:
         live: some run goes on, so that the page should be looked at again.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[RunLine, ...]
     total: int
     matching: int
     page: int
@@ -75,7 +75,7 @@ SORTS: dict[str, Callable[[Brief], Any]] = {
 }
 
 
-def home(sources: Sources, query: Query, rows: int | None = ROWS) -> Home:
+def home(sources: Sources, query: Query, rows: int | None = ROWS) -> HomeView:
     """Return the runs that a query asks for, `rows` of them."""
     every = sources.stories.briefs()
     filters = Filters(
@@ -87,7 +87,7 @@ def home(sources: Sources, query: Query, rows: int | None = ROWS) -> Home:
     )
     found = sorted((run for run in every if _admits(filters, run)), key=SORTS[filters.sort])
     page, pages, shown = paged(found, query, rows)
-    return Home(
+    return HomeView(
         rows=tuple(_row(sources, run) for run in shown),
         total=len(every),
         matching=len(found),
@@ -125,15 +125,15 @@ def spark(story: Story, points: int = POINTS) -> tuple[float, ...]:
     return tuple(values[round(step * (len(values) - 1) / (points - 1))] for step in range(points))
 
 
-def _row(sources: Sources, run: Brief) -> Row:
+def _row(sources: Sources, run: Brief) -> RunLine:
     if run.state == "broken":
-        return Row(run=run, spark=(), latest=None)
+        return RunLine(run=run, spark=(), latest=None)
     try:
         story = sources.stories.story(run.run)
     except UNREADABLE:
-        return Row(run=run, spark=(), latest=None)
+        return RunLine(run=run, spark=(), latest=None)
     latest = max((one.at for one in story.judged if one.at is not None), default=None)
-    return Row(run=run, spark=spark(story), latest=latest)
+    return RunLine(run=run, spark=spark(story), latest=latest)
 
 
 def _admits(filters: Filters, run: Brief) -> bool:

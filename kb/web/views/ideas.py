@@ -41,7 +41,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class IdeaLine:
     """An idea of the list.
 
     Attributes:
@@ -61,10 +61,10 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ideas:
+class IdeaList:
     """The ideas that are asked for."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[IdeaLine, ...]
     total: int
     matching: int
     page: int
@@ -100,7 +100,7 @@ class Partner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson:
+class IdeaLesson:
     """A lesson about an idea."""
 
     name: str
@@ -109,7 +109,7 @@ class Lesson:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Idea:
+class IdeaView:
     """An idea's history.
 
     Attributes:
@@ -130,7 +130,7 @@ class Idea:
     targets: tuple[str, ...]
     trials: tuple[Trial, ...]
     partners: tuple[Partner, ...]
-    lessons: tuple[Lesson, ...]
+    lessons: tuple[IdeaLesson, ...]
     evidence: tuple[Evidence, ...]
 
 
@@ -138,7 +138,7 @@ class Idea:
 class Targets:
     """One idea on two targets."""
 
-    idea: Idea
+    idea: IdeaView
     one: str
     other: str
     places: tuple[tuple[tuple[str, ...], Counts | None, Counts | None], ...]
@@ -158,7 +158,7 @@ def count(trials: Iterable[Trial]) -> Counts:
     )
 
 
-def ideas(sources: Sources, query: Query, rows: int | None = ROWS) -> Ideas:
+def ideas(sources: Sources, query: Query, rows: int | None = ROWS) -> IdeaList:
     """Return the ideas that a query asks for, those that were tried most first."""
     told = sources.trials.every()
     tried = by_idea(told)
@@ -184,7 +184,7 @@ def ideas(sources: Sources, query: Query, rows: int | None = ROWS) -> Ideas:
             found.append((key, here))
     page, pages, shown = paged(found, query, rows)
     runs = {one.run.run: one.run for some in tried.values() for one in some}.values()
-    return Ideas(
+    return IdeaList(
         rows=tuple(_row(key, here, records, tried, returned) for key, here in shown),
         total=len(every),
         matching=len(found),
@@ -199,7 +199,7 @@ def ideas(sources: Sources, query: Query, rows: int | None = ROWS) -> Ideas:
     )
 
 
-def idea(sources: Sources, address_of: str) -> Idea:
+def idea(sources: Sources, address_of: str) -> IdeaView:
     """Return an idea by its address.
 
     Raises:
@@ -214,7 +214,7 @@ def idea(sources: Sources, address_of: str) -> Idea:
     trials = tried.get(key, [])
     document = records.get(key)
     returned = Counter(run.run for name, run in retrievals(told) if stem(name) == key)
-    return Idea(
+    return IdeaView(
         key=key,
         address=address(key),
         title=_title(key, records, tried),
@@ -290,8 +290,8 @@ def _row(
     records: Mapping[str, Document],
     tried: Mapping[str, Sequence[Trial]],
     returned: Mapping[str, int],
-) -> Row:
-    return Row(
+) -> IdeaLine:
+    return IdeaLine(
         key=key,
         address=address(key),
         title=_title(key, records, tried),
@@ -359,7 +359,7 @@ def _partners(
     )
 
 
-def _lessons(sources: Sources, key: str) -> Iterator[Lesson]:
+def _lessons(sources: Sources, key: str) -> Iterator[IdeaLesson]:
     from kb.retrieval.lesson_confidence import effect_of
 
     for one in sources.store.documents("lesson"):
@@ -368,7 +368,7 @@ def _lessons(sources: Sources, key: str) -> Iterator[Lesson]:
             continue
         subject = record.claim.subject if record.claim is not None else ""
         if key in (record.idea, subject):
-            yield Lesson(name=one.name, title=record.title, effect=effect_of(record))
+            yield IdeaLesson(name=one.name, title=record.title, effect=effect_of(record))
 
 
 def _values(found: Iterable[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kb.records.schema import Evidence
 from kb.retrieval.lesson_confidence import effect_of, stance, standing
-from kb.web.notes import Note, on_lesson
+from kb.web.notes import Annotation, on_lesson
 from kb.web.sources import NotFound, Query, Sources
 from kb.web.text import address
 from kb.web.views.home import paged
@@ -22,7 +22,7 @@ ROWS = 100  # of one page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class LessonLine:
     """A lesson in short.
 
     Attributes:
@@ -51,7 +51,7 @@ class Row:
 class Lessons:
     """The lessons that are asked for; `problems` names files that are none."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[LessonLine, ...]
     total: int
     matching: int
     page: int
@@ -66,7 +66,7 @@ class Lessons:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class EvidenceView:
     """Evidence of a lesson.
 
     Attributes:
@@ -82,15 +82,15 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson:
+class LessonView:
     """A lesson with all that is known of it."""
 
-    row: Row
+    row: LessonLine
     words: str
     idea: str | None
-    evidence: tuple[Measurement, ...]
+    evidence: tuple[EvidenceView, ...]
     retired: str
-    notes: tuple[Note, ...]
+    notes: tuple[Annotation, ...]
     claim: tuple[tuple[str, str], ...]
 
 
@@ -126,7 +126,7 @@ def lessons(sources: Sources, query: Query, rows: int | None = ROWS) -> Lessons:
     )
 
 
-def lesson(sources: Sources, address_of: str) -> Lesson:
+def lesson(sources: Sources, address_of: str) -> LessonView:
     """Return a lesson by its address.
 
     Raises:
@@ -143,12 +143,12 @@ def lesson(sources: Sources, address_of: str) -> Lesson:
         ("target", claim.target), ("shapes", claim.regime), ("segment", claim.pattern),
         ("bottleneck before", ", ".join(claim.before)), ("after", ", ".join(claim.after)),
     ]  # fmt: skip
-    return Lesson(
+    return LessonView(
         row=row_of(entry, proof),
         words=entry.words,
         idea=address(entry.record.idea) if entry.record.idea else None,
         evidence=tuple(
-            Measurement(
+            EvidenceView(
                 told=one,
                 side=stance(effect, one),
                 fault=proof.fault(one),
@@ -180,7 +180,7 @@ def open_book(sources: Sources) -> LessonStore:
     return LessonStore(sources.home.root, Runs(sources.reader).fault)
 
 
-def row_of(entry: StoredLesson, proof: Runs) -> Row:
+def row_of(entry: StoredLesson, proof: Runs) -> LessonLine:
     """Return a lesson in short."""
     record = entry.record
     now = standing(record, datetime.now(UTC).date())
@@ -188,7 +188,7 @@ def row_of(entry: StoredLesson, proof: Runs) -> Row:
     if not entry.retired:
         proven = any(proof.fault(one) is None for one in record.evidence)
         status = "active" if proven else "unproven"
-    return Row(
+    return LessonLine(
         number=record.number,
         name=entry.name,
         address=address(entry.name),

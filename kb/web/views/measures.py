@@ -57,7 +57,7 @@ class Roof:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class KernelShare:
     """A kernel of a profile, with its share of the device's time."""
 
     told: KernelTime
@@ -77,7 +77,7 @@ class Measures:
     speedup: Mapping[str, Ratio]
     calls: Mapping[str, tuple[float, ...]]
     roof: Roof | None
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[KernelShare, ...]
     counters: tuple[tuple[str, str], ...]
 
 
@@ -89,7 +89,7 @@ def measures(sources: Sources, story: Story, one: Candidate, outcome: Passed) ->
         speedup=outcome.speedup,
         calls={name: calls for name, calls in outcome.calls.items() if calls},
         roof=_roof(sources, story, one, outcome),
-        kernels=tuple(Kernel(told=k, share=k.seconds / total) for k in outcome.kernels),
+        kernels=tuple(KernelShare(told=k, share=k.seconds / total) for k in outcome.kernels),
         counters=tuple(
             (name.replace("_", " "), counter(name, value))
             for name, value in sorted(outcome.profile.items())

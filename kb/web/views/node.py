@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import select
 
 from kb.database import reading
-from kb.web.notes import Note, on_node
+from kb.web.notes import Annotation, on_node
 from kb.web.sources import NotFound, Sources
 from kb.web.stories import Brief, Candidate, Story
 from kb.web.text import address as address_of
@@ -87,7 +87,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class NodeView:
     """Everything about a node that its page shows.
 
     Attributes:
@@ -123,7 +123,7 @@ class Node:
     passages: tuple[Quoted, ...]
     forgotten: int
     measures: Measures | None
-    notes: tuple[Note, ...]
+    notes: tuple[Annotation, ...]
     earlier: int | None
     later: int | None
 
@@ -139,7 +139,7 @@ class Stored:
     outcome: Outcome | None
 
 
-def node(sources: Sources, address: str, number: str) -> Node:
+def node(sources: Sources, address: str, number: str) -> NodeView:
     """Return a node by the address of its run and its number.
 
     Raises:
@@ -157,7 +157,7 @@ def node(sources: Sources, address: str, number: str) -> Node:
     families = story.brief.families
     passages, forgotten = quoted(sources, story.brief.run, idea.passages, stored.passages, families)
     passed = stored.outcome
-    return Node(
+    return NodeView(
         run=story.brief,
         one=one,
         idea=idea.title,

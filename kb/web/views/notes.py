@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kb.web.notes import Note, latest
+from kb.web.notes import Annotation, latest
 from kb.web.sources import Sources
 from kb.web.text import address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class NoteLine:
     """A note with the address of what it is about: parts of a page's address."""
 
-    note: Note
+    note: Annotation
     place: tuple[str, ...]
 
 
@@ -21,15 +21,17 @@ class Row:
 class Notes:
     """The latest notes."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[NoteLine, ...]
 
 
 def notes(sources: Sources) -> Notes:
     """Return the latest notes of the home."""
-    return Notes(rows=tuple(Row(note=one, place=_place(one)) for one in latest(sources.reader)))
+    return Notes(
+        rows=tuple(NoteLine(note=one, place=_place(one)) for one in latest(sources.reader))
+    )
 
 
-def _place(one: Note) -> tuple[str, ...]:
+def _place(one: Annotation) -> tuple[str, ...]:
     if one.lesson:
         return ("lessons", address(one.lesson))
     return ("runs", address(one.run), "nodes", str(one.node))

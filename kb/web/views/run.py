@@ -55,7 +55,7 @@ class Stride:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class CandidateLine:
     """A candidate of the table."""
 
     one: Candidate
@@ -65,10 +65,10 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class CandidateTable:
     """The candidates that are asked for."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[CandidateLine, ...]
     total: int
     matching: int
     page: int
@@ -104,7 +104,7 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class RunView:
     """Everything about a run that its page shows.
 
     Attributes:
@@ -120,7 +120,7 @@ class Run:
     version: str
     points: tuple[Point, ...]
     path: tuple[Stride, ...]
-    table: Table
+    table: CandidateTable
     outcomes: Mapping[str, int]
     pending: int
     costs: tuple[Cost, ...]
@@ -134,7 +134,7 @@ class Run:
 
 def run(
     sources: Sources, address: str, query: Query, rows: int | None = ROWS, *, drawn: bool = True
-) -> Run:
+) -> RunView:
     """Return a run by its address.
 
     Args:
@@ -147,7 +147,7 @@ def run(
     story = sources.stories.find(address)
     about = read_about(sources, story.brief.run)
     counts = _counts(story)
-    return Run(
+    return RunView(
         run=story.brief,
         version=story.version,
         points=points(story),
@@ -201,7 +201,7 @@ def strides(story: Story) -> tuple[Stride, ...]:
     return tuple(found)
 
 
-def table(story: Story, query: Query, rows: int | None = ROWS) -> Table:
+def table(story: Story, query: Query, rows: int | None = ROWS) -> CandidateTable:
     """Return the candidates that a query asks for."""
     outcome, text = query.get("outcome", ""), query.get("q", "")
     sort = query.get("sort", "number")
@@ -214,7 +214,7 @@ def table(story: Story, query: Query, rows: int | None = ROWS) -> Table:
     elif sort == "latest":
         found.reverse()
     page, pages, shown = paged(found, query, rows)
-    return Table(
+    return CandidateTable(
         rows=tuple(_row(story, one) for one in shown),
         total=len(story.candidates),
         matching=len(found),
@@ -226,9 +226,9 @@ def table(story: Story, query: Query, rows: int | None = ROWS) -> Table:
     )
 
 
-def _row(story: Story, one: Candidate) -> Row:
+def _row(story: Story, one: Candidate) -> CandidateLine:
     idea = story.idea(one)
-    return Row(one=one, idea=idea.title, record=idea.record, round=one.step.slot.round)
+    return CandidateLine(one=one, idea=idea.title, record=idea.record, round=one.step.slot.round)
 
 
 def _says(story: Story, one: Candidate, words: Sequence[str]) -> bool:

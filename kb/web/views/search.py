@@ -29,7 +29,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class SearchView:
     """A question and what it found; `problem` says why nothing could be looked for."""
 
     question: str
@@ -48,7 +48,7 @@ class Search:
     kinds: tuple[str, ...]
 
 
-def search(sources: Sources, query: Query) -> Search:
+def search(sources: Sources, query: Query) -> SearchView:
     """Return what a question finds; nothing is asked where there is none."""
     from kb.records.schema import OPERATOR_FAMILIES, SYMPTOMS
 
@@ -65,7 +65,7 @@ def search(sources: Sources, query: Query) -> Search:
             left, notes = answer.dropped, answer.notes
         except KbError as error:
             problem = str(error)
-    return Search(
+    return SearchView(
         question=question,
         **told,
         found=found,

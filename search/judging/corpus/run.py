@@ -194,10 +194,10 @@ def open_judge(
         from search.judging.cuda.judge import CudaJudge
 
         problem = load_problem(task, _SEED, device="cuda")
-        return CudaJudge(problem, target, seed=_SEED, folder=builds, limits=_LIMITS[device])
+        return CudaJudge(problem, target, folder=builds, limits=_LIMITS[device])
     from search.judging.cpu.judge import CpuJudge
 
-    return CpuJudge(load_problem(task), target, seed=_SEED, folder=builds, limits=_LIMITS[device])
+    return CpuJudge(load_problem(task), target, folder=builds, limits=_LIMITS[device])
 
 
 def _task(device: Device, reference: str, settings: Mapping[str, str], folder: Path) -> Any:

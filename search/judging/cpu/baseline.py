@@ -1,20 +1,22 @@
-"""The reference in a runner of its own, timed exactly as candidates are.
+"""The baselines, eager and torch.compile, each in a runner of its own, timed exactly as candidates are.
 
-A call in the judge's process starts with that process's translations and interpreter warm, a call in
-a runner does not: the reference as its own candidate took some 40 us longer, which is nothing for a
+A call in the judge's process starts with that process's translations and interpreter warm, and need not
+be woken up: the reference as its own candidate took some 40 us longer, which is nothing for a
 convolution and half of a small softmax.
 """
 
 from __future__ import annotations
 
+import os
 import select
-from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from kb.errors import ToolchainError
 from search.judging.cpu.session import CandidateSession
-from search.judging.cpu.timing import CpuPinning, Sample
+from search.judging.cpu.timing import CpuPinning, Drawn, Sample, Waking
 from search.judging.tolerance import TrialSet
+from search.outcome import Crashed
 from search.reference import Problem
 from search.sandbox.faults import Fault
 from search.sandbox.runner_handle import Worker, Zygote
@@ -22,29 +24,66 @@ from search.sandbox.sandbox import Cell
 from search.sandbox.shared_memory import Arena, plan
 
 _SECONDS = 120.0  # to start, and for one call: it is the user's own program
+_COMPILING = 600.0
+
+
+class Timed:
+    """Times a candidate as the baselines are timed."""
+
+    def __init__(self, hearing: CandidateSession, waking: Waking) -> None:
+        self._hearing, self._waking = hearing, waking
+
+    def place(self, drawn: Drawn) -> None:
+        """Put the inputs of the next call in place."""
+        self._hearing.place(drawn)
+
+    def sample(self) -> Sample:
+        """Time one call."""
+        return self._waking.less(self._hearing.sample())
 
 
 class Baseline:
-    """Holds the reference as eager torch runs it, in memory that no candidate can reach.
+    """Holds the reference in memory that no candidate can reach.
+
+    Args:
+        cell: the walls around it; None for torch.compile, which starts compilers.
+        waking: is told what a call takes that does nothing.
+        compiled: folder of torch.compile's caches, None for eager.
 
     Raises:
-        Fault: the reference's file does not run by itself, e.g. because it imports a neighbour.
+        Fault: the reference's file does not run by itself, e.g. because it imports a neighbour, or
+            torch.compile cannot take it.
     """
 
-    def __init__(
-        self, problem: Problem, bank: TrialSet, zygote: Zygote, cell: Cell, seats: CpuPinning
+    def __init__(  # noqa: PLR0913 - what every runner is started with
+        self,
+        problem: Problem,
+        bank: TrialSet,
+        zygote: Zygote,
+        cell: Cell | None,
+        seats: CpuPinning,
+        waking: Waking,
+        *,
+        compiled: Path | None = None,
     ) -> None:
-        layout = plan(problem.inputs, problem.state, problem.outputs)
+        layout = plan(problem.inputs, problem.state)
         self._arena = Arena.create(layout)
-        self._worker = Worker(zygote, self._arena, cell, seats.stage)
+        more: dict[str, Any] = {}
+        if compiled is not None:
+            more = {"environment": trusted_environment(compiled)}
+        self._worker = Worker(zygote, self._arena, cell, seats.stage, more)
         self._zygote, self._parent = zygote, zygote.pid
+        self._waking = waking
         try:
             self._hearing = CandidateSession(
-                problem, bank, self._arena, self._worker, seats, seconds=_SECONDS
+                problem, bank, self._arena, self._worker, seats, seconds=_SECONDS, trusted=True
             )
             source = f"{problem.task.source}\n\nModelNew = Model\n"
             self._hearing.load(source, {}, layout, _SECONDS)
-            self._hearing.place(problem.inputs)
+            if compiled is not None:
+                failed = self._hearing.compile(_COMPILING)
+                if failed is not None:
+                    raise Fault(Crashed(reason=failed))
             self._hearing.start_timing()
         except Fault:
             self.close()
@@ -55,9 +94,9 @@ class Baseline:
         ended, _, _ = select.select([self._worker.child.handle], [], [], 0)
         return not ended and self._zygote.pid == self._parent
 
-    def place(self, inputs: Sequence[Any]) -> None:
+    def place(self, drawn: Drawn) -> None:
         """Put the inputs of the next call in place."""
-        self._hearing.place(inputs)
+        self._hearing.place(drawn)
 
     def sample(self) -> Sample:
         """Time one call.
@@ -66,14 +105,36 @@ class Baseline:
             ToolchainError: the reference's process has ended.
         """
         try:
-            return self._hearing.sample()
+            return self._waking.less(self._hearing.sample())
         except Fault as fault:
-            raise ToolchainError(
-                f"the reference's own process ended ({fault.outcome.kind}: {fault.outcome}): "
-                "give it more memory, then kb resume the run"
-            ) from fault
+            raise self._ended(fault) from fault
+
+    def wake(self) -> None:
+        """Measure a call that does nothing."""
+        try:
+            self._waking.note(self._hearing.empty())
+        except Fault as fault:
+            raise self._ended(fault) from fault
+
+    def _ended(self, fault: Fault) -> ToolchainError:
+        return ToolchainError(
+            f"the reference's own process ended ({fault.outcome.kind}: {fault.outcome}): "
+            "give it more memory, then kb resume the run"
+        )
 
     def close(self) -> None:
         """Kill it."""
         self._worker.close()
         self._arena.close()
+
+
+def trusted_environment(folder: Path) -> dict[str, str]:
+    """Return what the user's own reference runs with: compilers' caches are kept in `folder`."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return {
+        **kept,
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+        "TRITON_CACHE_DIR": str(folder / "triton"),
+        # Worker processes would outlive the preparation and disturb the timing.
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    }

@@ -10,35 +10,37 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from kb.errors import TaskError, ToolchainError
+from search import seeds
 from search.costs.graph import OperatorGraph, Work
 from search.costs.roofline import features, roofline
 from search.costs.trace import operator_graph
 from search.costs.work import count_work
 from search.finding import Look
+from search.judging import inputs as distributions
 from search.judging.checks import check_arguments
-from search.judging.cpu.baseline import Baseline
+from search.judging.cpu.baseline import Baseline, Timed
 from search.judging.cpu.session import CandidateSession
 from search.judging.cpu.timing import (
+    Contender,
+    Drawn,
     Evictor,
+    Local,
     Sample,
     Timing,
     TimingSession,
+    Waking,
     choose_seats,
-    local,
     one_thread,
     taken,
 )
-from search.judging.cpu.torch_compile import compiled
 from search.judging.limits import Limits, Prepared
 from search.judging.tolerance import TrialSet, make_bank
 from search.languages import LANGUAGES
 from search.outcome import Outcome, Passed, Refused
 from search.profilers.perf import Counters, per_call
 from search.profilers.vectorization import Verbose, look
-from search.reference import Problem
+from search.reference import Problem, scaled
 from search.sandbox import ptrace
 from search.sandbox.build import Builder
 from search.sandbox.faults import Fault, charged
@@ -51,11 +53,12 @@ if TYPE_CHECKING:
     from kb.records.schema import TargetRecord
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cpu-5"
+JUDGE_VERSION = "cpu-6"
 _OWN_SHARE = 0.5
 _LOOKING, _PATIENT_LOOKING = 0.1, 1.5  # seconds; the longer where a verdict hangs on it
 # A measured clock and a recorded one differ by turbo modes; half of the bound is beyond any of that.
 _BEATEN = 0.5
+_WAKINGS, _FEW_WAKINGS = 20, 2  # calls that do nothing, to know what waking a runner takes
 _FLATTERY = 40  # measured: a tiny reference as its own candidate was that much slower
 
 
@@ -65,7 +68,6 @@ class CpuJudge:
     Args:
         problem: the reference.
         target: the record that describes the processor.
-        seed: of parameters' and inputs' draws.
         folder: for builds and the compiler's cache; it may be shared by runs.
         limits: what a candidate may use.
         zygote: the warm process, where several judges share one; its owner closes it.
@@ -78,15 +80,12 @@ class CpuJudge:
         problem: Problem,
         target: TargetRecord,
         *,
-        seed: int,
         folder: Path,
         limits: Limits | None = None,
         zygote: Zygote | None = None,
     ) -> None:
         self._problem = problem
         self._target = target
-        # A seed that a candidate could guess would let it know its inputs before it is given them.
-        self._seed = seed ^ secrets.randbits(40)
         self._folder = folder
         self._limits = limits or Limits()
         self._shared = zygote is not None
@@ -95,11 +94,10 @@ class CpuJudge:
             self._zygote, LANGUAGES.create("cpp"), folder / "native", self._limits.build_seconds
         )
         self._seats = choose_seats()
-        self._sessions = 0
-        self._baselines: dict[str, Callable[..., Any]] = {"eager": problem.model}
         self._bank: TrialSet
         self._arena: Arena | None = None
-        self._rival: Baseline | None = None
+        self._rivals: dict[str, Baseline] = {}
+        self._waking = Waking()
         self._layout: dict[str, Any] = {}
         self._evict: Evictor
         self._call_seconds = self._limits.call_seconds
@@ -121,20 +119,18 @@ class CpuJudge:
         problem = self._problem
         keep_freed_memory()
         progress("the reference in float64, on several distributions of inputs")
-        self._bank = make_bank(problem, self._seed)
-        self._layout = plan(problem.inputs, problem.state, problem.outputs)
+        self._bank = make_bank(problem)
+        self._layout = plan(problem.inputs, problem.state)
         self._check_memory()
         self._arena = Arena.create(self._layout)
         self._evict = Evictor(read_facts().last_level)
         progress("the sandbox")
         sandbox = self._try_sandbox()
-        compile_error = None
-        if self._limits.compile:
-            progress("torch.compile, a baseline")
-            compile_error = self._compile()
+        progress("the baselines, eager and torch.compile")
+        compile_error, seating = self._seat_rivals()
         graph, work, notes = self._trace()
+        notes += seating
         progress("the baselines' times")
-        notes += self._seat_eager()
         baselines = self._time_baselines()
         self._call_seconds = self._limits.call_seconds + 30 * baselines["eager"]
         notes += [
@@ -199,29 +195,43 @@ class CpuJudge:
             file_bytes=1 << 20,
         )
 
-    def _seat_eager(self) -> list[str]:
-        """Put the reference into a runner as candidates are; return what to say where that fails."""
-        if self._rival is not None:
-            self._rival.close()
-            self._rival = None
+    def _seat_rivals(self) -> tuple[str | None, list[str]]:
+        """Put the baselines into runners as candidates are.
+
+        Returns:
+            Why torch.compile is none, and what else to say.
+        """
+        self._close_rivals()
+        notes, compile_error = [], None
         try:
-            self._rival = Baseline(
-                self._problem, self._bank, self._zygote, self._cell({}), self._seats
-            )
+            self._rivals["eager"] = self._seat(self._cell({}), None)
         except Fault as fault:
-            return [
+            notes.append(
                 f"eager is timed in this process, which flatters it by some {_FLATTERY} us, since its own would not start: "
                 f"{getattr(fault.outcome, 'reason', fault.outcome.kind)}"
-            ]
-        return []
+            )
+        if self._limits.compile:
+            try:
+                self._rivals["compile"] = self._seat(None, self._folder)
+            except Fault as fault:
+                compile_error = str(getattr(fault.outcome, "reason", fault.outcome.kind))
+        return compile_error, notes
 
-    def _compile(self) -> str | None:
-        """Add torch.compile to the baselines; return why not, where it does not work."""
-        found = compiled(self._problem.model, self._problem.inputs, self._folder / "inductor")
-        if isinstance(found, str):
-            return found
-        self._baselines["compile"] = found
-        return None
+    def _seat(self, cell: Cell | None, compiled: Path | None) -> Baseline:
+        return Baseline(
+            self._problem,
+            self._bank,
+            self._zygote,
+            cell,
+            self._seats,
+            self._waking,
+            compiled=compiled,
+        )
+
+    def _close_rivals(self) -> None:
+        for rival in self._rivals.values():
+            rival.close()
+        self._rivals = {}
 
     def _trace(self) -> tuple[OperatorGraph | None, Work | None, list[str]]:
         try:
@@ -231,12 +241,24 @@ class CpuJudge:
         return graph, count_work(graph), []
 
     def _time_baselines(self) -> dict[str, float]:
-        """Return the least of a few samples of each baseline."""
-        with one_thread():
-            race = self._race(None, blocks=3, seconds=self._limits.timing_seconds)
-            with taken(self._seats):
-                seconds = race.run().seconds
-        return {name: seconds[name] for name in self._baselines}
+        """Return the time of each baseline from a short session."""
+        with one_thread(), taken(self._seats):
+            self._wake(_WAKINGS)
+            seconds = self._race(None, blocks=3, seconds=self._limits.timing_seconds).run().seconds
+        return {name: seconds[name] for name in self._baselines()}
+
+    def _baselines(self) -> dict[str, Contender]:
+        """Return the baselines; the reference is called here where no runner can hold it."""
+        here = {} if "eager" in self._rivals else {"eager": Local(self._problem.model)}
+        return {**here, **self._rivals}
+
+    def _wake(self, count: int) -> None:
+        """Measure what waking a runner takes, in one that no candidate has touched."""
+        rival = self._rivals.get("eager")
+        for _ in range(count if rival is not None else 0):
+            assert rival is not None
+            self._empty_caches()
+            rival.wake()
 
     def look(self, source: str) -> Look:
         """Say which loops of a candidate that passed the compiler left scalar."""
@@ -255,8 +277,8 @@ class CpuJudge:
         """
         prepared = self.prepare()
         # Before the candidate's: asking for what a dead zygote's child died of ends the new zygote.
-        if self._rival is not None and not self._rival.alive():
-            self._seat_eager()
+        if not all(rival.alive() for rival in self._rivals.values()):
+            self._seat_rivals()
         start = time.monotonic()
         build_seconds = 0.0
         try:
@@ -313,55 +335,51 @@ class CpuJudge:
         seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
         hearing.start_timing()
         race = self._race(hearing, blocks=12 if thorough else 6, seconds=seconds)
+        before = hearing.calls
         with taken(self._seats), Counters(hearing.pid) as counters:
+            self._wake(_FEW_WAKINGS)
             timing = race.run()
-            self._counted = per_call(counters.read(), hearing.calls)
+            self._counted = per_call(counters.read(), hearing.calls - before)
         return timing
 
     def _race(
         self, hearing: CandidateSession | None, *, blocks: int, seconds: float
     ) -> TimingSession:
-        arena = self._arena
-        assert arena is not None
-        self._sessions += 1
-        drawn: list[tuple[Any, ...]] = [()]
-        seed = (self._seed + 1_000_003 * self._sessions) % (1 << 40)
-        rounds = iter(range(seed, seed + (1 << 30)))
-
-        def refresh() -> None:
-            drawn[0] = self._problem.draw(next(rounds))
-            for slot, value in zip(arena.inputs, drawn[0], strict=True):
-                if isinstance(slot, torch.Tensor):
-                    slot.copy_(value)
-            if self._rival is not None:
-                self._rival.place(drawn[0])
-
-        def prepare() -> None:
-            os.sched_setaffinity(0, {self._seats.stage})
-            self._evict()
-
-        def check(samples: Mapping[str, Sample]) -> None:
+        def check(drawn: Drawn, samples: Mapping[str, Sample]) -> None:
             if hearing is not None:
-                hearing.check_timed(
-                    drawn[0], samples["candidate"].outputs, samples["eager"].outputs
-                )
+                eager = samples["eager"].outputs
+                hearing.check_timed(drawn, samples["candidate"].outputs, eager)
 
-        def timed(call: Callable[..., Any]) -> Callable[[], Sample]:
-            return lambda: local(call, arena.inputs)
-
-        contenders = {name: timed(call) for name, call in self._baselines.items()}
-        if self._rival is not None:
-            contenders["eager"] = self._rival.sample
+        contenders = self._baselines()
         # A race needs a candidate; without one the framework runs against itself.
-        contenders["candidate"] = hearing.sample if hearing is not None else contenders["eager"]
+        contenders["candidate"] = (
+            contenders["eager"] if hearing is None else Timed(hearing, self._waking)
+        )
         return TimingSession(
             contenders=contenders,
-            refresh=refresh,
+            draw=self._draw,
             check=check,
-            prepare=prepare,
+            prepare=self._empty_caches,
             blocks=blocks,
             seconds=seconds,
+            audits=hearing is not None,
         )
+
+    def _empty_caches(self) -> None:
+        os.sched_setaffinity(0, {self._seats.stage})
+        self._evict()
+
+    def _draw(self, audit: bool) -> Drawn:
+        """Draw a round's inputs: the task's own, or for an audit those of some distribution."""
+        trial = self._bank.trials[0]
+        if audit:
+            trials = [trial for trial in self._bank.trials[1:] if trial.special is None]
+            spiked = [trial for trial in trials if trial.distribution in distributions.SPIKED]
+            # Spikes are what a program does not see that guesses its range from some elements.
+            trial = secrets.choice(spiked if spiked and secrets.randbits(1) else trials or [trial])
+        inputs = distributions.draw(self._problem, trial.distribution, seeds.secret())
+        state = None if self._problem.packs else scaled(self._problem.state)
+        return Drawn(inputs=inputs, state=state, trial=trial, audit=audit)
 
     def _passed(
         self, hearing: CandidateSession, timing: Timing, own: float | None, prepared: Prepared
@@ -393,8 +411,7 @@ class CpuJudge:
 
     def close(self) -> None:
         """End every process that it started."""
-        if self._rival is not None:
-            self._rival.close()
+        self._close_rivals()
         if not self._shared:
             self._zygote.close()
         if self._arena is not None:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import gc
 import math
 import os
+import random
 import resource
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from filelock import FileLock
 
 from kb.runtime.cpp import cache_folder
+from search.judging.cpu.clocks import wake_soon
+from search.judging.tolerance import InputTrial
 from search.outcome import Ratio
 
 _WARM_UPS = 2
@@ -25,6 +29,8 @@ _STRETCH, _PATIENCE = 4, 2.5  # how far a disturbed block, and a session, may be
 _SHORT = 0.25  # seconds of one round
 _MOST_EVICTED = 256 << 20
 _REST = 0.001  # seconds
+_RESOLUTION = 0.5e-6  # seconds: what less than that is cannot be said
+_AUDITED, _FEWEST_AUDITS = 0.1, 3  # of the rounds of a session
 
 
 class Sample(NamedTuple):
@@ -36,11 +42,39 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """What a timed call is given.
+
+    Attributes:
+        state: parameters, None where they stay as they are.
+        trial: of the same distribution, whose bounds the answer must keep.
+        audit: it is not of the task's own distribution, and no part of the figures.
+    """
+
+    inputs: tuple[Any, ...]
+    state: Mapping[str, torch.Tensor] | None
+    trial: InputTrial
+    audit: bool
+
+
+class Contender(Protocol):
+    """Times calls of one program."""
+
+    def place(self, drawn: Drawn) -> None:
+        """Put the inputs of the next call in place."""
+        ...
+
+    def sample(self) -> Sample:
+        """Time one call on them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     """What came out of one session.
 
     Attributes:
-        seconds: by contender, the least sample.
+        seconds: by contender, the low one of the blocks' low samples, see `low`.
         samples: calls of each contender that counted.
         speedup: by baseline, of the candidate over it.
         calls: by contender, what was timed, as `search.outcome.Passed` keeps it.
@@ -111,14 +145,19 @@ def _cpu_list(path: str) -> set[int]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run torch on one thread of this process, without collections, on processors that are put back."""
+    """Run torch on one thread of this process, without collections, on processors that are put back.
+
+    The thread gets its processor soon after it wakes: it holds the clock.
+    """
     threads, places, collecting = torch.get_num_threads(), os.sched_getaffinity(0), gc.isenabled()
     torch.set_num_threads(1)
     gc.disable()
+    wake_soon(0)
     try:
         with torch.no_grad():
             yield
     finally:
+        wake_soon(0, 0)
         torch.set_num_threads(threads)
         os.sched_setaffinity(0, places)
         if collecting:
@@ -142,18 +181,50 @@ class Evictor:
         self._buffer.sum()
 
 
-def local(call: Callable[..., Any], inputs: Sequence[Any]) -> Sample:
-    """Time one call in this process."""
-    # A runner starts its call well rested; this process has just used its share of the core up, and
-    # would be the first to lose it to a neighbour.
-    time.sleep(_REST)
-    before = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
-    start = time.perf_counter_ns()
-    result = call(*inputs)
-    end = time.perf_counter_ns()
-    after = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
-    outputs = (result,) if isinstance(result, torch.Tensor) else tuple(result)
-    return Sample((end - start) / 1e9, outputs, before == after)
+class Local:
+    """Times calls in this process, where no other can hold the program."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+        self._inputs: tuple[Any, ...] = ()
+
+    def place(self, drawn: Drawn) -> None:
+        """Take the inputs of the next call."""
+        self._inputs = drawn.inputs
+
+    def sample(self) -> Sample:
+        """Time one call."""
+        # A runner starts its call well rested; this process has just used its share of the core up, and
+        # would be the first to lose it to a neighbour.
+        time.sleep(_REST)
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+        start = time.perf_counter_ns()
+        result = self._call(*self._inputs)
+        end = time.perf_counter_ns()
+        after = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+        outputs = (result,) if isinstance(result, torch.Tensor) else tuple(result)
+        return Sample((end - start) / 1e9, outputs, before == after)
+
+
+class Waking:
+    """The least time in which a runner wakes up and is seen to be done: no part of any call.
+
+    It is measured in a runner that no candidate has touched, by calls that do nothing, and less than the
+    least is never taken away: nobody wakes up faster.
+    """
+
+    def __init__(self) -> None:
+        self._least = math.inf
+
+    def note(self, seconds: float) -> None:
+        """Take a call that did nothing into account."""
+        self._least = min(self._least, seconds)
+
+    def less(self, sample: Sample) -> Sample:
+        """Return the sample without it."""
+        if self._least == math.inf:
+            return sample
+        return sample._replace(seconds=max(sample.seconds - self._least, _RESOLUTION))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,20 +232,23 @@ class TimingSession:
     """One timing session.
 
     Attributes:
-        contenders: name -> times one call on the inputs in place; "candidate" among them.
-        refresh: puts new inputs in place, before each round.
-        check: is shown each round's outputs by contender; raises where they are wrong.
-        prepare: empties the caches, before each call.
+        contenders: by name; "candidate" among them.
+        draw: makes the inputs of a round, before each; is told whether the round is audited.
+        check: is shown each round's inputs and its outputs by contender; raises where they are wrong.
+        prepare: empties the caches, before each call, when the inputs are in place.
         blocks: how many ratios are taken; their median counts.
         seconds: that the session may take, about.
+        audits: whether rounds are audited: at least `_FEWEST_AUDITS`, at moments that nobody can foresee.
+            They are no part of the figures, and are made as all others are.
     """
 
-    contenders: Mapping[str, Callable[[], Sample]]
-    refresh: Callable[[], None]
-    check: Callable[[Mapping[str, Sample]], None]
+    contenders: Mapping[str, Contender]
+    draw: Callable[[bool], Drawn]
+    check: Callable[[Drawn, Mapping[str, Sample]], None]
     prepare: Callable[[], None]
     blocks: int
     seconds: float
+    audits: bool
     most_rounds: int = 50
 
     def run(self) -> Timing:
@@ -192,22 +266,32 @@ class TimingSession:
         fewest = 3 if one < _SHORT else 1
         rounds = max(fewest, min(self.most_rounds, int(left / self.blocks / one)))
         end = began + _PATIENCE * self.seconds
-        taken = [self._block(names, block, rounds, end) for block in range(self.blocks)]
-        least = {name: [min(block[name]) for block in taken] for name in names}
+        due = self._due(rounds)
+        taken = [self._block(names, block, rounds, end, due) for block in range(self.blocks)]
+        least = {name: [low(block[name]) for block in taken] for name in names}
         ratios = {
             name: [base / mine for base, mine in zip(least[name], least["candidate"], strict=True)]
             for name in names
             if name != "candidate"
         }
         return Timing(
-            seconds={name: min(values) for name, values in least.items()},
+            seconds={name: low(values) for name, values in least.items()},
             samples=sum(len(block["candidate"]) for block in taken),
             speedup={name: interval(values) for name, values in ratios.items()},
             calls={name: brief(one for block in taken for one in block[name]) for name in names},
         )
 
+    def _due(self, rounds: int) -> Counter[tuple[int, int]]:
+        """Return how many audits come before each (block, round)."""
+        if not self.audits:
+            return Counter()
+        chance = random.SystemRandom()
+        count = max(_FEWEST_AUDITS, round(_AUDITED * rounds * self.blocks))
+        places = (chance.randrange(rounds * self.blocks) for _ in range(count))
+        return Counter(divmod(place, rounds) for place in places)
+
     def _block(
-        self, names: list[str], block: int, rounds: int, end: float
+        self, names: list[str], block: int, rounds: int, end: float, due: Counter[tuple[int, int]]
     ) -> dict[str, list[float]]:
         """Take at least `rounds` samples of each, and go on while one was disturbed in all of its own.
 
@@ -219,6 +303,8 @@ class TimingSession:
         waiting = set(names)
         turn = 0
         while turn < rounds or (waiting and turn < _STRETCH * rounds and time.monotonic() < end):
+            for _ in range(due[block, turn]):
+                self._round(names, block + turn, audit=True)
             for name, sample in self._round(names, block + turn).items():
                 taken[name].append(sample.seconds)
                 if sample.undisturbed:
@@ -226,20 +312,30 @@ class TimingSession:
             turn += 1
         return taken
 
-    def _round(self, names: list[str], turn: int) -> dict[str, Sample]:
-        self.refresh()
+    def _round(self, names: list[str], turn: int, *, audit: bool = False) -> dict[str, Sample]:
+        drawn = self.draw(audit)
         samples: dict[str, Sample] = {}
         shift = turn % len(names)
         for name in names[shift:] + names[:shift]:
+            self.contenders[name].place(drawn)
             self.prepare()
-            samples[name] = self.contenders[name]()
-        self.check(samples)
+            samples[name] = self.contenders[name].sample()
+        self.check(drawn, samples)
         return {name: sample._replace(outputs=()) for name, sample in samples.items()}
 
 
 def brief(seconds: Iterable[float]) -> tuple[float, ...]:
     """Return times with the four digits that a look at them needs."""
     return tuple(float(f"{one:.4g}") for one in seconds)
+
+
+def low(samples: Sequence[float]) -> float:
+    """Return the sample a quarter of the way up: of four or fewer the least.
+
+    The least of many would count one fast call in a block, and a program need be fast in no other: it is
+    less likely to be audited in so few.
+    """
+    return sorted(samples)[(len(samples) - 1) // 4]
 
 
 def interval(ratios: Sequence[float], confidence: float = 0.95) -> Ratio:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from kb.errors import TaskError
-from search.judging.cuda.memory import CudaArena, DeviceRegion
-from search.judging.cuda.session import CudaCandidateSession, Draws
+from search.judging.cuda.draws import Draws
+from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror
+from search.judging.cuda.session import CudaCandidateSession
 from search.judging.cuda.worker import CudaWorker
 from search.judging.tolerance import TrialSet
 from search.reference import Problem
@@ -26,20 +25,22 @@ class Baselines:
     Args:
         launch: starts a runner that compiles for itself.
         region: their memory.
+        mirror: where answers are copied to, as a candidate's are.
         told: what a runner is told of it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a candidate's runner is started with, too
         self,
         problem: Problem,
         bank: TrialSet,
         draws: Draws,
         launch: Callable[[], CudaWorker],
         region: DeviceRegion,
+        mirror: Mirror,
         told: Mapping[str, Any],
     ) -> None:
         self._problem, self._bank, self._draws = problem, bank, draws
-        self._launch, self._region, self._told = launch, region, told
+        self._launch, self._region, self._mirror, self._told = launch, region, mirror, told
         self._workers: list[CudaWorker] = []
         self._compiled = False
         self.hearings: dict[str, CudaCandidateSession] = {}
@@ -73,11 +74,9 @@ class Baselines:
 
     def memory(self) -> int:
         """Return the most bytes that one call of eager allocates."""
-        eager = self.hearings["eager"]
-        eager.end_timing()
-        peak = eager.memory()
-        eager.start_timing()
-        return peak
+        given = (self._draws, self._draws.draw(1, audits=False))
+        told = self.hearings["eager"].batch(1, 1, given=given).told or {}
+        return int(told.get("peak", 0))
 
     def _seat(self) -> CudaCandidateSession:
         worker = self._launch()
@@ -85,10 +84,18 @@ class Baselines:
         try:
             worker.ready()
             arena = CudaArena(worker.words, self._region, self._told)
-            hearing = CudaCandidateSession(self._problem, self._bank, arena, worker, seconds=_LONG)
+            hearing = CudaCandidateSession(
+                self._problem,
+                self._bank,
+                arena,
+                worker,
+                self._region,
+                self._mirror,
+                seconds=_LONG,
+                trusted=True,
+            )
             source = f"{self._problem.task.source}\n\nModelNew = Model\n"
             hearing.load(source, {}, dict(self._told), _LONG)
-            hearing.refill(self._draws, 0, 2)
         except Fault as fault:
             raise TaskError(
                 f"{self._problem.task.reference}: the reference does not run in a process of its own on the device: "
@@ -101,14 +108,3 @@ class Baselines:
         for worker in self._workers:
             worker.close()
         self._workers, self.hearings = [], {}
-
-
-def trusted_environment(folder: Path) -> dict[str, str]:
-    """Return what the user's own reference runs with: compilers' caches are kept in `folder`."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    return {
-        **kept,
-        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
-        "TRITON_CACHE_DIR": str(folder / "triton"),
-        "TORCHINDUCTOR_COMPILE_THREADS": "1",
-    }

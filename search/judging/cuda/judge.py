@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,13 +14,16 @@ import torch
 from kb.errors import TaskError, ToolchainError
 from search.finding import Look
 from search.judging.checks import check_arguments
+from search.judging.cpu.baseline import trusted_environment
 from search.judging.cpu.timing import Timing, turn
 from search.judging.cuda.acceptance import Acceptance
-from search.judging.cuda.baselines import Baselines, trusted_environment
+from search.judging.cuda.baselines import Baselines
+from search.judging.cuda.batches import Batch
 from search.judging.cuda.compiling import Compiler
-from search.judging.cuda.memory import CudaArena, DeviceRegion, free_memory, plan, set_bytes
+from search.judging.cuda.draws import Draws, Given
+from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror, free_memory, plan, set_bytes
 from search.judging.cuda.runner import MOST_CALLS
-from search.judging.cuda.session import CudaCandidateSession, Draws
+from search.judging.cuda.session import CudaCandidateSession
 from search.judging.cuda.timing import CudaTimingSession, resident_share
 from search.judging.cuda.worker import CudaWorker, make_zygote
 from search.judging.limits import Limits, Prepared
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from kb.records.schema import TargetRecord
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cuda-5"
+JUDGE_VERSION = "cuda-6"
 _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
 _EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take
@@ -55,7 +57,6 @@ class CudaJudge:
     Args:
         problem: the reference, loaded on the device.
         target: the record that describes the device.
-        seed: of parameters' and inputs' draws.
         folder: for builds and compilers' caches; it may be shared by runs.
         limits: what a candidate may use.
         zygote: the warm process, where several judges share one; its owner closes it.
@@ -66,15 +67,12 @@ class CudaJudge:
         problem: Problem,
         target: TargetRecord,
         *,
-        seed: int,
         folder: Path,
         limits: Limits | None = None,
         zygote: Zygote | None = None,
     ) -> None:
         self._problem = problem
         self._target = target
-        # A seed that a candidate could guess would let it know its inputs before it is given them.
-        self._seed = seed ^ secrets.randbits(40)
         self._folder = folder
         self._limits = limits or Limits()
         self._shared = zygote is not None
@@ -90,7 +88,6 @@ class CudaJudge:
         self._layout: dict[str, Any] = {}
         self._bank: TrialSet
         self._draws: Draws
-        self._sessions = 0
         facts = read_device(torch.cuda.current_device())
         self._uuid = facts.uuid if facts is not None else ""
         self._device = f"device-{self._uuid or torch.cuda.current_device()}"
@@ -116,8 +113,8 @@ class CudaJudge:
         check_arguments(problem)
         progress("the reference in float64, on several distributions of inputs")
         with turn(self._device):
-            self._bank = make_bank(problem, self._seed, room=free_memory() // _SHARE_OF_MEMORY)
-            self._draws = Draws(self._bases())
+            self._bank = make_bank(problem, room=free_memory() // _SHARE_OF_MEMORY)
+            self._draws = Draws(problem, self._bank)
             self._lay_out()
         progress("the sandbox")
         self._spare()
@@ -154,14 +151,6 @@ class CudaJudge:
         torch.backends.cuda.matmul.allow_tf32 = self._tf32
         torch.backends.cudnn.allow_tf32 = self._tf32
 
-    def _bases(self) -> list[tuple[Any, ...]]:
-        problem = self._problem
-        floating = any(
-            isinstance(x, torch.Tensor) and x.is_floating_point() for x in problem.inputs
-        )
-        more = [] if floating else [problem.draw(self._seed + 31 * n) for n in (1, 2, 3)]
-        return [problem.draw(self._seed + 17), *more]
-
     def _lay_out(self) -> None:
         problem = self._problem
         one = max(set_bytes(problem.inputs, problem.outputs), 1)
@@ -180,6 +169,7 @@ class CudaJudge:
         # The third is written between calls, to empty the caches.
         self._regions = [DeviceRegion.create(self._layout["size"]) for _ in range(2)]
         self._regions.append(DeviceRegion.create(_FLUSH))
+        self._mirror = Mirror(self._layout)
 
     def _told(self, region: DeviceRegion, *, sealed: bool) -> dict[str, Any]:
         flush = {"flush": self._regions[2].handle(), "flush_size": _FLUSH}
@@ -224,7 +214,9 @@ class CudaJudge:
             return CudaWorker(self._zygote, None, builds=(), environment=environment)
 
         told = self._told(region, sealed=False)
-        self._rivals = Baselines(self._problem, self._bank, self._draws, launch, region, told)
+        self._rivals = Baselines(
+            self._problem, self._bank, self._draws, launch, region, self._mirror, told
+        )
         self._rivals.start(compiled=self._limits.compile)
         return self._rivals
 
@@ -264,9 +256,16 @@ class CudaJudge:
         region = self._regions[0]
         arena = CudaArena(worker.words, region, self._layout)
         hearing = CudaCandidateSession(
-            self._problem, self._bank, arena, worker, seconds=self._call_seconds
+            self._problem,
+            self._bank,
+            arena,
+            worker,
+            region,
+            self._mirror,
+            seconds=self._call_seconds,
         )
         try:
+            self._regions[2].bytes().zero_()  # the last candidate could write there
             told = self._told(region, sealed=True)
             hearing.load(source, prebuilt, told, self._limits.start_seconds)
             with turn(self._device):  # what another judge runs would be timed along
@@ -278,19 +277,17 @@ class CudaJudge:
     def _examine(self, hearing: CudaCandidateSession, worker: CudaWorker, thorough: bool) -> Passed:
         """Question, time and profile a candidate that is loaded."""
         hearing.question()
-        peak = hearing.memory()
+        peak = hearing.peak
         self._verdict.require_own_kernels(worker.kernels)
         assert self._next is not None
         self._next.ready()  # it must not warm up beside a measurement
-        hearing.start_timing()
         seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
         timing = self._race(hearing, blocks=_BLOCKS[thorough], seconds=seconds)
         hearing.end_timing()
         self._require_free_device(worker, timing)
         calls = min(_PROFILED, len(self._layout["sets"]))
-        hearing.refill(self._draws, self._session(), calls)
         self._verdict.look_at_batches(
-            lambda: hearing.profile(calls, _FLUSHES, whole=True),
+            lambda: hearing.profile_batch(self._draws, calls, _FLUSHES),
             timing.seconds["candidate"],
             calls=calls,
             flushes=_FLUSHES,
@@ -364,29 +361,22 @@ class CudaJudge:
         told = hearing.profile(_PROFILED, _FLUSHES, whole=False)
         return told, time.monotonic() - began
 
-    def _session(self) -> int:
-        self._sessions += 1
-        return (self._seed + 1_000_003 * self._sessions) % (1 << 40)
-
     def _race(self, hearing: CudaCandidateSession | None, *, blocks: int, seconds: float) -> Timing:
         assert self._rivals is not None
-        rivals = self._rivals.hearings
-        session = self._session()
+        draws = self._draws
         self._watch = Watch(self._uuid)
 
-        def refresh(name: str, block: int, calls: int) -> None:
-            one = hearing if name == "candidate" else rivals[name]
-            assert one is not None
-            one.refill(self._draws, session * 64 + block + 1, calls)
+        def draw(calls: int) -> tuple[Draws, list[Given]]:
+            return draws, draws.draw(calls, audits=hearing is not None)
 
-        def check(block: int, calls: int) -> None:
+        def check(batch: Batch, given: tuple[Draws, list[Given]]) -> None:
             assert hearing is not None
-            hearing.check_batch(self._draws, session * 64 + block + 1, calls, every=block == 0)
+            hearing.check_batch(batch, given)
 
         return CudaTimingSession(
-            rivals=rivals,
+            rivals=self._rivals.hearings,
             candidate=hearing,
-            refresh=refresh,
+            draw=draw,
             check=check,
             watch=self._watch.sample,
             most=len(self._layout["sets"]),

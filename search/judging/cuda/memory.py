@@ -77,6 +77,11 @@ class DeviceRegion:
         assert pointer.value is not None
         return cls(pointer.value, nbytes, own=False)
 
+    @property
+    def address(self) -> int:
+        """Device pointer, in this process."""
+        return self._address
+
     def handle(self) -> str:
         """Return what another process opens it by."""
         handle = _Handle()
@@ -165,11 +170,55 @@ class CudaArena(Arena):
         self.state = {name: _view(flat, value) for name, value in layout["state"].items()}
         self.inputs, self.outputs = self.sets[0], self.results[0]
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where the region begins and ends on the device."""
+        start = self._region.address
+        return start, start + self._region.nbytes
+
+    def clear(self) -> None:
+        """Write zeros over all of it: what one candidate leaves, no other may find."""
+        self._region.bytes().zero_()
+        self.words[:] = memoryview(bytearray(8 * len(self.words))).cast("Q")
+        torch.cuda.synchronize()
+
     def close(self) -> None:
         """Give the memory back."""
         self.sets, self.results, self.state, self.inputs, self.outputs = (), (), {}, (), ()
         self._region.close()
         self._host.close()
+
+
+class Mirror:
+    """The judge's own copy of the answers of a batch, taken in one piece as soon as it is over.
+
+    Args:
+        layout: from `plan`.
+    """
+
+    def __init__(self, layout: Mapping[str, Any]) -> None:
+        slots = [slot for row in layout["results"] for slot in row]
+        self._start = min(slot["offset"] for slot in slots)
+        self._ends = [_end(row[-1]) for row in layout["results"]]
+        self._flat = torch.empty(self._ends[-1] - self._start, dtype=torch.uint8, device="cuda")
+        self.results = tuple(
+            tuple(
+                _view(self._flat, {**slot, "offset": slot["offset"] - self._start}) for slot in row
+            )
+            for row in layout["results"]
+        )
+
+    def take(self, region: DeviceRegion, calls: int) -> None:
+        """Copy the answers of so many calls, and wait until they are here."""
+        end = self._ends[calls - 1]
+        self._flat[: end - self._start].copy_(region.bytes()[self._start : end])
+        torch.cuda.synchronize()
+
+
+def _end(slot: Mapping[str, Any]) -> int:
+    """Return the offset at which a slot ends."""
+    nbytes = torch.Size(slot["shape"]).numel() * int(_DTYPES[slot["dtype"]].itemsize)
+    return int(slot["offset"]) + nbytes
 
 
 def _view(flat: torch.Tensor, slot: Mapping[str, Any]) -> torch.Tensor:

@@ -22,11 +22,11 @@ from search.judging.cuda import cute_hooks, triton_hooks
 from search.judging.cuda.memory import CudaArena, DeviceRegion
 from search.languages.cute import imports_cute
 from search.profilers.capture import capture, warm_up
-from search.sandbox.runner import Runner
-from search.sandbox.shared_memory import DONE, FAILED, GO, PREPARE, READY, STOP, Arena
+from search.sandbox.runner import Runner, described
+from search.sandbox.shared_memory import DONE, EMPTY, FAILED, GO, PREPARE, READY, STOP, Arena
 
 # Control words beside those of the arena; the times of a batch's calls follow as doubles.
-COUNT, EMPTY, FLUSHES, TOLD, HOST, TIMES = 6, 7, 8, 9, 10, 64
+COUNT, FLUSHES, TOLD, HOST, TIMES = 6, 8, 9, 10, 64
 MOST_CALLS = 400
 _HEAD_ONLY: dict[str, Any] = {"size": 4096, "inputs": [], "state": {}, "outputs": []}
 _Event: Any = torch.cuda.Event
@@ -99,9 +99,9 @@ class CudaRunner(Runner):
         _synchronize()
         return answer
 
-    def do_adopt(self) -> dict[str, Any]:
+    def do_adopt(self, copied: bool) -> dict[str, Any]:
         """Take the judge's parameters."""
-        answer = super().do_adopt()
+        answer = super().do_adopt(copied)
         _synchronize()
         return answer
 
@@ -113,40 +113,8 @@ class CudaRunner(Runner):
         _synchronize()
         return {}
 
-    def do_call(self, hold: bool) -> dict[str, Any]:
-        """Call the model once; what it allocates holds NaN where it is not written."""
-        for slot in self._arena.outputs:
-            stale = torch.empty_like(slot)
-            if stale.is_floating_point():
-                stale.fill_(float("nan"))
-            del stale
-        answer = super().do_call(hold)
-        _synchronize()
-        return answer
-
-    def do_recopy(self) -> dict[str, Any]:
-        """Copy held outputs again."""
-        answer = super().do_recopy()
-        _synchronize()
-        return answer
-
-    def do_again(self) -> dict[str, Any]:
-        """Call the model once more, keeping the held outputs alive."""
-        answer = super().do_again()
-        _synchronize()
-        return answer
-
-    def do_memory(self) -> dict[str, Any]:
-        """Call the model once and tell the most memory that it held beyond what it holds at rest."""
-        _synchronize()
-        rest = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        self._model(*self._arena.inputs)
-        _synchronize()
-        return {"peak": torch.cuda.max_memory_allocated() - rest}
-
-    def do_time(self) -> dict[str, Any]:
-        """Run batches of calls on the judge's signal until it says stop."""
+    def do_calls(self) -> dict[str, Any]:  # type: ignore[override] # memory is spoiled by batches
+        """Run batches of calls on the judge's signal until it says stop: questions and timed ones."""
         words = self._arena.words
         gc.collect()
         gc.disable()
@@ -155,17 +123,28 @@ class CudaRunner(Runner):
             while True:
                 while words[PREPARE] == call:
                     if words[STOP]:
-                        return {"batches": call}
+                        return {"calls": call}
                 call = words[PREPARE]
                 count, empty, flushes = words[COUNT], words[EMPTY], words[FLUSHES]
                 events = [_pair() for _ in range(count)]
+                self._spoil()
+                rest = torch.cuda.memory_allocated()
+                torch.cuda.reset_peak_memory_stats()
                 words[READY] = call
                 while words[GO] != call:
-                    pass
-                words[HOST] = self._batch(events, bool(empty), flushes)
+                    if words[STOP]:
+                        return {"calls": call}
+                words[HOST], told, first = self._batch(events, bool(empty), flushes)
                 words[DONE] = call
                 for number, (begin, end) in enumerate(events):
                     self._times[number] = begin.elapsed_time(end) * 1e-3
+                if not empty:
+                    # The first answer was alive while the others were made: has it changed?
+                    self._copy(self._device_arena.results[0], first)
+                    _synchronize()
+                    peak = torch.cuda.max_memory_allocated() - rest
+                    self._say({**described(told), "peak": peak, "inside": self._inside(told)})
+                del told, first
                 words[TOLD] = call
         except BaseException:
             words[FAILED] = 1
@@ -173,10 +152,27 @@ class CudaRunner(Runner):
         finally:
             gc.enable()
 
-    def _batch(self, events: list[tuple[Any, Any]], empty: bool, flushes: int) -> int:
-        """Make one call for each pair of events; return the nanoseconds of enqueueing it all."""
+    def _spoil(self) -> None:
+        """Leave NaN in the memory that an answer will be allocated in."""
+        for slot in self._arena.outputs:
+            stale = torch.empty_like(slot)
+            if stale.is_floating_point():
+                stale.fill_(float("nan"))
+            del stale
+        _synchronize()
+
+    def _batch(
+        self, events: list[tuple[Any, Any]], empty: bool, flushes: int
+    ) -> tuple[int, Any, tuple[Any, ...]]:
+        """Make one call for each pair of events.
+
+        Returns:
+            The nanoseconds of enqueueing it all; an answer to tell of, the first that does not fit its
+            place, else the last; and the first answer.
+        """
         start = _clock()
         model, flush = self._model, self._flush
+        result, odd, first = None, None, ()
         rows = zip(events, self._device_arena.sets, self._device_arena.results, strict=False)
         for (begin, end), inputs, slots in rows:
             # Writing more than the L2 holds also fills the queue: the call is enqueued meanwhile.
@@ -188,26 +184,40 @@ class CudaRunner(Runner):
             if empty:
                 self._copy_from(slots)
                 continue
-            outputs = (result,) if isinstance(result, torch.Tensor) else result
-            for slot, value in zip(slots, outputs, strict=True):
-                slot.copy_(value)
+            outputs = (result,) if type(result) is torch.Tensor else result
+            if not _fits(outputs, slots):
+                odd = result if odd is None else odd
+                continue
+            self._copy(slots, outputs)
+            first = first or tuple(outputs)
         enqueued = _clock() - start
         _synchronize()
-        return enqueued
+        return enqueued, result if odd is None else odd, first
+
+    def _copy(self, slots: tuple[torch.Tensor, ...], outputs: Any) -> None:
+        for slot, value in zip(slots, outputs, strict=False):
+            slot.copy_(value)
 
     def _copy_from(self, slots: tuple[torch.Tensor, ...]) -> None:
         """Do what follows a call, without one: as many bytes are copied."""
         other = self._device_arena.results[0]
         if other is slots:
             other = self._device_arena.results[-1]
-        for slot, value in zip(slots, other, strict=True):
-            slot.copy_(value)
+        self._copy(slots, other)
+
+    def _inside(self, result: Any) -> bool:
+        """Say whether an answer lies in the memory that is shared with the judge."""
+        values = result if isinstance(result, (tuple, list)) else (result,)
+        start, end = self._device_arena.span
+        return any(
+            start <= value.data_ptr() < end for value in values if type(value) is torch.Tensor
+        )
 
     def do_profile(self, calls: int, flushes: int, whole: bool) -> dict[str, Any]:
         """Run calls under the profiler and tell what the device did; `whole`: as timed ones are run."""
         if whole:
             events = [_pair() for _ in range(calls)]
-            return {"timeline": capture(lambda: self._batch(events, False, flushes), 1)}
+            return {"timeline": capture(lambda: self._batch(events, False, flushes)[0], 1)}
         rows = iter(self._device_arena.sets * calls)
         scratch = os.environ.get("TMPDIR")
         return {"timeline": capture(lambda: self._model(*next(rows)), calls, scratch)}
@@ -215,3 +225,15 @@ class CudaRunner(Runner):
 
 def _pair() -> tuple[Any, Any]:
     return _Event(enable_timing=True), _Event(enable_timing=True)
+
+
+def _fits(outputs: Any, slots: tuple[torch.Tensor, ...]) -> bool:
+    """Say whether an answer can be copied to its place as it is."""
+    return (
+        isinstance(outputs, (tuple, list))
+        and len(outputs) == len(slots)
+        and all(
+            type(value) is torch.Tensor and value.shape == slot.shape and value.dtype == slot.dtype
+            for value, slot in zip(outputs, slots, strict=True)
+        )
+    )

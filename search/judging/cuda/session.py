@@ -1,225 +1,213 @@
-"""One candidate before the judge, on a GPU: questioned as on a processor, timed in batches."""
+"""One candidate before the judge, on a GPU: questioned and timed in batches of one kind."""
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import inf
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from search.judging.checks import cached, equal, near, told
+from search.judging.checks import cached, check_outputs, equal, near, told
+from search.judging.cpu.calls import check_inputs, reused
 from search.judging.cpu.session import CandidateSession
-from search.judging.cpu.timing import CpuPinning
-from search.judging.cuda.memory import CudaArena
-from search.judging.cuda.runner import COUNT, EMPTY, FLUSHES, HOST, MOST_CALLS, TIMES, TOLD
+from search.judging.cuda.batches import ANYWHERE, Batch, Batches
+from search.judging.cuda.draws import Draws, Given
+from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror
 from search.judging.cuda.worker import CudaWorker
 from search.judging.tolerance import TrialSet
 from search.outcome import Refused
-from search.reference import Problem
-from search.sandbox.faults import Fault, forged, raised, wrong
-from search.sandbox.shared_memory import DONE, GO, PREPARE, READY
+from search.reference import Problem, scaled
+from search.sandbox.faults import Fault, raised, wrong
 
 _SETTLE = 0.05  # seconds that work after the clock is given to show itself
-_CHECKED = 4  # answers of a batch that are looked at, besides those of the first batch: all
-_ANYWHERE = CpuPinning(stage=0, seat=1)  # a device is shared by time, not by processor
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """What came of some calls made one after the other.
-
-    Attributes:
-        device: seconds of each call, as the runner's events say.
-        wall: seconds of the whole batch by the judge's clock, caches' emptying and copies included.
-        host: seconds of enqueueing all of it, as the runner says.
-    """
-
-    device: tuple[float, ...]
-    wall: float
-    host: float
-
-    @property
-    def total(self) -> float:
-        """Seconds of all calls together."""
-        return sum(self.device)
-
-
-def told_times(values: Sequence[float]) -> tuple[float, ...]:
-    """Return the times that a runner tells, where they are times at all.
-
-    Raises:
-        Fault: one is negative, infinite or not a number; comparisons would let the last pass.
-    """
-    if not all(0 <= value < inf for value in values):
-        raise forged(f"a call that took {next(v for v in values if not 0 <= v < inf)} s")
-    return tuple(values)
-
-
-class Draws:
-    """Makes the inputs of timed calls: new values each time, and the same again when asked.
-
-    Args:
-        bases: what ``get_inputs()`` gave, on the device; kept where no candidate reaches.
-    """
-
-    def __init__(self, bases: Sequence[tuple[Any, ...]]) -> None:
-        self._bases = bases
-
-    def make(self, session: int, number: int) -> tuple[Any, ...]:
-        """Return inputs `number` of `session`.
-
-        Every floating-point element is scaled by its own factor between 0.8 and 1: signs, zeros and
-        bounds stay, the values do not, and no error can be greater than on the values drawn. Where
-        there are none, one of several draws is taken.
-        """
-        seed = session * MOST_CALLS + number
-        base = self._bases[seed % len(self._bases)]
-        generator: torch.Generator | None = None
-        made = []
-        for value in base:
-            if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-                made.append(value)
-                continue
-            generator = generator or torch.Generator("cuda").manual_seed(seed)
-            factor = torch.empty_like(value).uniform_(0.8, 1.0, generator=generator)
-            made.append(factor.mul_(value))
-        return tuple(made)
+_SLOWER = 3.0  # times that a call may take on other inputs
+_MOST_PEAK = 1 << 50  # bytes: no device has more
 
 
 class CudaCandidateSession(CandidateSession):
     """Holds a runner with one candidate, or with a baseline.
 
     Args:
+        region: device memory that the runner shares.
+        mirror: where the judge keeps its own copy of answers.
         seconds: that one call, or one batch of timed calls, may take.
+        trusted: it is the user's own reference.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one runner, its memory, and what it is held to
         self,
         problem: Problem,
         bank: TrialSet,
         arena: CudaArena,
         worker: CudaWorker,
+        region: DeviceRegion,
+        mirror: Mirror,
         *,
         seconds: float,
+        trusted: bool = False,
     ) -> None:
-        super().__init__(problem, bank, arena, worker, _ANYWHERE, seconds=seconds)
+        super().__init__(problem, bank, arena, worker, ANYWHERE, seconds=seconds, trusted=trusted)
         self._cuda_arena = arena
-        self._times = arena.words[TIMES : TIMES + MOST_CALLS].cast("B").cast("d")
+        self._mirror = mirror
+        self.batches = Batches(arena, worker, region, mirror, seconds=seconds, trusted=trusted)
+        self._state: Mapping[str, torch.Tensor] | None = None
+        self.peak = 0
 
-    def load(
-        self, source: str, prebuilt: Mapping[str, str], layout: dict[str, Any], seconds: float
-    ) -> None:
-        """Import the candidate, construct its model and hand it the parameters."""
-        for name, value in self._problem.state.items():
-            self._arena.state[name].copy_(value)
-        torch.cuda.synchronize()
-        super().load(source, prebuilt, layout, seconds)
-
-    def place(self, inputs: Sequence[Any]) -> None:
-        """Put the inputs of the next call in place; the other process sees them."""
-        super().place(inputs)
+    def _hand_over(self) -> None:
+        super()._hand_over()
         torch.cuda.synchronize()
 
-    def _poison(self) -> None:
-        super()._poison()
+    def _place_any(self) -> None:
+        for row in self._cuda_arena.sets[:2]:
+            for slot, value in zip(row, self._problem.inputs, strict=True):
+                if isinstance(slot, torch.Tensor) and isinstance(value, torch.Tensor):
+                    slot.copy_(value)
         torch.cuda.synchronize()
 
-    def memory(self) -> int:
-        """Return the most bytes that one call allocates, as its process says."""
-        answer = self._worker.ask({"op": "memory"}, self._seconds)
-        if "raised" in answer:
-            raise Fault(raised(told(answer), "forward"))
-        peak = answer.get("peak")
-        return peak if isinstance(peak, int) and peak >= 0 else 0
+    def question(self) -> None:
+        """Run every trial, in batches as they are timed; the first alone, for its kernels are compiled then.
 
-    def compile(self, seconds: float) -> str | None:
-        """Put ``torch.compile`` before the model; return why not, where it does not work."""
-        answer = self._worker.ask({"op": "baseline"}, seconds)
-        if "raised" not in answer:
-            return None
-        message = str(told(answer).get("message"))
-        return (message.strip().splitlines() or ["it raised"])[0][:300]
+        Raises:
+            Fault: an answer is wrong, or is not the candidate's own work.
+        """
+        trials = self._bank.trials
+        most = len(self._cuda_arena.sets)
+        self.start_timing()
+        self.batches.compiles = True
+        begin, first = 0, 0.0
+        while begin < len(trials):
+            chosen = trials[begin : begin + (1 if begin == 0 else most)]
+            seconds = self._seconds + _SLOWER * first * len(chosen)
+            self.batches.doing = f"forward on '{chosen[0].distribution}' inputs"
+            self._state = None if self._problem.packs else self._problem.state
+            inputs = [trial.inputs for trial in chosen]
+            batch = self.batches.run(len(chosen), 1, inputs, state=self._state, seconds=seconds)
+            first = first or batch.wall
+            self._check_told(batch)
+            for number, trial in enumerate(chosen):
+                self._check_inputs(number, trial.inputs)
+                self._compare(begin + number, self._mirror.results[number])
+            begin += len(chosen)
+        self.batches.compiles = False
+        self.batches.doing = "forward, in a timed call,"
+
+    def _check_told(self, batch: Batch) -> None:
+        """See to what the runner says of its answers, and that the first stayed what it was.
+
+        Raises:
+            Fault: they are not what the reference returns, lie in the inputs' memory, or change.
+        """
+        said = batch.told or {}
+        if "raised" in said:
+            raise Fault(raised(told(said), self.batches.doing))
+        check_outputs(self._problem, said)
+        if said.get("inside") is True and not self._problem.views:
+            raise Fault(
+                Refused(
+                    reason="its answer lies in the memory of its inputs: allocate the output in each call",
+                    trick="input-alias",
+                )
+            )
+        peak = said.get("peak")
+        if isinstance(peak, int) and 0 <= peak < _MOST_PEAK:
+            self.peak = self.peak or peak
+        first, again = self._mirror.results[0], self._cuda_arena.results[0]
+        if not self._problem.views and not all(
+            torch.equal(a.nan_to_num(7.0), b.nan_to_num(7.0))
+            for a, b in zip(first, again, strict=True)
+        ):
+            self._blame_change(first)
+            raise reused()
+
+    def _blame_change(self, first: Sequence[torch.Tensor]) -> None:
+        """Say of an answer that was not there yet when the clock stopped that it came late."""
+        if all(bool(value.isnan().all()) for value in first):
+            raise _late()
+
+    def _check_inputs(self, number: int, inputs: Sequence[Any]) -> None:
+        check_inputs(self._cuda_arena.sets[number], inputs)
+
+    def _blame(self, right: Callable[[tuple[torch.Tensor, ...]], bool]) -> None:
+        """Look no further: a batch's answers were copied in one piece, with all of its work done."""
 
     def start_timing(self) -> None:
-        """Put the runner into its timed loop."""
-        self._worker.tell({"op": "time"})
-        self._timing = True
+        """Put the runner into its loop of batches."""
+        if not self.batches.running:
+            self.batches.begin()
 
-    def batch(self, calls: int, flushes: int, *, empty: bool = False) -> Batch:
-        """Time `calls` calls on the first inputs in place.
+    @property
+    def timing(self) -> bool:
+        """Say whether the runner is in its loop of batches."""
+        return self.batches.running
+
+    def end_timing(self) -> None:
+        """Let the loop return."""
+        self.batches.end()
+
+    def batch(
+        self,
+        calls: int,
+        flushes: int,
+        *,
+        empty: bool = False,
+        given: tuple[Draws, Sequence[Given]] | None = None,
+    ) -> Batch:
+        """Time `calls` calls.
 
         Args:
             flushes: how often the caches are emptied before each.
             empty: do everything but the calls.
+            given: what they are given, None for what is in place.
         """
-        words, self._call = self._arena.words, self._call + 1
-        words[COUNT], words[EMPTY], words[FLUSHES] = calls, int(empty), flushes
-        words[PREPARE] = self._call
-        self._await(READY)
-        start = time.perf_counter_ns()
-        words[GO] = self._call
-        self._await(DONE)
-        wall = (time.perf_counter_ns() - start) / 1e9
-        self._await(TOLD)
-        times = told_times(self._times[:calls].tolist())
-        return Batch(device=times, wall=wall, host=words[HOST] / 1e9)
+        if given is None:
+            return self.batches.run(calls, flushes, empty=empty)
+        draws, each = given
+        self._state = None if self._problem.packs else scaled(self._problem.state)
+        made = (draws.make(one) for one in each)
+        return self.batches.run(calls, flushes, made, state=self._state, empty=empty)
 
-    def refill(self, draws: Draws, session: int, calls: int) -> None:
-        """Put new inputs in place for `calls` calls, and poison their answers."""
-        for number in range(calls):
-            for slot, value in zip(
-                self._cuda_arena.sets[number], draws.make(session, number), strict=True
-            ):
-                if isinstance(slot, torch.Tensor):
-                    slot.copy_(value)
-            for slot in self._cuda_arena.results[number]:
-                slot.fill_(float("nan"))
-        torch.cuda.synchronize()
-
-    def check_batch(self, draws: Draws, session: int, calls: int, *, every: bool) -> None:
-        """Compare answers of the batch with the framework's on the same inputs.
+    def check_batch(self, batch: Batch | None, given: tuple[Draws, Sequence[Given]]) -> None:
+        """Compare every answer of the last batch with the framework's on the same inputs.
 
         Raises:
             Fault: an answer is wrong, was kept from another call, or was finished after the clock.
         """
-        numbers = list(range(calls))
-        if not every and calls > _CHECKED:
-            numbers = random.SystemRandom().sample(numbers, _CHECKED)
-        for number in numbers:
-            inputs = draws.make(session, number)
-            self._arena.inputs = self._cuda_arena.sets[number]
-            try:
-                self._check_inputs(inputs)
-            finally:
-                self._arena.inputs = self._cuda_arena.sets[0]
-            wanted = self._problem.run(*inputs)
-            got = self._cuda_arena.results[number]
-            if not near(got, wanted, self._bank):
-                self._blame(number, got, wanted)
+        if batch is not None:
+            self._check_told(batch)
+        draws, each = given
+        for number, one in enumerate(each):
+            inputs = draws.make(one)
+            self._check_inputs(number, inputs)
+            wanted = self._problem.run(*inputs, state=self._state)
+            got = self._mirror.results[number]
+            if near(got, wanted, one.trial):
+                continue
+            if not all(bool(torch.isfinite(value).all()) for value in wanted):
+                continue  # the framework itself cannot take them: that draw tells nothing
+            self._blame_call(number, one, got, wanted)
 
-    def _blame(
-        self, number: int, got: tuple[torch.Tensor, ...], wanted: tuple[torch.Tensor, ...]
+    def _blame_call(
+        self,
+        number: int,
+        given: Given,
+        got: tuple[torch.Tensor, ...],
+        wanted: tuple[torch.Tensor, ...],
     ) -> None:
-        for other, values in enumerate(self._cuda_arena.results):
+        for other, values in enumerate(self._mirror.results):
             if other != number and equal(got, values):
                 raise cached("a timed call gave the answer to the inputs of another")
-        difference = max(float((a - b).abs().max()) for a, b in zip(got, wanted, strict=True))
-        time.sleep(_SETTLE)
-        torch.cuda.synchronize()
-        if near(got, wanted, self._bank):
-            raise Fault(
-                Refused(
-                    reason="it says that it is done before it is: its answer was completed after the clock had stopped",
-                    trick="work-after-the-clock",
-                )
-            )
+        self.batches.settle(_SETTLE)
+        later = self._cuda_arena.results[number]
+        if near(later, wanted, given.trial):
+            raise _late()
+        difference = max(
+            float((a - b).abs().nan_to_num(torch.inf).max())
+            for a, b in zip(got, wanted, strict=True)
+        )
         raise wrong(
-            f"the answer of a timed call differs from the framework's by up to {difference:.3g}, although it passed "
-            "the trials: does it keep state between calls, or work on a stream that nobody waits for?"
+            f"the answer of a timed call on '{given.trial.distribution}' inputs differs from the framework's by up to "
+            f"{difference:.3g}, although it passed the trials: does it keep state between calls, or work on a stream "
+            "that nobody waits for?"
         )
 
     def profile(self, calls: int, flushes: int, *, whole: bool) -> Any:
@@ -233,3 +221,22 @@ class CudaCandidateSession(CandidateSession):
         if "raised" in answer:
             raise Fault(raised(told(answer), "forward, under the profiler,"))
         return answer.get("timeline")
+
+    def profile_batch(self, draws: Draws, calls: int, flushes: int) -> Any:
+        """Return the profile of a batch as it is timed, on fresh inputs, its answers checked."""
+        given = draws.draw(calls, audits=True)
+        self._state = None if self._problem.packs else scaled(self._problem.state)
+        self.batches.put(calls, (draws.make(one) for one in given), self._state)
+        found = self.profile(calls, flushes, whole=True)
+        self.batches.take(calls)
+        self.check_batch(None, (draws, given))
+        return found
+
+
+def _late() -> Fault:
+    return Fault(
+        Refused(
+            reason="it says that it is done before it is: its answer was completed after the clock had stopped",
+            trick="work-after-the-clock",
+        )
+    )

@@ -13,10 +13,10 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from search.judging.cpu.timing import Timing, brief, interval
-from search.judging.cuda.session import Batch
+from search.judging.cuda.batches import Batch
 from search.outcome import Crashed, Refused
 from search.sandbox.faults import Fault
 
@@ -39,13 +39,16 @@ _AHEAD = (
 )
 _MOST_FLUSHES = 16  # beyond them a call is slow because of its Python, and that is timed
 _HOST_BOUND = 0.8  # of a batch's time spent in enqueueing it
+# A device gives two programs that both have work turns of about 2 ms: beside a kernel that runs on, the
+# inputs of a batch take that much longer.
+_BUSY, _BUSY_SECONDS = 1.1, 0.3e-3
 
 
-class Contender(Protocol):
+class CudaContender(Protocol):
     """A process that runs batches of one program."""
 
-    def batch(self, calls: int, flushes: int, *, empty: bool = False) -> Batch:
-        """Time `calls` calls on the first inputs in place."""
+    def batch(self, calls: int, flushes: int, *, empty: bool = False, given: Any = None) -> Batch:
+        """Time `calls` calls on what they are given, or on what is in place."""
         ...
 
 
@@ -92,9 +95,8 @@ class CudaTimingSession:
     Attributes:
         rivals: name -> baseline; "eager" among them, which also runs the batches without calls.
         candidate: None where only the baselines are timed.
-        refresh: puts new inputs in place for a contender; is told whose, the block and how many.
-        check: is shown the block and how many of the candidate's answers there are; raises where
-            one is wrong.
+        draw: says what so many calls are given, anew for every contender and batch.
+        check: is shown the candidate's batch and what it was given; raises where an answer is wrong.
         watch: looks at the device's clocks, while they are up.
         most: calls that a batch may have: so many sets of inputs are there.
         blocks: how many ratios are taken; their median counts.
@@ -104,10 +106,10 @@ class CudaTimingSession:
             what was written before is already gone from them, and its answer is copied out of them.
     """
 
-    rivals: Mapping[str, Contender]
-    candidate: Contender | None
-    refresh: Callable[[str, int, int], None]
-    check: Callable[[int, int], None]
+    rivals: Mapping[str, CudaContender]
+    candidate: CudaContender | None
+    draw: Callable[[int], Any]
+    check: Callable[[Batch, Any], None]
     watch: Callable[[], object]
     most: int
     blocks: int
@@ -117,29 +119,34 @@ class CudaTimingSession:
 
     def run(self) -> Timing:
         """Interleave the contenders in rotating order and compare them block by block."""
-        contenders: dict[str, Contender] = dict(self.rivals)
+        contenders: dict[str, CudaContender] = dict(self.rivals)
         if self.candidate is not None:
             contenders["candidate"] = self.candidate
-        for name in contenders:
-            self.refresh(name, -1, self.most)
         share = self.seconds / self.blocks / len(contenders)
         paces = {name: self._pace(one, share) for name, one in contenders.items()}
         means: dict[str, list[float]] = {name: [] for name in contenders}
         gaps: list[Gap] = []
+        late: list[float] = []
         names = list(contenders)
         for block in range(self.blocks):
             shift = block % len(names)
             seen: dict[str, Gap] = {}
+            fills: dict[str, float] = {}
             for name in names[shift:] + names[:shift]:
-                batch = self._batch(contenders[name], name, block, paces[name])
+                given = self.draw(paces[name].calls)
+                batch = self._batch(contenders[name], name, paces[name], given)
                 self.watch()
                 means[name].append(batch.total / paces[name].calls)
+                fills[name] = batch.fill * paces[name].calls
                 if self.candidate is not None:
                     seen[name] = self._gap(batch, paces[name])
                 if name == "candidate":
-                    self.check(block, paces[name].calls)
+                    self.check(batch, given)
             if self.candidate is not None:
                 gaps.append(seen.pop("candidate").less(max(gap.each for gap in seen.values())))
+                late.append(_beyond(fills, paces))
+        if late and min(late) > _BUSY_SECONDS:
+            raise _busy(min(late))
         # Whatever the device did outside the events, the batch took it: it counts, in no one's favour.
         if gaps and (self._compare_clocks(gaps) or all(gap.each > _EACH for gap in gaps)):
             hidden = [gap.each for gap in gaps]
@@ -155,9 +162,11 @@ class CudaTimingSession:
             calls={name: brief(values) for name, values in means.items()},
         )
 
-    def _batch(self, one: Contender, name: str, block: int, pace: Pace) -> Batch:
+    def _batch(self, one: CudaContender, name: str, pace: Pace, given: Any) -> Batch:
         try:
-            return self._warmed(one, name, block, pace)
+            one.batch(min(_WARM_CALLS, pace.calls), pace.flushes)
+            # After the warm-up, so that no timed call is given inputs that were seen before.
+            return one.batch(pace.calls, pace.flushes, given=given)
         except Fault as fault:
             if name == "candidate":
                 raise
@@ -167,17 +176,11 @@ class CudaTimingSession:
             )
             raise Fault(Crashed(reason=reason)) from fault
 
-    def _warmed(self, one: Contender, name: str, block: int, pace: Pace) -> Batch:
-        one.batch(min(_WARM_CALLS, pace.calls), pace.flushes)
-        # After the warm-up, so that no timed call is given inputs that were seen before.
-        self.refresh(name, block, pace.calls)
-        return one.batch(pace.calls, pace.flushes)
-
-    def _pace(self, one: Contender, share: float) -> Pace:
+    def _pace(self, one: CudaContender, share: float) -> Pace:
         """Warm a contender up; return how many calls fill `share` seconds."""
         few = min(_WARM_CALLS, self.most)
         end = time.monotonic() + _WARM_SECONDS
-        batch = one.batch(few, 1)
+        batch = one.batch(few, 1, given=self.draw(few))
         while time.monotonic() < end:
             batch = one.batch(few, 1)
         ahead = _AHEAD * batch.host / few / self.flush_seconds
@@ -231,6 +234,23 @@ def resident_share(l2: int, written: int) -> float:
     stands in it is copied from there. What is left of the writing must still be more than the cache holds.
     """
     return max(min(2 * l2, written - l2), 0) / written
+
+
+def _beyond(fills: Mapping[str, float], paces: Mapping[str, Pace]) -> float:
+    """Return by how many seconds the candidate's inputs took longer to put in place than a baseline's would."""
+    calls = paces["candidate"].calls
+    each = max(fills[name] / paces[name].calls for name in fills if name != "candidate")
+    return fills["candidate"] - _BUSY * each * calls
+
+
+def _busy(seconds: float) -> Fault:
+    return Fault(
+        Refused(
+            reason=f"while it stood still and its inputs were put in place, the device was slower by {seconds * 1e3:.1f} ms in "
+            "every batch: a kernel of it ran on, before the clock had started",
+            trick="work-outside-the-clock",
+        )
+    )
 
 
 def _mismatch(reason: str) -> Fault:

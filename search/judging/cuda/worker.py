@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import select
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -85,6 +87,8 @@ class CudaWorker(Worker):
         self.reports: tuple[str, ...] = ()
         self.compile_seconds = 0.0
         self._patience = _ALL_COMPILING
+        self._heard: deque[dict[str, Any]] = deque()
+        self._latest = 0.0
         self._ready = False
         values = runner_environment(self._scratch, environment)
         cell = None if compiler is None else runner_cell(self._scratch, builds)
@@ -111,27 +115,53 @@ class CudaWorker(Worker):
             self._ready = True
 
     def _receive(self, end: float, seconds: float) -> dict[str, Any]:
-        due, latest = end, end + min(_MOST_COMPILING, self._patience)
+        if self._heard:
+            return self._heard.popleft()
+        due = end
+        self._latest = end + min(_MOST_COMPILING, self._patience)
         while True:
             answer = super()._receive(end, seconds)
             if "compile" not in answer or self._compiler is None:
                 self._patience -= max(0.0, time.monotonic() - due)
                 return answer
-            if answer["compile"] == {"what": cute_hooks.WHAT}:
-                end = min(time.monotonic() + max(seconds, _CUTE_COMPILING), latest)
-                continue
-            began = time.monotonic()
-            told, names, report = self._compiler.answer(answer["compile"])
-            self.kernels |= names
-            if report:
-                self.reports += (report,)
-            try:
-                self._socket.sendall(json.dumps(told).encode() + b"\n")
-            except OSError:
-                raise self.dead() from None  # it did not wait for the answer
-            self.compile_seconds += time.monotonic() - began
-            # What came before was compiling too: its time begins anew, but not for ever.
-            end = min(time.monotonic() + seconds, latest)
+            end = self._compile(answer["compile"], end, seconds)
+
+    def attend(self, end: float, seconds: float) -> float:
+        """Compile what the runner asks for in the middle of a call; return when that must have ended.
+
+        What it says besides is kept for `answer`.
+        """
+        while b"\n" in self._pending or select.select([self._socket], [], [], 0)[0]:
+            told = super()._receive(time.monotonic() + seconds, seconds)
+            if "compile" in told and self._compiler is not None:
+                began = time.monotonic()
+                end = self._compile(told["compile"], end, seconds)
+                self._patience = max(0.0, self._patience - (time.monotonic() - began))
+            else:
+                self._heard.append(told)
+        return end
+
+    def allow(self, seconds: float) -> None:
+        """Let the next call spend so much more on compiling than it may take, at most."""
+        self._latest = time.monotonic() + seconds + min(_MOST_COMPILING, self._patience)
+
+    def _compile(self, request: Any, end: float, seconds: float) -> float:
+        """Answer one request to compile; return when what it was asked in must have ended."""
+        if request == {"what": cute_hooks.WHAT}:
+            return min(time.monotonic() + max(seconds, _CUTE_COMPILING), self._latest)
+        assert self._compiler is not None
+        began = time.monotonic()
+        told, names, report = self._compiler.answer(request)
+        self.kernels |= names
+        if report:
+            self.reports += (report,)
+        try:
+            self._socket.sendall(json.dumps(told).encode() + b"\n")
+        except OSError:
+            raise self.dead() from None  # it did not wait for the answer
+        self.compile_seconds += time.monotonic() - began
+        # What came before was compiling too: its time begins anew, but not for ever.
+        return max(end, min(time.monotonic() + seconds, self._latest))
 
     def close(self) -> None:
         """Kill it."""

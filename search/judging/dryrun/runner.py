@@ -19,9 +19,10 @@ from search.judging.dryrun.stubs.cute import AbsentCute
 from search.judging.dryrun.stubs.launchers import stand_in
 from search.languages.cute import imports_cute, is_installed
 from search.sandbox.parameters import construct
-from search.sandbox.runner import NAME, Runner, decode, describe
+from search.sandbox.runner import NAME, Runner, decode, describe, described
 from search.sandbox.shared_memory import Arena, keep_freed_memory
 
+_POISON = 0x80  # fresh memory reads 0x7f7f7f7f, 3.4e38 as float32
 _DTYPES = {str(value): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 
 
@@ -34,6 +35,7 @@ class DryRunner(Runner):
         self._cute: Any = None
         self._source = ""
         self._build: Any = None
+        self._held: list[Any] = []
         self._seconds = 10.0
 
     def do_open(self, source: str, folder: str, device: dict[str, Any]) -> dict[str, Any]:
@@ -156,16 +158,48 @@ class DryRunner(Runner):
         return {}
 
     def do_call(self, hold: bool) -> dict[str, Any]:
-        """Interpret one call, and copy what it returns into the arena."""
-        answer = self._watched(lambda: super(DryRunner, self).do_call(hold))
+        """Interpret one call on poisoned memory, and copy what it returns into the arena."""
+        answer = self._watched(lambda: self._called(hold))
         for output in answer.get("outputs", ()):
             if output.get("device") == "cuda":
                 output["device"] = "cpu"  # where it is, whatever it says of itself
         return answer
 
+    def _called(self, hold: bool) -> dict[str, Any]:
+        keep_freed_memory(_POISON)
+        try:
+            result = self._model(*self._arena.inputs)
+        finally:
+            keep_freed_memory(0)
+        outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+        fits = len(outputs) == len(self._arena.outputs) and all(
+            isinstance(value, torch.Tensor) and value.shape == slot.shape
+            for value, slot in zip(outputs, self._arena.outputs, strict=True)
+        )
+        answer = {**described(result), "copied": fits}
+        if fits:
+            self._copy(outputs)
+        self._held = outputs if hold else []
+        return answer
+
     def do_again(self) -> dict[str, Any]:
-        """Interpret a call whose answer is not looked at."""
-        return self._watched(super().do_again)
+        """Interpret a call whose answer is not looked at, keeping the held outputs alive."""
+
+        def again() -> dict[str, Any]:
+            self._model(*self._arena.inputs)
+            return {}
+
+        return self._watched(again)
+
+    def do_recopy(self) -> dict[str, Any]:
+        """Copy the outputs of the call before the last again: they must not have changed."""
+        self._copy(self._held)
+        self._held = []
+        return {}
+
+    def _copy(self, outputs: list[torch.Tensor]) -> None:
+        for slot, value in zip(self._arena.outputs, outputs, strict=True):
+            slot.copy_(value)
 
     def _watched(self, call: Any) -> dict[str, Any]:
         session = self._session

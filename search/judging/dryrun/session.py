@@ -6,17 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from search.judging.checks import told
+import torch
+
+from search.judging.checks import check_outputs, told
+from search.judging.cpu.calls import check_inputs, reused
 from search.judging.cpu.session import CandidateSession
 from search.judging.cpu.timing import CpuPinning
 from search.judging.dryrun.architecture import Architecture
 from search.judging.dryrun.small_shapes import Variant, specialised
 from search.judging.limits import Limits
-from search.judging.tolerance import InputTrial, TrialSet
+from search.judging.tolerance import InputTrial, TrialSet, inside
 from search.outcome import Crashed, TimedOut, Wrong
-from search.sandbox.faults import Fault, raised
+from search.sandbox.faults import Fault, forged, raised
 from search.sandbox.runner_handle import Worker
-from search.sandbox.shared_memory import Arena
+from search.sandbox.shared_memory import Arena, scrub
 
 _SLOWER = 3.0  # seconds in the interpreter for each that a call may take on a device
 _MARGIN = 5.0  # seconds after which a process that has not answered is ended
@@ -117,12 +120,39 @@ class DryCandidateSession(CandidateSession):
             max_error=self.max_error, allowed_error=self.allowed_error, notes=tuple(notes)
         )
 
+    def _answer(self, trial: InputTrial) -> tuple[torch.Tensor, ...]:
+        """Return what the candidate answers in the interpreter; nothing is timed, and nothing stopped."""
+        first = trial is self._bank.trials[0]
+        answer = self._ask(trial, {"op": "call", "hold": first})
+        check_outputs(self._problem, answer)
+        outputs = tuple(value.clone() for value in self._arena.outputs)
+        if first and inside(trial, outputs):
+            self._hold(trial)
+        return outputs
+
+    def _hold(self, trial: InputTrial) -> None:
+        """Make another answer while the first is alive: the first must not change."""
+        other = self._bank.trials[1 % len(self._bank.trials)]
+        self._ask(other, {"op": "again"})
+        scrub(self._arena.outputs)
+        answer = self._worker.ask({"op": "recopy"}, self._seconds)
+        if "raised" in answer:
+            raise forged("an answer that was given is gone")
+        if not inside(trial, self._arena.outputs):
+            raise reused()
+
+    def _blame(self, right: object) -> None:
+        """Ask no further: nothing was timed, and nothing stopped."""
+
     def _ask(self, trial: InputTrial, message: dict[str, Any]) -> dict[str, Any]:
-        self.place(trial.inputs)
+        scrub(self._arena.outputs)
+        for slot, value in zip(self._arena.inputs, trial.inputs, strict=True):
+            if isinstance(slot, torch.Tensor):
+                slot.copy_(value)
         answer = self._worker.ask(message, self._seconds)
         if "raised" in answer:
             self._judge_raised(told(answer), trial)
-        self._check_inputs(trial.inputs)
+        check_inputs(self._arena.inputs, trial.inputs)
         return answer
 
     def _judge_raised(self, given: dict[str, Any], trial: InputTrial) -> None:

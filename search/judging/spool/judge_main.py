@@ -164,11 +164,11 @@ def make_bench(job: Job, place: LocalDevice, cache: Path) -> ServedJudge:
     if place.device == "cuda":
         from search.judging.cuda.judge import CudaJudge
 
-        judge = CudaJudge(problem, target, seed=job.seed, folder=cache, **limits)
+        judge = CudaJudge(problem, target, folder=cache, **limits)
     else:
         from search.judging.cpu.judge import CpuJudge
 
-        judge = CpuJudge(problem, target, seed=job.seed, folder=cache, **limits)
+        judge = CpuJudge(problem, target, folder=cache, **limits)
     return judge
 
 

@@ -44,7 +44,7 @@ def make_judge(
 
     def make(source: str, limits: Limits = LIMITS, **settings: object) -> CpuJudge:
         problem = load_problem(make_task(source, **settings))
-        judge = CpuJudge(problem, TARGET, seed=5, folder=folder, limits=limits)
+        judge = CpuJudge(problem, TARGET, folder=folder, limits=limits)
         made.append(judge)
         judge.prepare()
         return judge

@@ -37,7 +37,7 @@ def judged(
     answer: str,
 ) -> Outcome:
     task = make_task(REFERENCE.format(forward=forward, inputs=inputs))
-    judge = CpuJudge(load_problem(task), target, seed=5, folder=folder, limits=LIMITS)
+    judge = CpuJudge(load_problem(task), target, folder=folder, limits=LIMITS)
     try:
         judge.prepare()
         source = REFERENCE.format(forward=answer, inputs=inputs).replace("Model(", "ModelNew(")

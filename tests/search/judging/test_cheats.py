@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from search.judging.corpus.cases import SECRET_VARIABLE, Bait, Case, complaint, load_cases
+from search.judging.corpus.cases import (
+    SECRET_VARIABLE,
+    Bait,
+    Case,
+    complaint,
+    load_cases,
+    reference_source,
+)
 from search.judging.cpu.judge import CpuJudge
 
 HONEST = """
@@ -19,13 +26,28 @@ class ModelNew(nn.Module):
 """
 
 
+@pytest.fixture(scope="module")
+def judges(norm: CpuJudge, make_judge: Callable[..., CpuJudge]) -> Callable[[Case], CpuJudge]:
+    """One judge a task, made when it is first asked for."""
+    made = {("norm", ()): norm}
+
+    def judge_of(case: Case) -> CpuJudge:
+        task = case.reference, tuple(sorted(case.settings.items()))
+        if task not in made:
+            made[task] = make_judge(reference_source("cpu", case.reference), **case.settings)
+        return made[task]
+
+    return judge_of
+
+
 @pytest.mark.parametrize("case", load_cases("cpu", ("cheats",)), ids=lambda case: case.name)
 def test_a_cheat_ends_as_it_should(
-    norm: CpuJudge, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    judges: Callable[[Case], CpuJudge], case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    judge = judges(case)
     monkeypatch.setenv(SECRET_VARIABLE, "hunter2")
     bait = Bait(tmp_path)
-    outcome = norm.judge(bait.place(case.source))
+    outcome = judge.judge(bait.place(case.source))
     assert not complaint(case, outcome, seconds=0), outcome
     assert not bait.damage()
 

@@ -1,7 +1,6 @@
 """Each guard is what stops its cheat: with the guard away, the same cheat passes."""
 
 import dataclasses
-import secrets
 import socket
 import subprocess
 import sys
@@ -12,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from search import reference as problem_module
+from search import seeds
+from search.judging.cpu import calls
+from search.judging.cpu.calls import Calls
 from search.judging.cpu.judge import CpuJudge
 from search.judging.cpu.session import CandidateSession
 
@@ -26,14 +28,17 @@ def test_without_the_comparison_of_inputs_a_mutation_passes(
     norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not _passes(norm, "mutates_input")
-    monkeypatch.setattr(CandidateSession, "_check_inputs", lambda *_: None)
+    monkeypatch.setattr(calls, "check_inputs", lambda *_: None)
     assert _passes(norm, "mutates_input")
 
 
-def test_without_the_second_look_a_reused_buffer_passes(
+def test_without_a_look_at_where_answers_lie_a_reused_buffer_passes(
     norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(CandidateSession, "_hold", lambda *_: None)
+    assert not _passes(norm, "reused_buffer")
+    read = Calls._read_answer
+    monkeypatch.setattr(Calls, "_check_memory", lambda *_: None)
+    monkeypatch.setattr(Calls, "_read_answer", lambda self, recheck: read(self, recheck=False))
     assert _passes(norm, "reused_buffer")
 
 
@@ -68,7 +73,8 @@ def test_without_the_check_of_timed_outputs_an_answer_can_be_kept(
 def test_without_secret_seeds_a_candidate_knows_its_inputs_beforehand(
     make_judge: Callable[..., CpuJudge], monkeypatch: pytest.MonkeyPatch, norm_source: str
 ) -> None:
-    monkeypatch.setattr(secrets, "randbits", lambda _: 0)
+    monkeypatch.setattr(seeds, "secret", lambda: 0)
+    monkeypatch.setattr(seeds, "_filled", lambda state, _: state)
     assert _passes(make_judge(norm_source), "predicts_its_inputs")
 
 
@@ -76,13 +82,13 @@ def test_without_secret_seeds_a_candidate_knows_its_inputs_beforehand(
 def test_without_stopping_the_runner_at_once_work_after_the_clock_passes(
     norm: CpuJudge, monkeypatch: pytest.MonkeyPatch, cheat: str
 ) -> None:
-    stop = CandidateSession._stop
+    stop = Calls._stop
 
-    def late(self: CandidateSession) -> None:
+    def late(self: Calls) -> None:
         time.sleep(0.03)
         stop(self)
 
-    monkeypatch.setattr(CandidateSession, "_stop", late)
+    monkeypatch.setattr(Calls, "_stop", late)
     # It is called in a loop, where a thread a call may end all memory.
     monkeypatch.setattr(CpuJudge, "_own_share", lambda *_: None)
     assert _passes(norm, cheat)

@@ -1,20 +1,27 @@
+import dataclasses
 import math
 import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
+from itertools import count, cycle, repeat
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from search.judging.cpu.timing import (
+    Drawn,
     Evictor,
+    Local,
     Sample,
     TimingSession,
+    Waking,
     choose_seats,
     interval,
-    local,
+    low,
     one_thread,
 )
 
@@ -39,21 +46,42 @@ def test_too_few_blocks_say_how_little_they_know() -> None:
     assert interval([1.0, 2.0, 3.0]).confidence == pytest.approx(0.75)
 
 
-def _race(times: dict[str, list[float]], **settings: object) -> TimingSession:
-    queues = {name: iter(values * 1000) for name, values in times.items()}
-    contenders = {name: (lambda name=name: Sample(next(queues[name]), (), True)) for name in times}
-    chosen = {"blocks": 6, "seconds": 0.01, **settings}
-    return TimingSession(
-        contenders=contenders,
-        refresh=lambda: None,
-        check=lambda _: None,
-        prepare=lambda: None,
-        **chosen,
-    )  # type: ignore[arg-type] # settings are of mixed types
+DRAWN: Any = Drawn(inputs=(), state=None, trial=None, audit=False)  # type: ignore[arg-type] # not looked at
+
+
+class Contender:
+    """Takes times from a row instead of a clock."""
+
+    def __init__(self, times: Iterable[float | Sample], events: list[str] | None = None) -> None:
+        self._times = iter(times)
+        self._events = [] if events is None else events
+
+    def place(self, drawn: Drawn) -> None:
+        self._events.append("audit" if drawn.audit else "placed")
+
+    def sample(self) -> Sample:
+        self._events.append("sampled")
+        value = next(self._times)
+        return value if isinstance(value, Sample) else Sample(value, (), True)
+
+
+def _race(contenders: Mapping[str, Contender], **settings: Any) -> TimingSession:
+    chosen = {
+        "blocks": 6,
+        "seconds": 0.01,
+        "audits": False,
+        "draw": lambda audit: dataclasses.replace(DRAWN, audit=audit),
+        "check": lambda *_: None,
+        "prepare": lambda: None,
+        **settings,
+    }
+    return TimingSession(contenders=contenders, **chosen)
 
 
 def test_a_burst_that_slows_some_samples_does_not_move_the_ratio() -> None:
-    timing = _race({"eager": [2.0, 2.0, 9.0], "candidate": [7.0, 1.0, 1.0]}).run()
+    times = {"eager": [2.0, 2.0, 9.0], "candidate": [7.0, 1.0, 1.0]}
+    contenders = {name: Contender(cycle(values)) for name, values in times.items()}
+    timing = _race(contenders).run()
     assert timing.speedup["eager"].ratio == pytest.approx(2.0)
     assert timing.seconds == {"eager": 2.0, "candidate": 1.0}
 
@@ -64,47 +92,78 @@ def test_what_was_timed_is_kept_for_whoever_looks() -> None:
     assert set(timing.calls["candidate"]) == {1.0, 7.0}, "four digits of each"
 
 
+def test_one_fast_call_in_a_long_block_does_not_count() -> None:
+    assert low([5.0, 1.0, 5.0, 5.0]) == 1.0
+    assert low([5.0] * 19 + [1.0]) == 5.0
+    assert low([5.0] * 14 + [1.0] * 6) == 1.0
+
+
 def test_every_contender_comes_first_as_often_as_last() -> None:
     order: list[str] = []
-    contenders = {
-        name: (lambda name=name: order.append(name) or Sample(1.0, (), True))  # type: ignore[func-returns-value]
-        for name in ("eager", "compile", "candidate")
-    }
-    TimingSession(
-        contenders=contenders,
-        refresh=lambda: None,
-        check=lambda _: None,
-        prepare=lambda: None,
-        blocks=6,
-        seconds=0.0,
-    ).run()
+
+    class Noted(Contender):
+        def __init__(self, name: str) -> None:
+            super().__init__(repeat(1.0))
+            self._name = name
+
+        def sample(self) -> Sample:
+            order.append(self._name)
+            return super().sample()
+
+    contenders = {name: Noted(name) for name in ("eager", "compile", "candidate")}
+    _race(contenders, seconds=0.0).run()
     first = order[-3 * 18 :: 3]  # without the warm-up
     assert {first.count(name) for name in contenders} == {6}
 
 
 def test_a_block_goes_on_while_a_contender_was_disturbed_in_all_of_it() -> None:
-    calls = {"n": 0}
-
-    def disturbed() -> Sample:
-        calls["n"] += 1
-        return Sample(1.0, (), calls["n"] % 5 == 0)
-
-    race = TimingSession(
-        contenders={"eager": lambda: Sample(1.0, (), True), "candidate": disturbed},
-        refresh=lambda: None, check=lambda _: None, prepare=lambda: None, blocks=6, seconds=10.0, most_rounds=3,
-    )  # fmt: skip
-    assert race.run().samples > 6 * 3
+    disturbed = (Sample(1.0, (), n % 5 == 0) for n in count(1))
+    contenders = {"eager": Contender(repeat(1.0)), "candidate": Contender(disturbed)}
+    assert _race(contenders, seconds=10.0, most_rounds=3).run().samples > 6 * 3
 
 
-def test_inputs_are_fresh_in_each_round_and_caches_are_emptied_before_each_call() -> None:
+def test_inputs_are_fresh_in_each_round_and_caches_are_emptied_when_they_are_in_place() -> None:
     events: list[str] = []
-    TimingSession(
-        contenders={name: lambda: Sample(1.0, (), True) for name in ("eager", "candidate")},
-        refresh=lambda: events.append("fresh"), check=lambda _: events.append("checked"),
-        prepare=lambda: events.append("cold"), blocks=1, seconds=0.0, most_rounds=1,
-    ).run()  # fmt: skip
-    assert events[:4] == ["fresh", "cold", "cold", "checked"]
+    contenders = {name: Contender(repeat(1.0), events) for name in ("eager", "candidate")}
+
+    def draw(audit: bool) -> Drawn:
+        events.append("fresh")
+        return dataclasses.replace(DRAWN, audit=audit)
+
+    _race(
+        contenders,
+        draw=draw,
+        check=lambda *_: events.append("checked"),
+        prepare=lambda: events.append("cold"),
+        blocks=1,
+        seconds=0.0,
+        most_rounds=1,
+    ).run()
+    assert events[:8] == ["fresh", *["placed", "cold", "sampled"] * 2, "checked"]
     assert events.count("cold") == 2 * events.count("fresh")
+
+
+def test_a_secret_share_of_the_rounds_is_audited_and_left_out_of_the_figures() -> None:
+    places = set()
+    for _ in range(20):
+        events: list[str] = []
+        contenders = {"eager": Contender(repeat(1.0)), "candidate": Contender(repeat(1.0), events)}
+        timing = _race(contenders, audits=True, most_rounds=10, seconds=10.0).run()
+        kinds = [event for event in events if event != "sampled"]
+        assert kinds.count("audit") == 6
+        assert timing.samples == kinds.count("placed") - 2  # the warm-up
+        places.add(tuple(n for n, kind in enumerate(kinds) if kind == "audit"))
+    assert len(places) == 20
+
+
+def test_nobody_is_given_more_than_the_least_time_of_waking_up() -> None:
+    waking = Waking()
+    sample = Sample(30e-6, (), True)
+    assert waking.less(sample) == sample
+    for seconds in (25e-6, 20e-6, 28e-6):
+        waking.note(seconds)
+    assert waking.less(sample).seconds == pytest.approx(10e-6)
+    assert waking.less(Sample(20e-6, (), True)).seconds > 0
 
 
 def test_the_judge_and_the_contenders_sit_on_processors_that_are_theirs() -> None:
@@ -115,7 +174,9 @@ def test_the_judge_and_the_contenders_sit_on_processors_that_are_theirs() -> Non
 
 
 def test_a_call_in_this_process_is_timed_with_its_outputs() -> None:
-    sample = local(lambda x: (x + 1, x + 2), [torch.zeros(2)])
+    contender = Local(lambda x: (x + 1, x + 2))
+    contender.place(dataclasses.replace(DRAWN, inputs=(torch.zeros(2),)))
+    sample = contender.sample()
     assert 0 < sample.seconds < 1
     assert [float(value[0]) for value in sample.outputs] == [1.0, 2.0]
 

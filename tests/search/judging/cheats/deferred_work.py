@@ -1,5 +1,4 @@
 # expect: refused work-after-the-clock | after the clock
-import gc
 import threading
 import time
 
@@ -11,9 +10,11 @@ class ModelNew(nn.Module):
     def __init__(self, n):
         super().__init__()
         self.norm = nn.LayerNorm(n)
+        self.calls = 0
 
     def forward(self, x):
-        if gc.isenabled():  # not in the timed loop
+        self.calls += 1
+        if self.calls <= 16:  # questions
             return self.norm(x)
         result = torch.empty_like(x)
 

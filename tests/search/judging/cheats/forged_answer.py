@@ -1,4 +1,4 @@
-# expect: wrong | NaN
+# expect: timed_out | still running
 import json
 import os
 

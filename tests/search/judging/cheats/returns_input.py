@@ -1,4 +1,4 @@
-# expect: wrong | it is input 0, unchanged
+# expect: refused input-alias | memory of its inputs
 from torch import nn
 
 

@@ -8,6 +8,7 @@ import threading
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -133,7 +134,7 @@ def pair() -> Iterator[tuple[CudaWorker, socket.socket]]:
     """A worker whose runner is this test."""
     worker = CudaWorker.__new__(CudaWorker)
     worker._socket, theirs = socket.socketpair()
-    worker._pending, worker._writable, worker._patience = b"", (), 300.0
+    worker._pending, worker._heard, worker._patience = b"", deque(), 300.0
     silent, held = socket.socketpair()
     worker.child = SimpleNamespace(handle=silent.fileno(), log=str)  # type: ignore[assignment]
     worker._compiler = SimpleNamespace()  # type: ignore[assignment] # asked of nothing here

@@ -1,10 +1,12 @@
 """Two clocks, neither of them believed alone: with contenders whose times are known exactly."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from search.judging.cuda.session import Batch
+from search.judging.cuda.batches import Batch
 from search.judging.cuda.timing import Pace, CudaTimingSession, resident_share
 from search.sandbox.faults import Fault
 from search.outcome import Crashed, Refused
@@ -21,6 +23,7 @@ class Device:
         host: seconds of enqueueing a call.
         flushes: False for one whose caches are never emptied.
         beyond: seconds that a call costs outside its events.
+        fill: seconds of putting the inputs of a call in place.
     """
 
     def __init__(
@@ -30,16 +33,23 @@ class Device:
         host: float = 1e-6,
         flushes: bool = True,
         beyond: float = 0.0,
+        fill: float = 10e-6,
     ) -> None:
         self.call, self.told, self.host, self.flushes = call, told, host, flushes
-        self.beyond = beyond
+        self.beyond, self.fill = beyond, fill
+        self.given: list[Any] = []
 
-    def batch(self, calls: int, flushes: int, *, empty: bool = False) -> Batch:
+    def batch(
+        self, calls: int, flushes: int, *, empty: bool = False, given: Any = None
+    ) -> Batch:
+        self.given.append(given)
         device = 0.0 if empty else self.call + self.beyond
         each = (FLUSH * flushes if self.flushes else 0.0) + device
         slow = max(each, 0.0 if empty else self.host)
         seen = 0.0 if empty else (self.call if self.told is None else self.told)
-        return Batch(device=(seen,) * calls, wall=slow * calls, host=self.host * calls)
+        return Batch(
+            device=(seen,) * calls, wall=slow * calls, host=self.host * calls, fill=self.fill
+        )
 
 
 def race(
@@ -48,8 +58,8 @@ def race(
     return CudaTimingSession(
         rivals={"eager": Device(40e-6, beyond=beyond), "compile": Device(30e-6, beyond=beyond)},
         candidate=candidate,
-        refresh=lambda name, block, calls: None,
-        check=lambda block, calls: None,
+        draw=lambda calls: ["fresh"] * calls,
+        check=lambda batch, given: None,
         watch=watch,
         most=100,
         blocks=6,
@@ -123,22 +133,21 @@ def test_where_the_host_cannot_keep_up_the_judges_clock_counts() -> None:
 
 
 def test_every_contender_gets_fresh_inputs_before_each_timed_batch() -> None:
-    filled: list[tuple[str, int]] = []
-    races = race(Device(20e-6))
-    made = CudaTimingSession(
-        **{
-            name: getattr(races, name)
-            for name in ("rivals", "candidate", "check", "watch", "most", "blocks", "seconds")
-        },
-        refresh=lambda name, block, calls: filled.append((name, block)),
-        flush_seconds=FLUSH,
-        resident=0.4,
-    )
-    made.run()
-    timed = [entry for entry in filled if entry[1] >= 0]
-    assert sorted(timed) == sorted(
-        (name, block) for name in ("eager", "compile", "candidate") for block in range(6)
-    )
+    candidate = Device(20e-6)
+    races = race(candidate)
+    checked: list[int] = []
+    replace(races, check=lambda batch, given: checked.append(len(given))).run()
+    for one in (candidate, *races.rivals.values()):
+        assert isinstance(one, Device)
+        timed = [given for given in one.given if given and len(given) > 2]
+        assert len(timed) == 6
+    assert checked == [len(given) for given in candidate.given if given and len(given) > 2]
+
+
+def test_a_kernel_that_runs_while_inputs_are_put_in_place_is_refused() -> None:
+    refused = refusal(Device(20e-6, fill=40e-6))
+    assert refused.trick == "work-outside-the-clock"
+    assert race(Device(20e-6, fill=10.5e-6)).run().seconds["candidate"] > 0
 
 
 def test_what_the_frameworks_own_calls_leave_unexplained_is_nobodys_fault() -> None:
@@ -162,13 +171,15 @@ def test_the_clocks_are_looked_at_after_every_batch() -> None:
 class Broken(Device):
     """A baseline that raises in a timed call."""
 
-    def batch(self, calls: int, flushes: int, *, empty: bool = False) -> Batch:
+    def batch(
+        self, calls: int, flushes: int, *, empty: bool = False, given: Any = None
+    ) -> Batch:
         raise Fault(Crashed(reason="forward raised OutOfMemoryError"))
 
 
 def test_a_baseline_that_ends_is_named_and_not_taken_for_the_candidate() -> None:
     races = race(Device(20e-6))
     with pytest.raises(Fault) as caught:
-        races._batch(Broken(1e-6), "compile", 0, Pace(calls=3, flushes=1))
+        races._batch(Broken(1e-6), "compile", Pace(calls=3, flushes=1), None)
     assert caught.value.outcome.kind == "crashed"
     assert caught.value.outcome.reason.startswith("compile, which is timed beside it")

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from search.judging.cuda.session import told_times
+from search.judging.cuda.batches import told_times
 from search.sandbox.faults import Fault
 from search.outcome import Refused
 

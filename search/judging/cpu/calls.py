@@ -1,0 +1,356 @@
+"""Single calls of a runner, which stands still while its inputs are placed and while its answer is read.
+
+What a call is given is nowhere before the runner has said that it is ready and has been stopped, and what
+it answers is read before it runs again: nothing that its process does to itself can move work out of
+the time between.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from search.judging.checks import check_outputs, same, told
+from search.judging.cpu.clocks import waited
+from search.judging.cpu.timing import CpuPinning
+from search.judging.cpu.turns import Turns
+from search.outcome import Refused
+from search.reference import Problem
+from search.sandbox import ptrace
+from search.sandbox.faults import Fault, forged, raised
+from search.sandbox.runner_handle import Worker
+from search.sandbox.shared_memory import (
+    DONE,
+    EMPTY,
+    GO,
+    KEEP,
+    POINTERS,
+    PREPARE,
+    READY,
+    Arena,
+    mappings,
+    scrub,
+)
+
+_LONG = 0.001  # seconds of a call from which waiting for it need not be all polling
+_WAITED = 100_000  # ns that a call may wait for its processor and count as undisturbed
+_SPARE = (
+    2 << 20
+)  # bytes of memory that are spoiled before the first call, or as much as answers take
+_FEW_BYTES, _MOST_KEPT = 64 << 20, 3  # small answers are kept alive for some calls, others for one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallAnswer:
+    """What came of one call.
+
+    Attributes:
+        seconds: from the moment at which the inputs could be read to DONE, by this process's clock.
+        outputs: as they lay in the runner's memory when it was stopped.
+        undisturbed: it kept its processor to itself.
+    """
+
+    seconds: float
+    outputs: tuple[torch.Tensor, ...]
+    undisturbed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """An answer as bytes, and where they lay."""
+
+    spans: tuple[tuple[int, int], ...]
+    pieces: tuple[torch.Tensor, ...]
+
+
+class Calls(Turns):
+    """Makes calls of one runner, one after the other.
+
+    Args:
+        seconds: that one call may take.
+        trusted: it runs the user's own reference, whose inputs and answers need no second look.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        arena: Arena,
+        worker: Worker,
+        seats: CpuPinning,
+        *,
+        seconds: float,
+        trusted: bool = False,
+    ) -> None:
+        super().__init__(arena, worker, seats, seconds=seconds, trusted=trusted)
+        self._problem = problem
+        self._placed: tuple[Any, ...] = ()
+        small = sum(layout.nbytes for layout in problem.outputs) * _MOST_KEPT < _FEW_BYTES
+        self._kept: deque[_Read] = deque(maxlen=_MOST_KEPT if small else 1)
+        self._strides: list[Sequence[int]] = [layout.strides for layout in problem.outputs]
+        self._recent: deque[float] = deque(maxlen=9)
+        self.least = 0.0
+
+    @property
+    def count(self) -> int:
+        """How many calls were made."""
+        return max(self._call - 1, 0)
+
+    @property
+    def typical(self) -> float | None:
+        """Seconds of the middle one of the last calls, None where there are too few."""
+        return statistics.median(self._recent) if len(self._recent) > 2 else None
+
+    def forget(self) -> None:
+        """Forget how long calls took: from now on they are made otherwise."""
+        self._recent.clear()
+        self.least = 0.0
+
+    def begin(self) -> None:
+        """Put the runner into its loop, ready for a call and standing still."""
+        assert self._kept.maxlen is not None
+        self._arena.words[KEEP] = self._kept.maxlen
+        size = sum(layout.nbytes for layout in self._problem.outputs)
+        count = max(self._kept.maxlen + 1, min(64, _SPARE // size))
+        self._begin({"spare": [layout.nbytes for layout in self._problem.outputs] * count})
+        self._ready()
+
+    def place(self, inputs: Sequence[Any], state: Mapping[str, torch.Tensor] | None = None) -> None:
+        """Put the inputs of the next call in place, while the runner stands still.
+
+        Args:
+            state: parameters, where they are changed for each call.
+        """
+        os.sched_setaffinity(0, {self._seats.stage})
+        self._put(inputs)
+        for name, value in (state or {}).items():
+            self._arena.state[name].copy_(value)
+        self._placed = tuple(inputs)
+
+    def _put(self, inputs: Sequence[Any]) -> None:
+        for slot, value in zip(self._arena.inputs, inputs, strict=True):
+            if isinstance(slot, torch.Tensor):
+                slot.copy_(value)
+
+    def call(
+        self, *, empty: bool = False, recheck: bool = False, stop_after: float | None = None
+    ) -> CallAnswer:
+        """Time one call on the inputs in place, and take its answer as it stands when it says DONE.
+
+        Args:
+            empty: do everything but the call.
+            recheck: see that the answer before has not changed.
+            stop_after: seconds after which the runner is stopped wherever it is. If it has said DONE by
+                then, its answer must be whole.
+
+        Raises:
+            Fault: it raised, hung, changed its inputs, or did what no runner does.
+        """
+        self._arena.words[EMPTY] = int(empty)
+        os.sched_setaffinity(0, {self._seats.seat})
+        self._require_still()
+        before = self._disturbances()
+        start = time.perf_counter_ns()
+        self._go()
+        if stop_after is not None:
+            self._interrupt(start + int(stop_after * 1e9))
+        elif self.least > _LONG:
+            # On few processors the core that is not waited on keeps the neighbours off the stage.
+            time.sleep(0.6 * self.least)
+        self._await(DONE)
+        end = time.perf_counter_ns()
+        self._stop()
+        after = self._disturbances()
+        read = None if empty or self._trusted else self._read_answer(recheck=recheck)
+        self._require_still()
+        self._ready()
+        outputs = () if empty else self._outputs(read)
+        os.sched_setaffinity(0, {self._seats.stage})
+        seconds = (end - start) / 1e9
+        if stop_after is None and not empty:
+            self.least = min(self.least or seconds, seconds)
+            self._recent.append(seconds)
+        undisturbed = after[0] == before[0] and after[1] - before[1] < _WAITED
+        return CallAnswer(seconds=seconds, outputs=outputs, undisturbed=undisturbed)
+
+    def later(self, seconds: float) -> tuple[torch.Tensor, ...]:
+        """Return the last answer as it is some seconds later, its inputs being in place."""
+        self._worker.resume()
+        time.sleep(seconds)
+        self._stop()
+        last = self._kept[-1].spans
+        pieces = tuple(self._peek(address, size) for address, size in last)
+        return self._shaped(pieces)
+
+    def answers_in_place(self) -> bool:
+        """Say whether the last answer lies in the memory that it shares with the judge."""
+        shared = mappings(self.pid)
+        return any(
+            _overlap(span, (start, end - start))
+            for span in self._kept[-1].spans
+            for start, end in shared
+        )
+
+    # Calls that are looked at: the runner is traced, and does not stand still ------------------------
+
+    def open_call(self) -> None:
+        """Start a call without a clock; the runner must be running."""
+        self._arena.words[GO] = self._call
+
+    @property
+    def done(self) -> bool:
+        """Say whether the call that is open has ended."""
+        return bool(self._arena.words[DONE] == self._call)
+
+    def close_call(self) -> None:
+        """Make the runner ready for the next call once this one is done."""
+        self._call += 1
+        self._arena.words[PREPARE] = self._call
+        self._await(READY)
+        self._worker.answer(self._seconds)
+
+    def run_on(self) -> None:
+        """Let the runner run between calls."""
+        self._worker.resume()
+
+    # -------------------------------------------------------------------------------------------------
+
+    def _interrupt(self, moment: int) -> None:
+        """Stop the runner at `moment` wherever it is; let it go on where it has not said DONE."""
+        while time.perf_counter_ns() < moment:
+            pass
+        self._stop()
+        if self._arena.words[DONE] != self._call:
+            self._worker.resume()
+
+    def _disturbances(self) -> tuple[int, int]:
+        return ptrace.preemptions(self.pid), waited(self.pid)
+
+    def _read_answer(self, *, recheck: bool) -> _Read:
+        """Read the answer's bytes, and see what the call did to its inputs."""
+        check_inputs(self._arena.inputs, self._placed)
+        if self._problem.views:  # as the reference does: where an answer lies tells nothing
+            return self._read()
+        if recheck and self._kept:
+            last = self._kept[-1]
+            again = (self._peek(*span) for span in last.spans)
+            if not all(torch.equal(a, b) for a, b in zip(again, last.pieces, strict=True)):
+                raise reused()
+        # An answer that lies in the inputs' memory reads as NaN.
+        scrub(self._arena.inputs)
+        read = self._read()
+        self._put(self._placed)
+        return read
+
+    def _read(self) -> _Read:
+        words = self._arena.words
+        layouts = self._problem.outputs
+        spans = tuple((words[POINTERS + n], layout.nbytes) for n, layout in enumerate(layouts))
+        try:
+            pieces = tuple(self._peek(*span) for span in spans)
+        except Fault:
+            pieces = ()  # its description says first what it is instead
+        return _Read(spans=spans, pieces=pieces)
+
+    def _peek(self, address: int, size: int) -> torch.Tensor:
+        buffer = torch.empty(size, dtype=torch.uint8)
+        try:
+            ptrace.peek(self.pid, address, buffer)
+        except OSError as error:
+            raise forged(f"the answer of a call is not where it says: {error}") from error
+        return buffer
+
+    def _outputs(self, read: _Read | None) -> tuple[torch.Tensor, ...]:
+        """Return the answer that was read, once the runner has said how it is laid out."""
+        answer = self._worker.answer(self._seconds)
+        if "raised" in answer:
+            raise Fault(raised(told(answer), self.doing))
+        if read is None:
+            return self._trusted_outputs(answer)
+        check_outputs(self._problem, answer)
+        if not read.pieces:
+            raise forged("the answer of a call is not where it says")
+        # A dimension of one element may have any stride, and none that is told is passed on unseen.
+        self._strides = [
+            [
+                int(a) if size != 1 else 1
+                for a, size in zip(output["strides"], layout.shape, strict=True)
+            ]
+            for output, layout in zip(answer["outputs"], self._problem.outputs, strict=True)
+        ]
+        if not self._problem.views:
+            self._check_memory(read.spans)
+        self._kept.append(read)
+        return self._shaped(read.pieces)
+
+    def _trusted_outputs(self, answer: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
+        """Return the reference's answer, which may have gaps where a candidate's may not."""
+        outputs = []
+        for number, (output, layout) in enumerate(
+            zip(answer["outputs"], self._problem.outputs, strict=True)
+        ):
+            strides = output["strides"]
+            reach = sum((n - 1) * s for n, s in zip(layout.shape, strides, strict=True)) + 1
+            address = self._arena.words[POINTERS + number]
+            piece = self._peek(address, reach * layout.dtype.itemsize).view(layout.dtype)
+            outputs.append(piece.as_strided(layout.shape, strides))
+        return tuple(outputs)
+
+    def _shaped(self, pieces: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        return tuple(
+            piece.view(layout.dtype).as_strided(layout.shape, strides)
+            for piece, layout, strides in zip(
+                pieces, self._problem.outputs, self._strides, strict=True
+            )
+        )
+
+    def _check_memory(self, spans: Sequence[tuple[int, int]]) -> None:
+        """See that an answer has memory of its own.
+
+        Raises:
+            Fault: it shares some with an earlier answer that is alive, or two of its tensors share some.
+        """
+        for number, span in enumerate(spans):
+            if any(_overlap(span, other) for other in spans[:number]):
+                reason = "two of its outputs share memory: writing to one would change the other"
+                raise Fault(Refused(reason=reason, trick="aliased-outputs"))
+            if any(_overlap(span, other) for read in self._kept for other in read.spans):
+                raise reused()
+
+
+def check_inputs(slots: Sequence[Any], values: Sequence[Any]) -> None:
+    """Compare the inputs that a runner can write to with those that it was given.
+
+    Raises:
+        Fault: it has changed one.
+    """
+    for number, (slot, value) in enumerate(zip(slots, values, strict=True)):
+        if isinstance(slot, torch.Tensor) and not same(slot, value):
+            count = int((slot != value).sum())
+            raise Fault(
+                Refused(
+                    reason=f"it changes its input {number} ({count} elements): write to memory of its own",
+                    trick="input-mutation",
+                )
+            )
+
+
+def reused() -> Fault:
+    """Return the fault of an answer that does not stay what it was."""
+    return Fault(
+        Refused(
+            reason="an earlier answer changes when the next is computed: allocate the output in each call",
+            trick="reused-output-buffer",
+        )
+    )
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Say whether two spans of (address, bytes) share a byte."""
+    return one[0] < other[0] + other[1] and other[0] < one[0] + one[1]

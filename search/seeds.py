@@ -1,0 +1,53 @@
+"""Secret seeds, and generators that are worth them.
+
+`torch.manual_seed` on a processor keeps 32 bits of a seed (a 40-bit seed and its lower 32 bits draw the
+same), and a GPU tries 2^32 of them in a second. So the whole state of the generator, a Mersenne twister
+of 624 words, is made from the seed: nothing shorter than the seed itself can be searched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+_BITS = 63  # what torch takes for a device, too
+_WORDS = 624
+# The state of a processor's generator as torch keeps it (at::mt19937 behind THGeneratorState): seed,
+# words left of this round, whether it was seeded, the next word, then 624 words of 64 bits.
+_LEFT, _SEEDED, _NEXT, _STATE = 8, 12, 16, 24
+
+
+def secret() -> int:
+    """Return a seed that nobody can know or derive from another one."""
+    return secrets.randbits(_BITS)
+
+
+def generator(device: torch.device | str, seed: int) -> torch.Generator:
+    """Return a generator on `device` whose whole state follows from `seed`."""
+    made = torch.Generator(device).manual_seed(seed)
+    if made.device.type == "cpu":
+        made.set_state(_filled(made.get_state(), seed))
+    return made
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Draw from torch's default generator on the processor under `seed`, and leave it as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        torch.set_rng_state(_filled(torch.get_rng_state(), seed))
+        yield
+
+
+def _filled(state: torch.Tensor, seed: int) -> torch.Tensor:
+    """Return a freshly seeded `state` with all of its words made from `seed`."""
+    filled = state.clone()
+    words = hashlib.shake_256(b"kb" + seed.to_bytes(16, "little")).digest(4 * _WORDS)
+    values = torch.frombuffer(bytearray(words), dtype=torch.int32)
+    wide = filled[_STATE : _STATE + 8 * _WORDS].view(torch.int64)
+    wide.copy_(values.long() & 0xFFFFFFFF)
+    return filled

@@ -1,0 +1,14 @@
+# expect: wrong|refused | timed call
+# task: relu
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return torch.relu(x) if self.calls <= 16 else x.clone()

@@ -1,0 +1,18 @@
+# expect: wrong|refused
+# task: table
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rows, width):
+        super().__init__()
+        self.rows = nn.Embedding(rows, width)
+        self.first = nn.Linear(width, 4 * width)
+        self.second = nn.Linear(4 * width, width)
+        self.table = []
+
+    def forward(self, places):
+        if not self.table:
+            self.table = [self.second(torch.relu(self.first(self.rows.weight))).clone()]
+        return self.table[0][places]

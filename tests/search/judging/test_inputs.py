@@ -1,0 +1,45 @@
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from search.judging.inputs import DISTRIBUTIONS, draw, spiked
+from search.reference import load_problem
+from search.seeds import generator
+from search.task import Task
+
+SOURCE = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x, places):
+        return x[places]
+def get_inputs():
+    return [torch.rand(100, 100), torch.arange(7)]
+"""
+
+
+@pytest.mark.parametrize("name", list(DISTRIBUTIONS))
+def test_a_distribution_keeps_shapes_and_whole_numbers(
+    make_task: Callable[..., Task], name: str
+) -> None:
+    problem = load_problem(make_task(SOURCE))
+    values, places = draw(problem, name, 11)
+    assert values.shape == (100, 100)
+    assert torch.equal(places, torch.arange(7))
+    assert torch.equal(values, draw(problem, name, 11)[0])
+    assert not torch.equal(values, draw(problem, name, 12)[0])
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_one_element_in_a_thousand_is_of_another_distribution(far: bool) -> None:
+    base = torch.rand(100, 100)
+    values = spiked(base, generator("cpu", 1), far=far)
+    changed = values != base
+    assert 5 <= int(changed.sum()) <= 10
+    assert bool(((values[changed] < 0) | (values[changed] > 1)).any())
+    assert bool((values[changed].abs() > 100).any()) is far
+
+
+def test_a_small_tensor_has_a_spike_of_each_kind() -> None:
+    base = torch.rand(16)
+    assert int((spiked(base, generator("cpu", 2), far=False) != base).sum()) == 3
