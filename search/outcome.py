@@ -49,7 +49,8 @@ class Passed:
     """It builds, it is right, and it was timed.
 
     Attributes:
-        seconds: the least of the interleaved samples of one call.
+        seconds: of one call: the middle one of the blocks of interleaved samples, each block's being one of its
+            lowest.
         samples: how many calls were timed.
         speedup: by baseline ("eager", "compile"); a baseline that could not run is absent.
         max_error, allowed_error: in units of the output, where the candidate came nearest to the limit.

@@ -20,7 +20,7 @@ from kb.errors import ConfigError
 from search.languages.cute import imports_cute, is_installed
 
 if TYPE_CHECKING:
-    from search.outcome import Outcome
+    from search.outcome import Outcome, Passed
 
 Device = Literal["cpu", "cuda"]
 Group = Literal["cheats", "honest", "faults"]
@@ -39,7 +39,7 @@ _TWINS = {
     },
     "cuda": {"layernorm": "layernorm-one_row", "linear": "linear-ieee"},
 }
-_NO_GAIN = 0.8  # of the twin's seconds
+_NO_GAIN = 0.8  # of the twin's seconds, by the clock and beside eager
 _MOST_SAID = 6000  # characters: a record and a prompt hold them
 _SLOW = 0.5  # of the framework's speed: what a cheat that does forty times the work must come to
 
@@ -205,12 +205,12 @@ def told(outcome: Outcome) -> str:
     return "\n".join(str(part) for part in parts if part)
 
 
-def complaint(case: Case, outcome: Outcome, *, seconds: float, twin: float | None = None) -> str:
+def complaint(case: Case, outcome: Outcome, *, seconds: float, twin: Passed | None = None) -> str:
     """Return what is wrong with an outcome in one line, "" where it is what the case expects.
 
     Args:
         seconds: that the judging took.
-        twin: seconds of one call of the honest candidate that a cheat must not be faster than.
+        twin: outcome of the honest candidate that a cheat must not be faster than.
     """
     got = outcome.kind + (f" {outcome.trick}" if outcome.kind == "refused" else "")
     reason = str(getattr(outcome, "reason", ""))
@@ -237,7 +237,7 @@ def _wording_complaint(case: Case, said: str, reason: str) -> str:
     return ""
 
 
-def _passing_complaint(case: Case, outcome: Outcome, twin: float | None) -> str:
+def _passing_complaint(case: Case, outcome: Outcome, twin: Passed | None) -> str:
     assert outcome.kind == "passed"
     if outcome.max_error > outcome.allowed_error:
         return f"it passed with an error of {outcome.max_error:.3g}, {outcome.allowed_error:.3g} are allowed"
@@ -246,6 +246,12 @@ def _passing_complaint(case: Case, outcome: Outcome, twin: float | None) -> str:
     eager = outcome.speedup["eager"].ratio
     if "slower" in case.tricks and eager >= _SLOW:
         return f"it passed at {eager:.2f} times the speed of eager, expected less than {_SLOW}"
-    if "no-gain" in case.tricks and twin is not None and outcome.seconds < _NO_GAIN * twin:
-        return f"it passed with {outcome.seconds * 1e6:.1f} us, its honest twin takes {twin * 1e6:.1f} us"
+    if "no-gain" in case.tricks and twin is not None:
+        # A machine that was busier for one of them spoils the clock, and eager as well.
+        beside = twin.speedup["eager"].ratio
+        if outcome.seconds < _NO_GAIN * twin.seconds and _NO_GAIN * eager > beside:
+            return (
+                f"it passed with {outcome.seconds * 1e6:.1f} us and {eager:.2f} times eager, its honest twin takes "
+                f"{twin.seconds * 1e6:.1f} us, {beside:.2f} times"
+            )
     return ""

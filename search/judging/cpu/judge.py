@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -35,7 +36,7 @@ from search.judging.cpu.timing import (
     taken,
 )
 from search.judging.limits import Limits, Prepared
-from search.judging.tolerance import TrialSet, make_bank
+from search.judging.tolerance import InputTrial, TrialSet, make_bank
 from search.languages import LANGUAGES
 from search.outcome import Outcome, Passed, Refused
 from search.profilers.perf import Counters, per_call
@@ -98,6 +99,7 @@ class CpuJudge:
         self._arena: Arena | None = None
         self._rivals: dict[str, Baseline] = {}
         self._waking = Waking()
+        self._audits: list[InputTrial] = []  # the next ones' distributions
         self._layout: dict[str, Any] = {}
         self._evict: Evictor
         self._call_seconds = self._limits.call_seconds
@@ -371,15 +373,25 @@ class CpuJudge:
 
     def _draw(self, audit: bool) -> Drawn:
         """Draw a round's inputs: the task's own, or for an audit those of some distribution."""
-        trial = self._bank.trials[0]
-        if audit:
-            trials = [trial for trial in self._bank.trials[1:] if trial.special is None]
-            spiked = [trial for trial in trials if trial.distribution in distributions.SPIKED]
-            # Spikes are what a program does not see that guesses its range from some elements.
-            trial = secrets.choice(spiked if spiked and secrets.randbits(1) else trials or [trial])
+        trial = self._audited() if audit else self._bank.trials[0]
         inputs = distributions.draw(self._problem, trial.distribution, seeds.secret())
         state = None if self._problem.packs else scaled(self._problem.state)
         return Drawn(inputs=inputs, state=state, trial=trial, audit=audit)
+
+    def _audited(self) -> InputTrial:
+        """Return the trial whose distribution the next audit is of: of every three, two are spiked.
+
+        Spikes are what a program does not see that guesses its range from some elements.
+        """
+        if not self._audits:
+            trials = [trial for trial in self._bank.trials[1:] if trial.special is None]
+            spiked = [trial for trial in trials if trial.distribution in distributions.SPIKED]
+            others = [trial for trial in trials if trial.distribution != "task"] or trials
+            others = others or list(self._bank.trials[:1])
+            spikes = [secrets.choice(spiked) for _ in range(2)] if spiked else []
+            self._audits = [*spikes, secrets.choice(others)]
+            random.SystemRandom().shuffle(self._audits)
+        return self._audits.pop()
 
     def _passed(
         self, hearing: CandidateSession, timing: Timing, own: float | None, prepared: Prepared

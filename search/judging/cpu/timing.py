@@ -30,7 +30,8 @@ _SHORT = 0.25  # seconds of one round
 _MOST_EVICTED = 256 << 20
 _REST = 0.001  # seconds
 _RESOLUTION = 0.5e-6  # seconds: what less than that is cannot be said
-_AUDITED, _FEWEST_AUDITS = 0.1, 3  # of the rounds of a session
+_AUDITED, _FEWEST_AUDITS = 0.1, 4  # of the rounds of a session
+_chance = random.SystemRandom()
 
 
 class Sample(NamedTuple):
@@ -74,7 +75,7 @@ class Timing:
     """What came out of one session.
 
     Attributes:
-        seconds: by contender, the low one of the blocks' low samples, see `low`.
+        seconds: by contender, the middle one of the blocks' low samples, see `low`.
         samples: calls of each contender that counted.
         speedup: by baseline, of the candidate over it.
         calls: by contender, what was timed, as `search.outcome.Passed` keeps it.
@@ -264,18 +265,19 @@ class TimingSession:
         left = self.seconds - (time.monotonic() - began)
         # Less than three samples a block would let a neighbour's burst pass for a slow contender.
         fewest = 3 if one < _SHORT else 1
+        one *= 1 + _AUDITED * self.audits
         rounds = max(fewest, min(self.most_rounds, int(left / self.blocks / one)))
         end = began + _PATIENCE * self.seconds
         due = self._due(rounds)
         taken = [self._block(names, block, rounds, end, due) for block in range(self.blocks)]
-        least = {name: [low(block[name]) for block in taken] for name in names}
+        least = {name: [low(block[name], rounds) for block in taken] for name in names}
         ratios = {
             name: [base / mine for base, mine in zip(least[name], least["candidate"], strict=True)]
             for name in names
             if name != "candidate"
         }
         return Timing(
-            seconds={name: low(values) for name, values in least.items()},
+            seconds={name: statistics.median(values) for name, values in least.items()},
             samples=sum(len(block["candidate"]) for block in taken),
             speedup={name: interval(values) for name, values in ratios.items()},
             calls={name: brief(one for block in taken for one in block[name]) for name in names},
@@ -285,10 +287,11 @@ class TimingSession:
         """Return how many audits come before each (block, round)."""
         if not self.audits:
             return Counter()
-        chance = random.SystemRandom()
-        count = max(_FEWEST_AUDITS, round(_AUDITED * rounds * self.blocks))
-        places = (chance.randrange(rounds * self.blocks) for _ in range(count))
-        return Counter(divmod(place, rounds) for place in places)
+        total = rounds * self.blocks
+        count = max(_FEWEST_AUDITS, round(_AUDITED * total))
+        # One in each part of the session: a program may begin to cheat late.
+        places = (int((part + _chance.random()) * total / count) for part in range(count))
+        return Counter(divmod(min(place, total - 1), rounds) for place in places)
 
     def _block(
         self, names: list[str], block: int, rounds: int, end: float, due: Counter[tuple[int, int]]
@@ -303,7 +306,8 @@ class TimingSession:
         waiting = set(names)
         turn = 0
         while turn < rounds or (waiting and turn < _STRETCH * rounds and time.monotonic() < end):
-            for _ in range(due[block, turn]):
+            beyond = self.audits and turn >= rounds and _chance.random() < _AUDITED
+            for _ in range(due[block, turn] + beyond):
                 self._round(names, block + turn, audit=True)
             for name, sample in self._round(names, block + turn).items():
                 taken[name].append(sample.seconds)
@@ -329,13 +333,14 @@ def brief(seconds: Iterable[float]) -> tuple[float, ...]:
     return tuple(float(f"{one:.4g}") for one in seconds)
 
 
-def low(samples: Sequence[float]) -> float:
-    """Return the sample a quarter of the way up: of four or fewer the least.
+def low(samples: Sequence[float], rounds: int) -> float:
+    """Return a block's time: as many samples are lower as are a quarter of `rounds`, none where those are few.
 
     The least of many would count one fast call in a block, and a program need be fast in no other: it is
-    less likely to be audited in so few.
+    less likely to be audited in so few. What was taken beyond the planned rounds, because the machine was
+    busy, does not count for the quarter.
     """
-    return sorted(samples)[(len(samples) - 1) // 4]
+    return sorted(samples)[(rounds - 1) // 4]
 
 
 def interval(ratios: Sequence[float], confidence: float = 0.95) -> Ratio:

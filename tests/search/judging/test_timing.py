@@ -87,15 +87,17 @@ def test_a_burst_that_slows_some_samples_does_not_move_the_ratio() -> None:
 
 
 def test_what_was_timed_is_kept_for_whoever_looks() -> None:
-    timing = _race({"eager": [2.0, 3.0], "candidate": [1.00049, 7.0]}).run()
+    times = {"eager": [2.0, 3.0], "candidate": [1.00049, 7.0]}
+    timing = _race({name: Contender(cycle(values)) for name, values in times.items()}).run()
     assert len(timing.calls["candidate"]) == len(timing.calls["eager"]) == timing.samples
     assert set(timing.calls["candidate"]) == {1.0, 7.0}, "four digits of each"
 
 
 def test_one_fast_call_in_a_long_block_does_not_count() -> None:
-    assert low([5.0, 1.0, 5.0, 5.0]) == 1.0
-    assert low([5.0] * 19 + [1.0]) == 5.0
-    assert low([5.0] * 14 + [1.0] * 6) == 1.0
+    assert low([5.0, 1.0, 5.0, 5.0], 4) == 1.0
+    assert low([5.0] * 19 + [1.0], 20) == 5.0
+    assert low([5.0] * 14 + [1.0] * 6, 20) == 1.0
+    assert low([5.0] * 11 + [1.0], 3) == 1.0
 
 
 def test_every_contender_comes_first_as_often_as_last() -> None:

@@ -15,7 +15,7 @@ class Slow:
 
     def __setitem__(self, key, value):
         if key == 1:
-            time.sleep(0.7)
+            time.sleep(0.4)
         self.words[key] = value
 
 

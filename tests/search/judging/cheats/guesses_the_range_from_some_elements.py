@@ -1,4 +1,4 @@
-# expect: wrong | 'spiked'
+# expect: wrong
 # task: growth
 # with: own_growth
 class ModelNew(nn.Module):

@@ -35,8 +35,7 @@ extern "C" void give(float *room) { next.store(room); }
 extern "C" long finished(const float *x, long count) {
   return next.load() == nullptr && x[0] == first && x[count - 1] == last;
 }
-""",
-    "-pthread",
+"""
 )
 
 

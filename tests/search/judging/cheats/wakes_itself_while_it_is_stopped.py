@@ -21,7 +21,7 @@ extern "C" int rouse() {
 
 
 class ModelNew(nn.Module):
-    """SIGCONT from a timer of its own: it is not stopped for long."""
+    """SIGCONT from a timer of its own: some kernels deliver it to a process that is stopped."""
 
     def __init__(self):
         super().__init__()

@@ -64,8 +64,13 @@ def test_an_outcome_that_quotes_a_secret_is_a_complaint() -> None:
 
 
 def test_a_cheat_may_pass_where_it_gains_nothing() -> None:
-    assert complaint(PASSING, passed(seconds=1.0e-5), seconds=1, twin=1.1e-5) == ""
-    assert "twin" in complaint(PASSING, passed(seconds=0.5e-5), seconds=1, twin=1.1e-5)
+    twin = passed(seconds=1.1e-5)
+    assert complaint(PASSING, passed(seconds=1.0e-5), seconds=1, twin=twin) == ""
+    assert "twin" in complaint(PASSING, passed(seconds=0.5e-5, eager=2.0), seconds=1, twin=twin)
+
+
+def test_a_machine_that_was_busier_for_the_twin_is_no_gain() -> None:
+    assert complaint(PASSING, passed(seconds=0.5e-5), seconds=1, twin=passed(seconds=1.1e-5)) == ""
 
 
 def test_a_cheat_that_must_be_slow_may_not_be_fast() -> None:

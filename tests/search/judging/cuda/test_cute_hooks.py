@@ -134,7 +134,8 @@ def pair() -> Iterator[tuple[CudaWorker, socket.socket]]:
     """A worker whose runner is this test."""
     worker = CudaWorker.__new__(CudaWorker)
     worker._socket, theirs = socket.socketpair()
-    worker._pending, worker._heard, worker._patience = b"", deque(), 300.0
+    worker._pending, worker._writable = b"", ()
+    worker._heard, worker._patience = deque(), 300.0
     silent, held = socket.socketpair()
     worker.child = SimpleNamespace(handle=silent.fileno(), log=str)  # type: ignore[assignment]
     worker._compiler = SimpleNamespace()  # type: ignore[assignment] # asked of nothing here

@@ -1,6 +1,7 @@
 import ctypes
 
 import torch
+from torch import nn
 
 from kb.native import load_cpp
 

@@ -1,0 +1,159 @@
+"""What a runner can do between its calls, seen from outside."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from search.judging.cpu.calls import Calls
+from search.judging.cpu.clocks import cpu_time, settle, waited
+from search.judging.cpu.judge import CpuJudge
+from search.sandbox.runner_handle import Worker
+from search.sandbox.shared_memory import Arena
+
+HONEST = """
+import torch.nn as nn
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+    def forward(self, x):
+        return self.norm(x)
+"""
+
+
+def test_a_runner_that_is_woken_while_it_must_stand_still_is_refused(
+    norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Calls.place
+
+    def woken(self: Calls, *given: Any) -> None:
+        place(self, *given)
+        self._worker.resume()
+        time.sleep(0.002)
+        self._worker.stop()
+        settle(self.pid, 1.0)
+
+    monkeypatch.setattr(Calls, "place", woken)
+    outcome = norm.judge(HONEST)
+    assert outcome.kind == "refused", outcome
+    assert outcome.trick == "work-outside-the-clock"
+    assert "while it was stopped" in outcome.reason
+
+
+def test_inputs_are_placed_only_while_every_thread_stands_still(
+    norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, moved = Calls.place, []
+
+    def watched(self: Calls, *given: Any) -> None:
+        before = cpu_time(self.pid)
+        place(self, *given)
+        moved.append(cpu_time(self.pid) - before)
+
+    monkeypatch.setattr(Calls, "place", watched)
+    assert norm.judge(HONEST).kind == "passed"
+    assert len(moved) > 20
+    assert not any(moved)
+
+
+def test_a_stopped_process_has_left_its_processor_and_uses_no_time(
+    norm: CpuJudge,
+) -> None:
+    worker = norm._worker({})
+    try:
+        assert worker.stop()
+        assert settle(worker.child.pid, 1.0)
+        before = cpu_time(worker.child.pid)
+        time.sleep(0.02)
+        assert cpu_time(worker.child.pid) == before
+        assert waited(worker.child.pid) >= 0
+    finally:
+        worker.close()
+
+
+LEAVES = """
+import gc
+import torch.nn as nn
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+        runner = next(x for x in gc.get_objects() if type(x).__name__ == "Runner")
+        words = runner._arena.words
+        words[300:304] = memoryview(b"a letter to the candidate after ".ljust(32)).cast("Q")
+        held = sum(x.numel() for x in runner._arena.inputs) + 2 * n
+        end = runner._arena._map
+        end[4096 + 4 * held + 64 :] = b"x" * (len(end) - 4096 - 4 * held - 64)
+    def forward(self, x):
+        return self.norm(x)
+"""
+
+
+def test_what_one_candidate_leaves_in_shared_memory_no_other_finds(
+    norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    norm.judge(LEAVES)
+    assert norm._arena is not None
+    assert b"a letter" in norm._arena.words[300:304].tobytes()
+    seen: list[bytes] = []
+    ask = Worker.ask
+
+    def asked(self: Worker, message: dict[str, Any], seconds: float) -> dict[str, Any]:
+        arena: Arena = norm._arena  # type: ignore[assignment] # it is there
+        if message["op"] == "load":
+            seen.append(arena.words[6:].tobytes() + bytes(arena._map[4096:]))
+        return ask(self, message, seconds)
+
+    monkeypatch.setattr(Worker, "ask", asked)
+    assert norm.judge(HONEST).kind == "passed"
+    (found,) = seen
+    state = b"".join(bytes(x.numpy().tobytes()) for x in norm._problem.state.values())
+    assert found.strip(b"\0")
+    assert not set(found) - set(state) - {0}
+    assert b"xxxx" not in found
+
+
+def test_the_weights_are_not_left_where_the_runner_could_read_them_again(
+    norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = Calls.begin
+
+    def begun(self: Calls) -> None:
+        for value in self._arena.state.values():
+            assert bool(value.isnan().all())
+        begin(self)
+
+    monkeypatch.setattr(Calls, "begin", begun)
+    assert norm.judge(HONEST).kind == "passed"
+
+
+VIEW = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x.transpose(0, 1)
+def get_inputs():
+    return [torch.randn(64, 48)]
+"""
+GAPS = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return (2 * x)[:, ::2]
+def get_inputs():
+    return [torch.randn(64, 48)]
+"""
+
+
+@pytest.mark.parametrize("source", [VIEW, GAPS])
+def test_a_reference_may_return_a_view(make_judge: Callable[..., CpuJudge], source: str) -> None:
+    judge = make_judge(source)
+    body = "x.transpose(0, 1).clone()" if source is VIEW else "(2 * x)[:, ::2].contiguous()"
+    candidate = source.replace("class Model", "class ModelNew")
+    if source is GAPS:
+        candidate = candidate.replace("(2 * x)[:, ::2]", body)
+    outcome = judge.judge(candidate)
+    assert outcome.kind == "passed", outcome
+    assert judge._problem.views is (source is VIEW)
