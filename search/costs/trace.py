@@ -223,7 +223,7 @@ def flops_of(operator: Operator, graph: OperatorGraph) -> float:
     shapes = [graph.shape(name) for name in operands(operator)]
     out = math.prod(operator.shape)
     if kind in ("convolution", "matmul", "attention") and len(shapes) > 1:
-        return 2.0 * _products(operator, kind, shapes)
+        return 2.0 * products_of(operator, kind, shapes)
     if kind == "pooling":
         kernel = operator.args[1] if len(operator.args) > 1 else 1
         window = math.prod(kernel) if isinstance(kernel, tuple) else int(kernel)
@@ -232,7 +232,7 @@ def flops_of(operator: Operator, graph: OperatorGraph) -> float:
     return _PER_ELEMENT.get(kind, 1.0) * max(read, out)
 
 
-def _products(operator: Operator, kind: str, shapes: list[tuple[int, ...]]) -> float:
+def products_of(operator: Operator, kind: str, shapes: list[tuple[int, ...]]) -> float:
     """Count the multiplications that end in a sum."""
     name, out = operator_name(operator), math.prod(operator.shape)
     if kind == "attention":

@@ -14,6 +14,8 @@ from search.reference import Problem
 from search.sandbox.faults import Fault, forged, wrong
 from search.sandbox.runner import encode
 
+_BOTH = 1.25  # of a slack: two right answers may be apart by more than one of them is off
+
 
 def check_arguments(problem: Problem) -> None:
     """See that the constructor's arguments can be handed to another process.
@@ -146,10 +148,12 @@ def near(
 ) -> bool:
     """Say whether `got` is as close to the framework's answer as two right answers are.
 
-    Both may be off by their own error, hence an eighth more than the candidate's share.
+    Both may be off by their own error, hence a quarter more than the candidate's share.
     """
-    for value, wanted, (absolute, relative) in zip(got, eager, bank.slack, strict=True):
-        margin = wanted.abs().mul_(1.125 * relative).add_(1.125 * absolute)
-        if not bool(((value - wanted).abs_() <= margin).all()):
+    for value, wanted, slack in zip(got, eager, bank.slack, strict=True):
+        error = (value - wanted).abs_()
+        if slack.seen is not None and bool((error <= wanted.abs().mul_(slack.relative)).all()):
+            continue
+        if not bool((error <= slack.margin(wanted).mul_(_BOTH)).all()):
             return False
     return True

@@ -35,6 +35,15 @@ def _huge(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     return 1e4 * _normal(shape, generator)
 
 
+def _near_one(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
+    # Long products and high powers neither vanish nor overflow.
+    return 1 + 1e-3 * _normal(shape, generator)
+
+
+def _wide(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
+    return 1e6 * _normal(shape, generator)
+
+
 def _sparse(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     kept = torch.rand(shape, generator=generator, device=generator.device) < 0.2
     return _normal(shape, generator) * kept
@@ -78,12 +87,17 @@ DISTRIBUTIONS: dict[str, Callable[[torch.Size, torch.Generator], torch.Tensor] |
     "tiny": _tiny,
     "huge": _huge,
     "sparse": _sparse,
+    "near one": _near_one,
     "spiked": None,
     "spiked far": None,
 }
 # Made from a draw of the task's own: those of `spiked`, by whether they are far.
 SPIKED = {"spiked": False, "spiked far": True}
+WIDE = "beyond float16"  # asked where tf32 may be used, which has float32's range
 SPECIAL = "special values"
+# Most terms of a sum, or of a sum of exponentials, are nearly the same.
+ALIKE = frozenset({"large mean", "sparse", "near one", "tiny"})
+_NAMED = {**DISTRIBUTIONS, WIDE: _wide, SPECIAL: _special}
 
 
 def draw(problem: Problem, distribution: str, seed: int) -> tuple[Any, ...]:
@@ -103,7 +117,7 @@ def redrawn(base: tuple[Any, ...], distribution: str, seed: int) -> tuple[Any, .
     """Return `base` with its floating-point elements drawn from `distribution`, all of them or spikes."""
     if distribution in SPIKED:
         return _spiked(base, seed, far=SPIKED[distribution])
-    fill = _special if distribution == SPECIAL else DISTRIBUTIONS[distribution]
+    fill = _NAMED[distribution]
     assert fill is not None
     device = next(value.device for value in base if isinstance(value, torch.Tensor))
     generator = seeds.generator(device, seed)

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from kb.errors import TaskError
 from search import seeds
+from search.costs.graph import OperatorGraph
+from search.costs.sums import longest_sum
+from search.costs.trace import operator_graph
 from search.judging import inputs as distributions
+from search.judging.bounds import Slack, growth, measured_slack, told_slack
 from search.reference import Problem, as_tuple
 
-_FACTOR = 8.0  # of the framework's own error: less than a decimal digit
 _EPS = 2.0**-23
-_HALF = 2.0**-11
-_TINY = 2.0**-126  # what lies below may be flushed to zero
 _KERNELBENCH = (1e-4, 1e-4)  # absolute, relative
-_FEW, _DRAWS = 1024, 5  # elements of an answer; roundings of the inputs that are tried
+_FEW, _DRAWS, _LEAST_DRAWS = 1024, 5, 2  # elements of an answer; roundings of its inputs
+_USED = 4  # the framework takes more than this part of a tolerance: it was made for other inputs
 _MOST_BYTES = 1 << 30  # of all trials together; beyond it only the most telling are kept
 _TELLING = ("task", "large mean", "negative", "normal")
 
@@ -40,7 +42,7 @@ class InputTrial:
     inputs: tuple[Any, ...]
     low: tuple[torch.Tensor, ...]
     high: tuple[torch.Tensor, ...]
-    slack: tuple[tuple[float, float], ...]
+    slack: tuple[Slack, ...]
     special: tuple[torch.Tensor, ...] | None = None
 
     def truth(self, number: int) -> torch.Tensor:
@@ -53,13 +55,29 @@ class TrialSet:
     """The trials of a task, the same for each of its candidates, unknown to all of them.
 
     Attributes:
-        slack: by output, (absolute, relative) error allowed on inputs of ``get_inputs()``.
         dropped: distributions that the reference cannot take, with the reason.
+        widened: distributions on which the framework itself uses up the task's tolerances.
     """
 
     trials: tuple[InputTrial, ...]
-    slack: tuple[tuple[float, float], ...]
     dropped: tuple[tuple[str, str], ...]
+    widened: tuple[str, ...] = ()
+
+    @property
+    def slack(self) -> tuple[Slack, ...]:
+        """By output, the error allowed on inputs of ``get_inputs()``."""
+        return self.trials[0].slack
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of the bounds, a line each."""
+        if not self.widened:
+            return ()
+        names = ", ".join(f"'{name}'" for name in self.widened)
+        return (
+            f"tolerances: the framework itself comes near them or beyond on inputs of {names}; there an answer may be "
+            "as far off as `precision: strict` lets it",
+        )
 
 
 class Truth:
@@ -103,31 +121,35 @@ def _default_double() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def make_bank(problem: Problem, seed: int | None = None, room: int = _MOST_BYTES) -> TrialSet:
+def make_bank(
+    problem: Problem,
+    seed: int | None = None,
+    room: int = _MOST_BYTES,
+    graph: OperatorGraph | None = None,
+) -> TrialSet:
     """Draw the trials of `problem` and bound the right answers.
 
     Args:
         seed: that the draws follow from; None for a secret one each.
         room: bytes that the trials may take together.
+        graph: of the reference, traced here where it is not given.
 
     Raises:
         TaskError: the reference cannot run in float64, or a trivial answer passes every trial.
     """
     truth = Truth(problem)
-    names = list(distributions.DISTRIBUTIONS)
-    if problem.task.settings.special_values:
-        names.append(distributions.SPECIAL)
+    terms = _terms(problem, graph)
     trials: list[InputTrial] = []
     dropped: list[tuple[str, str]] = []
-    slack: tuple[tuple[float, float], ...] = ()
-    for number, name in enumerate(("task", *names)):
+    widened: list[str] = []
+    for number, name in enumerate(_names(problem)):
         # The second set of the task's own inputs is what catches an answer kept from the first.
         if room <= 0 and name not in _TELLING:
             dropped.append((name, "the tensors are too large to keep this many"))
             continue
         try:
             drawn = seeds.secret() if seed is None else seed + 7919 * (number + 1)
-            made = _trial(problem, truth, name, drawn)
+            made = _trial(problem, truth, name, drawn, terms)
         except Exception as error:
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
             if name == "task":
@@ -140,13 +162,38 @@ def make_bank(problem: Problem, seed: int | None = None, room: int = _MOST_BYTES
         if isinstance(made, str):
             dropped.append((name, made))
             continue
-        trial, allowed = made
-        slack = slack or allowed
-        trials.append(trial)
-        room -= _nbytes(trial)
-    bank = TrialSet(trials=tuple(trials), slack=slack, dropped=tuple(dropped))
+        trials.append(made)
+        if any(slack.told is not None and slack.seen is not None for slack in made.slack):
+            widened.append(name)
+        room -= _nbytes(made)
+    bank = TrialSet(trials=tuple(trials), dropped=tuple(dropped), widened=tuple(widened))
     _probe(problem, bank)
     return bank
+
+
+def _names(problem: Problem) -> tuple[str, ...]:
+    settings = problem.task.settings
+    wide = (distributions.WIDE,) if settings.precision == "tf32" else ()
+    special = (distributions.SPECIAL,) if settings.special_values else ()
+    return ("task", *distributions.DISTRIBUTIONS, *wide, *special)
+
+
+def _terms(problem: Problem, graph: OperatorGraph | None) -> tuple[int, ...]:
+    """Return for each output the terms of the longest sum that it comes from.
+
+    Where the reference cannot be traced, no sum is taken to be longer than its longest dimension.
+    """
+    count = len(problem.outputs)
+    if graph is None:
+        try:
+            graph = operator_graph(problem)
+        except TaskError:
+            tensors = (*problem.inputs, *problem.state.values())
+            extents = (max(x.shape, default=1) for x in tensors if isinstance(x, torch.Tensor))
+            return (max(extents),) * count
+    if len(graph.outputs) == count:
+        return tuple(longest_sum(graph, (name,)) for name in graph.outputs)
+    return (longest_sum(graph, graph.outputs),) * count
 
 
 def _nbytes(trial: InputTrial) -> int:
@@ -155,9 +202,9 @@ def _nbytes(trial: InputTrial) -> int:
 
 
 def _trial(
-    problem: Problem, truth: Truth, name: str, seed: int
-) -> tuple[InputTrial, tuple[tuple[float, float], ...]] | str:
-    """Return a trial with its (absolute, relative) slack, or why it cannot be one."""
+    problem: Problem, truth: Truth, name: str, seed: int, terms: tuple[int, ...]
+) -> InputTrial | str:
+    """Return a trial, or why it cannot be one."""
     inputs = distributions.draw(problem, name, seed)
     eager = problem.run(*(x.clone() if isinstance(x, torch.Tensor) else x for x in inputs))
     special = name == distributions.SPECIAL
@@ -166,68 +213,78 @@ def _trial(
         bool(torch.isfinite(value).all()) for value in (*eager, *(value.float() for value in exact))
     ):
         return "the reference's output is not finite"
-    slack = _slack(problem, truth, inputs, exact, eager)
+    errors = [_error(one, other) for one, other in zip(eager, exact, strict=True)]
+    told = _told(problem)
+    if told is not None and _keeps(errors, exact, told):
+        bounds = [(told_slack(*told), ()) for _ in exact]
+    else:
+        _move(problem, truth, inputs, exact, errors, terms)
+        precision = "strict" if told is not None else str(problem.task.settings.precision)
+        bounds = [
+            measured_slack(value, error, count, precision, alike=name in distributions.ALIKE)
+            for value, error, count in zip(exact, errors, terms, strict=True)
+        ]
+        bounds = [(replace(slack, told=told), limits) for slack, limits in bounds]
     low, high = [], []
     least = torch.tensor(-math.inf, device=exact[0].device)
-    for value, (absolute, relative) in zip(exact, slack, strict=True):
-        margin = absolute + relative * value.abs()
+    for value, (slack, limits) in zip(exact, bounds, strict=True):
+        margin = slack.margin(value, *limits)
         # Rounding the bounds outwards keeps an exact answer inside.
         low.append(torch.nextafter((value - margin).float(), least))
         high.append(torch.nextafter((value + margin).float(), -least))
-    trial = InputTrial(
+    return InputTrial(
         distribution=name,
         inputs=inputs,
         low=tuple(low),
         high=tuple(high),
-        slack=slack,
+        slack=tuple(slack for slack, _ in bounds),
         special=eager if special else None,
     )
-    return trial, slack
 
 
-def _slack(
+def _told(problem: Problem) -> tuple[float, float] | None:
+    """Return the absolute and relative tolerance that the task gives, if it gives any."""
+    precision = problem.task.settings.precision
+    if not isinstance(precision, str):
+        return precision.absolute, precision.relative
+    return _KERNELBENCH if precision == "kernelbench" else None
+
+
+def _keeps(
+    errors: Sequence[torch.Tensor], exact: Sequence[torch.Tensor], told: tuple[float, float]
+) -> bool:
+    """Say whether the framework's errors are well within tolerances, another right answer's too."""
+    return all(
+        bool((_USED * error <= value.abs() * told[1] + told[0]).all())
+        for error, value in zip(errors, exact, strict=True)
+    )
+
+
+def _move(
     problem: Problem,
     truth: Truth,
     inputs: tuple[Any, ...],
     exact: tuple[torch.Tensor, ...],
-    eager: tuple[torch.Tensor, ...],
-) -> tuple[tuple[float, float], ...]:
-    """Return by output the (absolute, relative) error that the task's precision allows."""
-    precision = problem.task.settings.precision
-    if not isinstance(precision, str):
-        return tuple((precision.absolute, precision.relative) for _ in exact)
-    if precision == "kernelbench":
-        return tuple(_KERNELBENCH for _ in exact)
+    errors: list[torch.Tensor],
+    terms: tuple[int, ...],
+) -> None:
+    """Raise `errors` to what changes of the inputs by their own rounding make of the truth."""
     generator = torch.Generator(exact[0].device).manual_seed(problem.seed)
-    # The greatest error of few elements is a matter of luck: it is sought in several draws.
-    draws = _DRAWS if sum(x.numel() for x in exact) <= _FEW else 1
-    jittered = [truth(inputs, lambda x: _jitter(x, generator)) for _ in range(draws)]
-    rounded = None
-    unit = _EPS
-    if precision in {"tf32", "half"}:
-        rounded = truth(inputs, _to_tf32 if precision == "tf32" else _to_half)
-        unit = _HALF
-    slack = []
-    for number, value in enumerate(exact):
-        # Sums of n terms differ by about log n roundings in a tree, by sqrt n one after the other.
-        read = max(x.numel() for x in inputs if isinstance(x, torch.Tensor))
-        terms = max(1.0, read / value.numel())
-        relative = unit * max(2.0, math.log2(terms) / 2, min(math.sqrt(terms) / 2, 16.0))
-        if rounded is not None:
-            relative = unit
-        magnitude = value.abs()
-        worst = max(
-            _excess(eager[number].double(), value, relative * magnitude),
-            *(2 * _excess(moved[number], value, 0.0) for moved in jittered),
-            0.0 if rounded is None else _excess(rounded[number], value, relative * magnitude),
-        )
-        slack.append((_FACTOR * max(worst, _TINY), _FACTOR * relative))
-    return tuple(slack)
+    # The error of few elements is a matter of luck: it is sought in several draws.
+    draws = _DRAWS if sum(x.numel() for x in exact) <= _FEW else _LEAST_DRAWS
+    for _ in range(draws):
+        moved = truth(inputs, lambda x: _jitter(x, generator))
+        for number, value in enumerate(moved):
+            error = _error(value, exact[number]).mul_(2 * growth(terms[number]))
+            torch.maximum(errors[number], error, out=errors[number])
+    for rounding in _ROUNDINGS.get(str(problem.task.settings.precision), ()):
+        for number, value in enumerate(truth(inputs, rounding)):
+            error = _error(value, exact[number])
+            torch.maximum(errors[number], error, out=errors[number])
 
 
-def _excess(got: torch.Tensor, exact: torch.Tensor, free: torch.Tensor | float) -> float:
-    error = ((got - exact).abs() - free).nan_to_num(0.0, 0.0, 0.0)
-    return max(float(error.max()), 0.0)
+def _error(got: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+    return (got.double() - exact).abs_().nan_to_num_(0.0, 0.0, 0.0)
 
 
 def _jitter(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -239,15 +296,25 @@ def _jitter(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _to_tf32(value: torch.Tensor) -> torch.Tensor:
-    """Round to ten bits of mantissa, as tensor cores read float32."""
+    """Round to ten bits of mantissa, as a conversion to tf32 does."""
     if value.dtype is not torch.float32:
         return value
     bits = value.contiguous().view(torch.int32)
     return ((bits + 0x1000) & ~0x1FFF).view(torch.float32)
 
 
+def _cut_to_tf32(value: torch.Tensor) -> torch.Tensor:
+    """Leave out all but ten bits of mantissa, as tensor cores read float32 that nobody converted."""
+    if value.dtype is not torch.float32:
+        return value
+    return (value.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
+
+
 def _to_half(value: torch.Tensor) -> torch.Tensor:
     return value.clamp(-65504, 65504).half().to(value.dtype)
+
+
+_ROUNDINGS = {"tf32": (_to_tf32, _cut_to_tf32), "half": (_to_half,)}
 
 
 def inside(trial: InputTrial, outputs: tuple[torch.Tensor, ...]) -> bool:

@@ -1,0 +1,186 @@
+"""How far from the truth an answer may be, element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+UNITS = {"strict": 2.0**-23, "tf32": 2.0**-11, "half": 2.0**-11}  # by precision: of one rounding
+# Of the framework's own error. bfloat16 has three bits less than tf32, so that eight would let it pass.
+_FACTORS = {"strict": 8.0, "tf32": 3.0, "half": 8.0}
+_TINY = 2.0**-113  # what lies far below may be flushed to zero, and what grew from there be inexact
+_GROUP = 64  # elements whose errors together say what is usual: a single one may be small by luck
+_NEIGHBOURS = 64  # elements that lie beside one another, among which absolute errors compare
+_BINS = 256  # exponents of float32
+_TABLES = 1024  # partial tables: atomic maxima of one address would wait for each other
+_PIECE = 1 << 22  # elements that are looked at in one go
+_UNUSUAL = 16.0  # an error beyond so many of the greatest in its row or column is none of rounding
+_LONGEST, _LEAST_SHARE, _MOST_GROWTH = 16.0, 16.0, 16.0
+_ALIKE = 64.0  # measured: n equal terms, added in order, are off by up to n / 10 units
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slack:
+    """The error that an answer may have, by the size of the element.
+
+    An element's bound is the widest of these: `told`; a multiple of its own size; a multiple of the
+    greatest of the 64 elements around it, since a table or a polynomial has an absolute error; and what
+    elements of its size were seen to be off by.
+
+    Attributes:
+        told: absolute and relative tolerance that the task gives, None where it gives none.
+        relative: of the element's own size.
+        beside: of the greatest of its neighbours.
+        least: what any element may be off by, however small it is.
+        seen: by the exponent of float32, the error that elements of such a size may have.
+    """
+
+    told: tuple[float, float] | None = None
+    relative: float = 0.0
+    beside: float = 0.0
+    least: float = 0.0
+    seen: torch.Tensor | None = None
+
+    def margin(self, value: torch.Tensor, *limits: torch.Tensor) -> torch.Tensor:
+        """Return the error that is allowed at each element of `value`.
+
+        Args:
+            limits: greatest errors in some slice of the output, one for each of its elements, broadcast
+                along the others: none may be off by more than what is usual there.
+        """
+        size = value.abs().nan_to_num_(0.0, 0.0, 0.0)
+        wide = None
+        if self.told is not None:
+            wide = size * self.told[1] + self.told[0]
+        if self.seen is None:
+            assert wide is not None
+            return wide
+        allowed = self.seen.to(size.dtype)[_bins(size)]
+        for limit in limits:
+            torch.minimum(allowed, limit.to(size.dtype), out=allowed)
+        allowed.clamp_(min=self.least)
+        torch.maximum(allowed, size * self.relative, out=allowed)
+        torch.maximum(allowed, _greatest_beside(size).mul_(self.beside), out=allowed)
+        return allowed if wide is None else torch.maximum(allowed, wide, out=allowed)
+
+
+def told_slack(absolute: float, relative: float) -> Slack:
+    """Return the slack of tolerances that a task gives."""
+    return Slack(told=(absolute, relative))
+
+
+def measured_slack(
+    exact: torch.Tensor, errors: torch.Tensor, terms: int, precision: str, *, alike: bool
+) -> tuple[Slack, tuple[torch.Tensor, ...]]:
+    """Return the slack that follows from errors which right answers were seen to have.
+
+    Args:
+        exact: the truth.
+        errors: of each element, the greatest that was seen.
+        terms: of the longest sum that the output comes from.
+        precision: strict, tf32 or half.
+        alike: the terms of a sum are nearly the same, so that its roundings do not cancel.
+
+    Returns:
+        The slack, which holds for other inputs of the same kind, and limits for these inputs alone:
+        the greatest error of each index of each dimension that has enough others.
+    """
+    factor = _FACTORS[precision]
+    seen = _by_size(exact, errors).mul_(factor)
+    limits = tuple(limit.mul_(factor * _UNUSUAL) for limit in _by_index(errors))
+    unit = UNITS[precision]
+    # Sums of n terms differ by about log n roundings in a tree, by sqrt n one after the other.
+    own = max(2.0, math.log2(terms) / 2, min(math.sqrt(terms) / 2, _LONGEST))
+    if alike:
+        own = max(own, terms / _ALIKE)
+    relative = unit * (own if precision == "strict" else 1.0)
+    slack = Slack(
+        relative=factor * relative,
+        beside=factor * unit / 2,
+        least=factor * _TINY,
+        seen=seen,
+    )
+    return slack, limits
+
+
+def growth(terms: int) -> float:
+    """Return how much more than a half-unit change of its inputs a sum of `terms` may be off by.
+
+    Rounding `terms` partial sums of random signs, one after the other, is off by sqrt(terms / 6) times
+    what a change of every term by half a unit is (variances of the roundings add up: Higham, Accuracy and
+    Stability of Numerical Algorithms, 2002, section 4.2, with errors that are independent). The bound's
+    own factor covers the first of it.
+    """
+    return max(1.0, min(math.sqrt(terms) / _LEAST_SHARE, _MOST_GROWTH))
+
+
+def _bins(size: torch.Tensor) -> torch.Tensor:
+    """Return the exponent of each element as float32 has it; zero and subnormal numbers are one."""
+    bits = size.to(torch.float32).contiguous().view(torch.int32)
+    return (bits >> 23).clamp_(0, _BINS - 1)
+
+
+def _greatest_beside(size: torch.Tensor) -> torch.Tensor:
+    """Return for each element the greatest of the 64 that it lies among in memory's order."""
+    flat = size.reshape(-1)
+    whole = flat.numel() // _NEIGHBOURS * _NEIGHBOURS
+    found = torch.empty_like(flat)
+    if whole:
+        rows = flat[:whole].view(-1, _NEIGHBOURS)
+        found[:whole].view(-1, _NEIGHBOURS).copy_(rows.amax(1, keepdim=True))
+    if whole < flat.numel():
+        # The last few go with those before them.
+        found[whole:] = flat[max(0, flat.numel() - _NEIGHBOURS) :].max()
+    return found.view(size.shape)
+
+
+def _by_size(exact: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
+    """Return the greatest error by exponent, each with those of at least 64 elements that are greater.
+
+    What is greater is seldom more exact: so few elements of a size borrow from there, the greatest from
+    those below.
+    """
+    tables = torch.zeros(_TABLES * _BINS, dtype=errors.dtype, device=errors.device)
+    count = torch.zeros(_BINS, dtype=torch.int64, device=errors.device)
+    for size, error in zip(
+        exact.reshape(-1).split(_PIECE), errors.reshape(-1).split(_PIECE), strict=True
+    ):
+        bins = _bins(size.abs()).long()
+        count += torch.bincount(bins, minlength=_BINS)
+        places = torch.arange(bins.numel(), device=bins.device).remainder_(_TABLES).mul_(_BINS)
+        tables.scatter_reduce_(0, places.add_(bins), error, "amax")
+    counts, greatest = count.tolist(), tables.view(_TABLES, _BINS).amax(0).tolist()
+    met = [at for at, found in enumerate(counts) if found]
+    seen = [0.0] * _BINS
+    for place, at in enumerate(met):
+        worst, borrowed = greatest[at], 0
+        for other in (*met[place + 1 :], *reversed(met[:place])):
+            if borrowed >= _GROUP:
+                break
+            worst, borrowed = max(worst, greatest[other]), borrowed + counts[other]
+        seen[at] = worst
+    return torch.tensor(_filled(seen, met), dtype=torch.float64, device=exact.device)
+
+
+def _filled(seen: Sequence[float], met: Sequence[int]) -> list[float]:
+    """Give sizes that were not met the error of the next greater one; beyond all, errors grow alike."""
+    filled, last = list(seen), met[-1]
+    for at in range(last - 1, -1, -1):
+        if at not in met:
+            filled[at] = filled[at + 1]
+    for at in range(last + 1, len(filled)):
+        filled[at] = min(filled[last] * 2.0 ** (at - last), 1e300)
+    return filled
+
+
+def _by_index(errors: torch.Tensor) -> list[torch.Tensor]:
+    """Return for each dimension the greatest error at each of its indices, shaped to broadcast."""
+    found = []
+    for dimension, size in enumerate(errors.shape):
+        rest = [other for other in range(errors.dim()) if other != dimension]
+        if size > 1 and errors.numel() // size >= _GROUP:
+            found.append(errors.amax(rest, keepdim=True))
+    return found

@@ -1,0 +1,262 @@
+"""How far off an answer may be: what rounding does passes, what leaves work out does not."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from search.judging.bounds import growth, measured_slack
+from search.judging.checks import near
+from search.judging.tolerance import TrialSet, inside, make_bank
+from search.reference import Problem, load_problem
+from search.task import Task
+
+SOURCE = """
+import torch
+import torch.nn as nn
+class Model(nn.Module):
+    def forward(self, {names}):
+        return {forward}
+def get_inputs():
+    return [{inputs}]
+"""
+Answer = Callable[..., torch.Tensor]
+Tasks = Callable[..., Task]
+
+
+@pytest.fixture(scope="module")
+def banked(make_task: Tasks) -> Callable[..., tuple[Problem, TrialSet]]:
+    """Return a task with its trials; the same task is bounded once."""
+    made: dict[tuple[object, ...], tuple[Problem, TrialSet]] = {}
+
+    def get(
+        forward: str, inputs: str, names: str = "x", precision: object = "strict"
+    ) -> tuple[Problem, TrialSet]:
+        key = (forward, inputs, names, str(precision))
+        if key not in made:
+            source = SOURCE.format(forward=forward, inputs=inputs, names=names)
+            problem = load_problem(make_task(source, precision=precision))
+            made[key] = problem, make_bank(problem, 3)
+        return made[key]
+
+    return get
+
+
+def refusing(bank: TrialSet, answer: Answer) -> list[str]:
+    return [t.distribution for t in bank.trials if not inside(t, (answer(*t.inputs),))]
+
+
+def in_order(x: torch.Tensor) -> torch.Tensor:
+    """Sums of rows with one float32 accumulator."""
+    return torch.from_numpy(np.cumsum(x.numpy(), -1, dtype=np.float32)[..., -1:].copy())
+
+
+def product_in_order(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    done = torch.zeros(x.shape[0], y.shape[1])
+    for k in range(x.shape[1]):
+        done += x[:, k : k + 1] * y[k]
+    return done
+
+
+def norm_in_order(x: torch.Tensor) -> torch.Tensor:
+    middle = x - in_order(x) / x.shape[-1]
+    return middle / torch.sqrt(in_order(middle * middle) / x.shape[-1] + 1e-5)
+
+
+def softmax_in_order(x: torch.Tensor) -> torch.Tensor:
+    powers = torch.exp(x - x.amax(-1, keepdim=True))
+    return powers / in_order(powers)
+
+
+def factors_in_order(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(np.cumprod(x.numpy(), -1, dtype=np.float32))
+
+
+def without(answer: Answer, share: float) -> Answer:
+    """Leave the smallest elements out."""
+
+    def given(*inputs: torch.Tensor) -> torch.Tensor:
+        full = answer(*inputs)
+        least = full.abs().flatten().kthvalue(int(share * full.numel()))[0]
+        return torch.where(full.abs() <= least, 0.0, full)
+
+    return given
+
+
+ROWS = "torch.randn(64, 4096)"
+LOOPS = {
+    "softmax": ("torch.softmax(x, -1)", ROWS, "x", softmax_in_order),
+    "layer norm": ("nn.functional.layer_norm(x, x.shape[-1:])", ROWS, "x", norm_in_order),
+    "cumsum": ("x.cumsum(-1)", ROWS, "x", lambda x: torch.from_numpy(np.cumsum(x.numpy(), -1, dtype=np.float32))),
+    "sum": ("x.sum(-1, keepdim=True)", ROWS, "x", in_order),
+    "cumprod": ("x.cumprod(-1)", "torch.randn(64, 2000)", "x", factors_in_order),
+    "product": ("x @ y", "torch.randn(48, 2048), torch.randn(2048, 48)", "x, y", product_in_order),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_one_float32_accumulator_is_enough_for_a_sum_of_ordinary_length(
+    banked: Callable[..., tuple[Problem, TrialSet]], name: str
+) -> None:
+    forward, inputs, names, loop = LOOPS[name]
+    _, bank = banked(forward, inputs, names)
+    assert refusing(bank, loop) == []
+
+
+ROW = "torch.randn(64, 512)"
+SAME = {
+    "sigmoid by tanh": ("torch.sigmoid(x)", lambda x: 0.5 * torch.tanh(0.5 * x) + 0.5),
+    "softplus without log1p": (
+        "nn.functional.softplus(x)",
+        lambda x: torch.where(x > 20, x, torch.log(1 + torch.exp(x.clamp(max=20)))),
+    ),
+    "a power by squaring": ("torch.exp(4 * x)", lambda x: torch.exp(x) ** 4),
+    "gelu by erf": ("nn.functional.gelu(x)", lambda x: 0.5 * x * (1 + torch.erf(x * 0.70710678))),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_another_formula_for_the_same_function_is_right(
+    banked: Callable[..., tuple[Problem, TrialSet]], name: str
+) -> None:
+    forward, answer = SAME[name]
+    problem, bank = banked(forward, ROW)
+    assert refusing(bank, answer) == []
+    drawn = problem.draw(99)
+    assert near((answer(*drawn),), problem.run(*drawn), bank)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.25])
+@pytest.mark.parametrize(
+    ("forward", "answer"),
+    [
+        ("torch.exp(4 * x)", lambda x: torch.exp(4 * x)),
+        ("torch.softmax(x, -1)", lambda x: torch.softmax(x, -1)),
+        ("x * torch.exp(-x * x)", lambda x: x * torch.exp(-x * x)),
+    ],
+)
+def test_small_elements_may_not_be_left_out_for_the_sake_of_large_ones(
+    banked: Callable[..., tuple[Problem, TrialSet]], forward: str, answer: Answer, share: float
+) -> None:
+    problem, bank = banked(forward, ROW)
+    assert "normal" in refusing(bank, without(answer, share))
+    drawn = problem.draw(99)
+    assert not near((without(answer, share)(*drawn),), problem.run(*drawn), bank)
+    assert near((answer(*drawn),), problem.run(*drawn), bank)
+
+
+@pytest.mark.parametrize("computed", [100, 128, 500])
+def test_factors_that_are_left_out_where_products_vanish_are_missed_near_one(
+    banked: Callable[..., tuple[Problem, TrialSet]], computed: int
+) -> None:
+    _, bank = banked("x.cumprod(-1)", "torch.randn(64, 2000)")
+
+    def few(x: torch.Tensor) -> torch.Tensor:
+        done = torch.zeros_like(x)
+        done[:, :computed] = x[:, :computed].cumprod(-1)
+        return done
+
+    assert "near one" in refusing(bank, few)
+
+
+def test_rows_of_small_values_count_beside_rows_of_large_ones(
+    banked: Callable[..., tuple[Problem, TrialSet]],
+) -> None:
+    scales = "torch.logspace(-8, 8, 64)[:, None]"
+    _, bank = banked(f"x @ y * {scales}", "torch.randn(64, 256), torch.randn(256, 96)", "x, y")
+
+    def answer(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return product_in_order(x, y) * torch.logspace(-8, 8, 64)[:, None]
+
+    def without_rows(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        done = answer(x, y)
+        done[:8] = 0
+        return done
+
+    assert refusing(bank, answer) == []
+    assert len(refusing(bank, without_rows)) == len(bank.trials)
+
+
+def to_bits(x: torch.Tensor, lost: int, *, cut: bool) -> torch.Tensor:
+    """Leave `lost` bits of the mantissa out, rounded or cut off."""
+    bits = x.contiguous().view(torch.int32)
+    if not cut:
+        bits = bits + (1 << (lost - 1))
+    return (bits & ~((1 << lost) - 1)).view(torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("rounding", "right"),
+    [
+        (lambda x: x, True),
+        (lambda x: to_bits(x, 13, cut=False), True),
+        (lambda x: to_bits(x, 13, cut=True), True),
+        (lambda x: x.bfloat16().float(), False),
+        (lambda x: x.half().float(), False),
+    ],
+    ids=["float32", "tf32", "tf32 cut off", "bfloat16", "float16"],
+)
+def test_tf32_is_told_from_bfloat16_and_from_float16(
+    banked: Callable[..., tuple[Problem, TrialSet]], rounding: Answer, right: bool
+) -> None:
+    _, bank = banked(
+        "x @ y", "torch.randn(96, 384), torch.randn(384, 96)", "x, y", precision="tf32"
+    )
+    assert any(trial.distribution == "beyond float16" for trial in bank.trials)
+    assert (refusing(bank, lambda x, y: rounding(x) @ rounding(y)) == []) is right
+
+
+REFERENCES = {
+    "product": ("x @ y", "torch.randn(64, 300), torch.randn(300, 64)", "x, y"),
+    "layer norm": ("nn.functional.layer_norm(x, x.shape[-1:])", "torch.randn(64, 700)", "x"),
+}
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize(
+    "precision",
+    ["kernelbench", {"absolute": 1e-5, "relative": 1e-5}, {"absolute": 1e-9, "relative": 0.0}],
+    ids=["kernelbench", "1e-5", "1e-9"],
+)
+def test_told_tolerances_never_refuse_the_reference_itself(
+    banked: Callable[..., tuple[Problem, TrialSet]], name: str, precision: object
+) -> None:
+    problem, bank = banked(*REFERENCES[name], precision=precision)
+    for trial in bank.trials:
+        assert inside(trial, problem.run(*trial.inputs)), trial.distribution
+    assert bank.widened
+    assert "the framework itself" in bank.notes[0]
+    drawn = problem.draw(7)
+    assert near(problem.run(*drawn), problem.run(*drawn), bank)
+
+
+def test_told_tolerances_hold_as_given_where_the_framework_keeps_them(
+    banked: Callable[..., tuple[Problem, TrialSet]],
+) -> None:
+    _, bank = banked("torch.tanh(x)", ROW, precision={"absolute": 1e-3, "relative": 0.0})
+    assert bank.widened == ()
+    assert bank.notes == ()
+    assert refusing(bank, lambda x: torch.tanh(x) + 9e-4) == []
+    assert len(refusing(bank, lambda x: torch.tanh(x) + 1.1e-3)) == len(bank.trials)
+
+
+def test_sizes_that_were_not_seen_are_bounded_by_those_beside_them() -> None:
+    exact = torch.tensor([2.0**-20, 1.0, 1.5, 4.0], dtype=torch.float64).repeat(100)
+    slack, limits = measured_slack(exact, exact.abs() * 1e-5, 1, "strict", alike=False)
+    assert limits == ()
+
+    def allowed(size: float) -> float:
+        return float(slack.margin(torch.tensor([size])))
+
+    # Each size borrows from at least 64 elements that are greater: here from the next size.
+    assert allowed(2.0**-20) == pytest.approx(8 * 1.5e-5, rel=0.01)
+    assert allowed(2.0**-10) == allowed(1.0) == pytest.approx(8 * 4e-5, rel=0.01)
+    assert allowed(2.0**-60) == allowed(2.0**-20)
+    assert allowed(1024.0) == pytest.approx(8 * 4e-5 * 256, rel=0.01)
+
+
+def test_a_longer_sum_may_be_off_by_more_up_to_a_limit() -> None:
+    assert growth(1) == growth(256) == 1.0
+    assert growth(4096) == 4.0
+    assert growth(1 << 30) == 16.0
