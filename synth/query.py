@@ -37,39 +37,56 @@ class QueryPlan:
         own: factor of the question in the step's own words: an idea, a message; of what the module says
             of itself where ideas are asked for.
         kinds: factor of the answers, by kind; no other kind is given.
+        later: factor of what usually helps (areas `family` and `overview`) where a program was measured:
+            it has been done by then.
         limit: documents at most.
+        whole: of these, how many at most are quoted whole; the others in brief.
     """
 
     areas: Mapping[Area, float]
     own: float
     kinds: Mapping[Kind, float]
     limit: int
+    later: float = 1.0
+    whole: int = 16
 
 
 PLANS: Mapping[Stage, QueryPlan] = {
     "ideas": QueryPlan(
-        areas={"computation": 0.8, "overview": 0.55, "symptom": 0.6, "setting": 0.3},
-        own=0.5,
-        kinds={"idea": 1.0, "kernel": 1.1, "guide": 0.7, "lesson": 0.7, "document": 0.6},
-        limit=16,
+        areas={
+            "computation": 0.8,
+            "family": 0.48,
+            "overview": 0.25,
+            "symptom": 0.95,
+            "setting": 0.2,
+        },
+        own=0.35,
+        kinds={"idea": 1.0, "kernel": 0.75, "guide": 0.85, "lesson": 0.7, "document": 0.6},
+        limit=13,
+        later=0.15,
+        whole=6,
     ),
     "plateau": QueryPlan(
-        areas={"computation": 0.6, "overview": 0.3, "symptom": 0.9, "setting": 0.7},
+        areas={"computation": 0.6, "family": 0.2, "overview": 0.3, "symptom": 0.9, "setting": 0.7},
         own=0.3,
         kinds={"idea": 1.3, "kernel": 0.9, "guide": 0.4, "lesson": 0.7, "document": 0.6},
         limit=12,
+        later=0.3,
+        whole=5,
     ),
     "draft": QueryPlan(
-        areas={"computation": 0.5, "setting": 0.7},
+        areas={"computation": 0.7, "setting": 0.7},
         own=0.7,
-        kinds={"idea": 1.4, "kernel": 1.3, "guide": 1.0, "lesson": 0.5, "document": 0.7},
+        kinds={"idea": 1.4, "kernel": 2.0, "guide": 1.4, "lesson": 0.5, "document": 0.7},
         limit=9,
+        whole=4,
     ),
     "repair": QueryPlan(
-        areas={"computation": 0.2, "setting": 0.1, "fault": 1.2},
-        own=0.75,
-        kinds={"guide": 1.2, "idea": 0.7, "kernel": 0.7, "lesson": 0.5, "document": 0.8},
-        limit=10,
+        areas={"computation": 0.15, "setting": 0.3, "fault": 1.9},
+        own=0.6,
+        kinds={"guide": 0.7, "idea": 0.8, "kernel": 0.5, "lesson": 0.5, "document": 0.8},
+        limit=5,
+        whole=3,
     ),
 }
 
@@ -149,6 +166,7 @@ def build_inquiry(subject: Subject, need: Need) -> Inquiry:
         elsewhere=need.elsewhere if need.stage != "repair" else frozenset(),
         menu=subject.target.device if need.stage in ("ideas", "plateau") else "",
         limit=plan.limit,
+        whole=plan.whole,
         tokens=need.tokens,
         encoding=need.encoding,
     )
@@ -180,6 +198,10 @@ def _questions(subject: Subject, need: Need, plan: QueryPlan) -> Iterator[Questi
                 continue
         if one.pattern.area == "computation":
             weight *= 0.5 + 0.5 * one.share
+        if one.pattern.area == "family":
+            weight *= one.share**0.5
+        if need.measured and one.pattern.area in ("family", "overview"):
+            weight *= plan.later
         if weight:
             yield from _of_pattern(one, weight)
 
@@ -188,7 +210,8 @@ def _of_pattern(one: Recognised, weight: float) -> Iterator[Question]:
     """Yield the questions of a pattern; the first one carries the records that it names."""
     pattern = one.pattern
     reason = f"{pattern.title} (pattern {pattern.name}: {one_line(one.shown, 120)})"
-    for place, text in enumerate(pattern.questions or (pattern.title,)):
+    asked = pattern.questions or (("",) if pattern.area == "family" else (pattern.title,))
+    for place, text in enumerate(asked):
         yield Question(
             text=text,
             reason=reason,

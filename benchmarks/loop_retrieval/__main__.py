@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
-from benchmarks.loop_retrieval.cases import Loaded, load_cases
+from benchmarks.loop_retrieval.cases import Loaded, Lot, Part, load_cases
 from benchmarks.loop_retrieval.measures import Marks, interval, mark
 from kb.config import Home
 from kb.knowledge import open_knowledge
@@ -29,15 +30,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.loop_retrieval", description=__doc__
     )
-    parser.add_argument("--cases", choices=("all", "tuned", "held-out"), default="all")
+    parser.add_argument("--cases", choices=("all", *get_args(Part)), default="all")
     parser.add_argument("--misses", action="store_true", help="list what is missing, by case")
     parser.add_argument("--json", action="store_true", help="print every case's marks")
     given = parser.parse_args()
-    cases = [
-        one
-        for one in load_cases()
-        if given.cases == "all" or one.held_out == (given.cases == "held-out")
-    ]
+    cases = [one for one in load_cases() if given.cases in ("all", one.part)]
     knowledge = open_knowledge(Home.find())
     rows: list[tuple[Loaded, Marks]] = []
     took: list[float] = []
@@ -47,7 +44,7 @@ def main() -> int:
         answer = knowledge.retriever.inquire(inquiry)
         hits = answer.hits
         took.append(time.perf_counter() - began)
-        names = [name for hit in hits if is_graded(name := name_of(hit))]
+        names = [name for hit in hits if is_graded(name := name_of(hit), one.lot)]
         tokens = sum(hit.passage.tokens for hit in hits)
         rows.append((one, mark(names, one.case.grades, tokens, listed(answer))))
         if given.misses:
@@ -55,10 +52,7 @@ def main() -> int:
     if given.json:
         print(
             json.dumps(
-                [
-                    {"task": c.task, "stage": c.stage, "held_out": c.held_out, **asdict(m)}
-                    for c, m in rows
-                ]
+                [{"task": c.task, "stage": c.stage, "part": c.part, **asdict(m)} for c, m in rows]
             )
         )
     else:
@@ -72,14 +66,16 @@ def listed(answer: Answer) -> list[str]:
 
 
 @cache
-def graded() -> frozenset[str]:
-    """Return the records that were there when the cases were graded."""
-    return frozenset((Path(__file__).parent / "graded.txt").read_text(encoding="utf-8").split())
+def graded(lot: Lot) -> frozenset[str]:
+    """Return the records that were there when the cases of a lot were graded."""
+    files = ("graded.txt", "graded_later.txt") if lot else ("graded.txt",)
+    here = Path(__file__).parent
+    return frozenset(n for one in files for n in (here / one).read_text(encoding="utf-8").split())
 
 
-def is_graded(name: str) -> bool:
+def is_graded(name: str, lot: Lot) -> bool:
     """Say whether a document counts: a record that came to the library later was never graded."""
-    return "/" not in name or name.partition("/")[0] not in FOLDERS.values() or name in graded()
+    return "/" not in name or name.partition("/")[0] not in FOLDERS.values() or name in graded(lot)
 
 
 def name_of(hit: Hit) -> str:
@@ -99,7 +95,7 @@ def print_tables(rows: Sequence[tuple[Loaded, Marks]], took: Sequence[float]) ->
     """Print the measures over all cases and by group."""
     groups: list[tuple[str, Callable[[Loaded], str]]] = [
         ("all", lambda _: "all cases"),
-        ("split", lambda one: "held out" if one.held_out else "tuned on"),
+        ("part", lambda one: one.part),
         ("stage", lambda one: one.stage),
         ("area", lambda one: one.area),
         ("device", lambda one: "processor" if one.case.language == "cpp" else "GPU"),

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "cases"
 HELD_OUT_ONE_IN = 3
 CENTRAL = 3  # grade of what must not be missing
+Lot = Literal["", "development", "check"]
+Part = Literal["tuned", "held-out", "development", "check"]
 _OUTCOMES = {
     "wrong": "wrong",
     "build-failed": "build_failed",
@@ -78,11 +80,16 @@ class Case(BaseModel):
 
 
 class TaskCases(BaseModel):
-    """A task with its cases."""
+    """A task with its cases.
+
+    Attributes:
+        lot: where a whole lot of tasks belongs; "" for the first ones, which the hash of a name divides.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     reference: str
+    lot: Lot = ""
     pattern: str
     cases: tuple[Case, ...]
 
@@ -94,15 +101,16 @@ class Loaded:
     area: str
     task: str
     number: int
+    lot: Lot
     case: Case
     source: str
     graph: OperatorGraph
     work: Work
 
     @property
-    def held_out(self) -> bool:
-        """Say whether nothing may be tuned on it: every third task, by the hash of its name."""
-        return is_held_out(self.task)
+    def part(self) -> Part:
+        """What the case may be used for: nothing may be tuned on what is held out."""
+        return self.lot or ("held-out" if is_held_out(self.task) else "tuned")
 
     @property
     def stage(self) -> str:
@@ -147,7 +155,7 @@ class Loaded:
 
 
 def is_held_out(task: str) -> bool:
-    """Say whether a task's cases are held out."""
+    """Say whether a task of the first lots is held out: every third, by the hash of its name."""
     digest = blake2b(task.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % HELD_OUT_ONE_IN == 0
 
@@ -162,6 +170,7 @@ def load_cases(folder: Path = FOLDER) -> list[Loaded]:
             area=path.parent.name,
             task=path.stem,
             number=0,
+            lot=cases.lot,
             case=cases.cases[0],
             source=cases.reference,
             graph=graph,

@@ -23,7 +23,7 @@ from kb.records.types import Kind
 FOLDER = "patterns"
 # How records are named in patterns, by their kind.
 FOLDERS: Mapping[Kind, str] = {"idea": "ideas", "guide": "guidance", "kernel": "kernels"}
-Area = Literal["computation", "overview", "fault", "symptom", "setting"]
+Area = Literal["computation", "family", "overview", "fault", "symptom", "setting"]
 AREAS: tuple[Area, ...] = get_args(Area)
 # What a condition may ask about; search.patterns.recognise says what each means.
 SUBJECTS = (
@@ -34,6 +34,7 @@ SUBJECTS = (
     "word",
     "outcome",
     "message",
+    "idea",
     "symptom",
     "device",
     "language",
@@ -59,7 +60,7 @@ class When(BaseModel):
         for one in conditions:
             subject, _, wanted = one.partition(":")
             try:
-                re.compile(wanted if subject == "message" else "")
+                re.compile(wanted if subject in ("message", "idea") else "")
             except re.error as error:
                 raise ValueError(f"{one}: no regular expression: {error}") from error
         return conditions

@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from search.costs.graph import Operator, OperatorGraph, Ref, Value
-from search.costs.trace import family, operands, operator_name
+from search.costs.trace import operands, operator_name
+from search.patterns.families import topic
 
 LONGEST = 4  # steps of a path
+SMALL = 60  # times smaller than the largest operator: no part of what a task is
 PATHS = 400  # that are followed to one operator: an unrolled loop has no end of them
 _MASKS = {"masked_fill", "where", "tril", "triu", "index_put", "index"}
+_SCALINGS = {"mul", "div", "neg"}
 _ROOTS = {"rsqrt", "sqrt", "pow", "std", "linalg_vector_norm", "norm"}
 _MOMENTS = {"mean", "var", "std", "var_mean", "sum", "norm", "linalg_vector_norm"}
 
@@ -89,7 +92,7 @@ class Flow:
         waiting = list(self.takers.get(name, ()))
         while waiting:
             one = waiting.pop()
-            if family(self.operators[one]) is None:
+            if topic(self.operators[one]) is None:
                 waiting += self.takers.get(one, ())
             else:
                 found.add(one)
@@ -97,9 +100,31 @@ class Flow:
 
     def origin(self, name: str) -> str:
         """Return where a value comes from, seen through views alone."""
-        while name in self.operators and family(self.operators[name]) is None and self.inputs[name]:
+        while name in self.operators and topic(self.operators[name]) is None and self.inputs[name]:
             name = self.inputs[name][0]
         return name
+
+    def source(self, name: str) -> str:
+        """Return where a value comes from, seen through views and scalings by a number."""
+        while True:
+            name = self.origin(name)
+            inner = self.inputs.get(name, [])
+            if self.kind(name) not in _SCALINGS or len(inner) != 1:
+                return name
+            name = inner[0]
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Elements that each operator takes and makes."""
+        return {
+            one.name: _elements(one.shape)
+            + sum(_elements(self.shape(name)) for name in dict.fromkeys(self.inputs[one.name]))
+            for one in self
+        }
+
+    def is_small(self, name: str) -> bool:
+        """Say whether an operator moves so little beside others that its form decides nothing."""
+        return SMALL * self.sizes[name] < max(self.sizes.values())
 
     @cached_property
     def paths(self) -> frozenset[str]:
@@ -205,7 +230,7 @@ def reference_names(operator: Operator) -> list[str]:
 
 
 def _step(operator: Operator) -> str:
-    found = family(operator)
+    found = topic(operator)
     if found in (None, "elementwise") or operator_name(operator) in _MASKS:
         return ""
     return found or ""

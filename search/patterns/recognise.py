@@ -10,7 +10,8 @@ from fnmatch import fnmatchcase
 from kb.records.patterns import Pattern, Recognised
 from kb.words import split_words
 from search.costs.graph import Operator, OperatorGraph, Value
-from search.costs.trace import family, family_of, flops_of, nbytes, operator_name
+from search.costs.trace import flops_of, nbytes, operator_name
+from search.patterns.families import topic, topic_of
 from search.patterns.flow import Flow
 from search.patterns.source import ReferenceText, read_text
 from search.patterns.traits import find_traits
@@ -43,6 +44,7 @@ class State:
     Attributes:
         outcome: kind of the outcome that is to be mended, "" where none is.
         message: what was reported of it.
+        idea: the idea that is to be written, or whose candidate failed.
     """
 
     device: str = ""
@@ -50,13 +52,14 @@ class State:
     symptoms: tuple[str, ...] = ()
     outcome: str = ""
     message: str = ""
+    idea: str = ""
 
 
 def read_program(name: str, source: str, graph: OperatorGraph | None) -> ReferenceTraits:
     """Describe a reference; without its operators, the text alone tells what it calls."""
     text = read_text(name, source)
     if graph is None:
-        families = {found for name in text.calls if (found := family_of(name))}
+        families = {found for name in text.calls if (found := topic_of(name))}
         shares = dict.fromkeys(sorted(families), 1 / max(1, len(families)))
         return ReferenceTraits(
             text=text, operators=text.calls, shares=shares, paths=frozenset(families)
@@ -106,9 +109,11 @@ def _holds(condition: str, program: ReferenceTraits, state: State) -> str | None
     if subject == "word":
         stems = split_words(wanted)
         return f"it says {wanted!r}" if set(stems) <= program.text.words else None
-    if subject == "message":
-        met = re.search(wanted, state.message, re.IGNORECASE)
-        return f"reported: {met.group()[:60]!r}" if met else None
+    if subject in ("message", "idea"):
+        told = state.message if subject == "message" else state.idea
+        met = re.search(wanted, told, re.IGNORECASE)
+        said = "reported" if subject == "message" else "the idea says"
+        return f"{said}: {met.group()[:60]!r}" if met else None
     having: Mapping[str, Sequence[str] | frozenset[str]] = {
         "operator": program.operators,
         "family": tuple(program.shares),
@@ -134,7 +139,7 @@ def _shares(graph: OperatorGraph) -> dict[str, float]:
     sizes = {one.name: nbytes(one) for one in entries}
     costs: dict[str, float] = {}
     for one in graph.operators:
-        kind = family(one)
+        kind = topic(one)
         if kind is None:
             continue
         taken = {arg.name for arg in one.args if hasattr(arg, "name")}

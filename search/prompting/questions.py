@@ -70,6 +70,7 @@ class Questions:
             symptoms=tuple(step.symptoms),
             outcome=step.outcome,
             message=step.message,
+            idea=step.text,
         )
         return recognise(self._patterns, self.program, state)
 

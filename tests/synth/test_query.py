@@ -77,8 +77,8 @@ def test_a_repair_asks_by_the_fault_and_without_symptoms() -> None:
     loudest = max(inquiry.questions, key=lambda one: one.weight)
     assert "crash" in loudest.text
     assert not any("spills" in one.text for one in inquiry.questions)
-    kinds = dict(inquiry.kinds)
-    assert kinds["guide"] > kinds["idea"]
+    areas = PLANS["repair"].areas
+    assert areas["fault"] > 2 * max(areas["computation"], areas["setting"])
 
 
 def test_a_draft_asks_by_its_idea_whose_record_comes_first() -> None:

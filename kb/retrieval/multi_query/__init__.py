@@ -44,6 +44,7 @@ class Inquiry:
         menu: kind of the device (``cpu``, ``gpu``) whose measurements the titles of other records are
             told with; "" for no titles.
         limit: documents at most.
+        whole: of these, how many at most are told whole; of the others the beginning is.
         tokens: of all documents together, counted by `encoding`.
     """
 
@@ -58,6 +59,7 @@ class Inquiry:
     hidden: frozenset[str] = frozenset()
     menu: str = ""
     limit: int = 16
+    whole: int = 16
     tokens: int | None = None
     encoding: str | None = None
 
@@ -92,15 +94,15 @@ class Tuning:
         lessons: fraction of the places that lessons may take.
     """
 
-    sharpness: float = 5.0
+    sharpness: float = 4.5
     depth: int = 24
-    found: float = 0.25
+    found: float = 0.27
     agreement: float = 0.45
-    symptom: float = 0.15
-    tried: float = 0.35
+    symptom: float = 0.1
+    tried: float = 0.4
     elsewhere: float = 0.2
     anywhere: float = 0.4
-    least: float = 0.29
+    least: float = 0.24
     relative: float = 0.23
     lessons: float = 0.25
 

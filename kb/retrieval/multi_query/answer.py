@@ -11,7 +11,7 @@ from kb.retrieval.effect_estimate import Where, factor
 from kb.retrieval.multi_query import DEFAULT, Inquiry
 from kb.retrieval.multi_query.lessons import measured_line, select_lessons
 from kb.retrieval.multi_query.merge import worth_giving
-from kb.retrieval.multi_query.pages import page
+from kb.retrieval.multi_query.pages import brief, page
 from kb.tokens import DEFAULT_ENCODING, count_tokens
 
 if TYPE_CHECKING:
@@ -66,7 +66,10 @@ def answer_inquiry(
         if not passages:
             continue
         best = {ids[row]: place for place, row in enumerate(one.rows)}
-        passage = _page(one, passages, best, beside.get(one.document, ()), count)
+        shown = page if len(hits) < inquiry.whole else brief
+        passage = _with_lessons(
+            shown(one, passages, best, count), beside.get(one.document, ()), count
+        )
         if passage.tokens > left:
             dropped.append(_dropped(one, f"{passage.tokens} tokens, {left} are left"))
             continue
@@ -100,14 +103,9 @@ def _moved(known: Mapping[str, Effect], one: MergedDocument) -> float:
     return max(LEAST, min(MOST, factor(replace(effect, bonus=0.0))))
 
 
-def _page(
-    one: MergedDocument,
-    passages: Sequence[Passage],
-    best: Mapping[str, int],
-    beside: Sequence[Document],
-    count: Callable[[str], int],
+def _with_lessons(
+    found: Passage, beside: Sequence[Document], count: Callable[[str], int]
 ) -> Passage:
-    found = page(one, passages, best, count)
     if not beside:
         return found
     text = "\n\n".join((found.text, *map(measured_line, beside)))

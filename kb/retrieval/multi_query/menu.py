@@ -11,7 +11,7 @@ from kb.records.types import Hit, MenuEntry
 from kb.retrieval.multi_query import Inquiry
 
 KINDS = ("idea", "kernel")
-TITLES = 48  # that are told at most: some twenty-five tokens each
+TITLES = 24  # that are told at most: some twenty-five tokens each
 
 
 class Shelf(Protocol):

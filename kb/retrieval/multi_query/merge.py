@@ -107,7 +107,10 @@ class Merger:
             votes[document] = question.weight * self._part(place)
         found_weight = question.weight * (self._tuning.found if question.see else 1.0)
         kinds = question.kinds or tuple(kind for kind, _ in inquiry.kinds)
-        answers = self._answers(question.text, inquiry.scope, inquiry.families, kinds)
+        asked = bool(question.text)
+        answers = (
+            self._answers(question.text, inquiry.scope, inquiry.families, kinds) if asked else ()
+        )
         for place, answer in enumerate(answers):
             one = found.setdefault(answer.document, self._found(answer.document))
             one.add(answer.rows, answer.cosine, answer.bm25)

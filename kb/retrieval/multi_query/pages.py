@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -11,6 +12,35 @@ from kb.retrieval.multi_query.merge import MergedDocument
 
 WHOLE = 1_000  # tokens up to which a record is shown whole
 EXCERPT = 500  # tokens of the best passages of a longer one, or of a plain document
+BRIEF = 100  # tokens of a document of which the beginning is enough
+_SENTENCE = re.compile(r"(?<=[.!?:;])\s+")
+
+
+def brief(
+    found: MergedDocument,
+    passages: Sequence[Passage],
+    best: Mapping[str, int],
+    count: Callable[[str], int],
+) -> Passage:
+    """Return the beginning of a document as one passage: what a record is about, in its first sentences.
+
+    Of a guide or a plain document, which are about several things, the passage that answered best begins.
+    """
+    ranked = sorted(passages, key=lambda one: best.get(one.id, len(best)))
+    first = passages[0] if found.kind in ("idea", "kernel") else ranked[0]
+    text = _beginning(first.text, count)
+    if len(passages) > 1 or text != first.text:
+        text += " [in brief]"
+    return replace(first, section=first.section.split(" > ")[0], text=text, tokens=count(text))
+
+
+def _beginning(text: str, count: Callable[[str], int]) -> str:
+    """Return the first sentences of a text that count at most `BRIEF` tokens, at least one."""
+    if count(text) <= BRIEF:
+        return text
+    ends = [met.start() for met in _SENTENCE.finditer(text)] or [len(text)]
+    fitting = [end for end in ends if count(text[:end]) <= BRIEF]
+    return text[: fitting[-1] if fitting else ends[0]]
 
 
 def page(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from search.costs.graph import Operator
 from search.patterns.flow import Flow
+from search.patterns.traits.products import has_weights
 
 _TRIANGLES = {"tril", "triu", "tril_", "triu_"}
 _COMPARISONS = {"lt", "le", "gt", "ge"}
@@ -15,6 +16,9 @@ _MASKS = {"masked_fill", "where"}
 def attention_traits(flow: Flow) -> Iterator[tuple[str, str]]:
     """Yield traits of attention with what shows them."""
     scores = [one for one in flow.steps("softmax") if _scores(flow, one)]
+    for one in flow.steps("softmax"):
+        if one not in scores and (pooled := _pooling(flow, one)):
+            yield "pooling-by-scores", pooled
     for one in flow.steps("attention"):
         yield "attention", one.name
         yield from _fused(flow, one)
@@ -33,7 +37,7 @@ def attention_traits(flow: Flow) -> Iterator[tuple[str, str]]:
 
 
 def _scores(flow: Flow, softmax: Operator) -> bool:
-    into = any(flow.step(one) == "matmul" for one in flow.before(softmax.name))
+    into = _product(flow, softmax) is not None
     onward = any(
         softmax.name in flow.before(one.name) and len(one.shape) > 2 for one in flow.steps("matmul")
     )
@@ -41,8 +45,22 @@ def _scores(flow: Flow, softmax: Operator) -> bool:
 
 
 def _product(flow: Flow, softmax: Operator) -> Operator | None:
-    found = [one for one in flow.before(softmax.name) if flow.step(one) == "matmul"]
+    """Return the product of queries and keys behind a softmax: a layer's weights are no keys."""
+    found = [
+        one
+        for one in flow.before(softmax.name)
+        if flow.step(one) == "matmul" and not has_weights(flow, flow.inputs[one])
+    ]
     return flow.operators[found[0]] if found else None
+
+
+def _pooling(flow: Flow, softmax: Operator) -> str:
+    """Return the weighted sum that a softmax of a layer's scores makes, "" where none follows."""
+    scored = any(flow.step(one) == "matmul" for one in flow.before(softmax.name))
+    for one in (*flow.steps("matmul"), *flow.steps("reduction")):
+        if scored and softmax.name in flow.before(one.name):
+            return one.name
+    return ""
 
 
 def _fused(flow: Flow, operator: Operator) -> Iterator[tuple[str, str]]:

@@ -10,13 +10,34 @@ from math import prod
 from search.costs.graph import Operator
 from search.patterns.flow import Flow
 
-LARGE = 0.2  # of the largest product's terms, from which on a product's shape counts
+LARGE = 0.2  # of the largest product's cost, from which on a product's shape counts
 _POINTWISE = {"relu", "gelu", "silu", "sigmoid", "tanh", "mul", "add", "div", "clamp", "sub", "softplus",
               "hardtanh", "leaky_relu", "elu", "mish", "hardswish", "exp", "pow"}  # fmt: skip
+_LINEAR = {"add", "sub", "neg", "div", "reshape", "contiguous", "clone", "mul"}
 _GATES = {"silu", "sigmoid", "gelu", "relu", "tanh"}
 _TRIANGLES = {"tril", "triu"}
 _INTEGERS = {"int8", "uint8", "int16", "int32", "int64"}
 _UNPACKING = {"bitwise_and", "__and__", "__rshift__", "bitwise_right_shift", "__lshift__", "remainder", "floor_divide"}  # fmt: skip
+
+
+_PLAIN = {
+    "mm",
+    "bmm",
+    "matmul",
+    "linear",
+    "addmm",
+    "baddbmm",
+    "mv",
+    "addmv",
+    "dot",
+    "vdot",
+    "_int_mm",
+}
+_ADDED = {"addmm", "baddbmm", "addmv"}  # what is added comes first
+_SMALL = 64  # on a side, at most, of what is small
+_TILES = 132 * 64 * 32  # results, below which a large GPU has fewer tiles than multiprocessors
+FEW = 8  # rows and terms, at most, of a product that is none: it is done element by element
+_BYTE = 8  # multiplications that a number from memory costs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,23 +50,30 @@ class Sizes:
     summed: int
 
     @property
-    def terms(self) -> int:
-        """Products of numbers in all."""
-        return self.batch * self.rows * self.columns * self.summed
+    def cost(self) -> int:
+        """Products of numbers, or what it costs to read the operands where that is more."""
+        moved = self.rows * self.summed + self.summed * self.columns + self.rows * self.columns
+        return self.batch * max(self.rows * self.columns * self.summed, _BYTE * moved)
 
 
 def product_traits(flow: Flow) -> Iterator[tuple[str, str]]:
     """Yield traits of products with what shows them."""
     products = list(flow.steps("matmul"))
     extents = {one.name: sizes_of(flow, one) for one in products}
-    most = max((sizes.terms for sizes in extents.values() if sizes is not None), default=0)
+    most = max((sizes.cost for sizes in extents.values() if sizes is not None), default=0)
+    shapes: dict[str, int] = {}
+    for one in products:
+        sizes = extents[one.name]
+        for name, _ in _shape(sizes) if sizes is not None else ():
+            shapes[name] = shapes.get(name, 0) + sizes.cost
     for one in products:
         sizes = extents[one.name]
         # What is small beside the largest product decides nothing.
-        if sizes is not None and sizes.terms >= LARGE * most:
-            yield from _shape(sizes)
+        if sizes is not None:
+            yield from ((n, told) for n, told in _shape(sizes) if shapes[n] >= LARGE * most)
         yield from _operands(flow, one)
-        yield from _epilogue(flow, one)
+        if sizes is None or not is_few(sizes):
+            yield from _epilogue(flow, one)
         yield from _chain(flow, one)
     shared = Counter(
         flow.origin(flow.inputs[one.name][0]) for one in products if flow.inputs[one.name]
@@ -65,12 +93,14 @@ def product_traits(flow: Flow) -> Iterator[tuple[str, str]]:
 
 
 def sizes_of(flow: Flow, one: Operator) -> Sizes | None:
-    """Return the extents of a product, None where they are not plain (einsum of many letters)."""
+    """Return the extents of a product, None where they are not plain (an einsum of three operands)."""
     names = flow.inputs[one.name]
     kind = flow.kind(one.name)
-    if kind in {"addmm", "baddbmm"}:
+    if kind == "einsum" and len(names) == 2:
+        return _contracted(str(one.args[0]), flow.shape(names[0]), flow.shape(names[1]))
+    if kind in _ADDED:
         names = names[1:]
-    if len(names) < 2 or kind in {"einsum", "bilinear"}:
+    if len(names) < 2 or kind not in _PLAIN:
         return None
     left, right = flow.shape(names[0]), flow.shape(names[1])
     if not left or not right:
@@ -88,9 +118,38 @@ def sizes_of(flow: Flow, one: Operator) -> Sizes | None:
     return Sizes(batch=batch, rows=rows, columns=columns, summed=summed)
 
 
+def _contracted(equation: str, left: tuple[int, ...], right: tuple[int, ...]) -> Sizes | None:
+    """Return the extents of an einsum of two operands: indices of both and the result are its batch."""
+    terms, _, out = equation.replace(" ", "").partition("->")
+    one, _, two = terms.partition(",")
+    if "." in equation or len(one) != len(left) or len(two) != len(right):
+        return None
+    extents = {**dict(zip(one, left, strict=True)), **dict(zip(two, right, strict=True))}
+
+    def over(letters: set[str]) -> int:
+        return prod(extents[letter] for letter in letters)
+
+    both = set(one) & set(two)
+    return Sizes(
+        batch=over(both & set(out)),
+        rows=over((set(one) - both) & set(out)),
+        columns=over((set(two) - both) & set(out)),
+        summed=over(both - set(out)),
+    )
+
+
+def is_few(sizes: Sizes) -> bool:
+    """Say whether a product has so few rows and terms that it is done element by element."""
+    _, middle, largest = sorted((sizes.rows, sizes.columns, sizes.summed))
+    return 1 < middle <= FEW and largest > _SMALL
+
+
 def _shape(sizes: Sizes) -> Iterator[tuple[str, str]]:
     told = f"{sizes.rows}x{sizes.summed} by {sizes.summed}x{sizes.columns}"
     least, most = sorted((sizes.rows, sizes.columns))
+    if is_few(sizes):
+        yield "product-of-few-terms", told
+        return
     yield "product", told
     if least == 1:
         yield "matrix-vector-product", told
@@ -98,12 +157,16 @@ def _shape(sizes: Sizes) -> Iterator[tuple[str, str]]:
         yield "skinny-product", told
     elif sizes.columns <= 32 and sizes.batch < 64:
         yield "narrow-product", told
-    if sizes.batch >= 32 and max(sizes.rows, sizes.columns, sizes.summed) <= 64:
+    else:
+        yield "plain-product", told
+    if sizes.batch >= 32 and max(most, sizes.summed) <= _SMALL:
         yield "many-small-products", f"{sizes.batch} of {told}"
     elif sizes.batch > 1:
         yield "batched-product", f"{sizes.batch} of {told}"
     if least >= 128 and sizes.summed >= 64:
         yield "large-product", told
+    if sizes.batch * sizes.rows * sizes.columns <= _TILES and sizes.summed >= 256:
+        yield "few-results", told
     if sizes.summed >= 8 * most and sizes.summed >= 4096:
         yield "long-summed-dimension", told
 
@@ -112,8 +175,13 @@ def _operands(flow: Flow, one: Operator) -> Iterator[tuple[str, str]]:
     names = flow.inputs[one.name][:3]
     origins = [flow.origin(name) for name in names]
     kinds = [flow.kind(name) for name in origins]
-    if flow.kind(one.name) != "linear" and len(set(origins[:2])) == 1 and len(origins) > 1:
-        yield "product-with-its-own-transpose", one.name
+    if flow.kind(one.name) != "linear" and len(names) > 1:
+        if len({flow.source(name) for name in names[:2]}) == 1:
+            yield "product-with-its-own-transpose", one.name
+    if has_weights(flow, names):
+        yield "product-with-weights", one.name
+        if any(_stacked(flow, name) for name in names[:2]):
+            yield "stacked-weights", one.name
     if any(kind in {"diag", "diag_embed"} for kind in kinds):
         yield "diagonal-operand", one.name
     if any(kind in _TRIANGLES for kind in kinds):
@@ -128,6 +196,21 @@ def _operands(flow: Flow, one: Operator) -> Iterator[tuple[str, str]]:
         yield "einsum", str(one.args[0])
 
 
+def _stacked(flow: Flow, name: str) -> bool:
+    """Say whether an operand is a parameter of several matrices."""
+    source = flow.values.get(flow.source(name))
+    return source is not None and source.kind == "parameter" and len(source.shape) == 3
+
+
+def has_weights(flow: Flow, names: list[str]) -> bool:
+    """Say whether an operand of a product is a parameter or made of parameters alone."""
+    for name in names[:2]:
+        source = flow.values.get(flow.source(name))
+        if source is not None and source.kind == "parameter" and len(source.shape) > 1:
+            return True
+    return False
+
+
 def _epilogue(flow: Flow, one: Operator) -> Iterator[tuple[str, str]]:
     after = {flow.kind(name) for name in flow.after(one.name)}
     if after & _POINTWISE:
@@ -139,6 +222,13 @@ def _epilogue(flow: Flow, one: Operator) -> Iterator[tuple[str, str]]:
     }
     if steps:
         yield "product-then-rows", ", ".join(sorted(steps))
+    sums = [
+        other.name
+        for other in flow.steps("reduction")
+        if flow.kind(other.name) in {"sum", "mean"} and one.name in flow.before(other.name)
+    ]
+    if sums and not flow.on_the_way(sums[0]) - _LINEAR:
+        yield "sum-of-a-product", sums[0]
 
 
 def _chain(flow: Flow, one: Operator) -> Iterator[tuple[str, str]]:

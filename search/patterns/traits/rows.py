@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 from math import prod
-from typing import Any
 
 from search.costs.graph import Operator
+from search.patterns.families import argument
 from search.patterns.flow import Flow
 
 _LONG, _SHORT = 8192, 64
+_FEW_ROWS = 264  # two for each multiprocessor of a large GPU
 _ROW_STEPS = ("reduction", "softmax", "normalization", "scan", "loss", "sort")
 _ARGUMENTS = {"argmax", "argmin"}
 _MOMENTS = {"var", "std", "var_mean", "std_mean"}
-_SCANS = {"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"}
+_SCANS = {"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "cumulative_trapezoid"}
+_LAYERS = {"lstm", "gru", "rnn_tanh", "rnn_relu"}  # of the library, which scan over steps
 _NORMS = {
     "layer_norm",
     "native_layer_norm",
@@ -29,6 +31,8 @@ def row_traits(flow: Flow) -> Iterator[tuple[str, str]]:
     """Yield traits of what runs along rows or columns, with what shows them."""
     reductions = 0
     for one in flow.steps(*_ROW_STEPS):
+        if flow.is_small(one.name) or flow.kind(one.name) in _LAYERS:
+            continue
         reductions += flow.step(one.name) == "reduction"
         yield from _along(flow, one)
         kind = flow.kind(one.name)
@@ -36,7 +40,7 @@ def row_traits(flow: Flow) -> Iterator[tuple[str, str]]:
             yield "index-of-extreme", kind
         if kind in _MOMENTS:
             yield "variance", kind
-        if kind == "logsumexp":
+        if kind in {"logsumexp", "logcumsumexp"}:
             yield "logsumexp", one.name
     for one in flow:
         kind = flow.kind(one.name)
@@ -47,7 +51,10 @@ def row_traits(flow: Flow) -> Iterator[tuple[str, str]]:
             if kind == "batch_norm":
                 trains = len(one.args) > 5 and one.args[5] is True
                 yield ("batch-statistics" if trains else "evaluated-batch-norm"), one.name
-    if any(flow.kind(one.name) not in _NORMS for one in flow.steps("normalization")):
+    if any(
+        flow.kind(one.name) not in _NORMS and not flow.is_small(one.name)
+        for one in flow.steps("normalization")
+    ):
         yield "norm-by-hand", "a moment, its root, a scaling"
     yield from _norm_of_a_sum(flow)
     yield from _blocks(flow)
@@ -77,7 +84,9 @@ def _along(flow: Flow, one: Operator) -> Iterator[tuple[str, str]]:
     length = prod(taken[place] for place in places)
     rows = prod(taken) // max(1, length)
     told = f"{flow.kind(one.name)} over {length} of {'x'.join(map(str, taken))}"
-    if len(places) == len(taken):
+    if rows <= _FEW_ROWS and length >= 1024 and len(places) < len(taken):
+        yield "few-rows", told
+    if len(places) == len(taken) and prod(one.shape) <= 1:
         yield "reduction-of-everything", told
     elif max(places) < len(taken) - 1:
         yield "not-along-the-last-dimension", told
@@ -93,23 +102,21 @@ def _along(flow: Flow, one: Operator) -> Iterator[tuple[str, str]]:
 
 def _places(one: Operator, rank: int) -> tuple[int, ...]:
     """Return the dimensions that an operator runs along."""
-    if not rank:
-        return ()
     kind = one.target.split(".")[0]
-    if kind in {"layer_norm", "native_layer_norm", "rms_norm"}:
-        count = len(one.args[1]) if len(one.args) > 1 and isinstance(one.args[1], tuple) else 1
-        return tuple(range(rank - count, rank))
-    place: Any = next(
-        (value for key, value in one.kwargs if key == "dim"),
-        one.args[1] if len(one.args) > 1 else None,
-    )
-    if kind in {"mul", "div"}:
+    if not rank or kind in {"layer_norm", "native_layer_norm", "rms_norm"}:
+        shape = argument(one, "normalized_shape")
+        count = len(shape) if isinstance(shape, tuple) else 1
+        return tuple(range(max(0, rank - count), rank))
+    if kind in {"mul", "div"}:  # the end of what is written out
         return (rank - 1,)
+    if kind in {"cross_entropy_loss", "nll_loss_nd", "nll_loss2d"} and rank > 2:
+        return (1,)
+    place = argument(one, "dim")
     if isinstance(place, int) and not isinstance(place, bool):
         place = (place,)
     if isinstance(place, tuple) and place and all(isinstance(at, int) for at in place):
         return tuple(at % rank for at in place)
-    return tuple(range(rank)) if kind not in {"cross_entropy_loss", "topk", "sort"} else (rank - 1,)
+    return tuple(range(rank)) if prod(one.shape) <= 1 else (rank - 1,)
 
 
 def _over_the_batch(flow: Flow, one: Operator) -> bool:
@@ -184,13 +191,15 @@ def _backward(flow: Flow) -> Iterator[tuple[str, str]]:
         one for one in sums if {"sub", "mul"} & {flow.kind(name) for name in flow.after(one.name)}
     ]
     names = [flow.kind(one.name) for one in flow]
-    if (
-        len(sums) >= 1
-        and used
-        and names.count("sub") >= 2
-        and len(list(flow.named("sum", "mean"))) >= 2
-    ):
+    moments = list(flow.named("sum", "mean"))
+    # The gradient of the scale is a sum over rows: with it one difference is enough.
+    over_rows = any(0 in _places(one, len(_taken(flow, one))) for one in moments)
+    if used and len(moments) >= 2 and names.count("sub") >= (1 if over_rows else 2):
         yield "gradient-of-a-normalisation", f"{used[0].name} of a product of two inputs"
+
+
+def _taken(flow: Flow, one: Operator) -> tuple[int, ...]:
+    return flow.shape(flow.inputs[one.name][0]) if flow.inputs[one.name] else ()
 
 
 def _product_of_equals(flow: Flow, name: str) -> bool:
