@@ -25,6 +25,7 @@ _FAMILIES = {
     "pool": ("pooling",),
     "scan": ("scan",),
     "place": ("reduction",),
+    "recurrence": ("scan",),
     "conv": ("convolution",),
     "ndconv": ("convolution",),
     "matmul": ("matmul",),

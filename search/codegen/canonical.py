@@ -9,6 +9,7 @@ from typing import Any
 
 from search.codegen.ir import Shape, refs
 from search.codegen.pointwise import arguments
+from search.codegen.recurrent import GATES, Recurrent, recurrent
 from search.costs.graph import Operator, OperatorGraph, Ref
 
 # Operators with such names are the author's own: the framework has no one function for them.
@@ -19,8 +20,9 @@ _SCANS = ("cumsum", "cumprod")
 class _Graph:
     """A graph's operators, and who reads what."""
 
-    def __init__(self, graph: OperatorGraph) -> None:
+    def __init__(self, graph: OperatorGraph, whole: Set[str]) -> None:
         self._graph = graph
+        self._whole = whole
         self.operators = {operator.name: operator for operator in graph.operators}
         self._users: dict[str, list[Operator]] = {}
         for operator in graph.operators:
@@ -35,6 +37,12 @@ class _Graph:
         """Return the operator that computes `value`, if it is one of `packets`."""
         found = self.operators.get(value.name) if isinstance(value, Ref) else None
         return found if found is not None and _packet(found) in packets else None
+
+    def recurrent(self, operator: Operator | None) -> Recurrent | None:
+        """Return what a recurrent operator is made of, None where it stays as it is."""
+        if operator is None or operator.name in self._whole:
+            return None
+        return recurrent(self._graph, operator)
 
     def is_inner(self, operator: Operator) -> bool:
         """Whether one operator reads `operator`, and it is not returned."""
@@ -55,7 +63,7 @@ def canonical(graph: OperatorGraph, whole: Set[str] = frozenset()) -> OperatorGr
     Args:
         whole: operators that stay as they are.
     """
-    known = _Graph(graph)
+    known = _Graph(graph, whole)
     operators: list[Operator] = []
     for operator in graph.operators:
         rewrite = _REWRITES.get(_packet(operator))
@@ -233,7 +241,24 @@ def _diagonal_product(graph: _Graph, operator: Operator) -> Sequence[Operator] |
     return None
 
 
+def _recurrent_layers(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
+    found = graph.recurrent(operator)
+    return found.written_out() if found else None
+
+
+def _recurrent_result(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
+    """What is taken of a recurrent operator's results: all steps, or the last states."""
+    found = graph.recurrent(graph.made_by(operator.args[0], *GATES))
+    if found is None or operator.args[1] > 1:
+        return None
+    if operator.args[1] == 1:
+        return found.last_states(operator.name)
+    return (_made(operator.name, "alias.default", (operator.args[0],), operator.shape),)
+
+
 _REWRITES: Mapping[str, Rewrite] = {
+    "getitem": _recurrent_result,
+    **dict.fromkeys(GATES, _recurrent_layers),
     "flip": _reversed_scan,
     "conv1d": _line_convolution,
     "max_pool1d": _line_pool,

@@ -13,12 +13,20 @@ from search.codegen.library_ops import (
     operand_order,
     place_dims,
     pool_dims,
+    recurrence_dims,
     scan_dims,
 )
 from search.codegen.lower import LoweredProgram
 
-FUSED = ("pointwise", "rows", "pool", "scan", "place", "conv", "ndconv", "matmul")
+FUSED = ("pointwise", "rows", "pool", "scan", "place", "conv", "ndconv", "matmul", "recurrence")
 INNER = ("pool", "scan", "place")  # anchors that may compute what they read on the way in
+_OPERANDS_FIRST = ("conv", "ndconv", "matmul", "recurrence")
+_READ = {
+    "pool": pool_dims,
+    "scan": scan_dims,
+    "place": place_dims,
+    "recurrence": recurrence_dims,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +36,7 @@ class Segment:
     Attributes:
         id: stable name: the pattern and the node that it ends with.
         pattern: ``pointwise``, ``rows``, ``pool``, ``scan``, ``place``, ``conv``, ``ndconv``,
-            ``matmul`` or
+            ``matmul``, ``recurrence`` or
             ``library``.
         anchor: the convolution, product, pooling, scan or library operator.
         nodes: primitive nodes that it computes; with an anchor, those after it (before it for
@@ -285,16 +293,19 @@ class _Cutter:
 
     def _place_opaque(self, name: str) -> None:
         operator = self._program.operators[name]
-        for pattern, read in (("pool", pool_dims), ("scan", scan_dims), ("place", place_dims)):
-            inner = read(self._program, operator)
-            if inner is not None:
-                self._place_inner(name, pattern, inner)
+        for pattern, read in _READ.items():
+            found = read(self._program, operator)
+            if found is not None and pattern in INNER:
+                self._place_inner(name, pattern, found)
+            elif found is not None:
+                self._open(_Group(pattern, anchor=name, dims=found))
+            if found is not None:
                 return
-        found = anchor_dims(self._program, operator)
-        if found is None or name in self._library:
+        product = anchor_dims(self._program, operator)
+        if product is None or name in self._library:
             self._open(_Group("library", anchor=name))
             return
-        pattern, dims = found
+        pattern, dims = product
         self._open(_Group(pattern, anchor=name, dims=dims))
 
     def _place_inner(self, name: str, pattern: str, dims: dict[str, int | str]) -> None:
@@ -376,11 +387,11 @@ class _Cutter:
     def _segment(self, group: _Group) -> Segment:
         inside = set(group.members())
         inputs: list[str] = []
-        if group.anchor and group.pattern in ("conv", "ndconv", "matmul"):
+        if group.anchor and group.pattern in _OPERANDS_FIRST:
             operator = self._program.operators[group.anchor]
             names = operand_order(operator, self._nodes[group.anchor].operands)
-            product = group.pattern == "matmul"
-            inputs += map(self._program.base if product else self._operand, names)
+            viewed = group.pattern in ("conv", "ndconv")
+            inputs += map(self._operand if viewed else self._program.base, names)
         members = group.members()
         for name in members[1:] if inputs else members:  # the anchor comes first
             for operand in self._nodes[name].operands:
@@ -410,7 +421,7 @@ def plane_borders(
     The first is the number of elements of a row with all that is inside it; a second says how many
     elements lie between neighbours of the row, one where there is none.
     """
-    if pattern == "matmul":
+    if pattern in ("matmul", "recurrence"):
         return (shape[-1] if shape else 1,)
     if pattern == "ndconv":
         return (math.prod(shape[2:]),)

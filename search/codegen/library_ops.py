@@ -9,6 +9,7 @@ from search.codegen.canonical import OWN
 from search.codegen.ir import Shape
 from search.codegen.lower import LoweredProgram, packet
 from search.codegen.pointwise import arguments
+from search.codegen.recurrent import GATES, RECURRENCE
 from search.costs.graph import Operator, Ref
 
 Dims = dict[str, int | str]
@@ -153,6 +154,18 @@ def scan_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
     sizes: Dims = {"scan": kind, "reverse": int(target != operator.target)}
     sizes |= {"rows": math.prod(shape[:dim]) * math.prod(shape[dim + 1 :])}
     return {**sizes, "dim": dim, "length": shape[dim], "inner": math.prod(shape[dim + 1 :])}
+
+
+def recurrence_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
+    """Return the sizes of a recurrence over the steps of a sequence, None of another operator."""
+    del program
+    if not operator.target.startswith(RECURRENCE):
+        return None
+    kind, given = operator.target.rpartition(".")[2], dict(operator.kwargs)
+    sizes: Dims = {"kind": kind, "gates": GATES[kind], "hidden": operator.shape[2]}
+    sizes |= {"steps": operator.shape[given["time"]], "batch": operator.shape[1 - given["time"]]}
+    sizes |= {"time": given["time"], "backwards": given["backwards"]}
+    return {**sizes, "bias": given["biases"], "starts": given["starts"]}
 
 
 def place_dims(program: LoweredProgram, operator: Operator) -> Dims | None:

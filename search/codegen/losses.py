@@ -65,6 +65,74 @@ def _huber(builder: IrBuilder, operator: Operator) -> IrNode:
     return _reduced(builder, node, operator, values.get("reduction", _MEAN))
 
 
+def _weighted(
+    builder: IrBuilder, operator: Operator, formula: Formula, *names: str, **sizes: float
+) -> IrNode:
+    """Return the loss of several operands and numbers, by their names, as ``reduction`` says."""
+    values = arguments(operator, *names, *sizes, "reduction")
+    given = [builder.operand(values[name]) for name in names]
+    if any(node.mask for node in given):
+        raise Unsupported
+    numbers = [number(values.get(name), default) for name, default in sizes.items()]
+    node = builder.map(lambda *elements: formula(*elements, *numbers), *given)
+    return _reduced(builder, node, operator, values.get("reduction", _MEAN))
+
+
+def _soft_margin(builder: IrBuilder, operator: Operator) -> IrNode:
+    return _weighted(builder, operator, lambda x, y: ir.log1p(ir.exp(-(y * x))), "self", "target")
+
+
+def _ranking(builder: IrBuilder, operator: Operator) -> IrNode:
+    def formula(x: ir.Expression, y: ir.Expression, side: ir.Expression, margin: float) -> Any:
+        return ir.relu(-side * (x - y) + margin)
+
+    return _weighted(builder, operator, formula, "input1", "input2", "target", margin=0.0)
+
+
+def _hinge(builder: IrBuilder, operator: Operator) -> IrNode:
+    def formula(x: ir.Expression, side: ir.Expression, margin: float) -> Any:
+        apart = ir.select(ir.differ(side, ir.Const(1.0)), ir.relu(margin - x), 0)
+        return apart + ir.select(ir.differ(side, ir.Const(-1.0)), x, 0)
+
+    return _weighted(builder, operator, formula, "self", "target", margin=1.0)
+
+
+def _poisson(builder: IrBuilder, operator: Operator) -> IrNode:
+    values = arguments(operator, "input", "target", "log_input", "full", "eps", "reduction")
+    if values.get("full"):
+        raise Unsupported
+    eps = number(values.get("eps"), 1e-8)
+    pair = builder.operand(values["input"]), builder.operand(values["target"])
+    if values.get("log_input", True):
+        node = builder.map(lambda x, y: ir.exp(x) - y * x, *pair)
+    else:
+        node = builder.map(lambda x, y: x - y * ir.log(x + eps), *pair)
+    return _reduced(builder, node, operator, values.get("reduction", _MEAN))
+
+
+def _cosine_embedding(builder: IrBuilder, operator: Operator) -> IrNode:
+    values = arguments(operator, "input1", "input2", "target", "margin", "reduction")
+    one, other = builder.operand(values["input1"]), builder.operand(values["input2"])
+    side = builder.operand(values["target"])
+    if one.shape != other.shape or len(one.shape) != 2 or len(side.shape) != 1:
+        raise Unsupported
+    pairs = ((one, other), (one, one), (other, other))
+    sums = [builder.reduce(ir.SUM, builder.map(python.mul, *pair), (1,)) for pair in pairs]
+    margin = number(values.get("margin"), 0.0)
+
+    def formula(
+        product: ir.Expression, x: ir.Expression, y: ir.Expression, side: ir.Expression
+    ) -> Any:
+        cosine = product / ir.sqrt((x + 1e-12) * (y + 1e-12))
+        near = ir.select(ir.equal(side, ir.Const(1.0)), 1 - cosine, 0)
+        return near + ir.select(ir.equal(side, ir.Const(-1.0)), ir.relu(cosine - margin), 0)
+
+    node = builder.map(formula, *sums, builder.view(side, (*side.shape, 1)))
+    return _reduced(
+        builder, builder.view(node, side.shape), operator, values.get("reduction", _MEAN)
+    )
+
+
 def _of_logits(x: ir.Expression, y: ir.Expression) -> ir.Expression:
     return ir.relu(x) - x * y + ir.log1p(ir.exp(-ir.absolute(x)))
 
@@ -73,15 +141,24 @@ def _of_chances(x: ir.Expression, y: ir.Expression) -> ir.Expression:
     return (y - 1) * ir.hwmax(-100, ir.log1p(-x)) - y * ir.hwmax(-100, ir.log(x))
 
 
+def _of_weighted_logits(x: ir.Expression, y: ir.Expression, weight: ir.Expression) -> ir.Expression:
+    scale = (weight - 1) * y + 1
+    return (1 - y) * x + scale * (ir.log1p(ir.exp(-ir.absolute(x))) + ir.relu(-x))
+
+
 def _entropy(formula: Formula, *weights: str) -> Rule:
-    """Binary cross-entropy, unweighted."""
+    """Binary cross-entropy; ``pos_weight`` counts what is true, ``weight`` each element."""
 
     def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         values = arguments(operator, "self", "target", *weights, "reduction")
-        if any(values.get(name) is not None for name in weights):
-            raise Unsupported
-        one, other = builder.operand(values["self"]), builder.operand(values["target"])
-        node = builder.map(formula, one, other)
+        operands = [builder.operand(values["self"]), builder.operand(values["target"])]
+        positive, weight = (values.get(name) for name in ("pos_weight", "weight"))
+        if positive is not None:
+            node = builder.map(_of_weighted_logits, *operands, builder.operand(positive))
+        else:
+            node = builder.map(formula, *operands)
+        if weight is not None:
+            node = builder.map(python.mul, node, builder.operand(weight))
         return _reduced(builder, node, operator, values.get("reduction", _MEAN))
 
     return rule
@@ -137,7 +214,7 @@ def _over_classes(builder: IrBuilder, operator: Operator, losses: IrNode, values
 
 def _plain(values: dict[str, Any]) -> None:
     """Raise unless every class counts the same."""
-    if values.get("weight") is not None or values.get("label_smoothing"):
+    if values.get("weight") is not None:
         raise Unsupported
 
 
@@ -151,6 +228,10 @@ def _cross_entropy(builder: IrBuilder, operator: Operator) -> IrNode:
     shifted = builder.map(python.sub, node, highest)
     total = builder.reduce(ir.SUM, builder.map(ir.exp, shifted), (1,))
     picked = _chosen(builder, node, values["target"])
+    smooth = number(values.get("label_smoothing"), 0.0)
+    if smooth:  # every class is a little true
+        average = mean(builder, node, (1,))
+        picked = builder.map(lambda x, y: (1 - smooth) * x + smooth * y, picked, average)
     losses = builder.map(
         lambda total, highest, picked: ir.log(total) + (highest - picked), total, highest, picked
     )
@@ -212,6 +293,11 @@ LOSSES: dict[str, Rule] = {
     "huber_loss": _huber,
     "binary_cross_entropy": _entropy(_of_chances, "weight"),
     "binary_cross_entropy_with_logits": _entropy(_of_logits, "weight", "pos_weight"),
+    "soft_margin_loss": _soft_margin,
+    "margin_ranking_loss": _ranking,
+    "hinge_embedding_loss": _hinge,
+    "poisson_nll_loss": _poisson,
+    "cosine_embedding_loss": _cosine_embedding,
     "kl_div": _divergence,
     "cross_entropy_loss": _cross_entropy,
     "cosine_similarity": _cosine,

@@ -137,8 +137,12 @@ class Composer:
         parts = (
             p for p in self.cut(self.anchors) if p.pattern != "library" and not self.recipes(p)
         )
-        nodes = (self.program.nodes[name] for part in parts for name in (*part.nodes, *part.post))
-        return frozenset(node.operator for node in nodes)
+        lacking = list(parts)
+        nodes = (self.program.nodes[name] for part in lacking for name in (*part.nodes, *part.post))
+        # What a rewritten operator became has no call in the library: it stays whole.
+        made = (self.program.operators[part.anchor] for part in lacking if part.anchor)
+        wholes = (dict(operator.kwargs).get("whole") for operator in made)
+        return frozenset((*(node.operator for node in nodes), *filter(None, wholes)))
 
     def base(self) -> frozenset[str]:
         """Return the anchors that the first plan leaves to the library: all, where it is allowed.

@@ -61,6 +61,11 @@ _SAMPLES: Mapping[str, tuple[str, str, str]] = {
     "pooling": ("return F.relu(F.max_pool2d(a, 3, 2, 1))", "N(2, 8, 32, 32)", ""),
     "a scan": ("return torch.cumsum(a, 1)", "N(70, 4100)", ""),
     "a scan of long rows": ("return torch.cumsum(a, 1)", "N(3, 262148)", ""),
+    "places of rows": ("return torch.argmax(a, -1).float()", "N(250, 1028)", ""),
+    "a transposed convolution": (
+        "return F.relu(self.c(a))", "N(2, 12, 15, 15)", "self.c = nn.ConvTranspose2d(12, 20, 3, 2, 1, 1)"
+    ),
+    "a recurrence": ("return self.r(a)[0]", "N(12, 3, 20)", "self.r = nn.GRU(20, 36)"),
     "a product": ("return F.relu(a @ b)", "N(260, 268), N(268, 276)", ""),
     "few rows against a matrix": (
         "return torch.tanh(self.l(a))", "N(5, 516)", "self.l = nn.Linear(516, 524)"

@@ -146,7 +146,7 @@ def _by_size(exact: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
     tables = torch.zeros(_TABLES * _BINS, dtype=errors.dtype, device=errors.device)
     count = torch.zeros(_BINS, dtype=torch.int64, device=errors.device)
     for size, error in zip(
-        exact.reshape(-1).split(_PIECE), errors.reshape(-1).split(_PIECE), strict=True
+        torch.split(exact.reshape(-1), _PIECE), torch.split(errors.reshape(-1), _PIECE), strict=True
     ):
         bins = _bins(size.abs()).long()
         count += torch.bincount(bins, minlength=_BINS)

@@ -216,7 +216,9 @@ def _trial(
     errors = [_error(one, other) for one, other in zip(eager, exact, strict=True)]
     told = _told(problem)
     if told is not None and _keeps(errors, exact, told):
-        bounds = [(told_slack(*told), ()) for _ in exact]
+        bounds: list[tuple[Slack, tuple[torch.Tensor, ...]]] = [
+            (told_slack(*told), ()) for _ in exact
+        ]
     else:
         _move(problem, truth, inputs, exact, errors, terms)
         precision = "strict" if told is not None else str(problem.task.settings.precision)

@@ -12,12 +12,13 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 from cuda_on_cpu import load_on_cpu
 from recipe_bench import Bench, load
 
+from search.codegen.applicability import exact, make_shop
 from search.codegen.library import RecipeCard
-from search.codegen.lower import lower
 from search.codegen.plan import Choice, Composer
 
 UNITS = 132
@@ -25,11 +26,15 @@ Errors = list[tuple[float, float]]  # of a candidate and of eager, for each outp
 
 
 def workshop(bench: Bench, cards: Mapping[str, RecipeCard], language: str) -> Composer:
-    """Return the workshop of a reference with the recipes of one language."""
-    chosen = {n: c for n, c in cards.items() if language in (c.scope.language or ("cpp",))}
-    gpu = language != "cpp"
-    program = lower(bench.graph, symbolic=True) if gpu else bench.program
-    return Composer(bench.source, program, chosen, library=True, units=UNITS if gpu else 0)
+    """Return the workshop of a reference with the exact recipes of one language."""
+    chosen = {
+        name: card
+        for name, card in cards.items()
+        if language in (card.scope.language or ("cpp",)) and exact(card, "strict")
+    }
+    device = SimpleNamespace(device="cpu" if language == "cpp" else "gpu", units=UNITS)
+    # The two fields that it reads.
+    return make_shop(bench.source, device, bench.graph, chosen)  # type: ignore[arg-type]
 
 
 def candidates(shop: Composer) -> dict[str, str]:

@@ -94,6 +94,12 @@ TASKS = {
         "self.c = nn.ConvTranspose2d(C, 48, 3, 2, 1, 1)",
         N=4, C=32, H=40, W=33,
     ),
+    "recurrent": program(
+        "return self.r(a)[0]",
+        "torch.randn(T, N, C)",
+        "self.r = nn.GRU(C, 80)",
+        T=12, N=40, C=24,
+    ),
     "chain": program(
         "return F.gelu(a + self.b) * a", "torch.randn(N, C)",
         "self.b = nn.Parameter(torch.randn(C))",
