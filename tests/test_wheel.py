@@ -47,7 +47,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_carries_the_documents_and_the_templates(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    for part in ("hardware_docs/targets/", "hardware_docs/recipes/prelude.hpp", "synth/templates/"):
+    web = (
+        "kb/web/templates/base.html.j2",
+        "kb/web/static/kb.css",
+        "kb/web/static/htmx-4.0.1.LICENSE.txt",
+    )
+    shipped = (
+        "hardware_docs/targets/",
+        "hardware_docs/recipes/prelude.hpp",
+        "synth/templates/",
+        *web,
+    )
+    for part in shipped:
         assert any(name.startswith(part) for name in names), part
     documents = list((ROOT / "hardware_docs").rglob("*.md"))
     assert len([name for name in names if name.endswith(".md")]) >= len(documents)

@@ -87,12 +87,14 @@ def _publish(ended: Ended, *, as_json: bool) -> NoReturn:
     """Print what a run came to, and leave with its exit code."""
     from kb.app.history import open_run
     from kb.cli.render.text import report_text
+    from kb.cli.web import browse_hint
 
     if as_json:
         print_json(ended.report)
     else:
         path = open_run(Home.find(), ended.run).path_to_best()
         typer.echo(report_text(ended.report, path))
+        typer.echo(f"  in a browser:   {browse_hint(ended.run)}")
     if ended.interrupted:
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(0 if ended.report["best"] is not None else NO_CANDIDATE)

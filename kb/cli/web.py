@@ -19,6 +19,13 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Examples: kb site out; kb site out conv2d-1 softmax-2")(site)
 
 
+def browse_hint(run: str) -> str:
+    """Return how to look at a run in a browser."""
+    from kb.web.text import address
+
+    return f"kb serve, then http://127.0.0.1:{_PORT}/runs/{address(run)}"
+
+
 def serve(
     host: str = typer.Option(
         "127.0.0.1", help="Address to answer on; another one asks for a token."

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from kb.web.sources import Query, Sources
-from kb.web.stories import UNREADABLE, Brief, Story
+from kb.web.story import Brief, Story
 from kb.web.text import address
 from kb.web.views.compare import compare_nodes, compare_runs
 from kb.web.views.documents import document, documents
@@ -57,13 +57,9 @@ def _rows(query: Query, usual: int) -> int | None:
 
 
 def _runs(sources: Sources) -> Iterator[tuple[dict[str, str], Story]]:
-    for brief in sources.stories.briefs():
-        if brief.state == "broken":
-            continue
-        try:
-            yield {"run": brief.address}, sources.stories.story(brief.run)
-        except UNREADABLE:
-            continue
+    names = [brief.run for brief in sources.stories.briefs() if brief.state != "broken"]
+    for story in sources.stories.several(names).values():
+        yield {"run": story.brief.address}, story
 
 
 def _run_places(sources: Sources) -> Iterator[dict[str, str]]:

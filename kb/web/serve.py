@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import secrets
 import socket
 from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
 
 from kb.config import Home
-from kb.errors import ConfigError, ToolchainError
-from kb.web.sources import open_sources
+from kb.errors import ConfigError, KbError, ToolchainError
+from kb.web.sources import Sources, open_sources
 
-PORT = 8321
 OPEN = "--without-token"
 
 
@@ -50,11 +52,26 @@ def serve(
         say(f"token: {token}")
     elif not alone:
         say(f"{OPEN}: whoever reaches this address reads every run and may write notes")
+    # What is read of runs stays: looking through it again and again finds nothing to free.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    # The first page should not wait for what is read once.
+    Thread(target=_look_ahead, args=(sources,), daemon=True).start()
     config = uvicorn.Config(
         make_app(sources, doors), log_level="warning", server_header=False, access_log=False,
         proxy_headers=False, lifespan="off",
     )  # fmt: skip
     uvicorn.Server(config).run(sockets=[taken])
+
+
+def _look_ahead(sources: Sources) -> None:
+    """Read the list of runs before somebody asks; what fails here is told to them."""
+    from kb.web.skins import environment
+    from kb.web.views.home import home
+
+    environment()
+    with suppress(KbError):
+        home(sources, {})
 
 
 def is_loopback(host: str) -> bool:
@@ -102,6 +119,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind((host, port))
+        taken.listen(128)  # who comes before the server has begun waits a moment
     except (OSError, OverflowError) as error:
         taken.close()
         raise _unusable(host, port, error) from error

@@ -18,7 +18,7 @@ from kb.web import highlight, text
 from kb.web.links import Links
 from kb.web.notes import VERDICTS
 from kb.web.prompts import parts
-from kb.web.stories import Brief
+from kb.web.story import Brief
 from kb.web.svg.gains import gains, small_gains
 from kb.web.svg.roofline import roofline
 from kb.web.svg.samples import samples
@@ -50,6 +50,8 @@ def environment() -> Environment:
     made.filters |= {
         "address": text.address,
         "compact": compact,
+        "count": "{:,}".format,
+        "indented": lambda value: json.dumps(plain(value), indent=2),
         "moment": text.moment,
         "one_line": text.one_line,
         "parts": parts,
@@ -139,4 +141,5 @@ def _shown(value: object) -> object:
         return ""
     if isinstance(value, Markup):
         return value
-    return text.visible(value) if isinstance(value, str) else value
+    # Nothing is longer than a page can be, whether its template thought of it or not.
+    return text.visible(text.shortened(value)) if isinstance(value, str) else value

@@ -12,13 +12,15 @@ from sqlalchemy import Engine, select
 
 from kb.database import reading
 from kb.records.types import Fate
-from kb.web.stories import UNREADABLE, Brief, Candidate, Stories, Story
+from kb.web.stories import Stories
+from kb.web.story import Brief, Candidate, Story
 from search.attempt import Idea
 from search.gain import fate_of
 from search.graph import Slot
 from search.outcome import Ratio
 
 REFERENCE = "reference"
+_PART = 50  # runs that are read at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,7 @@ class Trial:
         low, high: the least and the most that the intervals of both allow.
         evidence: names what was measured, the same in every run that meets the same candidate.
         bottleneck: the worst symptom of the base, "" where it was not looked at.
+        recorded: the key is the name of a record.
         again: the same was measured in an earlier run, which it was taken over from.
         documents: that the idea or its prompt rests on.
         on_path: it lies on the way to the best of its run.
@@ -49,6 +52,7 @@ class Trial:
     high: float | None
     bottleneck: str
     evidence: str
+    recorded: bool
     again: bool
     documents: tuple[str, ...]
     on_path: bool
@@ -97,20 +101,17 @@ class Trials:
     def every(self) -> list[Told]:
         """Return what each run tried, the latest run first."""
         with self._lock:
-            briefs = [brief for brief in self._stories.briefs() if brief.state != "broken"]
-            found = [told for told in map(self._of, briefs) if told is not None]
-            return _once(found)
-
-    def _of(self, brief: Brief) -> Told | None:
-        try:
-            story = self._stories.story(brief.run)
-            known = self._known.get(brief.run)
-            if known is None or known[0] != story.version:
-                known = (story.version, told_of(self._engine, story))
-                self._known[brief.run] = known
-        except UNREADABLE:
-            return None
-        return known[1]
+            names = [brief.run for brief in self._stories.briefs() if brief.state != "broken"]
+            stories = self._stories.several(names)
+            news = [
+                story for run, story in stories.items()
+                if run not in self._known or self._known[run][0] != story.version
+            ]  # fmt: skip
+            for start in range(0, len(news), _PART):
+                part = news[start : start + _PART]
+                for story, told in zip(part, tell(self._engine, part), strict=True):
+                    self._known[story.brief.run] = (story.version, told)
+            return _once([self._known[run][1] for run in names if run in stories])
 
 
 def _once(told: Sequence[Told]) -> list[Told]:
@@ -126,22 +127,33 @@ def _once(told: Sequence[Told]) -> list[Told]:
     return marked[::-1]
 
 
-def told_of(engine: Engine, story: Story) -> Told:
-    """Return what a run tried."""
-    from search.runs.snapshot import read_symptoms
+def tell(engine: Engine, stories: Sequence[Story]) -> Iterator[Told]:
+    """Yield what each of some runs tried."""
+    from search.runs.snapshot import read_diagnoses
 
-    symptoms = read_symptoms(engine, story.brief.run)
+    runs = [story.brief.run for story in stories]
+    symptoms = read_diagnoses(engine, runs)
+    documents = read_documents(engine, stories)
+    for story in stories:
+        seen = {key: one.symptoms for key, one in symptoms.get(story.brief.run, {}).items()}
+        yield _told(story, seen, documents.get(story.brief.run, {}))
+
+
+def _told(
+    story: Story, symptoms: Mapping[str, tuple[str, ...]], documents: Mapping[int, tuple[str, ...]]
+) -> Told:
     best = story.best_number
     path = set() if best is None else {one.number for one in story.path(best)}
-    documents = _documents(engine, story)
     trials = []
     together: list[tuple[str, str, Fate]] = []
     for one in _ends(story.judged):
         if one.outcome == "checked":
             continue
         base = story.base(one)
-        trial = _trial(story, one, base, path, documents, symptoms)
-        trials.append(trial)
+        place = REFERENCE if base is None else str(base.number)
+        bottleneck = next(iter(symptoms.get(place, ())), "")
+        trial = _trial(story, one, base, bottleneck, documents.get(one.number, ()))
+        trials.append(replace(trial, on_path=one.number in path))
         if base is not None:
             above = dict.fromkeys(key_of(story.idea(each)) for each in story.path(base.number))
             together += [(trial.key, key, trial.fate) for key in above if key != trial.key]
@@ -166,14 +178,11 @@ def _trial(
     story: Story,
     one: Candidate,
     base: Candidate | None,
-    path: set[int],
-    documents: Mapping[int, tuple[str, ...]],
-    symptoms: Mapping[str, tuple[str, ...]],
+    bottleneck: str,
+    documents: tuple[str, ...],
 ) -> Trial:
     idea = story.idea(one)
-    mine, theirs = one.ratio(), None if base is None else base.ratio()
-    fate, gain = compare(mine, theirs)
-    place = REFERENCE if base is None else str(base.number)
+    fate, gain = compare(one.ratio(), None if base is None else base.ratio())
     return Trial(
         key=key_of(idea),
         run=story.brief,
@@ -185,11 +194,12 @@ def _trial(
         ratio=None if gain is None else gain.ratio,
         low=None if gain is None else gain.low,
         high=None if gain is None else gain.high,
-        bottleneck=next(iter(symptoms.get(place, ())), ""),
+        bottleneck=bottleneck,
         evidence=f"{one.measured}/{'' if base is None else base.measured}",
+        recorded=idea.record is not None,
         again=False,
-        documents=documents.get(one.number, ()),
-        on_path=one.number in path,
+        documents=documents,
+        on_path=False,
         at=one.at,
     )
 
@@ -215,37 +225,57 @@ def _sound(ratio: Ratio) -> bool:
     return all(isfinite(one) and one > 0 for one in (ratio.ratio, ratio.low, ratio.high))
 
 
-def _documents(engine: Engine, story: Story) -> dict[int, tuple[str, ...]]:
-    """Return the documents that each candidate rests on: its idea's, then those its prompt quoted."""
+def read_documents(
+    engine: Engine, stories: Sequence[Story]
+) -> dict[str, dict[int, tuple[str, ...]]]:
+    """Return by run the documents that each candidate rests on: its idea's, then those its prompt quoted."""
     import json
 
     from kb.store.documents import Store
     from search.runs.snapshot import read_hits
     from search.runs.storage import NODES
 
-    query = select(NODES.c.number, NODES.c.draft).where(NODES.c.run == story.brief.run)
+    query = select(NODES.c.run, NODES.c.number, NODES.c.draft).where(
+        NODES.c.run.in_([story.brief.run for story in stories])
+    )
+    quoted: dict[str, dict[int, list[str]]] = {}
     with reading(engine) as session:
-        rows = session.execute(query).all()
-    quoted = {row.number: json.loads(row.draft)["passages"] for row in rows}
-    wanted = {one for passages in quoted.values() for one in passages}
-    wanted |= {
+        for row in session.execute(query):
+            quoted.setdefault(row.run, {})[row.number] = json.loads(row.draft)["passages"]
+    wanted = {story.brief.run: _wanted(story, quoted.get(story.brief.run, {})) for story in stories}
+    every = sorted({one for found in wanted.values() for one in found})
+    stored = {one.id: one.document for one in Store(engine).passages(every).values()}
+    found: dict[str, dict[int, tuple[str, ...]]] = {}
+    for story in stories:
+        run = story.brief.run
+        places = stored
+        if not wanted[run] <= set(
+            stored
+        ):  # rewritten since, or from elsewhere: as the run was given it
+            given = {hit.passage.id: hit.passage.document for hit in read_hits(engine, run)}
+            places = {**given, **stored}
+        found[run] = {
+            one.number: tuple(
+                dict.fromkeys(
+                    places[each]
+                    for each in (
+                        *story.idea(one).passages,
+                        *quoted.get(run, {}).get(one.number, ()),
+                    )
+                    if each in places
+                )
+            )
+            for one in story.candidates
+        }
+    return found
+
+
+def _wanted(story: Story, quoted: Mapping[int, Sequence[str]]) -> set[str]:
+    """Return the passages that a run's ideas name and its prompts quoted."""
+    named = {
         one for place in story.proposals.values() for idea in place.ideas for one in idea.passages
     }
-    if not wanted:
-        return {}
-    places = {hit.passage.id: hit.passage.document for hit in read_hits(engine, story.brief.run)}
-    missing = sorted(wanted - set(places))
-    places |= {one.id: one.document for one in Store(engine).passages(missing).values()}
-    return {
-        one.number: tuple(
-            dict.fromkeys(
-                places[each]
-                for each in (*story.idea(one).passages, *quoted.get(one.number, ()))
-                if each in places
-            )
-        )
-        for one in story.candidates
-    }
+    return named | {one for passages in quoted.values() for one in passages}
 
 
 def retrievals(told: Sequence[Told]) -> Iterator[tuple[str, Brief]]:

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Column, Engine, LargeBinary, String, Table, delete, insert, select
 from sqlalchemy.exc import IntegrityError
 
@@ -196,37 +196,39 @@ class _Kept:
         )
 
 
-def read_given(engine: Engine, run: str, kind: str, key: str) -> Any:
-    """Return what a run was given under a key as plain values, None where it was given nothing."""
-    place = (GIVEN.c.run == run) & (GIVEN.c.kind == kind) & (GIVEN.c.key == key)
-    with reading(engine) as session:
-        found = session.scalar(select(GIVEN.c.value).where(place))
-    return None if found is None else json.loads(_unpacked(found))
-
-
-def read_symptoms(engine: Engine, run: str) -> dict[str, tuple[str, ...]]:
-    """Return the symptoms of each program that a run diagnosed: by a node's number, or ``reference``."""
-    mine = (GIVEN.c.run == run) & (GIVEN.c.kind == "diagnosis")
-    with reading(engine) as session:
-        rows = session.execute(select(GIVEN.c.key, GIVEN.c.value).where(mine)).all()
-    return {row.key: _DIAGNOSIS.validate_json(_unpacked(row.value)).symptoms for row in rows}
+def read_diagnoses(engine: Engine, runs: Sequence[str]) -> dict[str, dict[str, Diagnosis]]:
+    """Return by run how it diagnosed its programs: by a node's number, or ``reference``."""
+    found: dict[str, dict[str, Diagnosis]] = {}
+    for row in _read(engine, runs, ("diagnosis",)):
+        told = _believed(_DIAGNOSIS, row.value)
+        if told is not None:
+            found.setdefault(row.run, {})[row.key] = told
+    return found
 
 
 def read_hits(engine: Engine, run: str) -> Iterator[Hit]:
     """Yield the passages that a run was given, as they stood when it first asked."""
-    mine = (GIVEN.c.run == run) & GIVEN.c.kind.in_(("hits", "answers"))
+    for row in _read(engine, [run], ("hits", "answers")):
+        if row.kind == "hits":
+            yield from _believed(_HITS, row.value) or ()
+        else:
+            answer = _believed(_ANSWER, row.value)
+            yield from () if answer is None else answer.hits
+
+
+def _read(engine: Engine, runs: Sequence[str], kinds: Sequence[str]) -> Sequence[Any]:
+    query = select(GIVEN).where(GIVEN.c.run.in_(runs), GIVEN.c.kind.in_(kinds))
     with reading(engine) as session:
-        rows = session.execute(select(GIVEN.c.kind, GIVEN.c.value).where(mine)).all()
-    for row in rows:
-        text = _unpacked(row.value)
-        yield from (
-            _HITS.validate_json(text) if row.kind == "hits" else _ANSWER.validate_json(text).hits
-        )
+        return session.execute(query).all()
 
 
-def _unpacked(value: bytes) -> bytes:
-    # What another record exported may unpack to anything.
-    return zlib.decompressobj().decompress(value, _MOST_READ)
+def _believed(kept: TypeAdapter[T], value: bytes) -> T | None:
+    """Return a value that is only looked at; None for one that another record wrote and nobody can read."""
+    try:
+        # It may unpack to anything.
+        return kept.validate_json(zlib.decompressobj().decompress(value, _MOST_READ))
+    except (ValidationError, zlib.error):
+        return None
 
 
 def _digest(asked: object) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
@@ -38,24 +37,32 @@ def joined(parts: Iterable[Markup]) -> Markup:
     return Markup("").join(parts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Maps values to coordinates, by their logarithm where `log` says so."""
+    """Maps values to coordinates, by their logarithm where `log` says so.
 
-    low: float
-    high: float
-    start: float
-    end: float
-    log: bool = False
+    Args:
+        low, high: values at the two ends.
+        start, end: their coordinates.
+    """
+
+    __slots__ = ("_first", "_ratio", "end", "high", "log", "low", "start")
+
+    def __init__(
+        self, *, low: float, high: float, start: float, end: float, log: bool = False
+    ) -> None:
+        self.low, self.high, self.start, self.end, self.log = low, high, start, end, log
+        self._first = math.log(max(low, 1e-300)) if log else low
+        span = (math.log(max(high, 1e-300)) if log else high) - self._first
+        self._ratio = 1 / span if span else 0.0
 
     def __call__(self, value: float) -> float:
         """Return the coordinate of a value; what lies outside is put on the border."""
-        low, high, at = (self._of(one) for one in (self.low, self.high, value))
-        share = 0.5 if high == low else (at - low) / (high - low)
-        return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
-
-    def _of(self, value: float) -> float:
-        return math.log(max(value, 1e-300)) if self.log else value
+        if self._ratio == 0.0:
+            return (self.start + self.end) / 2
+        at = math.log(value if value > 1e-300 else 1e-300) if self.log else value
+        share = (at - self._first) * self._ratio
+        share = 0.0 if share < 0.0 else 1.0 if share > 1.0 else share
+        return self.start + share * (self.end - self.start)
 
     def ticks(self, count: int = 6) -> list[float]:
         """Return round values within the scale, about `count` of them."""

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from kb.units import time_text
 from kb.web.svg.draw import Scale, element, joined, number
+from kb.web.text import one_line
 
 WIDTH, ROW = 760.0, 54.0
 LEFT, RIGHT, TOP, BOTTOM = 96.0, 16.0, 8.0, 26.0
@@ -44,7 +45,7 @@ def samples(calls: Mapping[str, Sequence[float]]) -> Markup:
     for row, name in enumerate(names):
         parts.append(_row(name, rows[name], TOP + row * ROW, across))
     told = "; ".join(
-        f"{_NAMES.get(name, name)}: least {time_text(min(rows[name]))}, median "
+        f"{_name(name)}: least {time_text(min(rows[name]))}, median "
         f"{time_text(statistics.median(rows[name]))} of {len(rows[name])}"
         for name in names
     )
@@ -52,6 +53,10 @@ def samples(calls: Mapping[str, Sequence[float]]) -> Markup:
         "svg", joined(parts), class_="plot samples", role="img", aria_label=told,
         viewBox=f"0 0 {number(WIDTH)} {number(height)}",
     )  # fmt: skip
+
+
+def _name(contender: str) -> str:
+    return _NAMES.get(contender) or one_line(contender, 14)
 
 
 def _row(name: str, values: Sequence[float], top: float, across: Scale) -> Markup:
@@ -65,9 +70,7 @@ def _row(name: str, values: Sequence[float], top: float, across: Scale) -> Marku
     least, median = across(min(values)), across(statistics.median(values))
     return joined(
         (
-            element(
-                "text", _NAMES.get(name, name), x=LEFT - 10, y=top + ROW / 2 + 1, class_="name end"
-            ),
+            element("text", _name(name), x=LEFT - 10, y=top + ROW / 2 + 1, class_="name end"),
             element(
                 "path", d=f"M{number(median)} {number(top + 2)}v{number(ROW - 6)}", class_="median"
             ),

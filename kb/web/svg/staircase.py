@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from typing import Literal
 
 from markupsafe import Markup
 
 from kb.units import compact
-from kb.web.stories import BASELINES, Best
+from kb.web.story import BASELINES, Best
 from kb.web.svg.draw import Scale, element, joined, number
 from kb.web.text import ratio
 from kb.web.views.run import Point
@@ -21,6 +21,7 @@ AXES: tuple[Axis, ...] = ("candidates", "seconds", "tokens")
 WIDTH, HEIGHT = 860.0, 300.0
 LEFT, RIGHT, TOP, STRIP, BOTTOM = 46.0, 16.0, 14.0, 22.0, 38.0
 NAMES = {"eager": "over eager", "compile": "over torch.compile"}
+_MANY = 800  # dots beyond which they are small
 _FAR = 2.0  # where all speed-ups are above it, the scale does not begin at none
 _FAILED = ("wrong", "build_failed", "crashed", "timed_out", "refused")
 
@@ -148,29 +149,33 @@ def frame(across: Scale, down: Scale, axis: Axis) -> list[Markup]:
 
 
 def _dots(points: Sequence[Point], places: Sequence[float], across: Scale, down: Scale) -> Markup:
-    """Return a dot for each candidate that passed; those on one pixel are one."""
-    seen: dict[str, None] = {}
+    """Return a dot for each candidate that passed; those that would lie on each other are one."""
+    cell = 1 if len(points) <= _MANY else 3  # pixels
+    seen: set[tuple[int, int]] = set()
     for x, point in zip(places, points, strict=True):
         one = point.speedup.get("eager")
-        if one is not None and isfinite(one.ratio) and one.ratio > 0:
-            seen[f"M{across(x):.0f} {down(one.ratio):.0f}h0"] = None
-    return element("path", d="".join(seen), class_="dots")
+        if one is not None and 0 < one.ratio < inf:
+            seen.add((round(across(x) / cell), round(down(one.ratio) / cell)))
+    d = "".join(f"M{x * cell} {y * cell}h0" for x, y in sorted(seen))
+    return element("path", d=d, class_="dots" if cell == 1 else "dots many")
 
 
 def _failures(points: Sequence[Point], places: Sequence[float], across: Scale) -> Markup:
     """Return a tick on the axis for each candidate that failed, by kind; kinds lie on rows of their own."""
     floor = HEIGHT - BOTTOM
-    parts = []
-    for row, kind in enumerate(_FAILED):
-        y = floor - 4 - row * 4
-        seen = dict.fromkeys(
-            f"M{across(x):.0f} {number(y)}v-3"
-            for x, point in zip(places, points, strict=True)
-            if point.outcome == kind
+    seen: dict[str, set[int]] = {kind: set() for kind in _FAILED}
+    for x, point in zip(places, points, strict=True):
+        if point.outcome in seen:
+            seen[point.outcome].add(round(across(x)))
+    return joined(
+        element(
+            "path",
+            d="".join(f"M{x} {number(floor - 4 - 4 * row)}v-3" for x in sorted(seen[kind])),
+            class_=f"failed {kind}",
         )
-        if seen:
-            parts.append(element("path", d="".join(seen), class_=f"failed {kind}"))
-    return joined(parts)
+        for row, kind in enumerate(_FAILED)
+        if seen[kind]
+    )
 
 
 def stair(
@@ -233,12 +238,13 @@ def _labels(
     ends = {name: again.get(name) or treads[-1] for name, treads in stairs.items()}
     last = -100.0
     for name, one in sorted(ends.items(), key=lambda pair: -pair[1].ratio):
-        last = max(down(one.ratio) - 10, last + 15)
+        highest = min(down(one.ratio), down(stairs[name][-1].ratio))
+        last = max(highest - 11, last + 15)
         parts.append(
             element(
                 "text",
                 f"{ratio(one.ratio)} {NAMES[name]}",
-                x=WIDTH - RIGHT - 8,
+                x=WIDTH - RIGHT,
                 y=last,
                 class_=f"label end {name}",
             )

@@ -83,10 +83,12 @@ def _boxes(groups: Sequence[Group], form: Form) -> list[Box]:
         width = max(form.least, bars * _STEP + 6)
         lefts[round] = (x, width)
         x += width + form.gap
+    # The first row is for the way to the best alone: its line crosses no other group.
+    first = int(any(group.on_path for group in groups))
     boxes: list[Box] = []
     rows: dict[int, int] = {}
     for group in groups:
-        row = rows.get(group.round, 0)
+        row = 0 if group.on_path else max(rows.get(group.round, 0), first)
         left, width = lefts[group.round]
         boxes.append(Box(left, 8.0 + row * form.row, width))
         rows[group.round] = row + _rows(group, form)

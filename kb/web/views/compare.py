@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kb.web.sources import Sources
-from kb.web.stories import BASELINES, Brief, Story
+from kb.web.story import BASELINES, Brief, Story
 from kb.web.trials import compare
 from kb.web.views.node import DiffLine, NodeView, compare_texts, node
 from kb.web.views.run import Cost, Point, costs, points

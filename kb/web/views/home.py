@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kb.web.sources import Query, Sources
-from kb.web.stories import UNREADABLE, Brief, Story
+from kb.web.story import Brief, Story
 
 ROWS = 50  # of one page
 POINTS = 48  # of a spark line
+_VALUES, _LONGEST = 40, 80  # names of a filter, and characters of one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,16 +88,17 @@ def home(sources: Sources, query: Query, rows: int | None = ROWS) -> HomeView:
     )
     found = sorted((run for run in every if _admits(filters, run)), key=SORTS[filters.sort])
     page, pages, shown = paged(found, query, rows)
+    stories = sources.stories.several([run.run for run in shown if run.state != "broken"])
     return HomeView(
-        rows=tuple(_row(sources, run) for run in shown),
+        rows=tuple(_row(run, stories.get(run.run)) for run in shown),
         total=len(every),
         matching=len(found),
         page=page,
         pages=pages,
         filters=filters,
-        states=_values(run.state for run in every),
-        targets=_values(run.target for run in every),
-        authors=_values(run.author for run in every),
+        states=values_of(run.state for run in every),
+        targets=values_of(run.target for run in every),
+        authors=values_of(run.author for run in every),
         live=any(run.state == "running" for run in shown),
     )
 
@@ -125,12 +127,8 @@ def spark(story: Story, points: int = POINTS) -> tuple[float, ...]:
     return tuple(values[round(step * (len(values) - 1) / (points - 1))] for step in range(points))
 
 
-def _row(sources: Sources, run: Brief) -> RunLine:
-    if run.state == "broken":
-        return RunLine(run=run, spark=(), latest=None)
-    try:
-        story = sources.stories.story(run.run)
-    except UNREADABLE:
+def _row(run: Brief, story: Story | None) -> RunLine:
+    if story is None:
         return RunLine(run=run, spark=(), latest=None)
     latest = max((one.at for one in story.judged if one.at is not None), default=None)
     return RunLine(run=run, spark=spark(story), latest=latest)
@@ -150,5 +148,7 @@ def _admits(filters: Filters, run: Brief) -> bool:
     )
 
 
-def _values(found: Iterable[str]) -> tuple[str, ...]:
-    return tuple(name for name, _ in Counter(found).most_common(40) if name)
+def values_of(found: Iterable[str]) -> tuple[str, ...]:
+    """Return what a list may be narrowed to, the most frequent first; names that are too long are none."""
+    counted = Counter(found).most_common(_VALUES)
+    return tuple(name for name, _ in counted if 0 < len(name) <= _LONGEST)

@@ -12,7 +12,7 @@ from kb.records.types import FATES
 from kb.web.sources import NotFound, Query, Sources
 from kb.web.text import address
 from kb.web.trials import Told, Trial, retrievals, stem
-from kb.web.views.home import paged
+from kb.web.views.home import paged, values_of
 
 ROWS = 100  # of one page
 PARTNERS = 12  # ideas that are named as combined with one
@@ -113,7 +113,8 @@ class IdeaView:
     """An idea's history.
 
     Attributes:
-        document: address of its record's page, None where it is a model's own.
+        record: it is a record, whether this home has it or not; else a model's own.
+        document: address of the record's page, None where this home has none.
         runs: that retrieval returned its document in, with how often.
     """
 
@@ -121,6 +122,7 @@ class IdeaView:
     address: str
     title: str
     category: str
+    record: bool
     document: str | None
     about: str
     retrieved: int
@@ -178,7 +180,8 @@ def ideas(sources: Sources, query: Query, rows: int | None = ROWS) -> IdeaList:
             if target in ("", one.run.target) and (not family or family in one.run.families)
         ]
         asked = (target or family) and not here
-        kind = {"": True, "record": key in records, "tried": bool(here), "own": key not in records}
+        own = not _is_record(key, records, tried.get(key, ()))
+        kind = {"": True, "record": not own, "tried": bool(here), "own": own}
         says = _title(key, records, tried).lower() + " " + key.lower()
         if not asked and kind.get(known, True) and all(word in says for word in words):
             found.append((key, here))
@@ -194,8 +197,8 @@ def ideas(sources: Sources, query: Query, rows: int | None = ROWS) -> IdeaList:
         target=target,
         family=family,
         known=known,
-        targets=_values(run.target for run in runs),
-        families=_values(family for run in runs for family in run.families),
+        targets=values_of(run.target for run in runs),
+        families=values_of(family for run in runs for family in run.families),
     )
 
 
@@ -219,13 +222,14 @@ def idea(sources: Sources, address_of: str) -> IdeaView:
         address=address(key),
         title=_title(key, records, tried),
         category=_category(document),
+        record=_is_record(key, records, trials),
         document=None if document is None else address(document.path),
         about="" if document is None else document.body,
         retrieved=sum(returned.values()),
         runs=tuple((run, address(run), times) for run, times in returned.most_common(40)),
         counts=count(trials),
         places=tuple(_places(trials)),
-        targets=_values(one.run.target for one in trials),
+        targets=values_of(one.run.target for one in trials),
         trials=tuple(sorted(trials, key=lambda one: (-(one.at or 0.0), -one.node))),
         partners=_partners(key, told, records, tried),
         lessons=tuple(_lessons(sources, key)),
@@ -250,11 +254,7 @@ def targets(sources: Sources, address_of: str, one: str, other: str) -> Targets:
         one=names[one],
         other=names[other],
         places=tuple(
-            (
-                family,
-                _counted([t for t in sides[0] if t.run.families == family]),
-                _counted([t for t in sides[1] if t.run.families == family]),
-            )
+            (family, _of_family(sides[0], family), _of_family(sides[1], family))
             for family in families
         ),
         trials=tuple(t for side in sides for t in side),
@@ -262,8 +262,9 @@ def targets(sources: Sources, address_of: str, one: str, other: str) -> Targets:
     )
 
 
-def _counted(trials: Sequence[Trial]) -> Counts | None:
-    return count(trials) if trials else None
+def _of_family(trials: Sequence[Trial], families: tuple[str, ...]) -> Counts | None:
+    here = [one for one in trials if one.run.families == families]
+    return count(here) if here else None
 
 
 def by_idea(told: Iterable[Told]) -> dict[str, list[Trial]]:
@@ -296,18 +297,23 @@ def _row(
         address=address(key),
         title=_title(key, records, tried),
         category=_category(records.get(key)),
-        record=key in records,
+        record=_is_record(key, records, tried.get(key, ())),
         retrieved=returned.get(key, 0),
         counts=count(here),
         gains=tuple(one.ratio for one in here if one.ratio is not None and not one.again)[:200],
-        targets=_values(one.run.target for one in here),
+        targets=values_of(one.run.target for one in here),
     )
 
 
 def _title(key: str, records: Mapping[str, Document], tried: Mapping[str, Sequence[Trial]]) -> str:
     if key in records:
         return records[key].record.title
-    return next((one.title for one in tried.get(key, ())), key)
+    # A record that this home does not have is known by its name; what models called it differs.
+    return next((one.title for one in tried.get(key, ()) if not one.recorded), key)
+
+
+def _is_record(key: str, records: Mapping[str, Document], trials: Iterable[Trial]) -> bool:
+    return key in records or any(one.recorded for one in trials)
 
 
 def _category(document: Document | None) -> str:
@@ -369,7 +375,3 @@ def _lessons(sources: Sources, key: str) -> Iterator[IdeaLesson]:
         subject = record.claim.subject if record.claim is not None else ""
         if key in (record.idea, subject):
             yield IdeaLesson(name=one.name, title=record.title, effect=effect_of(record))
-
-
-def _values(found: Iterable[str]) -> tuple[str, ...]:
-    return tuple(name for name, _ in Counter(found).most_common(40) if name)

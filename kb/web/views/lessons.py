@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from math import exp
@@ -14,7 +12,7 @@ from kb.retrieval.lesson_confidence import effect_of, stance, standing
 from kb.web.notes import Annotation, on_lesson
 from kb.web.sources import NotFound, Query, Sources
 from kb.web.text import address
-from kb.web.views.home import paged
+from kb.web.views.home import paged, values_of
 from search.lessons.evidence import Runs
 from search.lessons.store import LessonStore, StoredLesson
 
@@ -120,8 +118,8 @@ def lessons(sources: Sources, query: Query, rows: int | None = ROWS) -> Lessons:
         effect=asked["effect"],
         status=asked["status"],
         target=asked["target"],
-        effects=_values(row.effect for row in every),
-        targets=_values(target for row in every for target in row.targets),
+        effects=values_of(row.effect for row in every),
+        targets=values_of(target for row in every for target in row.targets),
         problems=tuple(book.problems),
     )
 
@@ -204,7 +202,3 @@ def row_of(entry: StoredLesson, proof: Runs) -> LessonLine:
         contradicted=now.contradicted,
         latest=now.latest,
     )
-
-
-def _values(found: Iterable[str]) -> tuple[str, ...]:
-    return tuple(name for name, _ in Counter(found).most_common(40) if name)

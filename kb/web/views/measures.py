@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from kb.web.sources import Sources
-from kb.web.stories import Candidate, Story
+from kb.web.story import Candidate, Story
 from search.outcome import KernelTime, Passed, Ratio
 
 # Units by a part of a figure's name, with what a value is multiplied by.

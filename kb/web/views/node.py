@@ -12,7 +12,7 @@ from sqlalchemy import select
 from kb.database import reading
 from kb.web.notes import Annotation, on_node
 from kb.web.sources import NotFound, Sources
-from kb.web.stories import Brief, Candidate, Story
+from kb.web.story import Brief, Candidate, Story
 from kb.web.text import address as address_of
 from kb.web.trials import key_of
 from kb.web.views.measures import Measures, measures
@@ -336,7 +336,7 @@ def _exchange(wrote: str, request: dict[str, Any], reply: dict[str, Any]) -> Exc
 
 def _diagnosis(sources: Sources, run: str, number: int) -> tuple[str, ...]:
     """Return what the run was told of a node, where it was looked at as a parent."""
-    from search.runs.snapshot import read_given
+    from search.runs.snapshot import read_diagnoses
 
-    told = read_given(sources.reader, run, "diagnosis", str(number))
-    return tuple(map(str, told.get("lines", ()))) if isinstance(told, dict) else ()
+    told = read_diagnoses(sources.reader, [run]).get(run, {}).get(str(number))
+    return () if told is None else told.lines

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import select
 
 from kb.database import reading
 from kb.web.sources import Query, Sources
-from kb.web.stories import BASELINES, Brief, Candidate, Story
+from kb.web.story import Brief, Candidate, Story
 from kb.web.views.home import paged
 from kb.web.views.tree import Tree, tree_of
 from search.outcome import OUTCOME_KINDS, Ratio
@@ -165,6 +166,7 @@ def run(
     )
 
 
+@lru_cache(maxsize=16)  # a story is never changed, but replaced by a newer one
 def points(story: Story) -> tuple[Point, ...]:
     """Return the judged candidates of a run on the axes of its plot."""
     found = zip(story.judged, story.seconds(), story.tokens(), strict=True)
@@ -175,7 +177,7 @@ def points(story: Story) -> tuple[Point, ...]:
             second=second,
             tokens=tokens,
             outcome=one.outcome,
-            speedup={name: one.speedup[name] for name in BASELINES if name in one.speedup},
+            speedup=one.speedup,
         )
         for place, (one, second, tokens) in enumerate(found, start=1)
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kb.web.sources import Sources
-from kb.web.stories import Brief, Candidate, Story
+from kb.web.story import Brief, Candidate, Story
 from search.graph import Slot
 
 MANY = 800  # groups beyond which ideas that led to nothing are folded, those of one place into one

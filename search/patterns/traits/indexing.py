@@ -62,7 +62,7 @@ _COUNTS = {"bincount", "histc", "histogram"}
 _COPIES = {"contiguous", "clone", "reshape", "_reshape_copy"}
 
 
-def indexing_traits(flow: Flow) -> Iterator[tuple[str, str]]:
+def indexing_traits(flow: Flow) -> Iterator[tuple[str, str]]:  # noqa: PLR0912 - a rule a branch
     """Yield traits of look-ups, scatters, selections and layouts with what shows them."""
     kinds = {flow.kind(one.name) for one in flow}
     for trait, names in (
@@ -112,7 +112,7 @@ def indexing_traits(flow: Flow) -> Iterator[tuple[str, str]]:
         yield "many-operators", f"{len(list(flow))} of them"
 
 
-def _further(flow: Flow) -> Iterator[tuple[str, str]]:
+def _further(flow: Flow) -> Iterator[tuple[str, str]]:  # noqa: PLR0912 - a rule a branch
     for one in flow:
         kind = flow.kind(one.name)
         if kind in {"col2im", "fold"}:

@@ -64,7 +64,9 @@ def product_traits(flow: Flow) -> Iterator[tuple[str, str]]:
     shapes: dict[str, int] = {}
     for one in products:
         sizes = extents[one.name]
-        for name, _ in _shape(sizes) if sizes is not None else ():
+        if sizes is None:
+            continue
+        for name, _ in _shape(sizes):
             shapes[name] = shapes.get(name, 0) + sizes.cost
     for one in products:
         sizes = extents[one.name]

@@ -56,7 +56,7 @@ class Runs:
         self.home = home
         self.storage = Storage(open_tables(home))
 
-    def begin(self, task: str = "rows", **about: object) -> Record:
+    def begin(self, task: str = "rows", /, **about: object) -> Record:
         return self.storage.begin(task, {**ABOUT, "task": task, **about})
 
     def propose(

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kb.web.stories import Brief
+from kb.web.story import Brief
 from kb.web.svg.roofline import roofline
 from kb.web.svg.samples import samples
 from kb.web.svg.sparkline import sparkline
