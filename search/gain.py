@@ -1,7 +1,7 @@
 """What a candidate started from, what it gained over that, and whether it won or lost.
 
-Prompts, lessons, the ranking of passages, the novelty check and the model pool all ask here, so
-that they agree. docs/lessons.md says the rule in words.
+Prompts, lessons, the ranking of passages and the novelty check all ask here, so that they agree.
+docs/lessons.md says the rule in words.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kb.config import Home
 from kb.errors import ConfigError
@@ -48,83 +48,83 @@ _WORDS: dict[Fate, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finished:
-    """A run whose search is over.
+class Searched:
+    """A run to learn from.
 
     Attributes:
+        graph: operators of its reference.
+        baselines: seconds of one call, by name.
+        diagnose: says what holds an attempt back, or the reference for None.
+    """
+
+    storage: Storage
+    record: Record
+    task: Task
+    target: TargetRecord
+    language: str
+    graph: OperatorGraph
+    work: Work
+    baselines: Mapping[str, float]
+    diagnose: Callable[[Attempt | None], Diagnosis]
+
+    def setting(self) -> Setting:
+        """Where its measurements were taken."""
+        from search.costs.graph import shapes_line
+        from search.lessons.distill import regime_of
+        from search.lessons.setting import Setting
+
+        inputs = [value.shape for value in self.graph.values if value.kind == "input"]
+        precision = self.task.settings.precision
+        began = self.storage.run(self.record.run).started
+        return Setting(
+            run=self.record.run,
+            task=self.task.name,
+            identity=self.task.identity,
+            target=self.target.name,
+            architecture=self.target.architecture,
+            language=self.language,
+            families=self.work.families,
+            symptoms=self.diagnose(None).symptoms,
+            shapes=shapes_line(self.graph),
+            eager_seconds=self.baselines["eager"],
+            regime=regime_of(self.work.bytes, self.target, inputs),
+            precision=precision if isinstance(precision, str) else "explicit tolerances",
+            at=datetime.fromtimestamp(began, UTC).date(),
+            diagnose=self.diagnose,
+        )
+
+
+def learn(
+    home: Home,
+    storage: Storage,
+    record: Record,
+    setting: Setting,
+    confirmed: Mapping[int, Outcome],
+    model: Model | None = None,
+) -> list[LessonChange]:
+    """Write what a finished run taught, say so in one line, and return it in detail.
+
+    Args:
         confirmed: outcomes of the finalists, measured again.
         model: writes lessons in words, None where there is none.
     """
-
-    home: Home
-    storage: Storage
-    record: Record
-    setting: Setting
-    confirmed: Mapping[int, Outcome]
-    model: Model | None = None
-
-
-def setting_of(
-    record: Record,
-    storage: Storage,
-    task: Task,
-    target: TargetRecord,
-    work: Work,
-    **more: Any,
-) -> Setting:
-    """Return where a run's measurements were taken.
-
-    Args:
-        more: language, shapes, input_shapes, eager_seconds and diagnose.
-    """
-    from search.lessons.distill import regime_of
-    from search.lessons.setting import Setting
-
-    diagnose: Callable[[Attempt | None], Diagnosis] = more["diagnose"]
-    precision = task.settings.precision
-    return Setting(
-        run=record.run,
-        task=task.name,
-        identity=task.identity,
-        target=target.name,
-        architecture=target.architecture,
-        language=more["language"],
-        families=work.families,
-        symptoms=diagnose(None).symptoms,
-        shapes=more["shapes"],
-        eager_seconds=more["eager_seconds"],
-        regime=regime_of(work.bytes, target, more["input_shapes"]),
-        precision=precision if isinstance(precision, str) else "explicit tolerances",
-        at=datetime.fromtimestamp(storage.run(record.run).started, UTC).date(),
-        diagnose=diagnose,
-    )
-
-
-def input_shapes(graph: OperatorGraph) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of a task's inputs."""
-    return tuple(value.shape for value in graph.values if value.kind == "input")
-
-
-def learn(run: Finished) -> list[LessonChange]:
-    """Write what a run taught, say so in one line, and return it in detail."""
     from kb.knowledge import sync_lessons
     from search.lessons.distill import lessons, verdicts
     from search.lessons.evidence import Runs
 
-    proof = Runs(run.storage.engine).measured_again(run.record.run, run.confirmed)
-    book = open_book(run.home, run.storage, proof)
-    found = lessons(run.record.graph, run.confirmed, run.setting)
-    if run.model is not None and found:
+    proof = Runs(storage.engine).measured_again(record.run, confirmed)
+    book = open_book(home, storage, proof)
+    found = lessons(record.graph, confirmed, setting)
+    if model is not None and found:
         from search.lessons.llm_wording import write_lessons
 
-        found = write_lessons(run.model, found, say)
-    cited = citations(run.storage, run.record)
-    told = verdicts(run.record.graph, run.confirmed, run.setting, cited)
+        found = write_lessons(model, found, say)
+    told = verdicts(record.graph, confirmed, setting, citations(storage, record))
     changes = book.learn(found, told, today())
     for problem in book.problems:
         say(problem)
     say_changes(changes)
-    sync_lessons(run.home)
+    sync_lessons(home)
     return changes
 
 
@@ -144,35 +144,24 @@ def learn_from(
     """
     from kb.app.diagnosis import diagnoser
     from kb.app.models import lesson_writer
-    from search.costs.graph import shapes_line
     from search.lessons.credit import keep_credits
 
-    setting = setting_of(
-        record,
-        session.storage,
-        session.task,
-        session.target,
-        session.work,
+    run = Searched(
+        storage=session.storage,
+        record=record,
+        task=session.task,
+        target=session.target,
         language=session.language,
-        shapes=shapes_line(session.graph),
-        input_shapes=input_shapes(session.graph),
-        eager_seconds=baselines["eager"],
+        graph=session.graph,
+        work=session.work,
+        baselines=baselines,
         diagnose=diagnoser(session, baselines),
     )
+    setting = run.setting()
     keep_credits(session.storage.engine, record.graph, confirmed, setting, time.time())
-    if not finished:
-        return
-    written = session.author_name == "llm"
-    learn(
-        Finished(
-            home=session.home,
-            storage=session.storage,
-            record=record,
-            setting=setting,
-            confirmed=confirmed,
-            model=lesson_writer(session) if written else None,
-        )
-    )
+    if finished:
+        model = lesson_writer(session) if session.author_name == "llm" else None
+        learn(session.home, session.storage, record, setting, confirmed, model)
 
 
 def open_book(home: Home, storage: Storage, proof: Runs | None = None) -> LessonStore:
@@ -321,7 +310,6 @@ def learn_again(home: Home, run: str) -> list[LessonChange]:
     from kb.app.history import open_run
     from kb.app.queries import find_target
     from kb.app.resume import stored_task
-    from search.costs.graph import shapes_line
     from search.costs.trace import operator_graph
     from search.costs.work import count_work
     from search.reference import load_problem
@@ -339,26 +327,19 @@ def learn_again(home: Home, run: str) -> list[LessonChange]:
     graph = operator_graph(load_problem(task))
     work = count_work(graph)
     record = found.storage.record(run)
-    setting = setting_of(
-        record,
-        found.storage,
-        task,
-        target,
-        work,
-        language=found.row.about["language"],
-        shapes=shapes_line(graph),
-        input_shapes=input_shapes(graph),
-        eager_seconds=report["baselines"]["eager"],
-        diagnose=diagnoser_of(task, target, work, len(graph.operators), report["baselines"]),
-    )
-    finished = Finished(
-        home=home,
+    again = Searched(
         storage=found.storage,
         record=record,
-        setting=setting,
-        confirmed=reported(report) | _measured_again(found.storage, record, task),
+        task=task,
+        target=target,
+        language=found.row.about["language"],
+        graph=graph,
+        work=work,
+        baselines=report["baselines"],
+        diagnose=diagnoser_of(task, target, work, len(graph.operators), report["baselines"]),
     )
-    return learn(finished)
+    confirmed = reported(report) | _measured_again(found.storage, record, task)
+    return learn(home, found.storage, record, again.setting(), confirmed)
 
 
 def _measured_again(storage: Storage, record: Record, task: Task) -> dict[int, Outcome]:

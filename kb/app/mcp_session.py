@@ -20,7 +20,7 @@ from kb.app.setup import build, prepare
 from kb.config import Home
 from kb.errors import ConfigError, TaskError
 from kb.records.schema import CATEGORIES
-from search.task import ModelSettings, Task, load_task, override
+from search.task import Task, load_task, override
 
 if TYPE_CHECKING:
     from kb.progress import Progress
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 AUTHOR = "mcp"
 LARGEST = 1 << 20  # characters of a source
-_BRIEF = ModelSettings(name="whoever asks", context_tokens=48_000, reply_tokens=16_000)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,10 +134,10 @@ class TaskSession:
         """
         here = self._at_work()
         parent = self._attempt(here, node)
-        from kb.app.prompt_capture import overhear
+        from kb.app.outside_prompt import prompt_text
 
         here.session.witness.clear()
-        return overhear(here.session, _BRIEF, self._moment(here, parent), idea)
+        return prompt_text(here.session, self._moment(here, parent), idea)
 
     def submit(self, candidate: Submission) -> dict[str, Any]:
         """Judge a candidate and return what became of it.

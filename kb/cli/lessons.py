@@ -49,7 +49,7 @@ def list_lessons(
     from kb.cli.render.lessons import Wanted, rows
 
     wanted = Wanted(target=target, family=family, effect=effect, run=run, retired=retired)
-    found = rows(Home.find(), wanted, say)
+    found = rows(_open(), wanted, say) if Home.find().root.is_dir() else []
     if json:
         print_json(found)
         return
@@ -79,12 +79,12 @@ def show(which: str = WHICH, json: bool = JSON) -> None:
     """Show one lesson: what it says, its evidence, and whether the evidence is there."""
     from kb.cli.render.lessons import text_of, values_of
 
-    book, runs = _open()
+    book = _open()
     entry = book.find(which)
     if json:
-        print_json(values_of(entry, runs))
+        print_json(values_of(entry, book.proof))
     else:
-        typer.echo(text_of(entry, runs))
+        typer.echo(text_of(entry, book.proof))
 
 
 @lessons.command(epilog='Examples: kb lessons edit 3 | kb lessons edit 3 --text "Unroll by four."')
@@ -93,7 +93,7 @@ def edit(
     text: str | None = typer.Option(None, help="The words; without it $EDITOR opens them."),
 ) -> None:
     """Change the words of a lesson; its evidence stays as it was measured."""
-    book, _ = _open()
+    book = _open()
     entry = book.find(which)
     words = text if text is not None else _ask_editor(entry.words)
     if words is None or words.strip() == entry.words.strip():
@@ -110,15 +110,13 @@ def retire(
     """Take a lesson out of use; its evidence is kept, and only `restore` brings it back."""
     from kb.app.learning import today
 
-    book, _ = _open()
-    _told(book.retire(which, because, today()), "retired")
+    _told(_open().retire(which, because, today()), "retired")
 
 
 @lessons.command(epilog="Example: kb lessons restore 3")
 def restore(which: str = WHICH) -> None:
     """Bring a retired lesson back into use."""
-    book, _ = _open()
-    _told(book.restore(which), "restored")
+    _told(_open().restore(which), "restored")
 
 
 @lessons.command(epilog="Example: kb lessons confirm 3 --run softmax-2 --node 4")
@@ -136,7 +134,7 @@ def confirm(
     from kb.knowledge import sync_lessons
 
     home = Home.find()
-    book, _ = _open()
+    book = _open()
     entry = book.find(which)
     changes = book.confirm(entry.name, evidence_of(home, run, node, entry), today())
     sync_lessons(home)
@@ -164,14 +162,14 @@ def learn(
         typer.echo(f"{change.fate:<12} {change.lesson}{f': {change.why}' if change.why else ''}")
 
 
-def _open() -> tuple[LessonStore, Path]:
-    """Return the book of lessons, and the folder of its home."""
+def _open() -> LessonStore:
+    """Return the book of lessons."""
     from kb.app.learning import open_book
     from kb.database import open_engine
     from search.runs.storage import Storage
 
-    home = Home.find().make()
-    return open_book(home, Storage(open_engine(home))), home.root
+    home = Home.find()
+    return open_book(home, Storage(open_engine(home)))
 
 
 def _told(entry: StoredLesson, what: str) -> None:

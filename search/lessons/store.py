@@ -82,7 +82,7 @@ class LessonStore:
         self.active = root / "lessons"
         self.shelf = root / "retired"
         self._lock = root / "lessons.lock"
-        self._proof = proof
+        self.proof = proof
         self._alike = alike
         self.problems: list[str] = []
 
@@ -183,7 +183,7 @@ class LessonStore:
             return self._write(replace(entry, record=record, words=words + "\n"))
 
     def _add(self, lesson: Lesson, today: date) -> list[LessonChange]:
-        fault = next((why for one in lesson.record.evidence if (why := self._proof(one))), None)
+        fault = next((why for one in lesson.record.evidence if (why := self.proof(one))), None)
         if fault is not None:
             return [LessonChange(lesson=lesson.name, fate="refused", why=fault)]
         entry = self._same(lesson)
@@ -232,7 +232,7 @@ class LessonStore:
 
     def _weigh(self, entry: StoredLesson, evidence: Evidence, today: date) -> list[LessonChange]:
         """Add a measurement to a lesson, and retire or revive it where that tips the balance."""
-        fault = self._proof(evidence)
+        fault = self.proof(evidence)
         if fault is not None:
             return [LessonChange(lesson=entry.name, fate="refused", why=fault)]
         listed = _joined(entry.record.evidence, evidence)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kb.config import Home
 from kb.errors import ConfigError
-from kb.records.schema import EFFECTS, Evidence
+from kb.records.schema import EFFECTS
 from kb.retrieval.lesson_confidence import effect_of, stance, standing
 
 if TYPE_CHECKING:
-    from search.lessons.store import StoredLesson
+    from search.lessons.evidence import Proof
+    from search.lessons.store import LessonStore, StoredLesson
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +39,7 @@ class Wanted:
         )
 
 
-def rows(home: Home, wanted: Wanted, say: Callable[[str], None]) -> list[dict[str, Any]]:
+def rows(book: LessonStore, wanted: Wanted, say: Callable[[str], None]) -> list[dict[str, Any]]:
     """Return one object a lesson, the most trusted of the greatest effect first, retired ones last.
 
     Raises:
@@ -50,26 +49,24 @@ def rows(home: Home, wanted: Wanted, say: Callable[[str], None]) -> list[dict[st
         raise ConfigError(
             f"--effect: expected one of {', '.join(EFFECTS)}, found {wanted.effect!r}"
         )
-    from kb.app.learning import open_book
-    from kb.database import open_engine
-    from search.runs.storage import Storage
-
-    if not home.root.is_dir():
-        return []
-    book = open_book(home, Storage(open_engine(home)))
     entries = book.entries()
     for problem in book.problems:
         say(problem)
-    found = [row_of(entry, home.root) for entry in entries if wanted.admits(entry)]
+    found = [row_of(entry, book.proof) for entry in entries if wanted.admits(entry)]
     return sorted(found, key=lambda row: (row["status"] != "active", -row["worth"], row["name"]))
 
 
-def row_of(entry: StoredLesson, root: Path) -> dict[str, Any]:
-    """Return a lesson in short."""
+def row_of(entry: StoredLesson, proof: Proof) -> dict[str, Any]:
+    """Return a lesson in short.
+
+    Args:
+        proof: says why a measurement counts nothing.
+    """
     from kb.app.learning import today
 
     record = entry.record
     now = standing(record, today())
+    proven = any(proof(one) is None for one in record.evidence)
     claim = record.claim
     families = ", ".join(record.scope.operator)
     targets = dict.fromkeys(one.target for one in record.evidence)
@@ -79,7 +76,7 @@ def row_of(entry: StoredLesson, root: Path) -> dict[str, Any]:
         "name": entry.name,
         "title": record.title,
         "effect": effect_of(record),
-        "status": _status(entry, root),
+        "status": "retired" if entry.retired else "active" if proven else "unproven",
         "where": "; ".join(part for part in where if part),
         "idea": record.idea,
         "gain": round(exp(now.gain), 4),
@@ -91,27 +88,22 @@ def row_of(entry: StoredLesson, root: Path) -> dict[str, Any]:
     }
 
 
-def values_of(entry: StoredLesson, root: Path) -> dict[str, Any]:
+def values_of(entry: StoredLesson, proof: Proof) -> dict[str, Any]:
     """Return everything about a lesson."""
-    fault = _runs(root)
     effect = effect_of(entry.record)
     listed = [
-        {
-            **one.model_dump(mode="json"),
-            "stance": stance(effect, one),
-            "fault": fault(one),
-        }
+        {**one.model_dump(mode="json"), "stance": stance(effect, one), "fault": proof(one)}
         for one in entry.record.evidence
     ]
     record = entry.record.model_dump(mode="json", exclude={"evidence"}, exclude_none=True)
-    return {**row_of(entry, root), "record": record, "evidence": listed, "words": entry.words}
+    return {**row_of(entry, proof), "record": record, "evidence": listed, "words": entry.words}
 
 
-def text_of(entry: StoredLesson, root: Path) -> str:
+def text_of(entry: StoredLesson, proof: Proof) -> str:
     """Return a lesson as people read it."""
     from search.lessons.wording import evidence_line
 
-    row = row_of(entry, root)
+    row = row_of(entry, proof)
     retired = entry.record.retired
     lines = [
         f"lesson {row['number'] or '-'} ({entry.name}): {row['effect']}, {row['status']}",
@@ -121,30 +113,12 @@ def text_of(entry: StoredLesson, root: Path) -> str:
     if retired is not None:
         lines.append(f"  retired {retired.at} by {retired.by}: {retired.because}")
     lines += ["", entry.words.rstrip(), "", "Evidence:"]
-    fault = _runs(root)
-    effect = effect_of(entry.record)
-    signs = {True: "+", False: "-"}
     for one in entry.record.evidence:
-        side = stance(effect, one)
-        sign = signs[side > 0] if side else "·"
-        why = fault(one)
+        side = stance(row["effect"], one)
+        sign = "·" if not side else "+" if side > 0 else "-"
+        why = proof(one)
         lines.append(f"  {sign} {evidence_line(one)}{f'  [counts nothing: {why}]' if why else ''}")
     older = entry.record.earlier
     if older.confirmed or older.contradicted:
         lines.append(f"  older: {older.confirmed} for, {older.contradicted} against")
     return "\n".join(lines)
-
-
-def _status(entry: StoredLesson, root: Path) -> str:
-    if entry.retired:
-        return "retired"
-    fault = _runs(root)
-    proven = any(fault(one) is None for one in entry.record.evidence)
-    return "active" if proven else "unproven"
-
-
-def _runs(root: Path) -> Callable[[Evidence], str | None]:
-    from kb.database import open_engine
-    from search.lessons.evidence import Runs
-
-    return Runs(open_engine(Home(root))).fault

@@ -47,8 +47,13 @@ def finish(storage: Storage, home: Home, monkeypatch) -> str:
     search = {"rounds": 1, "ideas": 5, "branches": 2}
     play_run(storage, record, settings_of(search=search))
     record.finish({"run": record.run, "baselines": {"eager": 1e-3}, "best": None})
-    setting = Setting(
-        run=record.run,
+    learning.learn(home, storage, record, setting_of(record.run), {})
+    return record.run
+
+
+def setting_of(run: str) -> Setting:
+    return Setting(
+        run=run,
         task="play",
         identity="0" * 32,
         target="zen4",
@@ -61,10 +66,6 @@ def finish(storage: Storage, home: Home, monkeypatch) -> str:
         regime="fits l1, short rows",
         at=learning.today(),
     )
-    learning.learn(
-        learning.Finished(home=home, storage=storage, record=record, setting=setting, confirmed={})
-    )
-    return record.run
 
 
 @pytest.fixture
@@ -229,26 +230,10 @@ def test_evidence_that_says_otherwise_than_the_record_is_refused(home):
         assert "did not pass" in fault(evidence.model_copy(update={"node": wrong[0]}))
 
 
-def test_learning_a_run_twice_leaves_every_file_as_it_was(home, monkeypatch):
+def test_learning_a_run_twice_leaves_every_file_as_it_was(home):
     before = {path.name: path.read_bytes() for path in Path(home.lessons).iterdir()}
     storage = open_storage(home.root)
-    record = storage.record("play-1")
-    setting_now = None
-
-    def keep(finished):
-        nonlocal setting_now
-        setting_now = finished
-        return []
-
-    monkeypatch.setattr(learning, "learn", keep)
-    finish(storage, home, monkeypatch)  # play-2, for its setting
-    monkeypatch.undo()
-    monkeypatch.setenv("KB_HOME", str(home.root))
-    assert setting_now is not None
-    from dataclasses import replace
-
-    again = replace(setting_now, record=record, setting=replace(setting_now.setting, run="play-1"))
-    changes = learning.learn(again)
+    changes = learning.learn(home, storage, storage.record("play-1"), setting_of("play-1"), {})
     assert {change.fate for change in changes} == {"known"}
     assert before == {path.name: path.read_bytes() for path in Path(home.lessons).iterdir()}
 
