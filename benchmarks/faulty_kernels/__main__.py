@@ -18,6 +18,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -68,19 +69,20 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def draw(count: int) -> list[Fault]:
-    """Return so many faults that differ; the same ones each time."""
-    found: dict[Fault, None] = {}
+    """Return so many faults that differ, as many of each kind as there are; the same ones each time."""
+    found: dict[str, dict[Fault, None]] = {kind: {} for kind in KINDS[1:]}
 
     @settings(
-        max_examples=4 * count, derandomize=True, deadline=None, database=None,
+        max_examples=12 * count, derandomize=True, deadline=None, database=None,
         phases=[Phase.generate], suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(faults())
     def note(fault: Fault) -> None:
-        found.setdefault(fault)
+        found[fault.kind].setdefault(fault)
 
     note()
-    return list(found)[:count]
+    turns = zip_longest(*(list(one) for one in found.values()))
+    return [fault for turn in turns for fault in turn if fault is not None][:count]
 
 
 def judge_all(drawn: Sequence[Fault]) -> list[tuple[Fault, Outcome, float]]:

@@ -20,14 +20,14 @@ from kb.errors import ToolchainError
 from search.outcome import Crashed, TimedOut
 from search.sandbox.faults import Fault, forged, read_message
 from search.sandbox.fork_server import send_request
-from search.sandbox.sandbox import Cell, SandboxPart, missing, overfull
+from search.sandbox.sandbox import Cell, SandboxPart, missing, overfull, shared_memory
 from search.sandbox.shared_memory import Arena
 
 _START_SECONDS = 120.0  # importing torch from a cold disk
 _LONGEST_LINE = 4 << 20
 _LOG_TAIL = 2000
 _GLANCE = 0.25  # seconds between two looks at what a runner has written
-_SIGNALS = {
+_SIGNALS: dict[int, str] = {
     signal.SIGSEGV: "it touched memory that is not its own (an index out of bounds?)",
     signal.SIGBUS: "it touched memory at an impossible address",
     signal.SIGILL: "it ran an instruction that this processor does not have",
@@ -224,8 +224,7 @@ class Worker:
         finally:
             theirs.close()
         self._pending = b""
-        self._writable = () if cell is None else cell.writable
-        self._glanced, self._overfull = time.monotonic(), ""
+        self._cell, self._glanced, self._excess = cell, time.monotonic(), ""
         self.sandbox = self._sandbox()
 
     def _sandbox(self) -> tuple[SandboxPart, ...]:
@@ -278,7 +277,7 @@ class Worker:
             if left <= 0:
                 raise self._hung(seconds)
             control = self._socket.fileno()
-            left = min(left, _GLANCE) if self._writable else left
+            left = min(left, _GLANCE) if self._watched else left
             ready, _, _ = select.select([control, self.child.handle], [], [], left)
             self._glance()
             if control in ready:
@@ -307,27 +306,39 @@ class Worker:
         self._glance()
         return self.child.wait(0) is None
 
+    @property
+    def _watched(self) -> bool:
+        """Say whether it may write files, or take memory that no limit counts."""
+        return self._cell is not None and bool(self._cell.writable or self._cell.devices)
+
     def _glance(self) -> None:
-        """End a runner that fills its scratch folder."""
-        if not self._writable or time.monotonic() < self._glanced + _GLANCE:
+        """End a runner that fills its scratch folder, or takes more shared memory than it may."""
+        if not self._watched or time.monotonic() < self._glanced + _GLANCE:
             return
-        self._overfull = self._overfull or overfull(self._writable) or ""
+        assert self._cell is not None
+        most = self._cell.memory
+        if found := overfull(self._cell.writable):
+            self._excess = f"it has {found} in its scratch folder"
+        elif self._cell.devices and shared_memory(self.child.pid) > most:
+            self._excess = f"it has more than {most >> 20} MiB of shared or pinned memory"
         self._glanced = time.monotonic()
-        if self._overfull:
+        if self._excess:
             self.child.signal(signal.SIGKILL)
 
     def dead(self) -> Fault:
         """Return what a runner that hung up has died of."""
         status = self.child.wait(5)
-        if self._overfull:
-            return Fault(Crashed(reason=f"it has {self._overfull} in its scratch folder"))
+        if self._excess:
+            return Fault(Crashed(reason=self._excess))
         log = self.child.log()
         if status is None:
             return forged("it closed its channel and runs on")
         if os.WIFSIGNALED(status):
-            number = signal.Signals(os.WTERMSIG(status))
+            number = os.WTERMSIG(status)
+            known = number in {one.value for one in signal.Signals}  # of the real-time ones few are
+            name = signal.Signals(number).name if known else f"signal {number}"
             told = _SIGNALS.get(number, "a signal ended it")
-            return Fault(Crashed(reason=f"{number.name}: {told}", detail=log, signal=number.name))
+            return Fault(Crashed(reason=f"{name}: {told}", detail=log, signal=name))
         code = os.waitstatus_to_exitcode(status)
         return Fault(
             Crashed(

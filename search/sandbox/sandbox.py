@@ -46,7 +46,8 @@ class Cell:
     Attributes:
         single: it may not start processes or programs (a runner, not a builder).
         readable, writable: files and folders beyond the system's libraries.
-        memory: bytes of address space it may take beyond what it holds when it enters.
+        memory: bytes of address space it may take beyond what it holds when it enters; with devices of
+            its own data, and as much again of shared memory (`shared_memory`), which no limit counts.
         cpu_seconds: of processor time.
         file_bytes: greatest size of a file that it writes.
         devices: character devices that it may use. A GPU's driver maps far more addresses than memory,
@@ -125,6 +126,7 @@ def enter(cell: Cell, prepare: Callable[[], None] | None = None) -> tuple[Sandbo
         _attempt("no new privileges", lambda: _prctl(libc, _NO_NEW_PRIVS, 1)),
         _attempt("namespaces", lambda: _namespaces(libc, cell)),
         _attempt("limits", lambda: _limits(cell)),
+        _attempt("ends first where memory is short", _first_to_end),
     ]
     if prepare is not None:
         early = (*readable, *_DRIVER_PATHS)
@@ -181,6 +183,19 @@ def overfull(folders: Iterable[str]) -> str | None:
     return None
 
 
+def shared_memory(pid: int) -> int:
+    """Return the bytes of shared memory that a process has in use, 0 where it is gone.
+
+    What a GPU's driver pins for a process is shared memory without a file.
+    """
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            told = next((line for line in file if line.startswith("RssShmem:")), "")
+        return int(told.split()[1]) << 10
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
 def sweep(folder: Path) -> None:
     """Remove a folder that a candidate wrote to, however deep it is."""
     try:
@@ -232,6 +247,13 @@ def _namespaces(libc: ctypes.CDLL, cell: Cell) -> str:
     inner = 0 if cell.devices else _NEW_IPC
     _check(libc.unshare(_NEW_USER | _NEW_NET | inner))
     return "user, network, ipc" if inner else "user, network"
+
+
+def _first_to_end() -> str:
+    """Have the kernel end this process before any other when memory runs out."""
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+    return "set"
 
 
 def _limits(cell: Cell) -> str:

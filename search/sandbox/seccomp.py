@@ -60,7 +60,7 @@ _SINGLE: dict[str, tuple[int | None, int | None]] = {
 }  # fmt: skip
 _CLONE, _CLONE3 = (56, 220), 435
 _KILL, _TGKILL, _PRLIMIT = (62, 129), (234, 131), (302, 261)
-_FCNTL, _PRCTL, _IOCTL, _MMAP = (72, 25), (157, 167), (16, 29), (9, 222)
+_FCNTL, _PRCTL, _IOCTL = (72, 25), (157, 167), (16, 29)
 _OPEN, _OPENAT, _OPENAT2 = (2, None), (257, 56), 437
 _CLONE_THREAD = 0x10000
 # fcntl commands that direct signals (F_SETOWN, F_SETSIG, F_SETOWN_EX), or make others wait and
@@ -74,7 +74,6 @@ _IOCTL_ALLOWED = (0x5401, 0x5413, 0x541B, 0x5450, 0x5451, 0x5421)
 _IOCTL_REFUSED = (0x8901, 0x8902, 0x5452, 0x40086602, 0x40046602, 0x40087602, 0x40047602,
                   0x401C5820, 0x800C6613, 0x40806685)  # fmt: skip
 _TRUNCATE, _ACCESS = 0x200, 3  # of open's flags; reading alone is 0
-_SHARED_MEMORY, _ANONYMOUS = 0x1, 0x20  # of mmap's flags
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
 _LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
@@ -111,8 +110,7 @@ def program(
         single: also refuse new processes, programs, affinities, signals to others, and changes of a
             file's mode, owner, times and attributes.
         pid: the process that the filter is for; it may signal itself.
-        devices: it uses a GPU: the driver's own commands are allowed, and memory that no limit
-            counts (shared, without a file) is refused.
+        devices: it uses a GPU, whose driver has commands of its own.
         machine: as ``platform.machine()`` says, by default this one's.
 
     Raises:
@@ -156,7 +154,7 @@ def _one_process(column: int, pid: int) -> list[Instruction]:
 
 
 def _own_files_only(column: int, devices: bool) -> list[Instruction]:
-    """Refuse what changes files and takes memory past Landlock and the limits."""
+    """Refuse what changes files past Landlock."""
     commands = _none_of(_IOCTL_REFUSED) if devices else _one_of(_IOCTL_ALLOWED)
     code = _unless(_IOCTL[column], [_low(1), *commands])
     # Where Landlock has no right to truncate, opening a file to read it could empty it.
@@ -165,9 +163,6 @@ def _own_files_only(column: int, devices: bool) -> list[Instruction]:
         if call[column] is not None:
             flags = [(_ANY_BIT, _NEXT, _PASS, _TRUNCATE), (_ANY_BIT, _PASS, _STOP, _ACCESS)]
             code += _unless(call[column], [_low(argument), *flags])
-    if devices:
-        flags = [(_ANY_BIT, _NEXT, _PASS, _SHARED_MEMORY), (_ANY_BIT, _STOP, _PASS, _ANONYMOUS)]
-        code += _unless(_MMAP[column], [_low(3), *flags])
     return code
 
 

@@ -223,6 +223,39 @@ def test_a_candidate_that_fills_its_scratch_folder_is_ended(
     assert not scratch.exists()
 
 
+SHARES = """
+import mmap
+import torch.nn as nn
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm = nn.LayerNorm(n)
+    def forward(self, x):
+        kept = mmap.mmap(-1, 64 << 20)
+        for page in range(0, 64 << 20, 4096):
+            kept[page] = 1
+        while True:
+            pass
+"""
+
+
+def test_a_candidate_with_devices_that_takes_shared_memory_is_ended(
+    norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there are devices the limit is on private data, which this is not."""
+    real = CpuJudge._cell
+    monkeypatch.setattr(
+        CpuJudge,
+        "_cell",
+        lambda self, built: dataclasses.replace(
+            real(self, built), devices=("/dev/null",), memory=32 << 20
+        ),
+    )
+    outcome = norm.judge(SHARES)
+    assert outcome.kind == "crashed", outcome
+    assert "more than 32 MiB of shared" in outcome.reason
+
+
 def test_a_folder_deeper_than_python_can_follow_is_removed(tmp_path: Path) -> None:
     deep = tmp_path / "deep"
     deep.mkdir()

@@ -136,6 +136,7 @@ def pair() -> Iterator[tuple[CudaWorker, socket.socket]]:
     worker._socket, theirs = socket.socketpair()
     worker._pending, worker._writable = b"", ()
     worker._heard, worker._patience = deque(), 300.0
+    worker._cell = None
     silent, held = socket.socketpair()
     worker.child = SimpleNamespace(handle=silent.fileno(), log=str)  # type: ignore[assignment]
     worker._compiler = SimpleNamespace()  # type: ignore[assignment] # asked of nothing here

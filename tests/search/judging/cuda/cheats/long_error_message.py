@@ -4,6 +4,7 @@
 """Forges an error of a compiler that is costly to explain."""
 import json
 import os
+import stat
 
 
 class ModelNew(Norm):
@@ -12,7 +13,7 @@ class ModelNew(Norm):
         for descriptor in range(3, 32):
             left = line
             try:
-                while left:
+                while left and stat.S_ISSOCK(os.fstat(descriptor).st_mode):
                     left = left[os.write(descriptor, left) :]
             except OSError:
                 continue
