@@ -50,6 +50,16 @@ def _doing(pid: int, thread: str) -> str:
         return "gone"
 
 
+def check_clocks(pid: int) -> None:
+    """See that this kernel tells what judging needs to know of a process.
+
+    Raises:
+        OSError: it does not.
+    """
+    cpu_time(pid)
+    Path(f"/proc/{pid}/task/{pid}/syscall").read_text()
+
+
 def waited(pid: int) -> int:
     """Return the nanoseconds that the main thread of `pid` could run and had no processor; 0 if not told."""
     try:

@@ -21,6 +21,7 @@ from search.finding import Look
 from search.judging import inputs as distributions
 from search.judging.checks import check_arguments
 from search.judging.cpu.baseline import Baseline, Timed
+from search.judging.cpu.clocks import check_clocks
 from search.judging.cpu.session import CandidateSession
 from search.judging.cpu.timing import (
     Contender,
@@ -164,10 +165,11 @@ class CpuJudge:
         try:
             try:
                 ptrace.check_peek(worker.child.pid)
+                check_clocks(worker.child.pid)
             except OSError as error:
                 raise ToolchainError(
-                    f"timed answers are read from the candidate's memory, which this machine does not permit ({error}): "
-                    "set kernel.yama.ptrace_scope to 0 or 1, or give the container SYS_PTRACE"
+                    "answers are read from the candidate's memory while it stands still, which this machine does not permit "
+                    f"({error}): set kernel.yama.ptrace_scope to 0 or 1, or give the container SYS_PTRACE"
                 ) from error
             if self._problem.task.settings.library == "forbidden":
                 try:

@@ -15,6 +15,7 @@ from kb.errors import TaskError, ToolchainError
 from search.finding import Look
 from search.judging.checks import check_arguments
 from search.judging.cpu.baseline import trusted_environment
+from search.judging.cpu.clocks import check_clocks
 from search.judging.cpu.timing import Timing, turn
 from search.judging.cuda.acceptance import Acceptance
 from search.judging.cuda.baselines import Baselines
@@ -203,7 +204,15 @@ class CudaJudge:
 
     def _try_sandbox(self) -> tuple[Any, ...]:
         worker = self._take()
-        worker.close()
+        try:
+            check_clocks(worker.child.pid)
+        except OSError as error:
+            raise ToolchainError(
+                f"candidates stand still while inputs are placed, which cannot be seen to on this machine ({error}): set "
+                "kernel.yama.ptrace_scope to 0 or 1, or give the container SYS_PTRACE"
+            ) from error
+        finally:
+            worker.close()
         return worker.sandbox
 
     def _seat_rivals(self) -> Baselines:

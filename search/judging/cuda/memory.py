@@ -110,7 +110,8 @@ def plan(
     """Lay a region out: `sets` rows of inputs with a row of outputs each, and the parameters.
 
     Returns:
-        Plain values: ``size``, ``sets``, ``results`` (lists of slots), ``state`` (name -> slot).
+        Plain values: ``size``, ``sets``, ``results`` (lists of slots), ``again`` (a row for the first answer
+        as it is when the last has been made), ``state`` (name -> slot).
     """
     offset = 0
 
@@ -134,6 +135,7 @@ def plan(
     described = {
         "sets": [row() for _ in range(sets)],
         "results": [[slot(layout) for layout in outputs] for _ in range(sets)],
+        "again": [slot(layout) for layout in outputs],
         "state": {
             name: slot(TensorLayout.of(x.detach().contiguous())) for name, x in state.items()
         },
@@ -167,6 +169,7 @@ class CudaArena(Arena):
         self.results = tuple(
             tuple(_view(flat, value) for value in row) for row in layout["results"]
         )
+        self.again = tuple(_view(flat, value) for value in layout["again"])
         self.state = {name: _view(flat, value) for name, value in layout["state"].items()}
         self.inputs, self.outputs = self.sets[0], self.results[0]
 
@@ -184,7 +187,8 @@ class CudaArena(Arena):
 
     def close(self) -> None:
         """Give the memory back."""
-        self.sets, self.results, self.state, self.inputs, self.outputs = (), (), {}, (), ()
+        self.sets, self.results, self.again, self.state = (), (), (), {}
+        self.inputs, self.outputs = (), ()
         self._region.close()
         self._host.close()
 

@@ -140,10 +140,11 @@ class CudaRunner(Runner):
                     self._times[number] = begin.elapsed_time(end) * 1e-3
                 if not empty:
                     # The first answer was alive while the others were made: has it changed?
-                    self._copy(self._device_arena.results[0], first)
+                    self._copy(self._device_arena.again, first)
                     _synchronize()
                     peak = torch.cuda.max_memory_allocated() - rest
-                    self._say({**described(told), "peak": peak, "inside": self._inside(told)})
+                    places = {"inside": self._inside(told), "aliased": _aliased(told)}
+                    self._say({**described(told), "peak": peak, **places})
                 del told, first
                 words[TOLD] = call
         except BaseException:
@@ -225,6 +226,13 @@ class CudaRunner(Runner):
 
 def _pair() -> tuple[Any, Any]:
     return _Event(enable_timing=True), _Event(enable_timing=True)
+
+
+def _aliased(result: Any) -> bool:
+    """Say whether two tensors of an answer share memory."""
+    values = result if isinstance(result, (tuple, list)) else (result,)
+    places = [x.untyped_storage().data_ptr() for x in values if type(x) is torch.Tensor]
+    return len(set(places)) < len(places)
 
 
 def _fits(outputs: Any, slots: tuple[torch.Tensor, ...]) -> bool:

@@ -108,10 +108,13 @@ class CudaCandidateSession(CandidateSession):
                     trick="input-alias",
                 )
             )
+        if said.get("aliased") is True and not self._problem.views:
+            reason = "two of its outputs share memory: writing to one would change the other"
+            raise Fault(Refused(reason=reason, trick="aliased-outputs"))
         peak = said.get("peak")
         if isinstance(peak, int) and 0 <= peak < _MOST_PEAK:
             self.peak = self.peak or peak
-        first, again = self._mirror.results[0], self._cuda_arena.results[0]
+        first, again = self._mirror.results[0], self._cuda_arena.again
         if not self._problem.views and not all(
             torch.equal(a.nan_to_num(7.0), b.nan_to_num(7.0))
             for a, b in zip(first, again, strict=True)

@@ -138,10 +138,10 @@ class CudaTimingSession:
                 self.watch()
                 means[name].append(batch.total / paces[name].calls)
                 fills[name] = batch.fill * paces[name].calls
+                if name == "candidate":
+                    self.check(batch, given)  # before another batch's answers are copied
                 if self.candidate is not None:
                     seen[name] = self._gap(batch, paces[name])
-                if name == "candidate":
-                    self.check(batch, given)
             if self.candidate is not None:
                 gaps.append(seen.pop("candidate").less(max(gap.each for gap in seen.values())))
                 late.append(_beyond(fills, paces))

@@ -12,7 +12,12 @@ def test_sets_results_and_parameters_do_not_overlap() -> None:
     layout = plan(inputs, state, outputs, 3)
     slots = [
         slot
-        for row in (*layout["sets"], *layout["results"], list(layout["state"].values()))
+        for row in (
+            *layout["sets"],
+            *layout["results"],
+            layout["again"],
+            list(layout["state"].values()),
+        )
         for slot in row
         if "offset" in slot
     ]
@@ -23,7 +28,7 @@ def test_sets_results_and_parameters_do_not_overlap() -> None:
         )
         for slot in slots
     )
-    assert len(spans) == 3 * 2 + 3 + 1
+    assert len(spans) == 3 * 2 + 3 + 1 + 1
     for (begin, size), (following, _) in zip(spans, [*spans[1:], (layout["size"], 0)], strict=True):
         assert begin + size <= following
         assert begin % 512 == 0
