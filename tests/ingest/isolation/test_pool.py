@@ -16,7 +16,7 @@ TEXT = "# Tiles\n\nA tile is kept in shared memory.\n"
 # Readers as a distribution may register them, each with a fault that a parser in C can have.
 PLUGIN = """
 import ctypes, os
-from ingest.readers import Block, Reading, Section
+from ingest.readers import Block, ParsedFile, Section
 
 
 class Faulty:
@@ -42,7 +42,7 @@ class Faulty:
         if "secrets" in text:
             text = ",".join(sorted(os.environ))
         block = Block(text=text)
-        return Reading(kind="document", title="t", body=text,
+        return ParsedFile(kind="document", title="t", body=text,
                        sections=(Section(trail=("t",), blocks=(block,)),))
 """
 

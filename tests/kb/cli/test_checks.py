@@ -9,7 +9,7 @@ CODE = """
 import ctypes, json, sys
 sys.path[:] = json.loads(sys.argv[1])
 from kb.app.doctor.checks import _sandbox
-from search.judging import seccomp
+from search.sandbox import seccomp
 if sys.argv[2] == "without":
     ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
     seccomp.install(single=False)

@@ -161,7 +161,7 @@ def test_nothing_is_learned_from_a_cheat(run):
         path.read_text() for path in (shell.home / "lessons").rglob("*.md")
     )
     refused = [title for title, node in nodes.items() if node["outcome"] == "refused"]
-    assert len(refused) > 5
+    assert len(refused) >= 3
     gone = {one["node"] for one in report.get("withdrawn", ()) if one["outcome"] == "refused"}
     refused += [title for title, node in nodes.items() if node["node"] in gone]
     for title in refused:

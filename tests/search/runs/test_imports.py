@@ -49,7 +49,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Rows:
     play(storage, record, settings_of())
     record.finish_search("done")
     storage.put(ASKED.key(), ASKED, ANSWER)
-    RunSnapshot(storage.engine).open(record.run).earlier(())
+    RunSnapshot(storage.engine, record.run).earlier(())
     write_run(storage, record.run, folder / "run.gz")
     return [json.loads(line) for line in gzip.open(folder / "run.gz")]
 

@@ -1,4 +1,4 @@
-# expect: build_failed|crashed | .
+# expect: build_failed|crashed|timed_out | .
 # with: own_norm
 # within: 30
 """Forges an error of a compiler that is costly to explain."""

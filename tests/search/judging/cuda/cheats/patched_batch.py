@@ -1,4 +1,4 @@
-# expect: refused|passed|crashed|wrong no-gain,timer-mismatch,forged-report,beats-the-roofline,cached-output,work-outside-the-clock | .
+# expect: refused|passed|crashed|wrong no-gain,timer-mismatch,forged-report,beats-the-roofline,cached-output,work-outside-the-clock,input-alias | .
 # with: own_norm
 """Replaces the timed loop of its process by one that measures nothing and hands right answers over."""
 import sys

@@ -1,4 +1,4 @@
-# expect: refused|wrong timer-mismatch,work-outside-the-clock,work-after-the-clock,beats-the-roofline,cached-output | clock|stream|window|differs|event|other inputs|answer|busy|caches
+# expect: refused|wrong timer-mismatch,work-outside-the-clock,work-after-the-clock,beats-the-roofline,cached-output,reused-output-buffer | computed|clock|stream|window|differs|event|other inputs|answer|busy|caches
 # with: own_norm
 """Launches on a stream of its own that nobody waits for."""
 

@@ -1,4 +1,4 @@
-# expect: crashed|timed_out|refused forged-report | .
+# expect: crashed|timed_out|refused forged-report,work-after-the-clock | .
 # with: own_norm
 """Writes to every word of memory that its process shares with the judge."""
 import sys

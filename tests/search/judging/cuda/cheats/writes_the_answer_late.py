@@ -1,4 +1,4 @@
-# expect: refused|wrong timer-mismatch,work-outside-the-clock,work-after-the-clock,reused-output-buffer,input-mutation,cached-output | clock|differs|window|written|NaN|other inputs|answer|busy|caches
+# expect: refused|wrong timer-mismatch,work-outside-the-clock,work-after-the-clock,reused-output-buffer,input-mutation,cached-output | its input|clock|differs|window|written|NaN|other inputs|answer|busy|caches
 # with: own_norm
 """Finds where its answer is copied to, and writes there from another stream after it has returned."""
 import gc
