@@ -191,8 +191,8 @@ def test_eviction_is_bounded_on_machines_with_huge_caches() -> None:
 def test_judges_of_one_user_take_turns(tmp_path: Path) -> None:
     code = (
         "import time\n"
-        "from search.judging.cpu.timing import Seats, taken\n"
-        "with taken(Seats(stage=0, seat=0)):\n"
+        "from search.judging.cpu.timing import CpuPinning, taken\n"
+        "with taken(CpuPinning(stage=0, seat=0)):\n"
         "    began = time.monotonic()\n"
         "    time.sleep(0.3)\n"
         "    print(began, time.monotonic())\n"
