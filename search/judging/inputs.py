@@ -96,7 +96,7 @@ SPIKED = {"spiked": False, "spiked far": True}
 WIDE = "beyond float16"  # asked where tf32 may be used, which has float32's range
 SPECIAL = "special values"
 # Most terms of a sum, or of a sum of exponentials, are nearly the same.
-ALIKE = frozenset({"large mean", "sparse", "near one", "tiny"})
+ALIKE = frozenset({"large mean", "sparse", "near one", "tiny", "spiked far"})
 _NAMED = {**DISTRIBUTIONS, WIDE: _wide, SPECIAL: _special}
 
 

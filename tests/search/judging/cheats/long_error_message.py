@@ -1,4 +1,4 @@
-# expect: build_failed|crashed
+# expect: build_failed|crashed|timed_out
 # within: 10
 """Forges an error of a compiler that is costly to explain."""
 

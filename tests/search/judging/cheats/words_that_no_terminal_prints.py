@@ -1,4 +1,4 @@
-# expect: wrong | output 0
+# expect: wrong|timed_out | .
 """Has the judge print half a character and what moves the cursor."""
 
 import json
