@@ -105,14 +105,19 @@ def home(sources: Sources, query: Query, rows: int | None = ROWS) -> HomeView:
 
 def paged(found: Sequence[Any], query: Query, rows: int | None) -> tuple[int, int, Sequence[Any]]:
     """Return the number of the page that is asked for, how many there are, and what is on it."""
+    page, pages = page_of(query, len(found), rows)
     if rows is None:
-        return 1, 1, found
-    if rows == 0:
-        return 1, 1, found[:0]
-    pages = max(1, -(-len(found) // rows))
-    asked = query.get("page", "1")
-    page = min(max(int(asked) if asked.isdecimal() and len(asked) < 9 else 1, 1), pages)
+        return page, pages, found
     return page, pages, found[(page - 1) * rows : page * rows]
+
+
+def page_of(query: Query, matching: int, rows: int | None) -> tuple[int, int]:
+    """Return the number of the page that is asked for, and how many there are."""
+    if not rows:
+        return 1, 1
+    pages = max(1, -(-matching // rows))
+    asked = query.get("page", "1")
+    return min(max(int(asked) if asked.isdecimal() and len(asked) < 9 else 1, 1), pages), pages
 
 
 def spark(story: Story, points: int = POINTS) -> tuple[float, ...]:
