@@ -9,25 +9,19 @@ import typer
 
 from kb import __version__
 from kb.cli import (
-    check,
     doctor,
     dry,
-    effects,
     exports,
-    ingest,
-    knowledge,
-    lessons,
     mcp,
     measure,
     prompt,
-    reading,
     remote,
     replay,
     runs,
-    search,
     spending,
     web,
 )
+from kb.cli.knowledge import check, documents, effects, ideas, lessons, read, search
 from kb.cli.render.output import Commands
 
 EXIT_CODES = """
@@ -46,10 +40,10 @@ app = typer.Typer(
     rich_markup_mode=None,  # its help would cost a third of a second of imports
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-knowledge.register(app)
-ingest.register(app)
+ideas.register(app)
+documents.register(app)
 search.register(app)
-reading.register(app)
+read.register(app)
 effects.register(app)
 measure.register(app)
 runs.register(app)

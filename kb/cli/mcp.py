@@ -23,7 +23,7 @@ def serve() -> None:
     Search the knowledge base, get a task's brief and history, submit candidates and read verdicts.
     """
     try:
-        from kb.app.mcp_tools import make_server
+        from kb.app.mcp.tools import make_server
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
             raise

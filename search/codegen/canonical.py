@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from search.codegen.ir import Shape, refs
-from search.codegen.pointwise import arguments
-from search.codegen.recurrent import GATES, Recurrent, recurrent
+from search.codegen.operators.pointwise import arguments
+from search.codegen.operators.recurrent import GATES, Recurrent, recurrent
 from search.costs.graph import Operator, OperatorGraph, Ref
 
 # Operators with such names are the author's own: the framework has no one function for them.

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from search.codegen.access_analysis import walk
 from search.codegen.iteration_space import Misfit
-from search.codegen.library_ops import (
+from search.codegen.lower import LoweredProgram
+from search.codegen.operator_sizes import (
     anchor_dims,
     operand_order,
     place_dims,
@@ -16,7 +17,6 @@ from search.codegen.library_ops import (
     recurrence_dims,
     scan_dims,
 )
-from search.codegen.lower import LoweredProgram
 
 FUSED = ("pointwise", "rows", "pool", "scan", "place", "conv", "ndconv", "matmul", "recurrence")
 INNER = ("pool", "scan", "place")  # anchors that may compute what they read on the way in

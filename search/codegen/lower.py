@@ -9,9 +9,9 @@ from functools import cached_property
 from kb.errors import NoRecipe
 from search.codegen.canonical import canonical
 from search.codegen.ir import IrBuilder, IrNode, Unsupported, refs
-from search.codegen.losses import LOSSES
-from search.codegen.pointwise import POINTWISE, VIEWS, Rule
-from search.codegen.reductions import reductions
+from search.codegen.operators.losses import LOSSES
+from search.codegen.operators.pointwise import POINTWISE, VIEWS, Rule
+from search.codegen.operators.reductions import reductions
 from search.costs.graph import Operator, OperatorGraph, Ref
 
 RULES: dict[str, Rule] = {**POINTWISE, **reductions(POINTWISE), **LOSSES}

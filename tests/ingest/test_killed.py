@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "killed_ingest.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "ingest" / "killed.py"
 
 
 @pytest.mark.slow

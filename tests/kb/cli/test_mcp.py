@@ -11,7 +11,7 @@ import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from kb.app.mcp_tools import INSTRUCTIONS
+from kb.app.mcp.tools import INSTRUCTIONS
 
 CPP = '''import ctypes
 import torch
@@ -193,6 +193,6 @@ def test_without_its_package_the_command_says_what_to_install(monkeypatch):
     from kb.errors import ConfigError
 
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
-    monkeypatch.delitem(sys.modules, "kb.app.mcp_tools", raising=False)
+    monkeypatch.delitem(sys.modules, "kb.app.mcp.tools", raising=False)
     with pytest.raises(ConfigError, match=r"pip install 'kernel-kb\[mcp\]'"):
         serve()

@@ -16,7 +16,7 @@ from search.codegen import expressions as ir
 from search.codegen.backends.cuda import cuda_prelude
 from search.codegen.backends.prelude import needed
 from search.codegen.backends.printers import CppPrinter, CudaPrinter, Printer, TritonPrinter
-from search.codegen.pointwise import _BINARY, _UNARY
+from search.codegen.operators.pointwise import _BINARY, _UNARY
 from search.codegen.render import prelude
 
 X, Y = ir.Operand(0), ir.Operand(1)

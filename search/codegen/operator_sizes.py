@@ -8,8 +8,8 @@ from typing import Any
 from search.codegen.canonical import OWN
 from search.codegen.ir import Shape
 from search.codegen.lower import LoweredProgram, packet
-from search.codegen.pointwise import arguments
-from search.codegen.recurrent import GATES, RECURRENCE
+from search.codegen.operators.pointwise import arguments
+from search.codegen.operators.recurrent import GATES, RECURRENCE
 from search.costs.graph import Operator, Ref
 
 Dims = dict[str, int | str]

@@ -7,8 +7,8 @@ from typing import Any
 
 from search.codegen import expressions as ir
 from search.codegen.ir import IrBuilder, IrNode, Unsupported
-from search.codegen.pointwise import Formula, Rule, arguments, number
-from search.codegen.reductions import mean
+from search.codegen.operators.pointwise import Formula, Rule, arguments, number
+from search.codegen.operators.reductions import mean
 from search.costs.graph import Operator
 
 _NONE, _MEAN, _SUM = 0, 1, 2

@@ -1,6 +1,6 @@
 """How long `kb ingest` takes over a large library of which nothing, or one file, changed.
 
-    python benchmarks/unchanged.py --passages 100000
+    python benchmarks/ingest/unchanged.py --passages 100000
 
 The documents are real files, read and cut by the real pipeline; their vectors are random, because
 embedding 100,000 passages takes hours on two cores and plays no part in what is measured.

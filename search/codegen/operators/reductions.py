@@ -8,7 +8,7 @@ from typing import Any
 
 from search.codegen import expressions as ir
 from search.codegen.ir import IrBuilder, IrNode, Shape, Unsupported
-from search.codegen.pointwise import Formula, Rule, arguments, number
+from search.codegen.operators.pointwise import Formula, Rule, arguments, number
 from search.costs.graph import Operator, Ref
 
 _RUNNING = ("cummax.", "cummin.")

@@ -14,7 +14,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from kb import __version__
-from kb.app.mcp_session import Submission, TaskSession
+from kb.app.mcp.session import Submission, TaskSession
 from kb.config import Home
 from kb.errors import KbError
 from kb.progress import say

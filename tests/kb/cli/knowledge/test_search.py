@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kb.app.queries import SearchOptions, build_query, explained
-from kb.cli.search import lines
+from kb.cli.knowledge.search import lines
 from kb.config import Home
 from kb.database import create_tables, open_engine
 from kb.errors import ConfigError

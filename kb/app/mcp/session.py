@@ -134,7 +134,7 @@ class TaskSession:
         """
         here = self._at_work()
         parent = self._attempt(here, node)
-        from kb.app.outside_prompt import prompt_text
+        from kb.app.mcp.prompt import prompt_text
 
         here.session.witness.clear()
         return prompt_text(here.session, self._moment(here, parent), idea)

@@ -1,6 +1,6 @@
 """Which files of a machine are flagged as speaking to a language model: false alarms are to be few.
 
-    python benchmarks/flags.py FOLDER [FOLDER ...]
+    python benchmarks/ingest/flags.py FOLDER [FOLDER ...]
 
 Looks at every text and source file below the folders as a whole, which is stricter than the
 passages that `kb ingest` looks at.

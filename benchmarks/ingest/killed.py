@@ -1,6 +1,6 @@
 """kill -9 at random moments of a real `kb ingest`; a second run must make it whole.
 
-    python benchmarks/killed_ingest.py --rounds 20 --documents 40
+    python benchmarks/ingest/killed.py --rounds 20 --documents 40
 
 Each round copies a home with the shipped documents in it, starts `kb ingest` on a folder of
 documents, kills the whole process group after a random part of the time that an unbroken run takes,

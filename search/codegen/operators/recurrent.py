@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from search.codegen.ir import Shape, refs
-from search.codegen.pointwise import arguments
+from search.codegen.operators.pointwise import arguments
 from search.costs.graph import Operator, OperatorGraph, Ref
 
 RECURRENCE = "recipe.recurrence"

@@ -1,6 +1,6 @@
 """What reading documents in a process of its own costs, and which passages are flagged.
 
-    python benchmarks/reading.py FOLDER [FOLDER ...]
+    python benchmarks/ingest/reading.py FOLDER [FOLDER ...]
 
 Prints one row a suffix: files, megabytes, passages, milliseconds a file (median and 95th
 percentile) in the worker, and of them what the same reading takes in this process; then what was

@@ -1,6 +1,6 @@
 """What share of the bare encoder's rate an ingest reaches: the rest is reading, cutting, writing, indexing.
 
-    python benchmarks/ingest_rate.py [--passages 1500] [--rounds 2]
+    python benchmarks/ingest/rate.py [--passages 1500] [--rounds 2]
 
 The documents are Markdown of the shipped library, with a sentence in each section that makes it new. The
 bare rate is that of the encoder on the very passages that the ingest made of them, given to it at once. Each

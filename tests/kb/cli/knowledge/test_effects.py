@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kb.cli.effects import every, find
+from kb.cli.knowledge.effects import every, find
 from kb.config import Home
 from kb.database import create_tables, open_engine
 from kb.errors import ConfigError

@@ -1,0 +1,1 @@
+"""What `kb mcp` offers: a task at work, its prompt, its tools."""

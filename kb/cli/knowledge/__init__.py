@@ -1,0 +1,1 @@
+"""Commands around the knowledge base: documents, search, ideas, lessons, effects."""

@@ -1,0 +1,1 @@
+"""Operator families as primitive nodes: elementwise, reductions, losses, recurrent layers."""
