@@ -101,18 +101,26 @@ def _edited(said: str, program: str) -> Extracted:
 def without_thoughts(text: str) -> str | None:
     """Return a reply without its thinking blocks, None where it ends inside one."""
     for name in _THOUGHTS:
+        opens = re.compile(rf"(?im)^[ \t]*<{name}>")
+        closes = re.compile(rf"(?i)</{name}>")
+        opening, closing = opens.search(text), closes.search(text)
         # Some templates open the block in the prompt, so that the reply only closes it.
-        opening = re.search(rf"(?im)^[ \t]*<{name}>", text)
-        closing = re.search(rf"(?im)</{name}>", text)
         if closing and (opening is None or closing.start() < opening.start()):
             text = text[closing.end() :]
-        text = re.sub(rf"(?ims)^[ \t]*<{name}>.*?</{name}>", "", text)
-        rest = re.search(rf"(?im)^[ \t]*<{name}>", text)
-        if rest is not None:
-            before = text[: rest.start()]
-            if not before.strip():
-                return None
-            text = before
+            opening = opens.search(text)
+        kept, end = [], 0
+        while opening is not None:
+            kept.append(text[end : opening.start()])
+            closing = closes.search(text, opening.end())
+            if closing is None:
+                break
+            end = closing.end()
+            opening = opens.search(text, end)
+        else:
+            kept.append(text[end:])
+        text = "".join(kept)
+        if opening is not None and not text.strip():
+            return None
     return text
 
 

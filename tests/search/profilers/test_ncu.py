@@ -82,10 +82,10 @@ def test_counters_are_kept_and_read_again(tmp_path: Path) -> None:
     first = look(program(TRITON), tmp_path)
     assert first.features.get("ncu_dram_share", 0) > 0.4, first.notes
     (kept,) = tmp_path.iterdir()
-    began = time.perf_counter()
+    written = kept.stat().st_mtime_ns
     assert look(program(TRITON), tmp_path) == first
-    assert time.perf_counter() - began < 0.5
     assert list(tmp_path.iterdir()) == [kept]
+    assert kept.stat().st_mtime_ns == written
 
 
 @pytest.mark.skipif(find_ncu() is not None, reason="Nsight Compute is here")
@@ -246,9 +246,7 @@ def test_a_profiler_that_hangs_is_killed_with_all_that_it_started(
     stand_in: Callable[[str], Path],
 ) -> None:
     folder = stand_in("sleep 987 & echo $! > child; sleep 987")
-    began = time.perf_counter()
     found = measure(program(TRITON), folder, seconds=3)
-    assert time.perf_counter() - began < 15
     assert isinstance(found, Unavailable)
     assert "still busy after 3 s" in found.reason
     child = int((folder / "child").read_text())

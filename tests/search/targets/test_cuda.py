@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -176,7 +175,7 @@ def test_the_driver_says_what_torch_says() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(read_device() is None, reason="needs an NVIDIA device, none is here")
-def test_a_sample_is_cheap_and_sees_the_device_at_work() -> None:
+def test_a_sample_does_not_wait_for_the_device_and_sees_it_at_work() -> None:
     import torch
 
     facts = read_device()
@@ -184,11 +183,10 @@ def test_a_sample_is_cheap_and_sees_the_device_at_work() -> None:
     watch = Watch(facts.uuid)
     a = torch.randn(8192, 8192, device="cuda")
     for _ in range(3):
-        for _ in range(8):
+        for _ in range(200):
             a @ a
-        began = time.perf_counter()
         state = watch.sample()
-        assert time.perf_counter() - began < 0.05
+        assert not torch.cuda.current_stream().query()  # the products are not done yet
         assert state is not None
         torch.cuda.synchronize()
     assert "idle" not in watch.states[-1].reasons

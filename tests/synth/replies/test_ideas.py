@@ -1,9 +1,9 @@
 import json
-import time
 from typing import Any
 
 import jsonschema
 import pytest
+from growth import QUADRATIC, growth
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -180,7 +180,7 @@ def test_no_reply_breaks_the_reader_of_ideas(reply: str) -> None:
 
 
 @pytest.mark.parametrize("unit", ["[", "{", '{"title": ', "[[{", '{"a": [', ",", "{}", "\\"])
-def test_a_model_that_repeats_itself_for_ever_is_read_in_no_time(unit: str) -> None:
-    started = time.process_time()
-    assert read_sketches((unit * 40_000)[:40_000]).sketches == ()
-    assert time.process_time() - started < 2
+def test_a_model_that_repeats_itself_for_ever_is_read_soon(unit: str) -> None:
+    reply = (unit * 40_000)[:40_000]
+    assert read_sketches(reply).sketches == ()
+    assert growth(lambda part: read_sketches(reply[: int(part * len(reply))])) < QUADRATIC
