@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import PurePosixPath
 
-from ingest.readers import BYTES_READERS, READERS, SUFFIXES, BytesReader, ParsedFile, Reader
+from ingest.readers import BYTES_READERS, READERS, BytesReader, ParsedFile, Reader, suffixes
 from kb.errors import RecordError
 
 
@@ -17,9 +17,9 @@ def read_document(data: bytes, path: str) -> ParsedFile:
     Raises:
         RecordError: nothing reads such a file, or it is not what its suffix says.
     """
-    name = SUFFIXES.get(PurePosixPath(path).suffix.lower())
+    name = suffixes().get(PurePosixPath(path).suffix.lower())
     if name is None:
-        raise RecordError(f"{path}: no reader for it: known are {' '.join(SUFFIXES)}")
+        raise RecordError(f"{path}: no reader for it: known are {' '.join(suffixes())}")
     if name in BYTES_READERS.paths():
         return _bytes_reader(name).read(data, path)
     return _reader(name).read(decode(data), path)

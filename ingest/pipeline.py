@@ -13,7 +13,7 @@ from pathlib import Path
 from ingest.collect import Source, gathered, named, reach
 from ingest.entry import Reads, Trusting, make_entry, stamp_of
 from ingest.isolation.pool import Confined
-from ingest.readers import SUFFIXES
+from ingest.readers import suffixes
 from ingest.report import Report
 from ingest.scope.overrides import NO_RULES, Rules
 from ingest.sources.files import FoundFile, find, read_text
@@ -270,7 +270,7 @@ def _listed(store: Store, prefix: str) -> dict[str, _Known]:
 def _is_record(found: FoundFile) -> bool:
     if found.reason is not None:
         return found.path.suffix.lower() == ".md"
-    if SUFFIXES[found.path.suffix.lower()] != "markdown":
+    if suffixes()[found.path.suffix.lower()] != "markdown":
         return False
     try:
         return split_front_matter(read_text(found.path)[1])[0] is not None

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from operator import attrgetter
 from typing import Any, Generic, TypeVar, cast
 
 from kb.errors import ConfigError
@@ -29,19 +30,30 @@ class Registry(Generic[T]):
     Args:
         family: the singular noun of the family, used in messages and in the entry-point group.
         builtins: name -> ``"module:attribute"``.
+        extensible: whether other distributions can add parts; False where judging them needs more
+            than the part itself.
     """
 
-    def __init__(self, family: str, builtins: Mapping[str, str]) -> None:
+    def __init__(
+        self, family: str, builtins: Mapping[str, str], *, extensible: bool = True
+    ) -> None:
         self._family = family
         self._builtins = dict(builtins)
+        self._extensible = extensible
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.paths())
 
     def paths(self) -> dict[str, str]:
         """Return every known name with the place that it is imported from."""
+        return dict(sorted({**self.added(), **self._builtins}.items()))
+
+    def added(self) -> dict[str, str]:
+        """Return the parts of other distributions, by name; none of them takes a built-in name."""
+        if not self._extensible:
+            return {}
         found = _others(entry_points, f"kb.{self._family}")
-        return dict(sorted({**found, **self._builtins}.items()))
+        return {name: place for name, place in found.items() if name not in self._builtins}
 
     def check(self, name: str) -> str:
         """Return `name` where it is known.
@@ -61,7 +73,7 @@ class Registry(Generic[T]):
     def factory(self, name: str) -> Any:
         """Return the class or function registered under `name`, importing its module."""
         module, _, attribute = self.paths()[self.check(name)].partition(":")
-        return getattr(import_module(module), attribute)
+        return attrgetter(attribute)(import_module(module))
 
     def create(self, name: str, *args: Any, **kwargs: Any) -> T:
         """Build the part called `name`."""

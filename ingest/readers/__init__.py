@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal, Protocol
 
 from kb.records.types import Kind, Scope
@@ -98,7 +99,7 @@ BYTES_READERS: Registry[BytesReader] = Registry(
 # The most bytes of one file, for the formats that are larger than the text in them.
 MAX_BYTES: Mapping[str, int] = {"html": 64 << 20, "notebook": 64 << 20, "pdf": 512 << 20}
 
-SUFFIXES: Mapping[str, str] = {
+_BUILTIN: Mapping[str, str] = {
     ".md": "markdown",
     ".markdown": "markdown",
     ".htm": "html",
@@ -127,3 +128,14 @@ SUFFIXES: Mapping[str, str] = {
     ".sass": "sass",
     ".amdgcn": "amdgcn",
 }
+
+
+@cache
+def suffixes() -> Mapping[str, str]:
+    """Return which reader takes a file, by the suffix of its name in small letters.
+
+    A reader of another distribution is named for the suffix that it reads: the entry point ``tex`` in the group
+    ``kb.reader`` takes ``.tex``.
+    """
+    added = (*READERS.added(), *BYTES_READERS.added())
+    return {**_BUILTIN, **{f".{name}": name for name in added if f".{name}" not in _BUILTIN}}

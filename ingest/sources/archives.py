@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO, cast
 
-from ingest.readers import SUFFIXES
+from ingest.readers import suffixes
 from ingest.sources.files import MIB, is_archive, limit_of, printable, unreadable
 from kb.errors import RecordError
 
@@ -247,7 +247,7 @@ def _is_wanted(name: str) -> bool:
     path = PurePosixPath(name)
     if _is_hidden(path):
         return False
-    return path.suffix.lower() in SUFFIXES or is_archive(path.name)
+    return path.suffix.lower() in suffixes() or is_archive(path.name)
 
 
 def _place(into: Path, prefix: str, name: str, allowance: _Allowance) -> Path:

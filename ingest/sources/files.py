@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ingest.document import decode
 from ingest.readers import MAX_BYTES as MOST
-from ingest.readers import SUFFIXES
+from ingest.readers import suffixes
 from ingest.sources.gitignore import Ignored, ignored_below
 from kb.errors import RecordError
 
@@ -73,7 +73,7 @@ def is_archive(name: str) -> bool:
 
 def limit_of(path: Path) -> int:
     """Return how many bytes a document of this suffix may have."""
-    return MOST.get(SUFFIXES.get(path.suffix.lower(), ""), MAX_BYTES)
+    return MOST.get(suffixes().get(path.suffix.lower(), ""), MAX_BYTES)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -151,7 +151,7 @@ def _folder(root: Path, archives: bool) -> Iterator[FoundFile]:
         links = [name for name in folders if (here / name).is_symlink()]
         kept = [name for name in files if not ignored(here / name)]
         for found in _entries(here, [*kept, *links], root, archives):
-            if found.reason is None or found.path.suffix.lower() in SUFFIXES:
+            if found.reason is None or found.path.suffix.lower() in suffixes():
                 yield found
             else:
                 unread.setdefault(found.path.suffix, []).append(found)
@@ -207,7 +207,7 @@ def _file(path: Path, shown: str, archives: bool) -> FoundFile:
     except UnicodeEncodeError:
         reason = "expected a name in UTF-8, found other bytes: rename it"
         return FoundFile(path=path, shown=printable(shown), reason=reason)
-    if path.suffix.lower() in SUFFIXES or (archives and is_archive(path.name)):
+    if path.suffix.lower() in suffixes() or (archives and is_archive(path.name)):
         return FoundFile(path=path, shown=printable(shown))
     return FoundFile(path=path, shown=printable(shown), reason=unreadable(path.name))
 
@@ -218,8 +218,8 @@ def unreadable(name: str) -> str:
         return "an archive that cannot be opened here: unpack it, or pack it as .zip or .tar.xz"
     suffix = Path(name).suffix
     # One suffix a reader: all of them would fill the screen where many files have none.
-    readers = list(SUFFIXES.values())
-    first = [one for place, one in enumerate(SUFFIXES) if readers.index(readers[place]) == place]
+    readers = list(suffixes().values())
+    first = [one for place, one in enumerate(suffixes()) if readers.index(readers[place]) == place]
     known = " ".join([*first, ".zip", ".tar.gz"])
     return f"no reader for {printable(suffix) or 'a file without a suffix'}: known are {known} …"
 

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import shutil
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from kb.app.models import check_models, model_is_configured
 from kb.config import Home
 from kb.errors import ConfigError, TaskError, ToolchainError
-from kb.progress import say
 from kb.records.schema import TargetRecord
-from search.task import Task, TaskFile
-
-if TYPE_CHECKING:
-    from search.authors import Author
-    from search.authors.model_pool import ModelPool
-    from search.costs.graph import OperatorGraph, Work
-    from search.prompting.knowledge_view import KnowledgeView
+from search.task import TaskFile
 
 
 def check_settings(settings: TaskFile, place: str) -> None:
@@ -25,7 +17,7 @@ def check_settings(settings: TaskFile, place: str) -> None:
     from search.policies import POLICIES
 
     POLICIES.check(settings.search.policy)
-    if choose_author(settings) != "recipes":
+    if choose_author(settings) != "recipes" and model_is_configured(settings):
         check_models(Home.find(), settings)
     if settings.language == "cute" and place in {"cuda", "dry"} and not find_spec("cutlass"):
         raise ToolchainError(
@@ -73,20 +65,3 @@ def choose_author(settings: TaskFile) -> str:
             "author llm needs a model: set `model: {name: …, base_url: …}` in the task, or KB_MODEL"
         )
     return name
-
-
-def make_author(
-    name: str,
-    task: Task,
-    target: TargetRecord,
-    graph: OperatorGraph,
-    work: Work,
-    memory: KnowledgeView,
-    cast: ModelPool,
-) -> Author:
-    """Build the author."""
-    from search.authors import AUTHORS
-
-    if name == "recipes":
-        return AUTHORS.create(name, task, target, graph, memory)
-    return AUTHORS.create(name, task, target, work, memory, cast, say, graph)

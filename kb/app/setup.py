@@ -6,13 +6,13 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from kb.app.device import JudgingDevice, choose_place
-from kb.app.factories import check_settings, choose_author, choose_language, make_author
+from kb.app.factories import check_settings, choose_author, choose_language
 from kb.app.learning import open_memory
 from kb.app.mailbox import Mail, with_mailbox
 from kb.app.models import make_cast
 from kb.app.session import Session, Setup
 from kb.config import Home
-from kb.progress import Progress
+from kb.progress import Progress, say
 from search.task import Task
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def build(
             then nothing is written to the record of what the run was given.
         author: who writes, where the setup's author is only the name that the record is to have.
     """
+    from search.authors import AUTHORS, AuthorParts
     from search.runs.snapshot import RunSnapshot
     from search.runs.spending import Ledger
 
@@ -93,10 +94,19 @@ def build(
         models = cast(ledger.closed())
     else:
         models = make_cast(setup.home, task.settings, storage, ledger, mail, progress)
+    parts = AuthorParts(
+        task=task,
+        target=setup.target,
+        graph=setup.graph,
+        work=setup.work,
+        memory=memory,
+        models=models,
+        say=say,
+    )
     known = {one.name: getattr(setup, one.name) for one in fields(Setup)}
     return Session(
         **known,
-        author=make_author(name, task, setup.target, setup.graph, setup.work, memory, models),
+        author=AUTHORS.create(name, parts),
         cast=models,
         ledger=ledger,
         given=given,

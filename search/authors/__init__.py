@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kb.registry import Registry
 from search.attempt import Attempt, Draft, Idea, Moment
 from synth.models.waiting import Waiting
+
+if TYPE_CHECKING:
+    from kb.records.schema import TargetRecord
+    from search.authors.model_pool import ModelPool
+    from search.costs.graph import OperatorGraph, Work
+    from search.prompting.knowledge_view import KnowledgeView
+    from search.task import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorParts:
+    """What every author is built from, those of other distributions too.
+
+    Attributes:
+        graph: the reference's operators.
+        work: what the reference computes and moves at least.
+        memory: what the author may ask of the knowledge base.
+        models: the models that the task names, none where it names none.
+        say: tells the user one line.
+    """
+
+    task: Task
+    target: TargetRecord
+    graph: OperatorGraph
+    work: Work
+    memory: KnowledgeView
+    models: ModelPool
+    say: Callable[[str], None]
 
 
 class Author(Protocol):
@@ -56,8 +86,8 @@ class DeferredAuthor(Author, Protocol):
 AUTHORS: Registry[Author] = Registry(
     "author",
     {
-        "llm": "search.authors.llm:LanguageModel",
-        "recipes": "search.authors.recipes:Recipes",
-        "mailbox": "search.authors.llm:LanguageModel",
+        "llm": "search.authors.llm:LanguageModel.of",
+        "recipes": "search.authors.recipes:Recipes.of",
+        "mailbox": "search.authors.llm:LanguageModel.of",
     },
 )

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from kb.records.schema import TargetRecord
 from kb.records.types import Passage
 from search.attempt import Attempt, Draft, Idea, Moment
+from search.authors import AuthorParts
 from search.authors.model_pool import ModelPool, PoolMember
 from search.authors.navigation import Navigator
 from search.costs.graph import OperatorGraph, Work
@@ -90,6 +91,13 @@ class LanguageModel:
         self._briefing = PromptWriter(task, target, work, knowledge, templates, graph)
         self._navigator = Navigator(task, work, knowledge, templates)
         self._known = knowledge.known
+
+    @classmethod
+    def of(cls, parts: AuthorParts) -> Self:
+        """Return the author of a run that has these parts."""
+        return cls(
+            parts.task, parts.target, parts.work, parts.memory, parts.models, parts.say, parts.graph
+        )
 
     def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:
         """Return what `asks_ideas` does, and wait for it."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from kb.records.schema import Document, LessonRecord, TargetRecord
 from kb.records.types import Hit, Kind, Query, Scope
 from search.attempt import Attempt, Draft, Idea, Moment
+from search.authors import AuthorParts
 from search.codegen.applicability import languages, make_shop, suiting
 from search.codegen.library import RecipeCard, make_cards
 from search.codegen.plan import Plan
@@ -84,6 +85,11 @@ class Recipes:
         library = task.settings.library == "allowed"
         self._shop = make_shop(task.source, target, graph, cards, library=library)
         self._base = self._shop.base()
+
+    @classmethod
+    def of(cls, parts: AuthorParts) -> Self:
+        """Return the author of a run that has these parts."""
+        return cls(parts.task, parts.target, parts.graph, parts.memory)
 
     def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:
         """Return at most `count` new ideas for `moment.parent`, the most promising first."""

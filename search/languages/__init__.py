@@ -86,4 +86,5 @@ LANGUAGES: Registry[Language] = Registry(
         "triton": "search.languages.triton:Triton",
         "cute": "search.languages.cute:Cute",
     },
+    extensible=False,  # a judge knows how each is built, walled in and profiled
 )

@@ -48,20 +48,13 @@ class Faulty:
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Confined]:
-    """A desk whose reader of .text files can be made to fail in every way."""
+    """A desk whose reader of .faulty files, from another distribution, can be made to fail in every way."""
     folder = tmp_path_factory.mktemp("plugin")
     (folder / "faulty.py").write_text(PLUGIN)
-    (folder / "sitecustomize.py").write_text(
-        "import importlib.metadata as m\n"
-        "_points = m.entry_points\n"
-        "def entry_points(**kw):\n"
-        "    if kw.get('group') == 'kb.reader':\n"
-        "        return [m.EntryPoint('faulty', 'faulty:Faulty', 'kb.reader')]\n"
-        "    return _points(**kw)\n"
-        "m.entry_points = entry_points\n"
-        "import ingest.readers\n"
-        "ingest.readers.SUFFIXES['.text'] = 'faulty'\n"
-    )
+    installed = folder / "faulty-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[kb.reader]\nfaulty = faulty:Faulty\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(folder))
         patch.setenv("HOME", str(folder))
@@ -113,7 +106,7 @@ def test_a_reader_that_fails_is_one_line_and_the_next_file_is_read(
     desk: Confined, tmp_path: Path, word: str, reason: str
 ) -> None:
     with pytest.raises(RecordError, match=reason) as caught:
-        desk.read(found(tmp_path / "bad.text", word))
+        desk.read(found(tmp_path / "bad.faulty", word))
     assert "\n" not in str(caught.value)
     assert desk.read(found(tmp_path / "a.md", TEXT)).pieces
 
@@ -123,18 +116,18 @@ def test_a_file_that_never_ends_is_given_up_and_the_next_file_is_read(
 ) -> None:
     monkeypatch.setattr(desk, "_bounds", Bounds(seconds=1))
     with pytest.raises(RecordError, match=r"expected to be read in 1 s, was not: split it"):
-        desk.read(found(tmp_path / "bad.text", "loop"))
+        desk.read(found(tmp_path / "bad.faulty", "loop"))
     monkeypatch.undo()
     assert desk.read(found(tmp_path / "a.md", TEXT)).pieces
 
 
 def test_what_a_reader_prints_disturbs_nothing(desk: Confined, tmp_path: Path) -> None:
-    assert desk.read(found(tmp_path / "noisy.text", "print")).reading.body == "print"
+    assert desk.read(found(tmp_path / "noisy.faulty", "print")).reading.body == "print"
     assert desk.read(found(tmp_path / "a.md", TEXT)).reading.title == "Tiles"
 
 
 def test_a_reader_sees_no_secrets(desk: Confined, tmp_path: Path) -> None:
-    body = desk.read(found(tmp_path / "env.text", "secrets")).reading.body
+    body = desk.read(found(tmp_path / "env.faulty", "secrets")).reading.body
     assert "PATH" in body
     assert "OPENAI_API_KEY" not in body
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.readers import READERS, SUFFIXES, ParsedFile
+from ingest.readers import READERS, ParsedFile, suffixes
 from ingest.readers.assembly import readable
 from kb.records.types import Scope
 
@@ -54,7 +54,7 @@ add:
 
 
 def read(name: str, text: str) -> ParsedFile:
-    reader = READERS.create(SUFFIXES["." + name.rpartition(".")[2]])
+    reader = READERS.create(suffixes()["." + name.rpartition(".")[2]])
     return reader.read(text, name)
 
 

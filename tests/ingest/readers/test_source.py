@@ -4,7 +4,7 @@ import pytest
 from growth import QUADRATIC, growth
 
 from ingest.chunking.split import split
-from ingest.readers import READERS, SUFFIXES, ParsedFile
+from ingest.readers import READERS, ParsedFile, suffixes
 from ingest.readers.statements import WHOLE
 from kb.tokens import count_tokens
 
@@ -60,7 +60,7 @@ class Large:
 
 
 def read(name: str, text: str) -> ParsedFile:
-    reader = READERS.create(SUFFIXES["." + name.rpartition(".")[2]])
+    reader = READERS.create(suffixes()["." + name.rpartition(".")[2]])
     return reader.read(text, f"src/{name}")
 
 
