@@ -1,11 +1,12 @@
 PYTHON ?= python3
 TASK ?= examples/conv2d.yaml
 
-.PHONY: help install evolve test check embed clean
+.PHONY: help install evolve test quick check embed clean
 
 help:
 	@echo "make evolve [TASK=file.yaml]   install, then search for a faster kernel"
 	@echo "make test                      install, then run every check and test"
+	@echo "make quick                     every check, and the tests that take no compiler, judge or browser"
 	@echo "make install                   install into .venv only"
 
 install:
@@ -20,6 +21,15 @@ test: install
 	@$(MAKE) --no-print-directory -j2 check embed
 	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15 --ignore-glob='tests/search/judging/test_*' --ignore=tests/search/judging/corpus
 	@.venv/bin/python -m pytest tests/search/judging --ignore=tests/search/judging/cuda --ignore=tests/search/judging/dryrun --ignore=tests/search/judging/spool
+
+# A minute on two cores, for a look before each commit.
+QUICK = tests/test_*.py tests/synth tests/ingest/chunking tests/ingest/readers tests/ingest/scope \
+  tests/kb/records tests/kb/retrieval tests/kb/store tests/kb/test_*.py tests/search/costs tests/search/diagnosis \
+  tests/search/lessons tests/search/patterns tests/search/policies tests/search/prompting tests/search/runs \
+  tests/search/test_*.py
+
+quick: check
+	@.venv/bin/python -m pytest -n 2 -m "not slow" $(QUICK)
 
 check: install
 	@.venv/bin/ruff check

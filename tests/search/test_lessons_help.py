@@ -13,6 +13,8 @@ from kb.retrieval.lesson_confidence import standing
 from search.lessons.evidence import Runs
 from search.lessons.store import LessonStore
 
+pytestmark = pytest.mark.slow
+
 
 def _low(values: list[float]) -> float:
     """Return the lower end of the mean's 95 % interval, by Student's t with 5 degrees."""

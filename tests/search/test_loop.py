@@ -65,6 +65,7 @@ def test_a_failed_draft_goes_back_to_its_author_as_its_own_child(tmp_path):
         assert node.draft.source.startswith(graph.nodes[node.parent].draft.source)
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_ten_random_moments_ends_with_the_graph_of_an_unbroken_one(tmp_path):
     expected = unbroken(tmp_path / "unbroken")
     folder, log = tmp_path / "killed", tmp_path / "log"
