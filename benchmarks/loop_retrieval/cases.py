@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from kb.app.diagnosis import diagnoser_of
 from kb.app.queries import find_target
 from kb.config import Home
 from kb.records.patterns import load_patterns
+from search import costs
 from search.costs.graph import OperatorGraph, Work
 from search.patterns.recognise import read_program
 from search.prompting.questions import Questions, QuestionStep
@@ -191,7 +193,7 @@ def _traced(name: str, source: str) -> tuple[OperatorGraph, Work]:
     """Return the operators of a reference and what they cost; pickles are this benchmark's own."""
     reference = trace_folder() / f"{name}.py"
     reference.write_text(source, encoding="utf-8")
-    digest = blake2b(source.encode(), digest_size=8).hexdigest()
+    digest = blake2b(source.encode() + _tracer(), digest_size=8).hexdigest()
     kept = trace_folder() / f"{name}-{digest}.pickle"
     if not kept.is_file():
         from search.costs.trace import operator_graph
@@ -201,6 +203,12 @@ def _traced(name: str, source: str) -> tuple[OperatorGraph, Work]:
         kept.write_bytes(pickle.dumps((graph, count_work(graph))))
     loaded: tuple[OperatorGraph, Work] = pickle.loads(kept.read_bytes())
     return loaded
+
+
+@cache
+def _tracer() -> bytes:
+    """Return the source of what traces and counts: what another version kept is not read."""
+    return b"".join(path.read_bytes() for path in sorted(Path(costs.__file__).parent.glob("*.py")))
 
 
 def _plain_problem(reference: Path) -> SimpleNamespace:

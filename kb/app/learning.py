@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kb.config import Home
@@ -213,6 +214,7 @@ def believed_memory(
     Args:
         given: what a run was given when it first asked, None outside of runs.
     """
+    from kb.records.patterns import FOLDER, load_patterns
     from kb.retrieval.lookup import RecordReader
     from search.lessons.evidence import Runs
     from search.prompting.knowledge_view import KnowledgeView, RecordSource, Silent, TrustedRecords
@@ -228,12 +230,17 @@ def believed_memory(
     records: RecordSource = believed
     retriever: PassageRetriever = knowledge.retriever if retrieval else Silent()
     reader: Readings = RecordReader(knowledge.store, knowledge.effects, doubted)
+    patterns = partial(load_patterns, Home.find().root / FOLDER)
     if given is not None:
         records, retriever = given.records(records), given.retriever(retriever)
-        reader = given.readings(reader)
+        reader, patterns = given.readings(reader), partial(given.patterns, patterns)
     witness = RecordingRetriever(retriever, doubted)
     return KnowledgeView(
-        witness, records, known, RecordingReadings(reader, witness) if retrieval else None
+        witness,
+        records,
+        known,
+        RecordingReadings(reader, witness) if retrieval else None,
+        patterns,
     )
 
 

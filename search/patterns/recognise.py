@@ -45,6 +45,7 @@ class State:
         outcome: kind of the outcome that is to be mended, "" where none is.
         message: what was reported of it.
         idea: the idea that is to be written, or whose candidate failed.
+        shares: of a measured program's time, by operator family; empty for the reference's estimate.
     """
 
     device: str = ""
@@ -53,6 +54,7 @@ class State:
     outcome: str = ""
     message: str = ""
     idea: str = ""
+    shares: Mapping[str, float] = field(default_factory=dict)
 
 
 def read_program(name: str, source: str, graph: OperatorGraph | None) -> ReferenceTraits:
@@ -79,7 +81,11 @@ def recognise(
 ) -> tuple[Recognised, ...]:
     """Return the patterns that are there, the costliest first; special ones stand for general ones."""
     found = [
-        Recognised(pattern=one, shown="; ".join(dict.fromkeys(shown)), share=_share(one, program))
+        Recognised(
+            pattern=one,
+            shown="; ".join(dict.fromkeys(shown)),
+            share=_share(one, state.shares or program.shares),
+        )
         for one in patterns
         if (shown := _shown(one, program, state)) is not None
     ]
@@ -127,10 +133,10 @@ def _holds(condition: str, program: ReferenceTraits, state: State) -> str | None
     return None if met_name is None else f"{subject} {met_name}"
 
 
-def _share(pattern: Pattern, program: ReferenceTraits) -> float:
-    if not program.shares or not pattern.families:
+def _share(pattern: Pattern, shares: Mapping[str, float]) -> float:
+    if not shares or not pattern.families:
         return 1.0
-    return min(1.0, sum(program.shares.get(one, 0.0) for one in pattern.families))
+    return min(1.0, sum(shares.get(one, 0.0) for one in pattern.families))
 
 
 def _shares(graph: OperatorGraph) -> dict[str, float]:

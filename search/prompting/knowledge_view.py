@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from kb.records.patterns import Pattern, load_patterns
 from kb.records.schema import Document
 from kb.records.types import Answer, Hit, Query
 from kb.retrieval.multi_query import Inquiry
@@ -71,6 +72,7 @@ class KnowledgeView:
     Args:
         known: what was tried before; None where nothing is to be refused but equal words.
         readings: records and pages by name; None where nothing is read, as without retrieval.
+        patterns: loads what tasks are searched for; the shipped ones by default.
     """
 
     def __init__(
@@ -79,8 +81,10 @@ class KnowledgeView:
         store: RecordSource,
         known: NoveltyCheck | None = None,
         readings: RecordingReadings | None = None,
+        patterns: Callable[[], tuple[Pattern, ...]] = load_patterns,
     ) -> None:
         self.retriever = retriever
         self.store = store
         self.known = known
         self.readings = readings
+        self.patterns = patterns

@@ -7,7 +7,7 @@ printed without one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from random import Random
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from kb.config import Home
 from kb.errors import ConfigError
-from kb.records.patterns import FOLDER, Recognised, load_patterns
+from kb.records.patterns import Pattern, Recognised
 from kb.records.schema import CATEGORIES, Document, TargetRecord
 from kb.records.types import Answer, Hit, Scope
 from kb.retrieval.multi_query import Inquiry
@@ -23,6 +23,7 @@ from kb.tokens import count_tokens
 from search.attempt import Attempt, Idea, Memory, Moment
 from search.costs.graph import OperatorGraph, Work
 from search.gain import gains
+from search.outcome import KernelTime, Passed
 from search.patterns.recognise import read_program
 from search.prompting.describe import cost, detail, trials_of_branches, trials_of_ideas, verdict
 from search.prompting.history import PLATEAU, Recalled, recall, rounds_without_gain
@@ -82,6 +83,11 @@ class PromptKnowledge(Protocol):
     @property
     def readings(self) -> Readings | None:
         """Records and pages by name, None where nothing may be read."""
+        ...
+
+    @property
+    def patterns(self) -> Callable[[], Sequence[Pattern]]:
+        """Loads the patterns that the task is searched for."""
         ...
 
 
@@ -244,10 +250,12 @@ class PromptWriter:
         **parts: Any,
     ) -> RenderedPrompt:
         diagnosis = moment.diagnosis
+        measured = moment.parent if moment.memory != "clean" else None
         step = replace(
             step,
             symptoms=diagnosis.symptoms,
-            measured=moment.parent is not None and moment.memory != "clean",
+            measured=measured is not None,
+            kernels=_profiled(measured),
             tokens=min(MOST_TOKENS, max(reader.budget // 2, 500)),
             encoding=reader.encoding,
         )
@@ -305,7 +313,7 @@ class PromptWriter:
             families=self._work.families if self._work else (),
             precision=precision if isinstance(precision, str) else "strict",
         )
-        return Questions(program, subject, load_patterns(Home.find().root / FOLDER))
+        return Questions(program, subject, self._knowledge.patterns())
 
     @cached_property
     def _facts(self) -> tuple[str, ...]:
@@ -395,6 +403,12 @@ def _stage(moment: Moment) -> Stage:
 def _tried(history: Iterable[Attempt]) -> tuple[str, ...]:
     """Return the names of the records that ideas of a search came from."""
     return tuple(dict.fromkeys(one.idea.record for one in history if one.idea.record))
+
+
+def _profiled(attempt: Attempt | None) -> tuple[KernelTime, ...]:
+    """Return the kernels that a program ran, with their times; () where no device was profiled."""
+    outcome = attempt.outcome if attempt is not None else None
+    return outcome.kernels if isinstance(outcome, Passed) else ()
 
 
 def _note(document: Document) -> Note:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from kb.records.patterns import Pattern, Recognised
 from kb.records.types import Scope
 from kb.retrieval.multi_query import Inquiry
+from search.outcome import KernelTime
 from search.patterns.recognise import ReferenceTraits, State, recognise
+from search.patterns.shares import measured_shares
 from synth.query import PLANS, Need, QueryPlan, Stage, Subject, build_inquiry
 
 
@@ -23,6 +25,7 @@ class QuestionStep:
         record: of the library, that the idea comes from.
         outcome, message: what became of the candidate to mend, and what was reported.
         tried: names of records that the search has tried.
+        kernels: that the program to improve ran, where a device was profiled.
         tokens: room for passages, counted by `encoding`.
     """
 
@@ -34,6 +37,7 @@ class QuestionStep:
     outcome: str = ""
     message: str = ""
     tried: Sequence[str] = ()
+    kernels: Sequence[KernelTime] = ()
     tokens: int = 8000
     encoding: str = "cl100k_base"
 
@@ -71,6 +75,7 @@ class Questions:
             outcome=step.outcome,
             message=step.message,
             idea=step.text,
+            shares=measured_shares(step.kernels, self.program.shares),
         )
         return recognise(self._patterns, self.program, state)
 

@@ -1,7 +1,7 @@
 """What a run was given from outside itself: kept once, so that it is given the same again.
 
-Passages that were found, bottlenecks that were measured, and ideas of other runs go into prompts. They
-change with the documents and with the machine; a run that is resumed or replayed must not.
+Passages that were found, bottlenecks that were measured, patterns that ask, and ideas of other runs go
+into prompts. They change with the documents and with the machine; a run that is resumed or replayed must not.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from sqlalchemy.exc import IntegrityError
 
 from kb.database import Base, create_tables, reading, writing
 from kb.errors import StoreError
+from kb.records.patterns import Pattern
 from kb.records.schema import Document
 from kb.records.types import Answer, Hit, Query, Scope
 from kb.retrieval.effect_estimate import Where
@@ -48,6 +49,7 @@ _HITS: TypeAdapter[tuple[Hit, ...]] = TypeAdapter(tuple[Hit, ...])
 _ANSWER = TypeAdapter(Answer)
 _DIAGNOSIS = TypeAdapter(Diagnosis)
 _READING = TypeAdapter(LookupResult)
+_PATTERNS: TypeAdapter[tuple[Pattern, ...]] = TypeAdapter(tuple[Pattern, ...])
 _TRIED = TypeAdapter(tuple[KnownIdea, ...])
 
 
@@ -109,6 +111,10 @@ class RunSnapshot:
     def earlier(self, tried: tuple[KnownIdea, ...]) -> tuple[KnownIdea, ...]:
         """Return the ideas of other runs that this run knew of when it began."""
         return self.once("earlier", "", _TRIED, lambda: tried)
+
+    def patterns(self, load: Callable[[], tuple[Pattern, ...]]) -> tuple[Pattern, ...]:
+        """Return the patterns that were there when this run first asked."""
+        return self.once("patterns", "", _PATTERNS, load)
 
     def records(self, inner: RecordSource) -> RecordSource:
         """Return `inner` as it was when the run first asked."""

@@ -54,6 +54,30 @@ def test_what_costs_more_of_the_time_asks_louder() -> None:
     assert len(set(weights)) == 2
 
 
+def test_a_family_names_records_by_its_share_and_asks_nothing() -> None:
+    usual = recognised("usual", 0.25, area="family", see=("ideas/online-softmax",))
+    usual = replace(usual, pattern=usual.pattern.model_copy(update={"questions": ()}))
+    (one,) = (
+        one
+        for one in build_inquiry(SUBJECT, Need(stage="ideas", patterns=(usual,))).questions
+        if one.see
+    )
+    assert one.text == ""
+    assert one.weight == PLANS["ideas"].areas["family"] * 0.5
+
+
+def test_what_usually_helps_counts_less_where_a_program_was_measured() -> None:
+    usual = recognised("usual", area="overview")
+
+    def weight(measured: bool) -> float:
+        need = Need(stage="ideas", patterns=(usual,), measured=measured)
+        return max(
+            one.weight for one in build_inquiry(SUBJECT, need).questions if "usual" in one.text
+        )
+
+    assert weight(True) == weight(False) * PLANS["ideas"].later
+
+
 def test_symptoms_ask_only_where_a_program_was_measured() -> None:
     guessed = Need(stage="ideas", patterns=(SPILLS,), symptoms=("register-spills",))
     measured = replace(guessed, measured=True)

@@ -102,8 +102,8 @@ class Tuning:
     tried: float = 0.4
     elsewhere: float = 0.2
     anywhere: float = 0.4
-    least: float = 0.24
-    relative: float = 0.23
+    least: float = 0.2
+    relative: float = 0.18
     lessons: float = 0.25
 
 

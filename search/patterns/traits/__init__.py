@@ -11,6 +11,7 @@ from search.patterns.traits.convolution import convolution_traits
 from search.patterns.traits.indexing import indexing_traits, loop_traits
 from search.patterns.traits.products import product_traits
 from search.patterns.traits.rows import row_traits
+from search.patterns.traits.structure import structure_traits
 
 # What each trait means; docs/patterns.md lists them.
 TRAITS: Mapping[str, str] = {
@@ -56,7 +57,7 @@ TRAITS: Mapping[str, str] = {
     "residual": "something is added to what was made of it",
     "product": "a matrix product",
     "product-of-few-terms": "at most 8 rows and terms: done element by element",
-    "plain-product": "more than 32 rows and columns, or thousands of products",
+    "plain-product": "neither with a vector, nor skinny, nor narrow",
     "few-results": "fewer tiles than a large GPU has multiprocessors, each a long sum",
     "stacked-weights": "an operand is a parameter of several matrices",
     "sum-of-a-product": "a product's result is summed, with linear operators between",
@@ -168,4 +169,5 @@ def _all(flow: Flow, text: ReferenceText) -> Iterator[tuple[str, str]]:
     yield from product_traits(flow)
     yield from row_traits(flow)
     yield from indexing_traits(flow)
+    yield from structure_traits(flow)
     yield from loop_traits(flow, text)

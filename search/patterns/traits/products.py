@@ -177,8 +177,8 @@ def _operands(flow: Flow, one: Operator) -> Iterator[tuple[str, str]]:
     names = flow.inputs[one.name][:3]
     origins = [flow.origin(name) for name in names]
     kinds = [flow.kind(name) for name in origins]
-    pair = {flow.source(name) for name in names[:2]}
-    if flow.kind(one.name) != "linear" and len(names) > 1 and len(pair) == 1:
+    own = len(names) > 1 and len({flow.source(name) for name in names[:2]}) == 1
+    if own and flow.kind(one.name) != "linear":
         yield "product-with-its-own-transpose", one.name
     if has_weights(flow, names):
         yield "product-with-weights", one.name

@@ -83,6 +83,24 @@ CASES = [
     ("pooling-of-blocks", "torch.rand(2, 3, 40, 40)", "return x.view(2, 3, 20, 2, 20, 2).mean((3, 5))"),
     ("window-pooling", "torch.rand(2, 3, 40, 40)", "return F.max_pool2d(x, 3, 1)"),
     ("global-pooling", "torch.rand(2, 3, 40, 40)", "return x.mean((2, 3))"),
+    ("symmetric-product", "torch.rand(300, 200)", "return 2.0 * x @ x.t()"),
+    ("matrix-vector-product", "torch.rand(400, 300), torch.rand(300), torch.rand(8, 300)", "return (x @ y).sum() * (z @ x.t())"),
+    ("product-of-few-terms", "torch.rand(2, 3, 3), torch.rand(2, 3, 900)", "return torch.einsum('bij,bjn->bin', x, y)"),
+    ("product", "torch.rand(200, 300), torch.rand(300, 100)", "return torch.einsum('ij,jk->ik', x, y)"),
+    ("norm-gradient", "torch.rand(64, 512), torch.rand(64, 512)", "return x - y * (x * y).mean(-1, keepdim=True), (x * y).sum(0)"),
+    ("overlap-add", "torch.rand(2, 16, 49)", "return F.fold(x, 16, 4, stride=2)"),
+    ("padding", "torch.rand(2, 3, 40, 40)", "return F.pad(x, (2, 2, 2, 2), mode='reflect') * 2"),
+    ("fourier-transform", "torch.rand(8, 256)", "return torch.fft.rfft(x).abs()"),
+    ("linear-algebra", "torch.rand(8, 32, 32)", "return torch.linalg.inv(x)"),
+    ("search-in-sorted", "torch.rand(4000), torch.rand(64)", "return y[torch.searchsorted(y, x).clamp(max=63)]"),
+    ("triangle", "torch.rand(128, 128)", "return torch.tril(torch.exp(x)).sum(1)"),
+    ("all-pairs", "torch.rand(300), torch.rand(300)", "return torch.tanh(x[:, None] - y[None, :])"),
+    ("placement", "torch.rand(400, 32), torch.randint(0, 400, (16,)), torch.rand(16, 32)", "return x.index_copy(0, y, z)"),
+    ("repeated-work", "torch.rand(64, 512)", "return torch.sigmoid(x) * 2 + torch.sigmoid(x)"),
+    ("ragged-rows", "torch.rand(64, 512), torch.randint(1, 512, (64,))", "return x.masked_fill(torch.arange(512)[None] >= y[:, None], 0.0).sum(1)"),
+    ("variance", "torch.rand(64, 512)", "return torch.std_mean(x, -1)[0]"),
+    ("recurrent-layer", "torch.rand(8, 4, 16)", "return self.cell(x)[0]"),
+    ("usual-rows-on-a-processor", "torch.rand(64, 512)", "return torch.nansum(x, -1)"),
 ]  # fmt: skip
 
 
@@ -90,7 +108,46 @@ CASES = [
 def test_a_computation_is_recognised_however_it_is_written(
     tmp_path: Path, expected: str, inputs: str, forward: str
 ) -> None:
-    assert expected in names(program(tmp_path, forward, inputs))
+    layer = "self.cell = nn.RNN(16, 16)" if "cell" in forward else "pass"
+    assert expected in names(program(tmp_path, forward, inputs, layer))
+
+
+ABSENT = [
+    ("columns", "torch.rand(32, 400)", "return torch.topk(x, 5).values"),
+    ("reduction-of-everything", "torch.rand(4000)", "return torch.cumsum(x, 0)"),
+    ("dropout", "torch.rand(64, 512)", "return F.dropout(x, 0.5, False) * 2"),
+    ("row-reduction", "torch.rand(64, 512), torch.rand(4)", "return torch.relu(x) * (y / y.sum())[0]"),
+    ("attention", "torch.rand(64, 96, 32), torch.rand(32, 1)", "return (torch.softmax(self.score(x).mT, -1) @ x)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("absent", "inputs", "forward"), ABSENT)
+def test_what_is_small_or_only_looks_alike_is_not_recognised(
+    tmp_path: Path, absent: str, inputs: str, forward: str
+) -> None:
+    found = program(tmp_path, forward, inputs, "self.score = nn.Linear(32, 1)")
+    assert absent not in names(found)
+
+
+def test_what_an_idea_says_is_asked_about() -> None:
+    found = read_program("t", RECURRENT, None)
+    said = State(
+        device="gpu", language="triton", idea="Keep the largest value so far in registers."
+    )
+    assert "idea-of-a-running-maximum" in names(found, said)
+    assert "idea-of-a-running-maximum" not in names(found, State(device="gpu", language="triton"))
+
+
+def test_a_profile_weighs_patterns_in_place_of_the_estimate(tmp_path: Path) -> None:
+    found = program(tmp_path, "return torch.softmax(x @ x.t(), -1)", "torch.rand(256, 256)")
+
+    def share(name: str, **shares: float) -> float:
+        state = State(device="gpu", language="triton", shares=shares)
+        shown = {one.pattern.name: one for one in recognise(load_patterns(), found, state)}
+        return shown[name].share
+
+    assert share("softmax", softmax=0.9, matmul=0.1) == 0.9
+    assert share("softmax") < 0.5
 
 
 CONVOLUTIONS = [

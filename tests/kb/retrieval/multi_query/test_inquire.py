@@ -26,6 +26,13 @@ symptoms: [intermediate-traffic]
 
 Attention reads keys and values in tiles and keeps a running maximum, so that scores are never written.
 
+## When it helps
+
+It helps where the matrix of scores is larger than the cache, which is so from some thousand keys on. One tile of
+keys and values should fill half of the second-level cache at most, so that the queries and the running sums stay
+beside it. With few keys the scores fit into the cache anyway, and the rescaling of the sums at each tile costs
+more than it saves. With a causal mask whole tiles are skipped, which saves half of the work besides.
+
 ## How to check
 
 Bytes written equal the output alone.
@@ -119,6 +126,19 @@ def test_a_record_is_given_once_and_whole(knowledge: Knowledge) -> None:
     assert "How to check" in hit.passage.text
     assert hit.why.trail == ("a pattern",)
     assert hit.passage.section == "Walk over tiles of keys with a running maximum"
+
+
+def test_a_record_beyond_the_whole_ones_is_given_in_brief(knowledge: Knowledge) -> None:
+    (hit,) = [
+        hit
+        for hit in knowledge.retriever.inquire(replace(HERE, whole=0)).hits
+        if hit.passage.document.endswith("tiles.md")
+    ]
+    assert "Attention reads keys and values in tiles" in hit.passage.text
+    assert "[in brief]" in hit.passage.text
+    assert "Bytes written" not in hit.passage.text
+    whole = names(knowledge, HERE)
+    assert names(knowledge, replace(HERE, whole=0)) == whole
 
 
 def test_what_is_for_another_language_or_other_operators_is_not_given(knowledge: Knowledge) -> None:
