@@ -17,7 +17,7 @@ from search.outcome import STANDING
 _GAIN = 1.01  # a round gains where its best is more than one per cent above the best before
 
 
-class Index(Protocol):
+class StandingsIndex(Protocol):
     """Sums a search up, a proposal and an attempt at a time."""
 
     def proposed(self, parent: int | None, round: int) -> None:
@@ -29,7 +29,7 @@ class Index(Protocol):
         ...
 
 
-I = TypeVar("I", bound=Index)  # noqa: E741 - an index
+Made = TypeVar("Made", bound=StandingsIndex)
 
 
 class Standings:
@@ -46,10 +46,10 @@ class Standings:
         self._parents: set[int] = set()
         self._best = [0.0]
 
-    def index(self, make: Callable[..., I], *settings: Hashable) -> I:
+    def index(self, make: Callable[..., Made], *settings: Hashable) -> Made:
         """Return the index that `make(*settings)` makes, told of all that is here."""
         key = (make, *settings)
-        found: I | None = self._indexes.get(key)
+        found: Made | None = self._indexes.get(key)
         if found is None:
             found = make(*settings)
             self._indexes[key] = found
@@ -86,7 +86,7 @@ class Standings:
         """Carry the best merit before each round on up to that before `round`."""
         self._best += [self._best[-1]] * (round + 1 - len(self._best))
 
-    def _replay(self, index: Index) -> None:
+    def _replay(self, index: StandingsIndex) -> None:
         at = 0
         for after, parent, round in self._proposals:
             for attempt in self.attempts[at:after]:

@@ -61,7 +61,7 @@ class Archipelago:
         """Return the fastest attempt of an island, None where nothing stands there."""
         return next(iter(self._fastest[island].attempts), None)
 
-    def proposed(self, parent: int | None, round: int) -> None:
+    def proposed(self, parent: int | None, round: int) -> None:  # noqa: ARG002 - the round alone counts
         """Let migrants sail before a round that is due."""
         while self._migrated < round // self._migration:
             self._migrated += 1

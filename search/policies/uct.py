@@ -37,7 +37,7 @@ class Uct:
 
     def select(self, standings: Standings, round: int, rng: Random) -> tuple[Attempt, ...]:  # noqa: ARG002 - the bounds decide
         """Return one parent; none where the reference is due another round."""
-        found = standings.index(Tree).descend(self._exploration)
+        found = standings.index(SelectionTree).descend(self._exploration)
         return () if found is None else (found,)
 
 
@@ -54,7 +54,7 @@ class _TreeNode:
     children: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
 
 
-class Tree:
+class SelectionTree:
     """The tree of standing attempts with visits and rewards; a step costs what the tree is deep."""
 
     def __init__(self) -> None:
