@@ -19,8 +19,8 @@ class Uct:
     """Upper confidence bounds applied to trees.
 
     A visit of a node is a round of ideas upon it or below it, and the node's own judgement is its first.
-    A visit's reward is the best merit that it led to, over the best of the run; a round in which
-    everything failed has reward 0. Failed attempts are never parents: what mended them stands in their
+    A visit's reward is the best merit that it led to, on the scale from the worst to the best that stands
+    in the run (0 to 1); a round in which everything failed has the reward of the worst. Failed attempts are never parents: what mended them stands in their
     place. A node on which nothing was tried is taken when the descent comes to it. After that it gets
     another round when the rounds below it reach the next square, so that the tree also grows in width.
 
@@ -61,6 +61,7 @@ class SelectionTree:
         self._nodes = [_TreeNode(_ROOT)]
         self._hosts: dict[int, int] = {}  # by an attempt's number: where what is made of it hangs
         self._rounds: dict[int, int] = {}
+        self._worst = math.inf
         self._best = 0.0
 
     def proposed(self, parent: int | None, round: int) -> None:
@@ -75,6 +76,7 @@ class SelectionTree:
         self._hosts[attempt.number] = above
         if attempt.outcome.kind not in STANDING:
             return
+        self._worst = min(self._worst, attempt.merit)
         self._best = max(self._best, attempt.merit)
         place = self._hosts[attempt.number] = len(self._nodes)
         self._nodes.append(_TreeNode(above, attempt, rewards=attempt.merit))
@@ -100,6 +102,7 @@ class SelectionTree:
         Among children of as many visits only the most rewarded can have it.
         """
         found: list[tuple[float, int]] = []
+        scale = self._best - self._worst or 1.0
         for visits in tuple(node.children):
             heap = node.children[visits]
             while heap and not self._is_true(visits, *heap[0]):
@@ -108,8 +111,9 @@ class SelectionTree:
                 del node.children[visits]
                 continue
             minus, place = heap[0]
+            reward = (-minus / visits - self._worst) / scale
             ignorance = math.sqrt(math.log(node.visits) / visits)
-            found.append((-minus / visits / self._best + exploration * ignorance, -place))
+            found.append((reward + exploration * ignorance, -place))
         return self._nodes[-max(found)[1]] if found else None
 
     def _is_true(self, visits: int, minus: float, place: int) -> bool:
@@ -129,8 +133,9 @@ class SelectionTree:
     def _visit(self, place: int, round: int) -> None:
         node = self._nodes[place]
         if round > node.last:
-            node.rounds, node.last, node.reached = node.rounds + 1, round, 0.0
-            self._credit(place, 1, 0.0)
+            least = min(self._worst, self._best)  # 0 where nothing stands
+            node.rounds, node.last, node.reached = node.rounds + 1, round, least
+            self._credit(place, 1, least)
 
     def _credit(self, place: int, visits: int, reward: float) -> None:
         """Add to a node and to all above it."""

@@ -12,12 +12,13 @@ def test_what_was_never_tried_upon_is_taken_when_it_is_best():
 
 
 def test_a_node_whose_round_failed_gives_way_to_its_sibling():
-    attempts = [attempt(0, 2.0), attempt(1, 1.9), attempt(2, None, parent=0, round=1)]
+    attempts = [attempt(0, 2.0), attempt(1, 1.9), attempt(3, 1.0)]
+    attempts.append(attempt(2, None, parent=0, round=1))
     assert numbers(Uct(), attempts, 2) == [1]
 
 
 def test_a_round_in_which_the_author_had_nothing_counts_as_a_visit():
-    standings = standings_of([attempt(0, 2.0), attempt(1, 1.9)])
+    standings = standings_of([attempt(0, 2.0), attempt(1, 1.9), attempt(2, 1.0)])
     standings.propose(0, 1)
     assert numbers(Uct(), standings, 2) == [1]
 
