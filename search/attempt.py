@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -109,6 +109,6 @@ class Moment:
     round: int
     seed: int
     parent: Attempt | None
-    history: tuple[Attempt, ...]
+    history: Sequence[Attempt]
     diagnosis: Diagnosis
     memory: Memory = "both"

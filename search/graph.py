@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from search.attempt import Attempt, Draft, Idea
 from search.outcome import STANDING, Outcome
+from search.standings import Past, Standings
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -98,6 +100,9 @@ class Graph:
         self.dead_ends: set[Step] = set()  # steps for which the author had no draft
         self._attempts: list[Attempt] = []
         self._by_idea: dict[tuple[Slot, int], list[int]] = {}
+        self._waiting: dict[int, list[tuple[Step, Attempt]]] = {}  # by round, for the standings
+        self._standings = Standings()
+        self._settled = 0  # rounds that the standings hold
         self.best_speedup = 0.0
         self.best_merit = 0.0
         self.best_roofline = 0.0
@@ -119,6 +124,7 @@ class Graph:
     def _judged(self, node: Node) -> None:
         attempt = node.attempt()
         self._attempts.append(attempt)
+        self._waiting.setdefault(attempt.round, []).append((node.step, attempt))
         self.best_speedup = max(self.best_speedup, attempt.speedup)
         self.best_merit = max(self.best_merit, attempt.merit)
         if attempt.outcome.kind == "passed":
@@ -130,11 +136,30 @@ class Graph:
         """Number of nodes that have an outcome."""
         return len(self._attempts)
 
-    def attempts(self, before_round: int | None = None) -> tuple[Attempt, ...]:
-        """Return the judged nodes, oldest first, optionally only those of earlier rounds."""
-        if before_round is None:
-            return tuple(self._attempts)
-        return tuple(attempt for attempt in self._attempts if attempt.round < before_round)
+    def attempts(self) -> Sequence[Attempt]:
+        """Return the judged nodes, oldest first."""
+        return Past(self._attempts)
+
+    def standings(self, round: int) -> Standings:
+        """Return the attempts of the rounds before `round`, with their indexes."""
+        if round < self._settled or any(late < self._settled for late in self._waiting):
+            self._standings, self._settled, self._waiting = Standings(), 0, {}
+            for node in self.nodes:
+                if node.outcome is not None:
+                    waiting = self._waiting.setdefault(node.step.slot.round, [])
+                    waiting.append((node.step, node.attempt()))
+        while self._settled < round:
+            self._settle(self._settled)
+            self._settled += 1
+        return self._standings
+
+    def _settle(self, round: int) -> None:
+        slot = Slot(round, 0)
+        while (proposal := self.proposals.get(slot)) is not None:
+            self._standings.propose(proposal.parent, round)
+            slot = Slot(round, slot.parent + 1)
+        for _, attempt in sorted(self._waiting.pop(round, ()), key=lambda one: one[0]):
+            self._standings.add(attempt)
 
     def branches(self, slot: Slot, idea: int) -> list[Node]:
         """Return the nodes of one idea, in the order of their steps."""

@@ -124,6 +124,7 @@ class Search:
         memory: Choice | None = None,
     ) -> None:
         self._memory = memory
+        self._alone = memory is not None and getattr(policy, "samples_alone", False)
         self._record = record
         self._policy = policy
         self._settings = settings.search
@@ -133,6 +134,7 @@ class Search:
         self._context = context
         self._asked: set[object] = set()
         self._round = 0
+        self._done: set[tuple[int, int]] = set()  # parents and ideas of the round with nothing left
         self._starts: tuple[tuple[Attempt | None, Memory], ...] | None = None
 
     @property
@@ -172,9 +174,10 @@ class Search:
                     return work
             if self._asked:
                 return None
-            reason = stalled(self._stop, graph.attempts(before_round=round + 1), round)
+            reason = stalled(self._stop, graph.standings(round + 1), round)
             self._round += 1
             self._starts = None
+            self._done.clear()
         self._record.finish_search(reason)
         return None
 
@@ -229,19 +232,25 @@ class Search:
                 # Later slots must know these ideas, or they would propose them again.
                 return
             for number, idea in enumerate(proposal.ideas):
+                if (rank, number) in self._done:
+                    continue
                 work = self._next_of_idea(slot, number, idea, start)
-                if work is not None:
+                if work is None:
+                    self._done.add((rank, number))
+                else:
                     yield work
 
     def _begin(self, round: int) -> tuple[tuple[Attempt | None, Memory], ...]:
         """Return the parents of a round, each with what is told of the search; a clean slate has none."""
-        earlier = self.graph.attempts(before_round=round)
+        earlier = self.graph.standings(round)
         rng = Random(self._seed("select", round))
         parents = self._policy.select(earlier, round, rng) or (None,)
         starts: list[tuple[Attempt | None, Memory]] = []
         for rank, parent in enumerate(parents):
             memory: Memory = "both"
-            if self._memory is not None:
+            if self._alone:
+                memory = "clean"
+            elif self._memory is not None:
                 last = rank == len(parents) - 1
                 memory = choose_memory(self._memory, parent, earlier, round, last=last)
             starts.append((None if memory == "clean" else parent, memory))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from search.attempt import Attempt
 from search.graph import Graph
-from search.prompting.history import rounds_without_gain
+from search.standings import Standings
 from search.task import StopSettings
 
 SEARCHING = 0.85  # of the minutes; in the rest the finalists are measured again
@@ -25,12 +22,12 @@ def stop_reason(settings: StopSettings, graph: Graph, *, elapsed_seconds: float)
     return None
 
 
-def stalled(settings: StopSettings, attempts: Sequence[Attempt], round: int) -> str | None:
+def stalled(settings: StopSettings, standings: Standings, round: int) -> str | None:
     """Return why the search should end after `round`, or None to go on.
 
     A round stalls when it gains no more than one per cent on the best of the rounds before it.
     """
     rounds = settings.stalled_rounds
-    if rounds is None or rounds_without_gain(attempts, round + 1) < rounds:
+    if rounds is None or standings.rounds_without_gain(round + 1) < rounds:
         return None
     return f"no gain in {rounds} rounds"

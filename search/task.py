@@ -53,6 +53,15 @@ class SearchSettings(_Strict):
     """How the graph is searched."""
 
     policy: str = "beam"
+    exploration: Annotated[float, Field(ge=0, strict=False)] | None = Field(
+        default=None, description="of policy uct: how much untried nodes count, 1.4 where unset"
+    )
+    islands: int | None = Field(
+        default=None, ge=2, le=64, description="of policy islands: how many, 3 where unset"
+    )
+    migration: int | None = Field(
+        default=None, ge=1, description="of policy islands: rounds between two migrations"
+    )
     rounds: int = Field(default=5, ge=1, le=1000)
     ideas: int = Field(default=4, ge=1, le=64, description="a round, over all parents")
     branches: int = Field(default=3, ge=1, le=64, description="implementations of an idea")

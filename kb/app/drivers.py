@@ -46,12 +46,12 @@ def make_search(
 ) -> Search:
     """Return the search over `record`, which keeps what `diagnose` says of each node."""
     from search.loop import Search
-    from search.policies import POLICIES
+    from search.policies import make_policy
 
     settings = session.task.settings
     return Search(
         record,
-        POLICIES.create(settings.search.policy),
+        make_policy(settings.search),
         settings,
         session.given.diagnose(diagnose),
         elapsed,

@@ -14,9 +14,9 @@ from search.task import TaskFile
 
 def check_settings(settings: TaskFile, place: str) -> None:
     """Refuse what cannot work before anything that takes time; `place`: see `kb.app.device`."""
-    from search.policies import POLICIES
+    from search.policies import make_policy
 
-    POLICIES.check(settings.search.policy)
+    make_policy(settings.search)
     if choose_author(settings) != "recipes" and model_is_configured(settings):
         check_models(Home.find(), settings)
     if settings.language == "cute" and place in {"cuda", "dry"} and not find_spec("cutlass"):

@@ -168,8 +168,9 @@ class PromptPreview:
     def _first(self) -> Moment:
         from search.attempt import Moment
         from search.prompting.history import choose_memory
+        from search.standings import Standings
 
-        memory = choose_memory(self.task.settings.search.memory, None, (), 0, last=True)
+        memory = choose_memory(self.task.settings.search.memory, None, Standings(), 0, last=True)
         return Moment(
             round=0, seed=0, parent=None, history=(), diagnosis=self.diagnose(None), memory=memory
         )
@@ -178,6 +179,7 @@ class PromptPreview:
         """Return the state of the search at a node: after it for ideas, as it was for a draft."""
         from search.attempt import Moment
         from search.prompting.history import choose_memory
+        from search.standings import standings_of
 
         assert self.graph is not None
         every = self.graph.attempts()
@@ -189,7 +191,7 @@ class PromptPreview:
             parent = None if above is None else self.graph.nodes[above].attempt()
             last = node.number + (purpose == "repair")
             round, history = node.step.slot.round, tuple(a for a in every if a.number < last)
-        earlier = tuple(one for one in history if one.round < round)
+        earlier = standings_of([one for one in history if one.round < round])
         choice = self.task.settings.search.memory
         memory = choose_memory(choice, parent, earlier, round, last=False)
         if purpose != "ideas" and parent is None and round:

@@ -159,7 +159,7 @@ def _run(
     from kb.app.run import open_judge
     from search.drivers.replay import End, RecordedJudge
     from search.loop import Search
-    from search.policies import POLICIES
+    from search.policies import make_policy
     from synth.models.budgeted import Exhausted
 
     baselines = (recorded.row.report or {}).get("baselines") or {}
@@ -171,7 +171,7 @@ def _run(
             judging.prepare()
         search = Search(
             record,
-            POLICIES.create(settings.search.policy),
+            make_policy(settings.search),
             settings,
             session.given.diagnose(diagnoser(session, baselines)),
             lambda: 0.0,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import insort
 from random import Random
 
 from search.attempt import Attempt
 from search.outcome import STANDING
+from search.standings import Standings
 
 
 class Beam:
@@ -19,13 +20,34 @@ class Beam:
     def __init__(self, width: int = 2) -> None:
         self._width = width
 
-    def select(self, attempts: Sequence[Attempt], round: int, rng: Random) -> tuple[Attempt, ...]:  # noqa: ARG002 - the rank alone decides
+    def select(self, standings: Standings, round: int, rng: Random) -> tuple[Attempt, ...]:  # noqa: ARG002 - the rank alone decides
         """Return the fastest attempts of every round so far, ties to the older."""
-        ranked = sorted(
-            (attempt for attempt in attempts if attempt.outcome.kind in STANDING),
-            key=lambda attempt: (-attempt.merit, attempt.number),
-        )
-        distinct = {attempt.draft.source: attempt for attempt in reversed(ranked)}
-        return tuple(attempt for attempt in ranked if distinct[attempt.draft.source] is attempt)[
-            : self._width
-        ]
+        return tuple(standings.index(Fastest, self._width).attempts)
+
+
+class Fastest:
+    """The fastest few attempts with distinct sources, ties to the older.
+
+    Attributes:
+        attempts: the best first.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self.attempts: list[Attempt] = []
+
+    def proposed(self, parent: int | None, round: int) -> None:
+        """Do nothing: what was asked for has no rank."""
+
+    def judged(self, attempt: Attempt) -> None:
+        """Take in an attempt that is among the fastest."""
+        if attempt.outcome.kind not in STANDING:
+            return
+        for place, known in enumerate(self.attempts):
+            if known.draft.source == attempt.draft.source:
+                if known.merit >= attempt.merit:
+                    return
+                del self.attempts[place]
+                break
+        insort(self.attempts, attempt, key=lambda one: -one.merit)
+        del self.attempts[self._width :]

@@ -7,17 +7,16 @@ that was tried on it writes one more variant of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from search.attempt import Attempt, Memory
 from search.gain import origin
-from search.outcome import STANDING
+from search.standings import Standings
 
 Choice = Literal["rule", "trajectory", "siblings", "both", "clean"]
 PLATEAU = 2  # rounds without a gain, after which one parent of a round gets a clean slate
-_GAIN = 1.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,42 +34,33 @@ class Recalled:
 
 
 def choose_memory(
-    choice: Choice, parent: Attempt | None, attempts: Sequence[Attempt], round: int, *, last: bool
+    choice: Choice, parent: Attempt | None, standings: Standings, round: int, *, last: bool
 ) -> Memory:
     """Return how much of the search the ideas upon `parent` are told of.
 
     Args:
-        attempts: of earlier rounds.
+        standings: of earlier rounds.
         last: it is the last parent of its round: the one that a clean slate costs least.
     """
     if choice != "rule":
         return choice
-    if last and parent is not None and plateau(attempts, round):
+    if last and parent is not None and plateau(standings, round):
         return "clean"
     if parent is None:
         return "siblings"
-    if not any(attempt.parent == parent.number for attempt in attempts):
+    if not standings.is_parent(parent.number):
         return "trajectory"
     return "siblings" if parent.parent is None else "both"
 
 
-def plateau(attempts: Sequence[Attempt], round: int) -> bool:
+def plateau(standings: Standings, round: int) -> bool:
     """Say whether the last rounds gained nothing, at every second round of a plateau.
 
     Between two clean slates a round goes on from the best, so that what a clean slate found can be
     built upon.
     """
-    since = rounds_without_gain(attempts, round)
+    since = standings.rounds_without_gain(round)
     return since >= PLATEAU and (since - PLATEAU) % 2 == 0
-
-
-def rounds_without_gain(attempts: Sequence[Attempt], round: int) -> int:
-    """Return how many rounds before `round` gained nothing; 0 where nothing stands yet."""
-    merits = _best_before(attempts, round)
-    since = 0
-    while since < round and merits[round] <= merits[round - since - 1] * _GAIN:
-        since += 1
-    return since if merits[round] else 0
 
 
 def recall(parent: Attempt | None, attempts: Iterable[Attempt]) -> Recalled:
@@ -84,14 +74,3 @@ def recall(parent: Attempt | None, attempts: Iterable[Attempt]) -> Recalled:
     of = None if parent is None else parent.number
     upon = {n for n, attempt in known.items() if origin(attempt, known) == of}
     return Recalled(trajectory=frozenset(path), siblings=frozenset(upon - set(path)))
-
-
-def _best_before(attempts: Sequence[Attempt], round: int) -> list[float]:
-    """Return the best merit before each round up to `round`."""
-    best = [0.0] * (round + 1)
-    for attempt in attempts:
-        if attempt.outcome.kind in STANDING and attempt.round < round:
-            best[attempt.round + 1] = max(best[attempt.round + 1], attempt.merit)
-    for number in range(1, round + 1):
-        best[number] = max(best[number], best[number - 1])
-    return best

@@ -26,11 +26,12 @@ from search.gain import gains
 from search.outcome import KernelTime, Passed
 from search.patterns.recognise import read_program
 from search.prompting.describe import cost, detail, trials_of_branches, trials_of_ideas, verdict
-from search.prompting.history import PLATEAU, Recalled, recall, rounds_without_gain
+from search.prompting.history import PLATEAU, Recalled, recall
 from search.prompting.knowledge_view import RecordSource
 from search.prompting.novelty import NoveltyCheck, tried_in
 from search.prompting.questions import Questions, QuestionStep
 from search.prompting.readings import PassageRetriever, Readings
+from search.standings import standings_of
 from search.task import Task
 from search.tunables import knob_trouble
 from synth.context import FORM, Context, Current, Note, Purpose
@@ -396,7 +397,7 @@ def earlier_of(moment: Moment, failed: Attempt) -> list[Attempt]:
 
 def _stage(moment: Moment) -> Stage:
     """Return what ideas are asked for: where the search stands still, what was not tried."""
-    still = rounds_without_gain(moment.history, moment.round) >= PLATEAU
+    still = standings_of(moment.history).rounds_without_gain(moment.round) >= PLATEAU
     return "plateau" if still else "ideas"
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from types import MappingProxyType
 
 from play import Watcher, open_storage, settings_of
 from recipe_bench import Bench, Shelf, reference
@@ -31,7 +32,7 @@ from search.lessons.setting import Setting
 from search.lessons.store import LessonChange, LessonStore
 from search.loop import Search
 from search.outcome import Outcome, Passed, Ratio, Wrong
-from search.policies import POLICIES
+from search.policies import make_policy
 from search.prompting.knowledge_view import KnowledgeView, TrustedRecords
 from search.prompting.readings import RecordingRetriever
 from search.runs.storage import Record
@@ -135,8 +136,15 @@ class Play:
         self._sources = sources
         self._graphs = {name: Bench(source, cards).graph for name, source in sources.items()}
 
-    def run(
-        self, home: Path, name: str, evaluator: Landscape, *, candidates: int, learn: bool = True
+    def run(  # noqa: PLR0913 - a run's three parts, and three of its terms
+        self,
+        home: Path,
+        name: str,
+        evaluator: Landscape,
+        *,
+        candidates: int,
+        learn: bool = True,
+        search: Mapping[str, object] = MappingProxyType({}),
     ) -> Played:
         storage = open_storage(home)
         runs = Runs(storage.engine)
@@ -151,7 +159,7 @@ class Play:
         shelf = Shelf(self._ideas, known)
         memory = KnowledgeView(RecordingRetriever(shelf), TrustedRecords(shelf, runs.believes))
         settings = settings_of(
-            search={"rounds": 9, "ideas": 3, "branches": 2}, stop={"candidates": candidates}
+            search={"rounds": 9, "ideas": 3, "branches": 2, **search}, stop={"candidates": candidates}
         )
         path = Path(f"{name}.py")
         task = Task(
@@ -168,7 +176,7 @@ class Play:
         diagnosis = Diagnosis(symptoms=("memory-bound",), lines=())
         search = Search(
             record,
-            POLICIES.create("beam"),
+            make_policy(settings.search),
             settings,
             lambda _: diagnosis,
             lambda: 0.0,

@@ -26,6 +26,7 @@ from search.prompting.knowledge_view import KnowledgeView
 from search.prompting.novelty import KnownIdea, NoveltyCheck
 from search.prompting.prompts import PromptWriter, RenderedPrompt
 from search.prompting.readings import RecordingRetriever
+from search.standings import standings_of
 from search.task import Task, TaskFile
 from synth.query import PLANS
 
@@ -126,7 +127,7 @@ class Desk:
             baselines={"eager": eager},
         )
         round = max((one.round for one in history), default=-1) + 1
-        memory = choose_memory("rule", parent, history, round, last=True)
+        memory = choose_memory("rule", parent, standings_of(history), round, last=True)
         parent = None if memory == "clean" else parent
         return Moment(
             round=round,

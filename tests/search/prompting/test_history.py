@@ -5,6 +5,7 @@ from search.gain import gains
 from search.outcome import BuildFailed, Outcome, Passed, Ratio
 from search.prompting.describe import trials_of_ideas
 from search.prompting.history import choose_memory, plateau, recall
+from search.standings import standings_of
 
 
 def passed(gain: float) -> Passed:
@@ -54,22 +55,23 @@ def test_what_is_near_a_node_is_its_way_and_what_was_made_upon_it() -> None:
     [(None, "siblings"), (TREE[0], "siblings"), (TREE[3], "both"), (TREE[5], "trajectory")],
 )
 def test_memory_is_chosen_by_the_place_in_the_graph(parent, memory) -> None:
-    assert choose_memory("rule", parent, TREE, 3, last=False) == memory
+    assert choose_memory("rule", parent, standings_of(TREE), 3, last=False) == memory
 
 
 def test_two_rounds_without_a_gain_give_the_last_parent_a_clean_slate() -> None:
-    flat = [*TREE, attempt(6, 3, 3, passed(1.6))]
+    attempts = [*TREE, attempt(6, 3, 3, passed(1.6))]
+    flat = standings_of(attempts)
     assert not plateau(flat, 3)
     assert plateau(flat, 4)
-    assert choose_memory("rule", flat[3], flat, 4, last=True) == "clean"
-    assert choose_memory("rule", flat[3], flat, 4, last=False) == "both"
+    assert choose_memory("rule", attempts[3], flat, 4, last=True) == "clean"
+    assert choose_memory("rule", attempts[3], flat, 4, last=False) == "both"
     assert not plateau(flat, 5), "a round between two goes on from the best"
     assert plateau(flat, 6)
-    assert not plateau([], 4), "where nothing passed, everything is a clean slate"
+    assert not plateau(standings_of([]), 4), "where nothing passed, everything is a clean slate"
 
 
 def test_a_task_may_fix_what_is_told() -> None:
-    assert choose_memory("trajectory", TREE[0], TREE, 2, last=True) == "trajectory"
+    assert choose_memory("trajectory", TREE[0], standings_of(TREE), 2, last=True) == "trajectory"
 
 
 def test_what_lost_or_failed_is_told_as_that_with_its_numbers() -> None:
