@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kb.progress import say
@@ -35,6 +36,28 @@ def open_spool(session: Session) -> Spool | None:
         limits={"thorough_seconds": session.task.settings.final_seconds},
         say=say,
     )
+
+
+@contextmanager
+def open_second_judge(session: Session, first: Judge) -> Iterator[Judge]:
+    """Start the judge that looks at the best once more, with processes and secrets of its own.
+
+    The first one is closed: a device may hold the memory of one only. What was only compiled has no clock
+    to fool, and a judge that is a trip away takes another judge for thorough jobs by itself.
+    """
+    from kb.app.device import make_judge
+    from search.judging import Prefetching
+
+    if session.place.how == "dry" or isinstance(first, Prefetching):
+        yield first
+        return
+    first.close()
+    seed, folder = session.task.settings.search.seed, session.home.root / "cache"
+    judge = make_judge(session.place, session.problem, seed=seed, folder=folder)
+    try:
+        yield judge
+    finally:
+        judge.close()
 
 
 def make_search(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kb.app.device import judged_by, make_judge, unusual
 from kb.app.diagnosis import context_step, diagnoser, looker
-from kb.app.drivers import make_driver, make_search, open_spool
+from kb.app.drivers import make_driver, make_search, open_second_judge, open_spool
 from kb.app.factories import choose_author
 from kb.app.learning import learn_from
 from kb.app.models import model_is_configured
@@ -161,8 +161,9 @@ def _search(
                 driver.run()
             except Exhausted as spent:
                 record.finish_search(str(spent))
-            progress("measuring the best again")
-            confirmed = driver.confirm(context)
+            progress("the best again, before a second judge")
+            with open_second_judge(session, judge) as second:
+                confirmed = driver.confirm(context, second)
         except KeyboardInterrupt:
             interrupted = True
         except KbError:

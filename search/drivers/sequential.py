@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection
 from typing import Protocol
 
-from search.attempt import Attempt, Idea
+from search.attempt import Idea
 from search.authors import Author
-from search.graph import Graph
 from search.judging import Judge, Prefetching
 from search.loop import (
     Ideas,
@@ -21,14 +19,11 @@ from search.loop import (
     WriteDraft,
     WriteIdeas,
 )
-from search.outcome import STANDING, Outcome
+from search.outcome import Outcome
 from search.prompting.readings import RecordingRetriever
-from search.runs.storage import Storage, outcome_key
+from search.runs.storage import Storage
+from search.second_look import SecondLook
 from search.tunables import next_setting
-
-FINALISTS = 3
-_LOOKS = 4  # groups of finalists that are measured again, until one stands
-WITHIN_REACH = 0.85  # of the best merit: short timings are off by less than that
 
 
 class Watcher(Protocol):
@@ -112,63 +107,11 @@ class Driver:
         self._judge.expect(source, thorough=thorough)
         return True
 
-    def confirm(self, context: str) -> dict[int, Outcome]:
-        """Measure the best few again, long enough to report them; by node number."""
+    def confirm(self, context: str, judge: Judge | None = None) -> dict[int, Outcome]:
+        """Have the best few judged again, long enough to report them; by node number.
 
-        def expect(attempt: Attempt) -> None:
-            if self._storage.outcome(_confirmed_key(attempt, context)) is None:
-                self._expect(attempt.draft.source, thorough=True)
-
-        def measure(attempt: Attempt) -> Outcome:
-            key = _confirmed_key(attempt, context)
-            outcome = self._storage.outcome(key)
-            if outcome is None:
-                outcome = self._judge.judge(attempt.draft.source, thorough=True)
-                self._storage.keep_outcome(key, outcome)
-            self._watcher.confirms(attempt.number, outcome)
-            return outcome
-
-        return measured_again(self._search.graph, measure, expect)
-
-
-def _confirmed_key(attempt: Attempt, context: str) -> str:
-    return outcome_key(attempt.draft.source, context, "confirmed")
-
-
-def measured_again(
-    graph: Graph,
-    measure: Callable[[Attempt], Outcome],
-    expect: Callable[[Attempt], None] = lambda _: None,
-) -> dict[int, Outcome]:
-    """Return the outcomes of the finalists, measured again, by node number.
-
-    Where none of them stands, because a program that is no program of the task's was ahead of all
-    others, the next best are measured.
-
-    Args:
-        expect: is told what will be measured.
-    """
-    outcomes: dict[int, Outcome] = {}
-    for _ in range(_LOOKS):
-        chosen = finalists(graph, without=outcomes)
-        for attempt in chosen:
-            expect(attempt)
-        for attempt in chosen:
-            outcomes[attempt.number] = measure(attempt)
-        if any(outcome.kind in STANDING for outcome in outcomes.values()):
-            break
-    return outcomes
-
-
-def finalists(graph: Graph, without: Collection[int] = ()) -> list[Attempt]:
-    """Return the fastest few with distinct sources: those that luck may have put behind the best.
-
-    Args:
-        without: nodes that are out.
-    """
-    ranked = [attempt for attempt in graph.ranked() if attempt.number not in without]
-    distinct: dict[str, Attempt] = {}
-    for attempt in ranked:
-        if attempt.merit >= WITHIN_REACH * ranked[0].merit:
-            distinct.setdefault(attempt.draft.source, attempt)
-    return list(distinct.values())[:FINALISTS]
+        Args:
+            judge: who judges them; None for the judge of the search.
+        """
+        look = SecondLook(judge or self._judge, self._storage, context, self._watcher.confirms)
+        return look.run(self._search.graph)

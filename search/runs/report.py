@@ -10,7 +10,7 @@ from typing import Any
 from search.attempt import Attempt
 from search.graph import Graph
 from search.languages.written import written_in
-from search.outcome import OUTCOME_KINDS, Checked, Outcome, Passed, Ratio
+from search.outcome import OUTCOME_KINDS, STANDING, Checked, Outcome, Passed, Ratio
 
 
 def best_of(
@@ -54,7 +54,9 @@ def build_report(
         seconds: wall time of the whole run, resumes included.
     """
     counts: Counter[str] = Counter(
-        node.outcome.kind for node in graph.nodes if node.outcome is not None
+        "refused" if _fell(confirmed.get(node.number)) else node.outcome.kind
+        for node in graph.nodes
+        if node.outcome is not None
     )
     best = best_of(graph, confirmed)
     return {
@@ -74,8 +76,13 @@ def _withdrawn(confirmed: Mapping[int, Outcome]) -> list[dict[str, Any]]:
     return [
         {"node": number, "outcome": outcome.kind, "reason": getattr(outcome, "reason", "")}
         for number, outcome in confirmed.items()
-        if not isinstance(outcome, Passed | Checked)
+        if _fell(outcome)
     ]
+
+
+def _fell(outcome: Outcome | None) -> bool:
+    """Say whether a second look has refused a candidate."""
+    return outcome is not None and outcome.kind not in STANDING
 
 
 def _best(attempt: Attempt, outcome: Passed | Checked, *, confirmed: bool) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from search.attempt import Draft, Idea
-from search.drivers.sequential import FINALISTS, measured_again
 from search.gain import cheated, gains
 from search.graph import Graph, Node, Slot, Step
 from search.lessons.changes import trials
 from search.outcome import Outcome, Passed, Ratio, Refused, Wrong
 from search.runs.report import build_report
+from search.second_look import MOST, measured_again
 
 REFUSED = Refused(reason="it returns an answer that it kept", trick="cached-output")
 
@@ -51,16 +51,24 @@ def test_where_the_first_are_cheats_the_next_best_are_measured() -> None:
     assert {number for number, outcome in confirmed.items() if outcome.kind == "passed"} == {4, 5}
 
 
-def test_where_one_stands_nothing_more_is_measured() -> None:
+def test_others_take_the_places_of_finalists_that_fall() -> None:
+    graph = graph_of(*(passed(speed) for speed in (20, 19, 18, 17.5, 17.2, 3)))
+    confirmed = measured_again(graph, lambda one: REFUSED if one.number in {1, 2} else one.outcome)
+    assert {number for number, outcome in confirmed.items() if outcome.kind == "passed"} == {
+        0,
+        3,
+        4,
+    }
+
+
+def test_where_all_finalists_stand_nothing_more_is_measured() -> None:
     graph = graph_of(*(passed(speed) for speed in (20, 19, 18, 17)))
-    confirmed = measured_again(graph, lambda one: REFUSED if one.number else one.outcome)
-    assert sorted(confirmed) == [0, 1, 2]
-    assert len(confirmed) == FINALISTS
+    assert sorted(measured_again(graph, lambda one: one.outcome)) == [0, 1, 2]
 
 
 def test_a_run_of_cheats_alone_is_not_measured_for_ever() -> None:
     graph = graph_of(*(passed(100 - number) for number in range(50)))
-    assert len(measured_again(graph, lambda _: REFUSED)) <= 4 * FINALISTS
+    assert len(measured_again(graph, lambda _: REFUSED)) <= MOST
     assert measured_again(graph_of(REFUSED), lambda _: REFUSED) == {}
 
 

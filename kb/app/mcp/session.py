@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kb.app.diagnosis import diagnoser, looker
+from kb.app.drivers import open_second_judge
 from kb.app.history import result_of
 from kb.app.learning import learn_from
 from kb.app.resume import keep_reference, stored_task
@@ -173,22 +174,13 @@ class TaskSession:
         Raises:
             KbError: no task is open.
         """
-        from search.drivers.sequential import measured_again
         from search.runs.report import build_report
-        from search.runs.storage import outcome_key
+        from search.second_look import SecondLook
 
         here = self._at_work()
         session, record = here.session, here.record
-
-        def measure(attempt: Attempt) -> Outcome:
-            key = outcome_key(attempt.draft.source, here.context, "confirmed")
-            found = session.storage.outcome(key)
-            if found is None:
-                found = here.judge.judge(attempt.draft.source, thorough=True)
-                session.storage.keep_outcome(key, found)
-            return found
-
-        confirmed = measured_again(here.graph, measure)
+        with open_second_judge(session, here.judge) as judge:
+            confirmed = SecondLook(judge, session.storage, here.context).run(here.graph)
         record.finish_search("ended by its author")
         if session.place.how != "dry":
             learn_from(session, record, here.prepared.baselines, confirmed)

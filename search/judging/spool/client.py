@@ -128,7 +128,8 @@ class Spool:
             task=self._task,
             target=self._target,
             device=self._device,
-            seed=self._seed,
+            # Another seed is another judge there: a process of its own, with secrets of its own.
+            seed=self._seed + thorough,
             source=source,
             thorough=thorough,
             expected=self.context if expected is None else expected,

@@ -1,0 +1,160 @@
+"""The second look: before a run reports or learns, its best are judged by another judge.
+
+What a search finds, it finds because a judge rewarded it. A second judge in processes of its own, with other
+seeds, addresses, orders and audits, has never been searched against: what passes before the first and
+not before the second has found something out about the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from search.attempt import Attempt
+from search.graph import Graph
+from search.judging import Judge, Prefetching
+from search.outcome import STANDING, Outcome, Refused
+from search.runs.storage import Storage, outcome_key
+
+FINALISTS = 3
+WITHIN_REACH = 0.85  # of the best merit: short timings are off by less than that
+MOST = 9  # candidates that are judged again, however many of them are refused
+TRICK = "second-look"
+
+
+class SecondLook:
+    """Judges candidates that passed once more, and keeps their outcomes.
+
+    Args:
+        judge: another one than the judge that the search was driven by.
+        context: what an outcome depends on besides the source.
+        told: is called with the node and its outcome as each is known.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        storage: Storage,
+        context: str,
+        told: Callable[[int, Outcome], None] = lambda *_: None,
+    ) -> None:
+        self._judge = judge
+        self._storage = storage
+        self._context = context
+        self._told = told
+
+    def run(self, graph: Graph) -> dict[int, Outcome]:
+        """Return the second outcomes of the finalists of a graph, by node."""
+        return measured_again(graph, self.measure, self.expect)
+
+    def expect(self, attempt: Attempt) -> None:
+        """Have a judge that is a trip away begin; any other would disturb the one that is timed."""
+        if (
+            isinstance(self._judge, Prefetching)
+            and self._storage.outcome(self._key(attempt)) is None
+        ):
+            self._judge.expect(attempt.draft.source, thorough=True)
+
+    def measure(self, attempt: Attempt) -> Outcome:
+        """Judge one again, timing it long enough to report it."""
+        outcome = self._storage.outcome(self._key(attempt))
+        if outcome is None:
+            outcome = settled(self._judge.judge(attempt.draft.source, thorough=True))
+            self._storage.keep_outcome(self._key(attempt), outcome)
+        self._told(attempt.number, outcome)
+        return outcome
+
+    def _key(self, attempt: Attempt) -> str:
+        return outcome_key(attempt.draft.source, self._context, "confirmed")
+
+
+def measured_again(
+    graph: Graph,
+    measure: Callable[[Attempt], Outcome],
+    expect: Callable[[Attempt], None] = lambda _: None,
+) -> dict[int, Outcome]:
+    """Return the outcomes that count for the finalists, by node.
+
+    Where one is refused, so is what came of it and what it came from: unless those pass themselves,
+    nothing may be learned from them. Others take their places among the finalists.
+
+    Args:
+        measure: judges one again.
+        expect: is told what will be measured.
+    """
+    outcomes: dict[int, Outcome] = {}
+
+    def look(chosen: list[Attempt]) -> None:
+        chosen = chosen[: MOST - len(outcomes)]
+        for attempt in chosen:
+            expect(attempt)
+        for attempt in chosen:
+            outcomes[attempt.number] = measure(attempt)
+
+    while len(outcomes) < MOST:
+        chosen = [one for one in finalists(graph, _fallen(outcomes)) if one.number not in outcomes]
+        if not chosen:
+            break
+        look(chosen)
+        look(_kin(graph, outcomes))
+    for attempt in _kin(graph, outcomes):
+        reason = "a candidate of its line was refused when a second judge looked at it"
+        outcomes[attempt.number] = Refused(reason=reason, trick=TRICK)
+    return outcomes
+
+
+def settled(outcome: Outcome) -> Outcome:
+    """Return what a second outcome makes of a candidate that has passed once.
+
+    What does not pass again is refused: it is not the program that it was before the first judge.
+    """
+    if outcome.kind in STANDING:
+        return outcome
+    found = f"{outcome.kind}: {getattr(outcome, 'reason', '')}"
+    return Refused(
+        reason=f"it passed once, and before a second judge with other secrets it was {found}",
+        trick=outcome.trick if isinstance(outcome, Refused) else TRICK,
+        detail=str(getattr(outcome, "detail", "")),
+    )
+
+
+def finalists(graph: Graph, without: Collection[int] = ()) -> list[Attempt]:
+    """Return the fastest few with distinct sources: those that luck may have put behind the best.
+
+    Args:
+        without: nodes that are out.
+    """
+    ranked = [attempt for attempt in graph.ranked() if attempt.number not in without]
+    distinct: dict[str, Attempt] = {}
+    for attempt in ranked:
+        if attempt.merit >= WITHIN_REACH * ranked[0].merit:
+            distinct.setdefault(attempt.draft.source, attempt)
+    return list(distinct.values())[:FINALISTS]
+
+
+def _fallen(outcomes: dict[int, Outcome]) -> frozenset[int]:
+    return frozenset(n for n, outcome in outcomes.items() if outcome.kind not in STANDING)
+
+
+def _kin(graph: Graph, outcomes: dict[int, Outcome]) -> list[Attempt]:
+    """Return the candidates that passed, are of one line with a refused one, and were not judged again."""
+    parents = {node.number: node.parent for node in graph.nodes}
+    lines = {number: set(_line(number, parents)) for number in parents}
+    fallen = _fallen(outcomes)
+    return [
+        attempt
+        for attempt in graph.ranked()
+        if attempt.number not in outcomes
+        and any(
+            attempt.number in lines[number] or number in lines[attempt.number] for number in fallen
+        )
+    ]
+
+
+def _line(number: int, parents: dict[int, int | None]) -> list[int]:
+    """Return the nodes that `number` came from."""
+    line = []
+    parent = parents[number]
+    while parent is not None:
+        line.append(parent)
+        parent = parents[parent]
+    return line
