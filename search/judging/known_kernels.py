@@ -22,6 +22,13 @@ class Calibration:
     arithmetic: float
     memory: float
 
+    def least(self, other: Calibration) -> Calibration:
+        """Return the shorter of each of the two times: what disturbs a kernel makes it slower."""
+        return Calibration(
+            arithmetic=min(self.arithmetic, other.arithmetic),
+            memory=min(self.memory, other.memory),
+        )
+
     def differs(self, other: Calibration, tolerance: float) -> str:
         """Say how this differs from `other` by more than `tolerance`, empty where it does not."""
         pairs = (
@@ -45,10 +52,14 @@ def measure(device: str) -> Calibration:
     source = torch.ones(memory, device=device)  # float32: four bytes an element
     target = torch.empty_like(source)
     timed = _seconds_on_gpu if device == "cuda" else _seconds_on_processor
+    threads = torch.get_num_threads()
+    # On a processor: threads that wait for each other on a busy machine are slow a hundredfold.
+    torch.set_num_threads(1)
     found = Calibration(
         arithmetic=timed(lambda: torch.mm(left, left, out=product)),
         memory=timed(lambda: target.copy_(source)),
     )
+    torch.set_num_threads(threads)
     if device == "cuda":
         del left, product, source, target
         torch.cuda.empty_cache()  # candidates have a use for it

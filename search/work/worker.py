@@ -22,6 +22,7 @@ from search.work.roster import Roster
 _IDLE = (0.02, 1.0)  # seconds between looks for work, just after some and at last
 _CHECK = 30.0  # seconds after which a calibration is looked at again before work is taken
 _DRIFT_PAUSE = 5.0
+_LOOKS = 5  # measurements of the known kernels before a device counts as drifted
 _IN_A_ROW = 20  # pieces of work for the judge at hand before others get their turn
 
 
@@ -74,6 +75,7 @@ class Worker:
         calibrations: None: times are not to be compared with another worker's, and nothing is checked.
         say: is told what goes on, a line at a time.
         report: is given each answer as a line of plain values.
+        recalibrate: what the known kernels take now is what they take on this device.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Worker:
         *,
         say: Callable[[str], None],
         report: Callable[[Mapping[str, Any]], None],
+        recalibrate: bool = False,
     ) -> None:
         self.name = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self.tally = WorkerTally()
@@ -93,6 +96,7 @@ class Worker:
         self._roster = Roster(queue.engine, silence=2 * queue.lease)
         self._say = say
         self._report = report
+        self._recalibrate = recalibrate
         self._every = queue.lease / 4
         self._context = ""
         self._fits: dict[str, bool] = {}  # target's hash: this device is one
@@ -212,8 +216,11 @@ class Worker:
         if self._calibrations is None:
             self._context, self._checked = base, float("inf")
             return True
+        if self._recalibrate:
+            self._calibrations.forget(base, self._place())
+            self._recalibrate = False
         try:
-            group = self._calibrations.group(base, self._place(), self._judge.calibrate())
+            group = self._group(self._calibrations)
         except Drifted as error:
             self.tally.drifted += 1
             self._checked = -float("inf")
@@ -232,6 +239,23 @@ class Worker:
         self._checked = time.monotonic()
         self._doing = ""
         return True
+
+    def _group(self, calibrations: Calibrations) -> int:
+        """Return the device's group; the first look at it, and one that differs, are long ones.
+
+        Raises:
+            Drifted: it differs from its own record, however often it is measured.
+        """
+        found = self._judge.calibrate()
+        for left in reversed(range(_LOOKS)):
+            if left == 0 or self._context:
+                try:
+                    return calibrations.group(self._judge.context, self._place(), found)
+                except Drifted:
+                    if left == 0:
+                        raise
+            found = found.least(self._judge.calibrate())
+        raise AssertionError("the last look returns or raises")
 
     def _place(self) -> str:
         return place_of(self._judge.facts)
