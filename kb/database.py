@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     URL,
     Column,
     Connection,
     Engine,
+    Float,
     Integer,
     Table,
     create_engine,
@@ -36,15 +38,24 @@ from sqlalchemy.exc import (
     InternalError,
     NoSuchModuleError,
     NotSupportedError,
+    OperationalError,
     ProgrammingError,
 )
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import DeclarativeBase, Session
+from sqlalchemy.sql.functions import FunctionElement
 
 from kb.config import Home
-from kb.errors import ConfigError, StoreError
+from kb.errors import ConfigError, ConnectionLost, StoreError
 from kb.migrations import MIGRATIONS
+from kb.progress import say
 
+T = TypeVar("T")
 BUSY_SECONDS = 60
+PATIENCE = 300.0  # seconds that a database may be away before who needs it gives up
+_PAUSE = (0.1, 5.0)  # seconds between attempts to reach it, at first and at last
+# Of PostgreSQL: connection exceptions, shutdowns, starting up, a standby; deadlocks and their like.
+_LOST = ("08", "57P", "25006", "40001", "40P01", "53300")
 _BUGS = (DataError, IntegrityError, InternalError, NotSupportedError, ProgrammingError)
 _WRITER = 0x6B62  # the advisory lock of PostgreSQL that one writer of `kb` holds at a time
 _REPLACE = "restore a copy, or move the file away: ingest your documents again; runs in it are lost"
@@ -75,6 +86,23 @@ SCHEMA = Table(
 )
 
 
+class DatabaseClock(FunctionElement[float]):
+    """Seconds since the epoch by the clock of the database, at the moment of the statement."""
+
+    type = Float()
+    inherit_cache = True
+
+
+@compiles(DatabaseClock, "postgresql")
+def _clock_of_postgresql(*_: object, **__: object) -> str:
+    return "CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION)"
+
+
+@compiles(DatabaseClock, "sqlite")
+def _clock_of_sqlite(*_: object, **__: object) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"
+
+
 def open_engine(home: Home) -> Engine:
     """Open the database of `home`, or the one that ``KB_DATABASE`` names.
 
@@ -87,14 +115,26 @@ def open_engine(home: Home) -> Engine:
     if not given:
         home.make()
         return open_file(home.database)
+    return open_url(given, "KB_DATABASE")
+
+
+def open_url(given: str, named: str) -> Engine:
+    """Open the database of a URL.
+
+    Args:
+        named: what the user gave it as, for the message.
+
+    Raises:
+        ConfigError: the URL cannot be used.
+    """
     try:
         url = make_url(given)
         return _ENGINES[url.get_backend_name()](url)
     except (ArgumentError, KeyError, NoSuchModuleError, ImportError) as error:
         # The URL may hold a password: the message does not repeat it.
         raise ConfigError(
-            f"KB_DATABASE: expected the URL of a PostgreSQL or SQLite database with an installed driver, "
-            f"found one that fails ({type(error).__name__}): unset it, or write "
+            f"{named}: expected the URL of a PostgreSQL or SQLite database with an installed driver, "
+            f"found one that fails ({type(error).__name__}): leave it out, or write "
             "postgresql+psycopg://USER@HOST/NAME and pip install 'kernel-kb[postgres]'"
         ) from error
 
@@ -161,18 +201,74 @@ def writing(engine: Engine) -> Iterator[Session]:
 
 
 @contextmanager
+def claiming(engine: Engine) -> Iterator[Session]:
+    """Open a session that writes rows which it has locked itself, while others write other rows.
+
+    It commits at its end, all or nothing. On SQLite it waits for other writers, as `writing` does.
+    """
+    with guarded(engine), engine.connect() as plain:
+        connection = plain.execution_options(kb_write="rows")
+        with connection.begin(), Session(connection) as session:
+            yield session
+            session.flush()
+
+
+def outlast(engine: Engine, do: Callable[[], T], patience: float = PATIENCE) -> T:
+    """Return what `do` returns, called again each time that it loses the connection to the database.
+
+    Whether the last transaction of a lost connection was committed is not known: `do` must come to the
+    same when it is called again.
+
+    Args:
+        patience: seconds that the database may be away at a stretch.
+
+    Raises:
+        ConnectionLost: it was away for longer.
+    """
+    while True:
+        try:
+            return do()
+        except ConnectionLost as error:
+            lost = error
+        say(f"the database is away, trying again: {lost}")
+        _wait_for(engine, patience, lost)
+
+
+def _wait_for(engine: Engine, patience: float, lost: ConnectionLost) -> None:
+    """Return once the database answers."""
+    pause, end = _PAUSE[0], time.monotonic() + patience
+    while True:
+        time.sleep(pause)
+        try:
+            with reading(engine) as session:
+                session.execute(select(1))
+        except ConnectionLost:
+            pause = min(1.5 * pause, _PAUSE[1])
+            if time.monotonic() > end:
+                raise lost from None
+        else:
+            return
+
+
+@contextmanager
 def guarded(engine: Engine) -> Iterator[None]:
     """Turn what the user can mend about the database into one line; let bugs through.
 
     Raises:
+        ConnectionLost: the server ended the connection, or cannot be reached.
         StoreError: the database is damaged, read-only, locked, full or away.
     """
     try:
         yield
-    except _BUGS:
-        raise
     except DatabaseError as error:
         found = " ".join(str(error.orig).split())
+        if engine.dialect.name == "postgresql" and _is_lost(error):
+            raise ConnectionLost(
+                f"{_shown(engine)}: expected a connection to the database, found {found!r}: "
+                "check that the server runs and can be reached"
+            ) from error
+        if isinstance(error, _BUGS):
+            raise
         if "no such" in found:  # a wrong statement of ours, not a damaged file
             raise
         advice = next((does for mark, does in _ADVICE if mark in found.lower()), None)
@@ -180,6 +276,14 @@ def guarded(engine: Engine) -> Iterator[None]:
             f"{_shown(engine)}: expected a readable and writable database, found {found!r}: "
             f"{advice or 'check that the database is there and answers'}"
         ) from error
+
+
+def _is_lost(error: DatabaseError) -> bool:
+    """Say whether the same may well succeed on another connection, a moment later."""
+    state = getattr(error.orig, "sqlstate", None)
+    if state is None:  # no word from a server: it is away, or the line broke
+        return bool(error.connection_invalidated) or isinstance(error, OperationalError)
+    return str(state).startswith(_LOST)
 
 
 def _shown(engine: Engine) -> str:
@@ -193,9 +297,11 @@ def _postgresql(url: URL) -> Engine:
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         # As with SQLite: what a writer looked for and did not find, nobody else adds before it commits.
-        if connection.get_execution_options().get("kb_write"):
+        writes = connection.get_execution_options().get("kb_write")
+        if writes:
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{BUSY_SECONDS}s'")
-            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER})")
+            if writes != "rows":
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER})")
         else:
             connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 

@@ -28,6 +28,10 @@ class StoreError(KbError):
     """The knowledge base or the record of runs cannot be read or written."""
 
 
+class ConnectionLost(StoreError):
+    """The database server ended the connection or cannot be reached; later it may be there again."""
+
+
 class ModelError(KbError):
     """A language model cannot be reached, or its reply cannot be used.
 

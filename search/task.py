@@ -203,7 +203,9 @@ class TaskFile(_Strict):
     )
     model: ModelSettings | None = None
     models: ModelsSettings | None = None
-    evaluator: Literal["local"] | SpoolSettings = "local"
+    evaluator: Literal["local", "workers"] | SpoolSettings = Field(
+        default="local", description="workers: those of the database, see docs/workers.md"
+    )
     retrieval: bool = Field(
         default=True, description="off: authors are given no passages, to see what those are worth"
     )
@@ -218,9 +220,9 @@ class TaskFile(_Strict):
     @field_validator("evaluator", mode="before")
     @classmethod
     def _evaluator(cls, value: object) -> object:
-        if value == "local" or isinstance(value, dict | SpoolSettings):
+        if value in ("local", "workers") or isinstance(value, dict | SpoolSettings):
             return value
-        raise ValueError("expected local, or a folder as {spool: path}")
+        raise ValueError("expected local, workers, or a folder as {spool: path}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +267,11 @@ class Task:
         if isinstance(chosen, str):
             return None
         return (self.path.parent / Path(chosen.spool).expanduser()).absolute()
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether candidates are judged by another process than the run's."""
+        return self.settings.evaluator != "local"
 
     @property
     def mailbox(self) -> Path | None:
@@ -339,6 +346,11 @@ def judge_elsewhere(task: Task, folder: Path | None) -> Task:
         return task
     chosen = SpoolSettings(spool=str(folder.expanduser().absolute()))
     return replace(task, settings=task.settings.model_copy(update={"evaluator": chosen}))
+
+
+def judge_by_workers(task: Task) -> Task:
+    """Return the task judged by workers that take their work from the database."""
+    return replace(task, settings=task.settings.model_copy(update={"evaluator": "workers"}))
 
 
 def look_with(task: Task, profile: str | None) -> Task:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kb.progress import say
 
@@ -16,26 +16,28 @@ if TYPE_CHECKING:
     from search.attempt import Attempt, Diagnosis
     from search.drivers.sequential import Driver, Watcher
     from search.judging import Judge
-    from search.judging.spool.client import Spool
     from search.loop import Search
     from search.runs.storage import Record
 
 
-def open_spool(session: Session) -> Spool | None:
-    """Return the judge behind the task's spool folder, None where the task judges here."""
-    folder = session.task.spool
-    if folder is None:
+def open_remote(session: Session) -> Judge | None:
+    """Return the judge behind a spool folder or the database, None where the task judges here."""
+    task = session.task
+    if not task.elsewhere:
         return None
-    from search.judging.spool.client import Spool
+    common: Any = {
+        "seed": task.settings.search.seed,
+        "limits": {"thorough_seconds": task.settings.final_seconds},
+        "say": say,
+    }
+    if task.spool is not None:
+        from search.judging.spool.client import Spool
 
-    return Spool(
-        folder,
-        session.task,
-        session.target,
-        seed=session.task.settings.search.seed,
-        limits={"thorough_seconds": session.task.settings.final_seconds},
-        say=say,
-    )
+        return Spool(task.spool, task, session.target, **common)
+    from search.work.client import QueuedJudge
+    from search.work.queue import WorkQueue
+
+    return QueuedJudge(WorkQueue(session.storage.engine), task, session.target, **common)
 
 
 @contextmanager

@@ -354,7 +354,7 @@ def _measured_again(storage: Storage, record: Record, task: Task) -> dict[int, O
     from kb.app.device import choose_place, judged_by
     from search.runs.storage import outcome_key
 
-    place = choose_place(task.settings.target, elsewhere=task.spool is not None)
+    place = choose_place(task.settings.target, elsewhere=task.elsewhere)
     context = judged_by(place, task)
     found = {}
     for node in record.graph.nodes:

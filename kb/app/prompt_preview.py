@@ -93,7 +93,7 @@ class PromptPreview:
 
         storage = Storage(open_engine(home))
         task, row = _find(home, storage, named, run, with_run=with_run)
-        place = choose_place(task.settings.target, elsewhere=task.spool is not None)
+        place = choose_place(task.settings.target, elsewhere=task.elsewhere)
         progress("loading the reference")
         graph, work = _cost(task, place.device)
         as_of = row.started if row is not None else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kb.app.device import judged_by, make_judge, unusual
 from kb.app.diagnosis import context_step, diagnoser, looker
-from kb.app.drivers import make_driver, make_search, open_second_judge, open_spool
+from kb.app.drivers import make_driver, make_search, open_remote, open_second_judge
 from kb.app.factories import choose_author
 from kb.app.learning import learn_from
 from kb.app.models import model_is_configured
@@ -228,7 +228,7 @@ def _conclude(session: Session, record: Record, found: SearchResult) -> Ended:
 @contextmanager
 def open_judge(session: Session) -> Iterator[Judge]:
     """Start the judge, and see that none of its processes outlives it."""
-    judge: Judge = open_spool(session) or make_judge(
+    judge: Judge = open_remote(session) or make_judge(
         session.place,
         session.problem,
         seed=session.task.settings.search.seed,

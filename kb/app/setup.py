@@ -42,7 +42,7 @@ def prepare(
     from search.runs.storage import Storage
 
     task = with_mailbox(home, task)
-    place = place or choose_place(task.settings.target, elsewhere=task.spool is not None)
+    place = place or choose_place(task.settings.target, elsewhere=task.elsewhere)
     language = choose_language(task.settings.language, place.target)
     if asks:
         check_settings(task.settings, place.how)

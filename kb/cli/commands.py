@@ -20,6 +20,7 @@ from kb.cli import (
     runs,
     spending,
     web,
+    worker,
 )
 from kb.cli.knowledge import check, documents, effects, ideas, lessons, read, search
 from kb.cli.render.output import Commands
@@ -54,6 +55,7 @@ lessons.register(app)
 check.register(app)
 dry.register(app)
 remote.register(app)
+worker.register(app)
 mcp.register(app)
 exports.register(app)
 web.register(app)

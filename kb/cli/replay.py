@@ -212,7 +212,7 @@ def _driver(
     parts = (verdicts, storage, session.witness, Listener(recorded.graph, findings))
     if session.author_name == "mailbox" and isinstance(author, DeferredAuthor):
         return ConcurrentDriver(search, author, *parts, context="replay")
-    kind = Driver if session.task.spool is None else BatchedDriver
+    kind = BatchedDriver if session.task.elsewhere else Driver
     return kind(search, author, *parts)
 
 

@@ -42,6 +42,9 @@ def evolve(
     spool: Path | None = typer.Option(
         None, help="Judge elsewhere: a folder that `kb judge FOLDER` serves; over the task's."
     ),
+    workers: bool = typer.Option(
+        False, "--workers", help="Judge by `kb worker` processes of the same database."
+    ),
     mailbox: Path | None = typer.Option(
         None, help="Ask by letters in this folder, and wait for answers; over the task's author."
     ),
@@ -54,7 +57,14 @@ def evolve(
     from kb.app.run import evolve as run
     from kb.app.run import notices
     from kb.cli.render.progress import Screen
-    from search.task import judge_elsewhere, load_task, look_with, override, write_to
+    from search.task import (
+        judge_by_workers,
+        judge_elsewhere,
+        load_task,
+        look_with,
+        override,
+        write_to,
+    )
 
     loaded = override(
         load_task(task),
@@ -64,6 +74,8 @@ def evolve(
         minutes=minutes,
         seed=seed,
     )
+    if workers:
+        loaded = judge_by_workers(loaded)
     loaded = write_to(look_with(judge_elsewhere(loaded, spool), profile), mailbox)
     for line in notices(loaded):
         typer.echo(line, err=json)

@@ -15,12 +15,13 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from kb.errors import KbError, TaskError, ToolchainError
+from search.judging.known_kernels import measure
 from search.judging.limits import Limits, Prepared
 from search.judging.spool.job import Device, Job, read_job, write_prepared
 from search.judging.spool.wire_types import JudgedTarget
@@ -84,6 +85,7 @@ def survey(wanted: str) -> LocalDevice:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "kernel": platform.release(),
+        "unit": os.environ.get("CUDA_VISIBLE_DEVICES", ""),  # which of several alike it is
     }
     there = torch.cuda.is_available()
     if wanted == "cuda" and not there:
@@ -202,6 +204,8 @@ class Holder:
             self._bench.close()
 
     def _answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        if "calibrate" in message:
+            return {"calibration": asdict(measure(self._place.device))}
         job = read_job(message["job"], Path(message["reference"]))
         if self._bench is None:
             self._bench = make_bench(job, self._place, self._cache)

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from search.judging.spool.job import Failure, Job, JobAnswer, as_error, read_answer
+from search.judging.known_kernels import Calibration
+from search.judging.spool.job import Device, Failure, Job, JobAnswer, as_error, read_answer
 
 _LONGEST = 3600.0  # seconds for one job: beyond that the judge itself hangs
 _TICK = 0.5
@@ -58,7 +59,7 @@ class JudgeProcess:
         self._busy = False
         self.task = ""  # the `Job.bench` that the process was used for, empty while it is fresh
         self.context = ""
-        self.device = ""
+        self.device: Device | Literal[""] = ""
         self.facts: Mapping[str, Any] = {}
 
     def open(self) -> None:
@@ -89,25 +90,44 @@ class JudgeProcess:
             self.open()
             self.task = job.bench
             reference = self._cache / "spool" / job.bench / "reference.py"
-            message = {"job": job.body(), "reference": str(reference)}
-            assert self._channel is not None
-            self._busy = True
-            self._channel.sendall(json.dumps(message).encode() + b"\n")
-            told = self._receive(_LONGEST)
-            while "progress" in told:
-                self._say(f"… {told['progress']}")
-                told = self._receive(_LONGEST)
-        except BrokenPipeError:
-            raise self._died() from None
+            told = self._exchange({"job": job.body(), "reference": str(reference)})
         except (Died, Stopped):
             self.close()
             raise
-        self._busy = False
         if "failure" in told:
             self.close()  # whatever it was left in, the next job gets a fresh one
         blank = {"outcome": None, "prepared": None, "failure": None}
         head = {"job": job.name, "context": self.context, "facts": self.facts}
         return read_answer({**head, **blank, **told})
+
+    def calibrate(self) -> Calibration:
+        """Run the known kernels on the device; see `search.judging.known_kernels`.
+
+        Raises:
+            Died: the process did not survive it.
+            Stopped: `tick` said so; the process is gone.
+        """
+        try:
+            self.open()
+            return Calibration(**self._exchange({"calibrate": True})["calibration"])
+        except (Died, Stopped):
+            self.close()
+            raise
+
+    def _exchange(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Send one message and return what is answered to it."""
+        assert self._channel is not None
+        self._busy = True
+        try:
+            self._channel.sendall(json.dumps(message).encode() + b"\n")
+        except BrokenPipeError:
+            raise self._died() from None
+        told = self._receive(_LONGEST)
+        while "progress" in told:
+            self._say(f"… {told['progress']}")
+            told = self._receive(_LONGEST)
+        self._busy = False
+        return told
 
     def _start(self) -> None:
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,0 +1,145 @@
+"""kb worker: judges what searches put into the database."""
+
+from __future__ import annotations
+
+import json as json_lines
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from kb.cli.render.output import JSON
+from kb.progress import say
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from search.work.pools import WorkerOptions
+    from search.work.worker import Worker
+
+INTERRUPTED = 130
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(
+        epilog="Examples: kb worker | KB_DATABASE=postgresql+psycopg://kb@db/kb kb worker --devices all | "
+        "kb worker --database sqlite:////shared/kb.sqlite --devices cpu --once --json"
+    )(worker)
+
+
+def worker(
+    database: str | None = typer.Option(
+        None,
+        help="URL; KB_DATABASE, which no list of processes shows, or the home's own without it.",
+    ),
+    devices: str = typer.Option(
+        "auto", help="auto, all, or names: cpu, cuda, cuda:1; a process for each."
+    ),
+    once: bool = typer.Option(False, "--once", help="End when nothing is left to judge."),
+    lease: float = typer.Option(
+        60.0, min=1, help="Seconds of silence that cost a worker its work."
+    ),
+    drift: float = typer.Option(
+        0.1, min=0.01, help="Nothing is timed where known kernels differ by more than this share."
+    ),
+    recalibrate: bool = typer.Option(
+        False, "--recalibrate", help="Take the known kernels' times of now as this device's own."
+    ),
+    json: bool = JSON,
+) -> None:
+    """Judge candidates of `kb evolve --workers`, on this machine's devices, until Ctrl-C or SIGTERM."""
+    from kb.config import Home
+    from search.work.devices import chosen_devices
+    from search.work.pools import WorkerOptions
+
+    home = Home.find().make()
+    url = database or os.environ.get("KB_DATABASE") or f"sqlite:///{home.database}"
+    options = WorkerOptions(database=url, home=str(home.root), lease=lease, drift=drift, once=once)
+    chosen = chosen_devices(devices)
+    if len(chosen) == 1:
+        code = _serve(chosen[0], options, recalibrate=recalibrate, as_json=json)
+    else:
+        code = _supervise(chosen, options)
+    raise typer.Exit(code)
+
+
+def _serve(device: str, options: WorkerOptions, *, recalibrate: bool, as_json: bool) -> int:
+    """Be the worker of one device."""
+    from kb.database import open_url
+    from search.work.devices import reserve
+
+    kind = reserve(device)
+    engine = open_url(options.database, "--database")
+    made = _make(engine, kind, options, recalibrate=recalibrate, as_json=as_json)
+    stopped: list[int] = []
+
+    def stop(number: int, _frame: object) -> None:
+        if stopped:  # it waits for a database that is away
+            raise KeyboardInterrupt
+        stopped.append(number)
+        made.stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    tally = made.run(once=options.once)
+    engine.dispose()
+    _print({"end": "stopped" if stopped else "done", **asdict(tally)}, as_json=as_json)
+    return INTERRUPTED if stopped else 0
+
+
+def _make(
+    engine: Engine, kind: str, options: WorkerOptions, *, recalibrate: bool, as_json: bool
+) -> Worker:
+    from search.judging.spool.judge_process import JudgeProcess
+    from search.work.calibration import Calibrations
+    from search.work.queue import WorkQueue
+    from search.work.worker import Worker
+
+    cache = Path(options.home) / "cache"
+    return Worker(
+        WorkQueue(engine, lease=options.lease),
+        lambda tick: JudgeProcess(kind, cache, say, tick),
+        Calibrations(engine, tolerance=options.drift),
+        say=say,
+        report=lambda line: _print(line, as_json=as_json),
+        recalibrate=recalibrate,
+    )
+
+
+def _supervise(devices: list[str], options: WorkerOptions) -> int:
+    """Keep a worker alive on each of several devices."""
+    from search.work.pools.local import LocalPool
+
+    stopped: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _frame: stopped.append(number))
+    pool = LocalPool(devices, options)
+    pool.start()
+    try:
+        while not stopped and (pool.running or not options.once):
+            for line in pool.tend():
+                say(line)
+            time.sleep(0.2)
+    finally:
+        pool.close()
+    return INTERRUPTED if stopped else 0
+
+
+def _print(values: Mapping[str, Any], *, as_json: bool) -> None:
+    typer.echo(json_lines.dumps(values) if as_json else _text(values))
+
+
+def _text(values: Mapping[str, Any]) -> str:
+    if "end" in values:
+        counts = ", ".join(f"{count} {kind}" for kind, count in values["kinds"].items())
+        return f"{values['end']}: {counts or 'nothing to judge'}".replace("_", " ")
+    kind = str(values["kind"]).replace("_", " ")
+    return (
+        f"{values['job'][:16]}  {kind:<12} {values['seconds']:6.1f} s  {values['detail']}".rstrip()
+    )

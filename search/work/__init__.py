@@ -1,0 +1,1 @@
+"""Judging on many machines: the database holds the work, workers take it under leases."""

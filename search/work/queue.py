@@ -1,0 +1,399 @@
+"""Work under leases: done at least once, recorded exactly once.
+
+Every decision is one transaction, and every time is the database's. A lease carries a token that grows
+with each claim, so a worker that was thought dead and comes back can record nothing. A transaction whose
+end is not known, because the connection broke, may be done again: it comes to the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+from sqlalchemy import Engine, Select, and_, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from kb.database import DatabaseClock, claiming, create_tables, outlast, reading
+from search.graph import hash_source
+from search.judging.spool.job import Failure, Job, JobAnswer, canonical, read_answer, read_job
+from search.runs.storage import SOURCES
+from search.work.tables import BENCHES, RESULTS, TARGETS, WORK
+
+T = TypeVar("T")
+LEASE = 60.0  # seconds without a sign of life after which work is another worker's
+MOST_DEATHS = 3  # judges that a piece of work may take with it
+MOST_EXPIRIES = 5  # leases that may run out on it
+_EXPIRED_AT_ONCE = 32
+_NOW = DatabaseClock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A piece of work that one worker has.
+
+    Attributes:
+        token: which claim of the work this is: only the latest one can be acted on.
+    """
+
+    number: int
+    token: int
+    worker: str
+    job: Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimant:
+    """A worker, and what it may take.
+
+    Attributes:
+        name: its own, never given twice.
+        context: what an outcome of its depends on besides source and task.
+        targets: hashes of the targets that its device is one of.
+        warm: the bench of the judge that it holds; empty where it holds none.
+    """
+
+    name: str
+    context: str
+    targets: Sequence[str]
+    warm: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkState:
+    """Where a piece of work stands.
+
+    Attributes:
+        state: waiting, leased, done or failed.
+        answer: where it is done.
+        failure: where it failed.
+    """
+
+    state: str
+    answer: JobAnswer | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkTally:
+    """How much work is in each state, and how many results are on record."""
+
+    states: Mapping[str, int] = field(default_factory=dict)
+    results: int = 0
+
+
+class WorkQueue:
+    """The work of one database.
+
+    Args:
+        lease: seconds that a worker may be silent.
+    """
+
+    def __init__(self, engine: Engine, *, lease: float = LEASE) -> None:
+        self.engine = engine
+        self.lease = lease
+        create_tables(engine)
+
+    def put(self, job: Job) -> None:
+        """Have `job` done, unless it is there already; one that failed is tried again."""
+
+        def write(session: Session) -> None:
+            found = session.execute(
+                select(WORK.c.number, WORK.c.state).where(WORK.c.name == job.name)
+            ).one_or_none()
+            if found is None:
+                _insert_work(session, job)
+            elif found.state == "failed":
+                same = and_(WORK.c.number == found.number, WORK.c.state == "failed")
+                session.execute(update(WORK).where(same).values(**_AFRESH))
+
+        def once() -> None:
+            try:
+                with claiming(self.engine) as session:
+                    write(session)
+            except IntegrityError:
+                return once()  # another driver put a part of it there first
+
+        outlast(self.engine, once)
+
+    def look(self, names: Sequence[str]) -> dict[str, WorkState]:
+        """Return where pieces of work stand, by name; without those that are not there."""
+        joined = and_(
+            RESULTS.c.candidate == WORK.c.candidate,
+            RESULTS.c.bench == WORK.c.bench,
+            RESULTS.c.context == WORK.c.answered,
+            RESULTS.c.what == WORK.c.what,
+        )
+        query = (
+            select(WORK.c.name, WORK.c.state, WORK.c.kind, WORK.c.reason, RESULTS.c.answer)
+            .outerjoin(RESULTS, joined)
+            .where(WORK.c.name.in_(names))
+        )
+
+        def read() -> dict[str, WorkState]:
+            with reading(self.engine) as session:
+                return {row.name: _work_state(row) for row in session.execute(query)}
+
+        return outlast(self.engine, read)
+
+    def targets(self, without: Sequence[str]) -> dict[str, Job]:
+        """Return a job for each target that work is for, by the target's hash, but those in `without`."""
+        query = select(TARGETS.c.target, TARGETS.c.body).where(TARGETS.c.target.not_in(without))
+
+        def read() -> dict[str, Job]:
+            with reading(self.engine) as session:
+                rows = session.execute(query).all()
+            return {row.target: read_job(json.loads(row.body)) for row in rows}
+
+        return outlast(self.engine, read)
+
+    def claim(self, who: Claimant) -> Lease | None:
+        """Return work for a worker under a lease, None where there is none for it.
+
+        Work of other leases that ran out waits again, or fails where too many did.
+        """
+
+        def write(session: Session) -> Lease | None:
+            self._expire(session)
+            # A claim whose answer was lost with the connection is this worker's: it has one at a time.
+            mine = select(WORK.c.number).where(WORK.c.worker == who.name, WORK.c.state == "leased")
+            for query in (mine.with_for_update(), *_in_order(who)):
+                number = session.scalar(query.limit(1))
+                if number is not None:
+                    return self._lease(session, number, who)
+            return None
+
+        return self._write(write)
+
+    def renew(self, lease: Lease) -> bool:
+        """Give a lease its full time again; False where it is another worker's by now."""
+        values = {"until": _NOW + self.lease}
+        return self._write(lambda session: _change(session, lease, values))
+
+    def finish(self, lease: Lease, answer: JobAnswer) -> bool:
+        """Record the answer and end the lease; False, and nothing recorded, where the lease is gone."""
+        if answer.failure is not None:
+            return self.fail(lease, answer.failure)
+        text = json.dumps(answer.body())
+        values = {**_FREE, "state": "done", "answered": answer.context}
+
+        def write(session: Session) -> bool:
+            if not _change(session, lease, values):
+                return _is_done(session, lease)
+            key = {
+                "candidate": _candidate(lease.job),
+                "bench": lease.job.bench,
+                "context": answer.context,
+                "what": _what(lease.job),
+            }
+            there = [RESULTS.c[name] == value for name, value in key.items()]
+            if session.execute(select(RESULTS.c.what).where(*there)).first() is None:
+                row = {"answer": text, "worker": lease.worker, "token": lease.token}
+                session.execute(insert(RESULTS).values(**key, **row, recorded=_NOW))
+            return True
+
+        try:
+            return self._write(write)
+        except IntegrityError:  # the same was recorded under another name at this moment
+            return self._write(write)
+
+    def fail(self, lease: Lease, failure: Failure) -> bool:
+        """End the lease and the work: no worker can do it. False where the lease is gone."""
+        values = {
+            **_FREE, "state": "failed", "kind": failure.kind, "reason": _printable(failure.reason)
+        }  # fmt: skip
+        return self._write(lambda session: _change(session, lease, values))
+
+    def give_back(self, lease: Lease, *, died: str = "") -> bool:
+        """End the lease, and have another worker do the work; False where it is gone.
+
+        Args:
+            died: how the judge ended that was at it; work that ends too many judges fails.
+        """
+
+        def write(session: Session) -> bool:
+            deaths = session.scalar(select(WORK.c.deaths).where(*_held(lease)))
+            values: dict[str, Any] = {**_FREE, "state": "waiting"}
+            if died and deaths is not None:
+                values["deaths"] = deaths + 1
+                if deaths + 1 >= MOST_DEATHS:
+                    reason = f"{deaths + 1} judges ended while they judged it: {_printable(died)}"
+                    values |= {"state": "failed", "kind": "Died", "reason": reason}
+            return _change(session, lease, values)
+
+        return self._write(write)
+
+    def tally(self) -> WorkTally:
+        """Return how much work there is."""
+
+        def read() -> WorkTally:
+            with reading(self.engine) as session:
+                states = session.execute(select(WORK.c.state, func.count()).group_by(WORK.c.state))
+                return WorkTally(
+                    states={row[0]: row[1] for row in states},
+                    results=session.scalar(select(func.count()).select_from(RESULTS)) or 0,
+                )
+
+        return outlast(self.engine, read)
+
+    def _write(self, write: Callable[[Session], T]) -> T:
+        def once() -> T:
+            with claiming(self.engine) as session:
+                return write(session)
+
+        return outlast(self.engine, once)
+
+    def _lease(self, session: Session, number: int, who: Claimant) -> Lease:
+        changed = (
+            update(WORK)
+            .where(WORK.c.number == number)
+            .values(
+                state="leased",
+                worker=who.name,
+                token=WORK.c.token + 1,
+                until=_NOW + self.lease,
+            )
+        )
+        session.execute(changed)
+        row = session.execute(
+            select(WORK, BENCHES.c.body, SOURCES.c.text)
+            .join(BENCHES, BENCHES.c.bench == WORK.c.bench)
+            .outerjoin(SOURCES, SOURCES.c.hash == WORK.c.candidate)
+            .where(WORK.c.number == number)
+        ).one()
+        return Lease(number=number, token=row.token, worker=who.name, job=_job(row))
+
+    def _expire(self, session: Session) -> None:
+        """Take work from workers whose leases ran out; what others are taking at this moment is left."""
+        stale = (
+            select(WORK.c.number, WORK.c.expiries)
+            .where(WORK.c.state == "leased", WORK.c.until < _NOW)
+            .order_by(WORK.c.number)
+            .limit(_EXPIRED_AT_ONCE)
+            .with_for_update(skip_locked=True)
+        )
+        for row in session.execute(stale).all():
+            values: dict[str, Any] = {**_FREE, "state": "waiting", "expiries": row.expiries + 1}
+            if row.expiries + 1 >= MOST_EXPIRIES:
+                reason = f"{row.expiries + 1} workers fell silent while they had it"
+                values |= {"state": "failed", "kind": "Died", "reason": reason}
+            session.execute(update(WORK).where(WORK.c.number == row.number).values(**values))
+
+
+_FREE: dict[str, Any] = {"worker": None, "until": None}
+_AFRESH = {"state": "waiting", "deaths": 0, "expiries": 0, "kind": None, "reason": None}
+
+
+def target_hash(job: Job) -> str:
+    """Return the hash of the device that a job needs."""
+    body = canonical({"device": job.device, "target": asdict(job.target)})
+    return hashlib.sha256(body.encode()).hexdigest()[:16]
+
+
+def _in_order(who: Claimant) -> list[Select[tuple[int]]]:
+    """Return what a worker looks for, first to last.
+
+    Work for the judge that it holds already comes first, then preparations, which whole searches wait
+    for; each the oldest first.
+    """
+    waiting = select(WORK.c.number).where(WORK.c.state == "waiting").order_by(WORK.c.number)
+    queries = []
+    if who.warm:
+        warm = waiting.where(WORK.c.bench == who.warm, WORK.c.target.in_(who.targets))
+        queries += [warm.where(WORK.c.context == context) for context in (who.context, "")]
+    for context in ("", who.context):
+        # One target at a time is one walk along an index, however much work waits.
+        queries += [
+            waiting.where(WORK.c.target == target, WORK.c.context == context)
+            for target in who.targets
+        ]
+    return [query.with_for_update(skip_locked=True) for query in queries]
+
+
+def _held(lease: Lease) -> tuple[Any, ...]:
+    return (
+        WORK.c.number == lease.number,
+        WORK.c.token == lease.token,
+        WORK.c.worker == lease.worker,
+        WORK.c.state == "leased",
+    )
+
+
+def _change(session: Session, lease: Lease, values: Mapping[str, Any]) -> bool:
+    """Change the work where the lease still holds."""
+    done = session.execute(
+        update(WORK).where(*_held(lease)).values(**values).returning(WORK.c.number)
+    )
+    return done.first() is not None
+
+
+def _is_done(session: Session, lease: Lease) -> bool:
+    """Say whether this very lease has recorded its answer: only the word of it was lost."""
+    query = select(RESULTS.c.what).where(
+        RESULTS.c.candidate == _candidate(lease.job),
+        RESULTS.c.bench == lease.job.bench,
+        RESULTS.c.what == _what(lease.job),
+        RESULTS.c.worker == lease.worker,
+        RESULTS.c.token == lease.token,
+    )
+    return session.execute(query).first() is not None
+
+
+def _insert_work(session: Session, job: Job) -> None:
+    target, bench, source = target_hash(job), job.bench, job.source
+    body = {**job.body(), "source": None, "thorough": False, "expected": "", "created": ""}
+    any_of_it = {**body, "task": _blank_task(body["task"])}
+    for table, column, key, values in (
+        (TARGETS, TARGETS.c.target, target, {"target": target, "body": json.dumps(any_of_it)}),
+        (BENCHES, BENCHES.c.bench, bench, {"bench": bench, "body": json.dumps(body)}),
+        (SOURCES, SOURCES.c.hash, _candidate(job), {"hash": _candidate(job), "text": source}),
+    ):
+        if key and session.execute(select(column).where(column == key)).first() is None:
+            session.execute(insert(table).values(**values))
+    session.execute(
+        insert(WORK).values(
+            name=job.name,
+            bench=bench,
+            target=target,
+            what=_what(job),
+            candidate=_candidate(job),
+            context=job.expected,
+            state="waiting",
+            token=0,
+            deaths=0,
+            expiries=0,
+            put=_NOW,
+        )
+    )
+
+
+def _blank_task(task: Mapping[str, Any]) -> dict[str, Any]:
+    return {**task, "source": "", "name": "", "identity": ""}
+
+
+def _job(row: Any) -> Job:
+    body = json.loads(row.body)
+    body |= {"source": row.text if row.candidate else None, "expected": row.context}
+    return read_job({**body, "thorough": row.what == "confirm"})
+
+
+def _work_state(row: Any) -> WorkState:
+    answer = read_answer(json.loads(row.answer)) if row.state == "done" else None
+    failed = row.state == "failed"
+    failure = Failure(kind=row.kind, reason=row.reason) if failed else None
+    return WorkState(state=row.state, answer=answer, failure=failure)
+
+
+def _candidate(job: Job) -> str:
+    return "" if job.source is None else hash_source(job.source)
+
+
+def _what(job: Job) -> str:
+    return job.name.partition("-")[0]
+
+
+def _printable(text: str) -> str:
+    return text.replace("\0", "\\0")  # PostgreSQL keeps no such character

@@ -1,0 +1,92 @@
+"""`kb evolve --workers` beside `kb worker`: processes and one database, real parts throughout."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+from scripted import write_task
+
+# The machine of a test is shared: its known kernels may take many times as long a moment later.
+STEADY = ("--drift", "1000")
+
+
+@pytest.fixture
+def shell(make_shell, make_postgres_database):
+    """A shell whose home has the shipped documents, and whose runs are in PostgreSQL."""
+    made = make_shell()
+    made.env["KB_DATABASE"] = make_postgres_database()
+    done = made("init", "--json")
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+def lines_of(output: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+@pytest.mark.slow
+def test_a_search_is_judged_by_a_worker_of_its_database(shell):
+    task = write_task(shell.folder, "local")
+    run = shell.start("evolve", task, "--workers", "--json")
+    worker = shell.start("worker", "--devices", "cpu", "--json", *STEADY)
+    output, complaint = run.communicate(timeout=150)
+    assert run.returncode == 0, complaint
+    report = json.loads(output)
+    assert report["best"]["speedup"]["eager"]["ratio"] > 0
+    assert set(report["baselines"]) == {"eager", "compile"}
+    assert report["outcomes"]["wrong"] == 1
+    assert "judged by workers like" in complaint
+    assert "group 1" in complaint
+    worker.send_signal(signal.SIGTERM)
+    output, complaint = worker.communicate(timeout=60)
+    assert worker.returncode == 130, complaint
+    assert "Traceback" not in complaint
+    *judged, end = lines_of(output)
+    assert len({line["job"] for line in judged}) == len(judged)
+    assert (end["end"], end["recorded"], end["lost"]) == ("stopped", len(judged), 0)
+    # A second run of the same task is answered from the record alone, with no worker there.
+    again = shell("evolve", task, "--workers", "--json")
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["candidates"] == report["candidates"]
+
+
+def test_a_worker_with_nothing_to_do_ends_at_once_if_told_so(bare_shell):
+    url = f"sqlite:///{bare_shell.folder}/shared.sqlite"
+    done = bare_shell("worker", "--database", url, "--devices", "cpu", "--once", "--json", *STEADY)
+    assert done.returncode == 0, done.stderr
+    (end,) = lines_of(done.stdout)
+    assert (end["end"], end["recorded"]) == ("done", 0)
+
+
+@pytest.mark.slow
+def test_a_pool_of_workers_starts_those_again_that_are_killed(bare_shell):
+    pool = bare_shell.start("worker", "--devices", "cpu,cuda:99", "--json", *STEADY)
+    lines = []
+    for line in pool.stderr:
+        lines.append(line)
+        if "cuda:99 ended" in line:
+            break
+    assert any("expected a GPU below 0, found cuda:99" in line for line in lines)
+    os.killpg(pool.pid, signal.SIGTERM)
+    output, complaint = pool.communicate(timeout=60)
+    assert pool.returncode == 130, complaint
+    assert [line["end"] for line in lines_of(output)] == ["stopped"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--devices", "gpu"), "--devices takes auto, all, or names"),
+        (("--database", "mysql://secret@host/x"), "--database: expected the URL"),
+        (("--database", "postgresql+psycopg://kb@127.0.0.1:1/x"), "expected a connection"),
+    ],
+)
+def test_what_is_wrong_is_one_line(bare_shell, options, said):
+    done = bare_shell("worker", *options)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "secret" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1

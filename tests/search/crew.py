@@ -1,0 +1,185 @@
+"""Workers with no compiler and no device, for tests of leases: real processes, free evaluation.
+
+Run as a script it is one worker on the database of a URL. ``--die N`` has it killed by SIGKILL at its
+N-th moment: moments are before and after each statement and each commit, and before and after judging.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from machines import BOUNDLESS
+from sqlalchemy import Engine, event
+
+from kb.database import open_url
+from search.judging.known_kernels import Calibration
+from search.judging.spool.job import Job, JobAnswer
+from search.judging.spool.wire_types import plain_target, plain_task
+from search.judging.synthetic import Synthetic
+from search.task import Task, TaskFile
+from search.work.queue import WorkQueue
+from search.work.worker import Worker
+
+CONTEXT = "synthetic-1 / a processor / 2.13"
+STEADY = Calibration(arithmetic=1e-3, memory=2e-3)
+TASK = Task(
+    name="none",
+    path=Path("none.py"),
+    reference=Path("none.py"),
+    source="",
+    settings=TaskFile(reference="none.py"),
+)
+
+
+def job(source: str | None, expected: str = CONTEXT, seed: int = 0, **values: Any) -> Job:
+    return Job(
+        task=plain_task(TASK),
+        target=plain_target(BOUNDLESS),
+        device="cpu",
+        seed=seed,
+        source=source,
+        expected="" if source is None else expected,
+        **values,
+    )
+
+
+def answer(job: Job, context: str = CONTEXT) -> JobAnswer:
+    judge = Synthetic()
+    if job.source is None:
+        prepared = judge.prepare()
+        return JobAnswer(job=job.name, context=context, facts={}, prepared=prepared)
+    return JobAnswer(job=job.name, context=context, facts={}, outcome=judge.judge(job.source))
+
+
+class FreeJudge:
+    """Makes outcomes up in this process, and can be told to be as slow as another device."""
+
+    device = "cpu"
+
+    def __init__(
+        self,
+        tick: Callable[[], None] = lambda: None,
+        *,
+        seconds: float = 0.0,
+        point: Callable[[], None] = lambda: None,
+        host: str = "here",
+    ) -> None:
+        self.task = ""
+        self.context = CONTEXT
+        self.facts: Mapping[str, Any] = {"host": host, "device": "a processor"}
+        self.speed = [STEADY]
+        self.judged: list[str] = []
+        self._tick = tick
+        self._seconds = seconds
+        self._point = point
+
+    def open(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def ask(self, job: Job) -> JobAnswer:
+        self._point()
+        end = time.monotonic() + self._seconds
+        while time.monotonic() < end:
+            self._tick()
+            time.sleep(0.01)
+        self.task = job.bench
+        self.judged.append(job.name)
+        self._point()
+        return answer(job)
+
+    def calibrate(self) -> Calibration:
+        return self.speed.pop(0) if len(self.speed) > 1 else self.speed[0]
+
+
+class Moments:
+    """Counts what a worker does, and ends it without a word at one of them."""
+
+    def __init__(self, engine: Engine, last: int) -> None:
+        self._left = last
+        for name in ("before_cursor_execute", "after_cursor_execute", "commit", "begin"):
+            event.listen(engine, name, lambda *_: self.pass_by())
+
+    def pass_by(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def children(url: str, lease: float, most: int) -> None:
+    """Fork workers that die at their first, second, … moment; end with the first that needs no more."""
+    for last in range(1, most):
+        child = os.fork()
+        if child == 0:
+            work(url, lease=lease, last=last)
+            os._exit(7 if last > 1 else 0)
+        _, status = os.waitpid(child, 0)
+        if os.WIFEXITED(status):
+            print(f"moments {last}", flush=True)
+            return
+        assert os.WTERMSIG(status) == signal.SIGKILL
+    raise SystemExit(f"still at work after {most} moments")
+
+
+def work(url: str, *, lease: float, last: int = 0, seconds: float = 0.0, once: bool = True) -> None:
+    engine = open_url(url, "--database")
+    queue = WorkQueue(engine, lease=lease)
+    point: Callable[[], None] = Moments(engine, last).pass_by if last else lambda: None
+    worker = Worker(
+        queue,
+        lambda tick: FreeJudge(tick, seconds=seconds, point=point),
+        None,
+        say=lambda line: print(line, file=sys.stderr, flush=True),
+        report=lambda line: print(line["job"], flush=True),
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(number, lambda *_: worker.stop())
+    worker.run(once=once)
+
+
+def command(url: str, *options: str) -> list[str]:
+    return [sys.executable, __file__, url, *options]
+
+
+@contextmanager
+def started(url: str, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a worker as a process of its own, which is gone at the end."""
+    place = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    process = subprocess.Popen(
+        command(url, *options),
+        env={**os.environ, **place},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser()
+    options.add_argument("url")
+    options.add_argument("--lease", type=float, default=60.0)
+    options.add_argument("--seconds", type=float, default=0.0)
+    options.add_argument("--each-moment", type=int, default=0)
+    options.add_argument("--once", action="store_true")
+    given = options.parse_args()
+    if given.each_moment:
+        children(given.url, given.lease, given.each_moment)
+    else:
+        work(given.url, lease=given.lease, seconds=given.seconds, once=given.once)
