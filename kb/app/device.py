@@ -160,20 +160,24 @@ def make_zygote(place: JudgingDevice) -> Zygote:
 
 def judged_by(place: JudgingDevice, task: Task) -> str:
     """Return what an outcome depends on besides the source: task, device, judge and torch."""
+    judge = judge_version(place)
+    parts = (task.identity, place.target.name, judge, version("torch"), *unusual(task))
+    return "/".join(parts)
+
+
+def judge_version(place: JudgingDevice) -> str:
+    """Return the version of the judge of `place`."""
     if place.how == "cuda":
         from search.judging.cuda import judge as cuda
 
-        judge = cuda.JUDGE_VERSION
-    elif place.how == "dry":
+        return cuda.JUDGE_VERSION
+    if place.how == "dry":
         from search.judging.dryrun.judge import DRY_VERSION
 
-        judge = DRY_VERSION
-    else:
-        from search.judging.cpu.judge import JUDGE_VERSION
+        return DRY_VERSION
+    from search.judging.cpu.judge import JUDGE_VERSION
 
-        judge = JUDGE_VERSION
-    parts = (task.identity, place.target.name, judge, version("torch"), *unusual(task))
-    return "/".join(parts)
+    return JUDGE_VERSION
 
 
 def unusual(task: Task) -> tuple[str, ...]:

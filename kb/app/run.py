@@ -60,11 +60,18 @@ class SearchResult:
     interrupted: bool
 
 
-def evolve(home: Home, task: Task, progress: Progress, watch: Watch) -> Ended:
+def evolve(
+    home: Home,
+    task: Task,
+    progress: Progress,
+    watch: Watch,
+    begun: Callable[[str], None] = lambda _run: None,
+) -> Ended:
     """Run a search from its beginning.
 
     Args:
         watch: makes what shows each candidate as it is judged.
+        begun: takes the run's name as soon as it has one that `resume` can go on with.
     """
     from search.runs.snapshot import RunSnapshot
 
@@ -79,6 +86,7 @@ def evolve(home: Home, task: Task, progress: Progress, watch: Watch) -> Ended:
         record.withdraw()
         raise
     keep_reference(home, record.run, task)
+    begun(record.run)
     found = _search(session, record, began, progress, watch)
     return _conclude(session, record, found)
 

@@ -9,6 +9,7 @@ import typer
 
 from kb import __version__
 from kb.cli import (
+    bench,
     doctor,
     dry,
     exports,
@@ -47,6 +48,7 @@ search.register(app)
 read.register(app)
 effects.register(app)
 measure.register(app)
+bench.register(app)
 runs.register(app)
 replay.register(app)
 spending.register(app)

@@ -22,6 +22,8 @@ from kb.web.views.node import ancestors, diff, nearby, node
 from kb.web.views.notes import notes
 from kb.web.views.run import run
 from kb.web.views.search import search
+from kb.web.views.suite import places as suite_places
+from kb.web.views.suite import suite, suites
 from kb.web.views.tree import tree
 
 View = Callable[[Sources, Mapping[str, str], Query], object]
@@ -201,6 +203,20 @@ PAGES: dict[str, WebPage] = {
         template="search",
         section="search",
         view=lambda read, _at, query: search(read, query),
+    ),
+    "suites": WebPage(
+        path="suites",
+        template="suites",
+        section="suites",
+        view=lambda read, _at, query: suites(read, query),
+        places=lambda _sources: ({},),
+    ),
+    "suite": WebPage(
+        path="suites/{suite}",
+        template="suite",
+        section="suites",
+        view=lambda read, at, _query: suite(read, at["suite"]),
+        places=suite_places,
     ),
     "notes": WebPage(
         path="notes",

@@ -19,12 +19,14 @@ from kb.web.links import Links
 from kb.web.notes import VERDICTS
 from kb.web.prompts import parts
 from kb.web.story import Brief
+from kb.web.svg.fast_p import fast_p
 from kb.web.svg.gains import gains, small_gains
 from kb.web.svg.roofline import roofline
 from kb.web.svg.samples import samples
 from kb.web.svg.sparkline import sparkline
 from kb.web.svg.staircase import AXES, staircase
 from kb.web.svg.stairs import two_stairs
+from kb.web.svg.suite_bars import shares, speedups
 from kb.web.svg.tree import draw_tree
 from kb.web.trials import Trial
 from kb.web.views.ideas import Place, Targets
@@ -56,6 +58,7 @@ def environment() -> Environment:
         "one_line": text.one_line,
         "parts": parts,
         "duration": long_text,
+        "first_value": lambda found: next(iter(found.values())),
         "ratio": text.ratio,
         "shortened": text.shortened,
         "time": time_text,
@@ -68,6 +71,7 @@ def environment() -> Environment:
         "draw_tree": draw_tree,
         "counters_beside": counters_beside,
         "exp": math.exp,
+        "fast_p": fast_p,
         "gains": gains,
         "place_rows": _place_rows,
         "small_gains": small_gains,
@@ -79,7 +83,9 @@ def environment() -> Environment:
         "node_address": _node_address,
         "roofline": roofline,
         "samples": samples,
+        "shares": shares,
         "sparkline": sparkline,
+        "speedups": speedups,
         "staircase": staircase,
     }
     return made

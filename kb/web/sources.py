@@ -66,6 +66,7 @@ def open_sources(home: Home) -> Sources:
     import search.runs.snapshot
     import search.runs.spending
     import search.runs.storage  # noqa: F401 - tables are known by import
+    from kb.app.bench import record  # noqa: F401 - likewise
     from kb.knowledge import open_tables
     from kb.web import notes  # noqa: F401 - likewise
 

@@ -1,0 +1,132 @@
+"""The process that works on one problem: a reference may crash it, fill its memory or print.
+
+It reads one JSON object from standard input and writes events, one JSON object a line, to the standard
+output that it was given. What anything else prints goes to standard error, which is a log file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from kb.config import Home
+from kb.errors import KbError
+from kb.progress import say
+
+if TYPE_CHECKING:
+    from kb.app.run import Ended
+    from kb.progress import Progress
+    from search.loop import Result, Work
+    from search.outcome import Outcome
+    from search.runs.storage import Record
+    from search.task import Task, TaskFile
+
+_SET_PDEATHSIG = 1
+_FAILURES = 3  # kinds of failure that a row keeps
+_LAST: dict[str, str] = {}
+
+
+def main() -> None:
+    """Work on the problem that standard input names, until its run has ended."""
+    # Where the suite's own process is killed, this one ends as if it were interrupted.
+    ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
+    events = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)
+    job = json.loads(sys.stdin.read())
+    teller = _Teller(events)
+    try:
+        ended = _work(job, teller)
+    except KbError as error:
+        teller.tell(event="error", kind=type(error).__name__, message=str(error))
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        teller.tell(event="interrupted")
+        sys.exit(130)
+    if ended.interrupted:
+        teller.tell(event="interrupted")
+        sys.exit(130)
+    failures = _failures(Home(Path(job["home"])), ended.run)
+    teller.tell(event="end", report=ended.report, failures=failures)
+
+
+def _work(job: dict[str, Any], teller: _Teller) -> Ended:
+    from kb.app.run import evolve, resume
+
+    home = Home(Path(job["home"])).make()
+    if job["run"] is not None:
+        return resume(home, job["run"], _progress, teller.watch, lambda _line: None)
+    task = read_task(job)
+    return evolve(home, task, _progress, teller.watch, teller.begun)
+
+
+def _progress(what: str, _done: float | None = None, _total: float | None = None, /) -> None:
+    """Write each step to the log, a line each."""
+    if what != _LAST.get("what"):
+        _LAST["what"] = what
+        say(f"… {what}")
+
+
+def read_task(job: dict[str, Any]) -> Task:
+    """Return the task of a job: its file as it is now, with the settings of the suite."""
+    from search.task import TaskFile, load_task
+
+    settings = TaskFile.model_validate_json(json.dumps(job["settings"]))
+    return replace(load_task(Path(job["path"])), name=job["name"], settings=settings)
+
+
+def _failures(home: Home, run: str) -> list[tuple[str, str, int]]:
+    """Return what became of the candidates that failed, the commonest first."""
+    from kb.database import open_engine
+    from search.outcome import STANDING
+    from search.runs.storage import Storage
+
+    graph = Storage(open_engine(home)).record(run).graph
+    told = Counter(
+        (node.outcome.kind, str(getattr(node.outcome, "reason", "")))
+        for node in graph.nodes
+        if node.outcome is not None and node.outcome.kind not in STANDING
+    )
+    return [(kind, reason, count) for (kind, reason), count in told.most_common(_FAILURES)]
+
+
+class _Teller:
+    """Writes events; shows a search by none but them."""
+
+    def __init__(self, events: TextIO) -> None:
+        self._events = events
+
+    def tell(self, **event: Any) -> None:
+        self._events.write(json.dumps(event, default=str) + "\n")
+
+    def begun(self, run: str) -> None:
+        self.tell(event="run", run=run)
+
+    def watch(self, record: Record, _settings: TaskFile, _progress: Progress) -> _Logged:
+        """Return what follows a search; that it is asked for says that the judge is ready."""
+        self.tell(event="judged", run=record.run)
+        return _Logged()
+
+
+class _Logged:
+    """Writes what becomes of each candidate to the log."""
+
+    def begins(self, work: Work) -> None:
+        """Say nothing: what counts is what ends."""
+
+    def ends(self, work: Work, result: Result) -> None:
+        """Say what became of a candidate."""
+        from search.loop import JudgeNode
+
+        if isinstance(work, JudgeNode):
+            say(f"{work.node.number:>4}  {result}  {work.node.idea.title}"[:2000])
+
+    def confirms(self, node: int, outcome: Outcome) -> None:
+        """Say what a finalist's second measurement came to."""
+        say(f"{node:>4}  {outcome}  measured again"[:2000])

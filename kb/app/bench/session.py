@@ -1,0 +1,151 @@
+"""One call of `kb bench`: which problems are left, their processes, their rows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from kb.app.bench.devices import BenchDevice, Dealer, choose_devices
+from kb.app.bench.process import ProblemJob, ProblemProcess
+from kb.app.bench.record import SuiteRecord, SuiteRecords
+from kb.app.bench.rows import SuiteRow, key_of, precision_text
+from kb.app.bench.suites import Suite, SuiteOptions
+from kb.app.device import JudgingDevice, choose_place, judge_version
+from kb.app.factories import choose_author
+from kb.config import Home
+
+if TYPE_CHECKING:
+    from search.task import Task
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """A suite that is worked on.
+
+    Attributes:
+        name: of the record, which a second call with the same options goes on with.
+        waiting: problems that have no row yet.
+        present: how many have one.
+    """
+
+    home: Home
+    suite: Suite
+    place: JudgingDevice
+    devices: tuple[BenchDevice, ...]
+    records: SuiteRecords
+    name: str
+    waiting: list[Task]
+    present: int
+    _running: set[Any] = field(default_factory=set)
+    _lock: Any = field(default_factory=threading.Lock)
+    _stopped: bool = False
+
+    @classmethod
+    def begin(
+        cls, home: Home, suite: Suite, options: SuiteOptions, *, devices: str, again: bool
+    ) -> Bench:
+        """Find the suite's record, or make it, and what is left to do.
+
+        Args:
+            devices: see `choose_devices`.
+            again: problems that have a row are worked on again.
+
+        Raises:
+            ConfigError: the device cannot be used.
+        """
+        from kb.knowledge import open_tables
+
+        place = choose_place(options.target or "auto")
+        slots = choose_devices(devices, place.how)
+        records = SuiteRecords(open_tables(home))
+        name = records.begin(about(suite, options, place))
+        left = [
+            task
+            for task in suite.tasks
+            if again or records.state(name, task.name, key_of(task))[0] is None
+        ]
+        return cls(
+            home=home,
+            suite=suite,
+            place=place,
+            devices=slots,
+            records=records,
+            name=name,
+            waiting=left,
+            present=len(suite.tasks) - len(left),
+        )
+
+    def run(self) -> Iterator[SuiteRow]:
+        """Work on what is waiting, and yield each row once it is on record."""
+        dealer: Dealer[Task, SuiteRow] = Dealer(self.devices, self._work, self._interrupt)
+        for row in dealer.run(self.waiting):
+            self.records.ended(self.name, row)
+            yield row
+
+    def result(self) -> SuiteRecord:
+        """Return the suite as it is on record."""
+        return self.records.suite(self.name)
+
+    def _work(self, task: Task, device: BenchDevice) -> SuiteRow | None:
+        key = key_of(task)
+        row, run = self.records.state(self.name, task.name, key)
+        if row is not None:  # asked for again
+            run = None
+        job = ProblemJob(
+            task=task,
+            home=self.home.root,
+            blank=self._blank(task, key),
+            run=run,
+            log=self.home.root / "suites" / self.name / f"{task.name}.log",
+        )
+        process = ProblemProcess(
+            job=job,
+            device=device,
+            begun=lambda name: self.records.begun(self.name, task.name, key, name),
+        )
+        with self._lock:
+            if self._stopped:
+                return None
+            self._running.add(process)
+        try:
+            return process.run()
+        finally:
+            with self._lock:
+                self._running.discard(process)
+
+    def _interrupt(self) -> None:
+        with self._lock:
+            self._stopped = True
+            for process in self._running:
+                process.interrupt()
+
+    def _blank(self, task: Task, key: str) -> SuiteRow:
+        return SuiteRow(
+            problem=task.name,
+            key=key,
+            status="not_judged",
+            target=self.place.target.name,
+            author=choose_author(task.settings),
+            precision=precision_text(task),
+            judge=judge_version(self.place),
+            torch=version("torch"),
+        )
+
+
+def about(suite: Suite, options: SuiteOptions, place: JudgingDevice) -> dict[str, Any]:
+    """Return what a suite's figures depend on besides its problems."""
+    return {
+        "name": suite.name,
+        "target": place.target.name,
+        "timed": place.how != "dry",
+        "judge": judge_version(place),
+        "torch": version("torch"),
+        "precision": options.precision or "of each task",
+        "candidates": options.candidates,
+        "seconds": options.seconds,
+        "seed": options.seed,
+        "author": options.author or "auto",
+    }

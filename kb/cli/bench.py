@@ -1,0 +1,205 @@
+"""kb bench: suites of problems, each an ordinary run, with figures over baselines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+from kb.cli.render.output import JSON, console, print_json, steps
+from kb.config import Home
+from kb.progress import say
+
+if TYPE_CHECKING:
+    from kb.app.bench.record import SuiteRecord, SuiteRecords
+    from kb.app.bench.session import Bench
+    from kb.app.bench.suites import Suite, SuiteOptions
+
+INTERRUPTED = 130
+bench = typer.Typer(help="Run a suite of problems, and show its figures.", no_args_is_help=True)
+FOLDER = typer.Argument(..., help="Folder with the problems; they stay where they are.")
+SUITE = typer.Argument(..., help="A suite's name, as `kb bench list` shows it.")
+ONLY = typer.Option(None, "--only", help="A problem's name, number or pattern; may be repeated.")
+PRECISION = typer.Option(None, help="strict, tf32, half or kernelbench; over the tasks'.")
+SEED = typer.Option(None, min=0, help="Seed of each search; over the tasks'.")
+AUTHOR = typer.Option(None, help="recipes, llm, mailbox or auto; over the tasks'.")
+TARGET = typer.Option(None, help="The device: this machine's, or one to compile for.")
+DEVICES = typer.Option("one", help="GPUs to spread problems over: one, all, or 0,1,3.")
+AGAIN = typer.Option(False, "--again", help="Also problems that have a result.")
+OUTPUT = typer.Option(None, "-o", "--output", help="Write to this file instead.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.add_typer(bench, name="bench")
+
+
+@bench.command(
+    epilog="Example: kb bench kernelbench KernelBench --level 1 --only 19 --only '*Softmax*'"
+)
+def kernelbench(
+    folder: Path = FOLDER,
+    level: int = typer.Option(1, min=1, max=9, help="Which level."),
+    only: list[str] = ONLY,
+    candidates: int = typer.Option(8, min=1, help="Candidates a problem, at most."),
+    seconds: float = typer.Option(90.0, min=1, help="Wall time a problem, about."),
+    precision: str = typer.Option("strict", help="strict, tf32, half or kernelbench."),
+    seed: int | None = SEED,
+    author: str | None = AUTHOR,
+    target: str | None = TARGET,
+    devices: str = DEVICES,
+    again: bool = AGAIN,
+    json: bool = JSON,
+) -> None:
+    """Work on KernelBench's problems of one level; a second call goes on where one broke off."""
+    from kb.app.bench.suites import SuiteOptions, chosen
+    from kb.app.bench.suites import kernelbench as read
+
+    options = SuiteOptions(
+        precision=precision, candidates=candidates, seconds=seconds, seed=seed, author=author, target=target
+    )  # fmt: skip
+    suite = chosen(read(folder, level, options), only or ())
+    _run(suite, options, devices=devices, again=again, json=json)
+
+
+@bench.command(epilog="Example: kb bench tasks examples --seconds 60 --json")
+def tasks(
+    folder: Path = FOLDER,
+    only: list[str] = ONLY,
+    candidates: int | None = typer.Option(
+        None, min=1, help="Candidates a problem; over the tasks'."
+    ),
+    seconds: float | None = typer.Option(None, min=1, help="Wall time a problem; over the tasks'."),
+    precision: str | None = PRECISION,
+    seed: int | None = SEED,
+    author: str | None = AUTHOR,
+    target: str | None = TARGET,
+    devices: str = DEVICES,
+    again: bool = AGAIN,
+    json: bool = JSON,
+) -> None:
+    """Work on a folder's task files and reference programs."""
+    from kb.app.bench.suites import SuiteOptions, chosen, task_folder
+
+    options = SuiteOptions(
+        precision=precision, candidates=candidates, seconds=seconds, seed=seed, author=author, target=target
+    )  # fmt: skip
+    suite = chosen(task_folder(folder, options), only or ())
+    _run(suite, options, devices=devices, again=again, json=json)
+
+
+@bench.command(name="list", epilog="Example: kb bench list")
+def list_suites(json: bool = JSON) -> None:
+    """List the suites on record, the oldest first."""
+    from kb.cli.render.suites import suite_table, suite_values
+
+    records = _records()
+    found = [records.suite(name) for name in records.names()]
+    if json:
+        print_json([suite_values(one, rows=False) for one in found])
+    else:
+        console().print(suite_table(found))
+
+
+@bench.command(
+    epilog="Examples: kb bench show kernelbench-level1-1; kb bench show NAME --lines -o all.jsonl"
+)
+def show(
+    suite: str = SUITE,
+    lines: bool = typer.Option(
+        False, "--lines", help="Print one JSON object a problem, a line each."
+    ),
+    output: Path | None = OUTPUT,
+    json: bool = JSON,
+) -> None:
+    """Show a suite's figures, and every problem with what became of it."""
+    from kb.cli.render.suites import row_lines
+
+    found = _records().suite(suite)
+    if lines:
+        text = row_lines(found)
+        if output is None:
+            typer.echo(text, nl=False)
+        else:
+            _write(output, text)
+            typer.echo(f"wrote {output}: {len(found.rows)} problems")
+        return
+    _publish(found, json=json)
+
+
+@bench.command(epilog="Example: kb bench plot kernelbench-level1-1 -o plots")
+def plot(
+    suite: str = SUITE,
+    output: Path = typer.Option(Path("plots"), "-o", "--output", help="Folder for the SVG files."),
+) -> None:
+    """Draw a suite: fast_p, speed-up by problem with intervals, share of the roofline."""
+    from kb.web.svg.suite_files import plots
+
+    found = _records().suite(suite)
+    for name, drawn in plots(found).items():
+        _write(output / f"{suite}-{name}.svg", drawn)
+        typer.echo(f"wrote {output / f'{suite}-{name}.svg'}")
+
+
+def _write(path: Path, text: str) -> None:
+    from kb.errors import ConfigError
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write {path}: {error.strerror}: name a file in a folder that can be written"
+        ) from error
+
+
+def _records() -> SuiteRecords:
+    from kb.app.bench.record import SuiteRecords
+    from kb.knowledge import open_tables
+
+    return SuiteRecords(open_tables(Home.find().make()))
+
+
+def _run(suite: Suite, options: SuiteOptions, *, devices: str, again: bool, json: bool) -> NoReturn:
+    """Work on what is left of a suite, a line a problem, then show all of it."""
+    from kb.app.bench.session import Bench
+
+    for name, reason in suite.unread:
+        say(f"left out: {name}: {reason}")
+    working = Bench.begin(Home.find().make(), suite, options, devices=devices, again=again)
+    say(
+        f"{working.name} on {working.place.target.name}: {len(working.waiting)} problems to work on, "
+        f"{working.present} have a result"
+    )
+    code = _work(working)
+    _publish(working.result(), json=json)
+    raise typer.Exit(code)
+
+
+def _work(working: Bench) -> int:
+    from kb.cli.render.suites import row_text
+
+    total, done = len(working.waiting), 0
+    with steps() as progress:
+        progress(working.name, 0, total)
+        try:
+            for row in working.run():
+                done += 1
+                say(f"[{done}/{total}] {row_text(row)}")
+                progress(working.name, done, total)
+        except KeyboardInterrupt:
+            say(f"interrupted with {total - done} problems left: the same command goes on")
+            return INTERRUPTED
+    if done < total:
+        say(f"{total - done} problems left: the same command goes on")
+    return 0
+
+
+def _publish(found: SuiteRecord, *, json: bool) -> None:
+    from kb.cli.render.suites import suite_text, suite_values
+
+    if json:
+        print_json(suite_values(found))
+    else:
+        typer.echo(suite_text(found))

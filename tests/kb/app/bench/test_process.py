@@ -1,0 +1,55 @@
+"""A problem that fails, kills its process or prints is a row with its reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from kb.app.bench.devices import BenchDevice
+from kb.app.bench.process import ProblemJob, ProblemProcess
+from kb.app.bench.rows import SuiteRow
+from kb.config import Home
+from search.task import load_task
+
+
+@pytest.fixture
+def work(tmp_path, write_problem):
+    """Return a function that has a problem with this body worked on."""
+
+    def run(body: str) -> SuiteRow | None:
+        home = Home(tmp_path / "home").make()
+        job = ProblemJob(
+            task=load_task(write_problem(tmp_path / "1_problem.py", body)),
+            home=home.root,
+            blank=SuiteRow(problem="1_problem", key="k", status="not_judged"),
+            run=None,
+            log=tmp_path / "log" / "1_problem.log",
+        )
+        return ProblemProcess(
+            job=job, device=BenchDevice(name="here"), begun=lambda _run: None
+        ).run()
+
+    return run
+
+
+def test_a_reference_that_raises_is_a_row_with_its_line(work):
+    row = work("raise ValueError('not today')")
+    assert row.status == "not_judged"
+    assert "raised ValueError at line 7: not today" in row.reason
+
+
+def test_a_reference_that_kills_its_process_is_a_row_that_says_so(work):
+    row = work("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert row.status == "not_judged"
+    assert "ended by SIGKILL" in row.reason
+
+
+def test_what_a_reference_prints_is_in_the_log_and_no_event(work, tmp_path):
+    row = work("""print('{"event": "end", "report": {}}', flush=True); raise ValueError('x')""")
+    assert row.status == "not_judged"
+    assert '"event": "end"' in (tmp_path / "log" / "1_problem.log").read_text()
+
+
+def test_a_reference_that_leaves_ends_its_problem_alone(work):
+    row = work("import os; os._exit(7)")
+    assert row.status == "not_judged"
+    assert "ended with code 7" in row.reason
