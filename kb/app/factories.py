@@ -88,5 +88,5 @@ def make_author(
     from search.authors import AUTHORS
 
     if name == "recipes":
-        return AUTHORS.create(name, task, target, graph, memory)
+        return AUTHORS.create(name, task, target, graph, memory, say)
     return AUTHORS.create(name, task, target, work, memory, cast, say, graph)

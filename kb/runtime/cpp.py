@@ -140,7 +140,15 @@ def _compile(source: str, flags: str, library: Path) -> None:
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         text, built = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
         text.write_text(source)
-        command = ["g++", *BASE_FLAGS, *shlex.split(flags), str(text), "-o", str(built), *torch_words(source)]
+        command = [
+            "g++",
+            *BASE_FLAGS,
+            *shlex.split(flags),
+            str(text),
+            "-o",
+            str(built),
+            *torch_words(source),
+        ]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         except FileNotFoundError as error:

@@ -59,6 +59,10 @@ class Composer:
         """Return the workshop of the same task with other recipes."""
         return Composer(self._source, self.program, cards, library=self.library, units=self._units)
 
+    def over(self, program: LoweredProgram) -> Composer:
+        """Return the workshop of the same task whose operators are expressed in another way."""
+        return Composer(self._source, program, self.cards, library=self.library, units=self._units)
+
     @cached_property
     def anchors(self) -> tuple[str, ...]:
         """Operators that either a recipe or the library can do."""

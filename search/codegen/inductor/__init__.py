@@ -16,8 +16,8 @@ class Origin:
     """Where a tensor that the compiled program reads comes from.
 
     Attributes:
-        kind: input, parameter, buffer, attribute or constant.
-        name: position of an input, dotted path in the module of the next three, empty for a constant.
+        kind: input, parameter, buffer, attribute (another tensor of the module), global or constant.
+        name: position of an input, dotted path in the module, name of a global, empty for a constant.
         strides: in elements, as the program was compiled for.
         data, shape, dtype: of a constant.
     """

@@ -58,17 +58,19 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
 
     torch.set_num_threads(1)  # as the judge runs it
     module = _executed("reference", request["source"])
-    build = module.Model
+    build, file = module.Model, module
     if request.get("program"):
         _define(request.get("stubs", ()))
-        build = _executed("program", request["program"]).ModelNew
+        file = _executed("program", request["program"])
+        build = file.ModelNew
     arguments = getattr(module, "get_init_inputs", tuple)()
     model = build(*arguments).requires_grad_(False)
     inputs = tuple(module.get_inputs())
     seen = _Seen()
     with torch.no_grad(), _intercepted(seen), _rnn_unrolled():
         result = torch.compile(model, dynamic=False, fullgraph=True)(*inputs)
-    return _told(seen, model, inputs, result)
+    known = [*_known(model, inputs), *_globals(file)]
+    return _told(seen, known, result)
 
 
 def _executed(name: str, source: str) -> types.ModuleType:
@@ -81,7 +83,7 @@ def _executed(name: str, source: str) -> types.ModuleType:
 @contextmanager
 def _rnn_unrolled() -> Iterator[None]:
     """Let Dynamo trace RNN, LSTM and GRU, which it leaves to eager as it is."""
-    import torch._dynamo.config as config
+    from torch._dynamo import config
 
     if not hasattr(config, "allow_rnn"):
         yield
@@ -113,7 +115,7 @@ def _intercepted(seen: _Seen) -> Iterator[None]:
 @contextmanager
 def _uncached() -> Iterator[None]:
     """See that the code is written now, and in this process."""
-    import torch._inductor.config as config
+    from torch._inductor import config
 
     wanted = {"fx_graph_cache": False, "fx_graph_remote_cache": False, "compile_threads": 1}
     known = {name: value for name, value in wanted.items() if hasattr(config, name)}
@@ -188,31 +190,28 @@ def _allocate(writes: Any) -> Callable[..., list[Any]]:
     return made
 
 
-def _told(seen: _Seen, model: Any, inputs: tuple[Any, ...], result: Any) -> dict[str, Any]:
+def _told(seen: _Seen, known: list[tuple[Any, str, str]], result: Any) -> dict[str, Any]:
+    """Return the answer: the code with what is known of it, or the reason why it is none."""
     import torch
 
-    if len(seen.codes) != 1:
-        return {"reason": f"torch.compile writes {len(seen.codes)} programs for it, expected one"}
-    if seen.mutated:
-        return {"reason": "it writes into its own buffers or inputs"}
-    known = list(_known(model, inputs))
     origins = [_find(value, known) for value in seen.arguments]
-    if None in origins:
-        at = origins.index(None)
-        return {"reason": f"argument {at} of the compiled program is none of the module's tensors"}
     constants = {name: _constant(value) for name, value in seen.constants.items()}
-    large = [name for name, told in constants.items() if told is None]
-    if large:
-        size = seen.constants[large[0]].numel()
-        return {"reason": f"a constant of {size} elements is too large to be written out"}
     single = isinstance(result, torch.Tensor)
-    if not single and not isinstance(result, (tuple, list)):
-        return {"reason": f"the forward returns a {type(result).__name__}"}
-    results = [_place(value, seen) for value in ((result,) if single else result)]
-    if None in results:
-        return {
-            "reason": "a result is made by torch.compile's own code, not by the compiled program"
-        }
+    listed = [result] if single else list(result) if isinstance(result, (tuple, list)) else [None]
+    results = [_place(value, seen) for value in listed]
+    reasons = (
+        (
+            len(seen.codes) != 1,
+            f"torch.compile writes {len(seen.codes)} programs for it, expected one",
+        ),
+        (bool(seen.mutated), "it writes into its own buffers or inputs"),
+        (None in origins, "an argument of the compiled program is none of the module's tensors"),
+        (None in constants.values(), f"a constant has more than {_SMALL} elements, too many to be written out"),
+        (None in results, "a result of the forward is none of the compiled program's"),
+    )  # fmt: skip
+    for holds, reason in reasons:
+        if holds:
+            return {"reason": reason}
     return {
         "code": seen.codes[0],
         "origins": origins,
@@ -239,6 +238,15 @@ def _known(model: Any, inputs: tuple[Any, ...]) -> Iterator[tuple[Any, str, str]
         for name, value in vars(module).items():
             if isinstance(value, torch.Tensor):
                 yield value, "attribute", f"{prefix}.{name}".lstrip(".")
+
+
+def _globals(module: types.ModuleType) -> Iterator[tuple[Any, str, str]]:
+    """Yield the tensors that a file's module binds."""
+    import torch
+
+    for name, value in vars(module).items():
+        if isinstance(value, torch.Tensor):
+            yield value, "global", name
 
 
 def _find(value: Any, known: list[tuple[Any, str, str]]) -> dict[str, Any] | None:

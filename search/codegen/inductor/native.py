@@ -51,9 +51,7 @@ def join(kernels: Sequence[CppKernel]) -> str:
 
 def _entry(kernel: CppKernel) -> str:
     """Return the C++ function that Python calls with the tensors' addresses."""
-    given = ", ".join(
-        f"({kind})PyLong_AsVoidPtr(a[{at}])" for at, kind in enumerate(kernel.types)
-    )
+    given = ", ".join(f"({kind})PyLong_AsVoidPtr(a[{at}])" for at, kind in enumerate(kernel.types))
     return (
         f'extern "C" void* {kernel.name}(void* none, void* const* a, long) {{\n'
         "  try {\n"

@@ -34,8 +34,15 @@ class Wrapper:
     results: tuple[ast.expr, ...]
 
 
-def read(code: str) -> Wrapper:
+Writes = Mapping[str, Sequence[tuple[Sequence[int], str]]]
+
+
+def read(code: str, stubs: Writes | None = None) -> Wrapper:
     """Read Inductor's module.
+
+    Args:
+        stubs: operators of the namespace ``kb`` that are kernels of the candidate's own: shapes and types of
+            what each writes.
 
     Raises:
         Unreadable: it has something that this reader does not know.
@@ -52,7 +59,7 @@ def read(code: str) -> Wrapper:
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "call"]
     if len(calls) != 1:
         raise Unreadable(f"its module has {len(calls)} functions named call, expected one")
-    return _Reader(kernels).read(calls[0])
+    return _Reader(kernels, stubs or {}).read(calls[0])
 
 
 def _kernel(name: str, call: ast.Call) -> CppKernel:
@@ -64,7 +71,8 @@ def _kernel(name: str, call: ast.Call) -> CppKernel:
 
 
 class _Reader(ast.NodeTransformer):
-    def __init__(self, kernels: Sequence[CppKernel]) -> None:
+    def __init__(self, kernels: Sequence[CppKernel], stubs: Writes) -> None:
+        self._stubs = stubs
         self._kernels = kernels
         self._called = {kernel.name for kernel in kernels}
         self._arguments: tuple[str, ...] = ()
@@ -83,6 +91,10 @@ class _Reader(ast.NodeTransformer):
                     body += self._deleted(statement)
                 case ast.Expr(value=ast.Call() as made) if ast.unparse(made.func) in _SKIPPED:
                     pass
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as made) if (
+                    stub := _stub(made)
+                ):
+                    body += self._kernel_of_own(name, stub, made.args)
                 case ast.Assign(targets=[ast.Name()]) | ast.Expr(value=ast.Call()):
                     body.append(self.visit(statement))
                 case _:
@@ -101,8 +113,21 @@ class _Reader(ast.NodeTransformer):
         return made
 
     def _deleted(self, statement: ast.Delete) -> list[ast.stmt]:
-        kept = [target for target in statement.targets if ast.unparse(target) not in self._arguments]
+        kept = [
+            target for target in statement.targets if ast.unparse(target) not in self._arguments
+        ]
         return [ast.Delete(targets=kept)] if kept else []
+
+    def _kernel_of_own(self, name: str, stub: str, given: Sequence[ast.expr]) -> list[ast.stmt]:
+        """Return the statements that call a recipe's kernel: it writes into new tensors."""
+        new = ", ".join(
+            f"torch.empty({tuple(shape)}, dtype=torch.{dtype})"
+            for shape, dtype in self._stubs[stub]
+        )
+        read = [_call_method(self._expression(one), "data_ptr") for one in given]
+        written = (f"{name}[{at}].data_ptr()" for at in range(len(self._stubs[stub])))
+        call = _call(f"_{stub}", [*read, *map(_parsed, written)])
+        return [ast.parse(f"{name} = ({new},)").body[0], ast.Expr(value=call)]
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if isinstance(node.ctx, ast.Load) and node.id in _NUMBERS:
@@ -131,6 +156,12 @@ class _Reader(ast.NodeTransformer):
         if called.startswith(_CALLED):
             return _call(called, given, named)
         raise Unreadable(f"it calls {called}, which is not read")
+
+
+def _stub(call: ast.Call) -> str:
+    """Return the name of the kernel that a call of the namespace ``kb`` stands for, or nothing."""
+    called = ast.unparse(call.func)
+    return called.removeprefix("torch.ops.kb.").split(".")[0] if called.startswith("torch.ops.kb.") else ""  # fmt: skip
 
 
 def _flat(body: Sequence[ast.stmt]) -> list[ast.stmt]:
