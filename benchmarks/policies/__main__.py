@@ -144,7 +144,9 @@ def main() -> None:
         ("Landscapes of the six kept runs", kept_results, BUDGETS)
     ]
     if "--kept" not in sys.argv:
-        parts.append(("Two tasks on made-up machines, the offline author", made_up_results, MADE_UP))
+        parts.append(
+            ("Two tasks on made-up machines, the offline author", made_up_results, MADE_UP)
+        )
     for title, results, budgets in parts:
         print(f"\n{title}:\n")
         table(results(), budgets)

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kb.app.choices import choose_author
 from kb.app.device import judged_by, make_judge, unusual
 from kb.app.diagnosis import context_step, diagnoser, looker
 from kb.app.drivers import make_driver, make_search, open_remote, open_second_judge
-from kb.app.factories import choose_author
 from kb.app.learning import learn_from
 from kb.app.models import model_is_configured
 from kb.app.resume import check_same_place, keep_reference, stored_task

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from kb.app.choices import check_settings, choose_author, choose_language
 from kb.app.device import JudgingDevice, choose_place
-from kb.app.factories import check_settings, choose_author, choose_language
 from kb.app.learning import open_memory
 from kb.app.mailbox import Mail, with_mailbox
 from kb.app.models import make_cast

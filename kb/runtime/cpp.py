@@ -8,14 +8,18 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import re
 import shlex
 import subprocess
 import tempfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 BASE_FLAGS = ("-O3", "-march=native", "-fopenmp", "-shared", "-fPIC", "-std=gnu++17")
+
+_TORCH_HEADER = re.compile(r"^\s*#\s*include\s*<(torch|ATen|c10)/", re.MULTILINE)
 
 # Shared objects that were built beforehand, by key. A process that must not compile sets `sealed`.
 prebuilt: dict[str, str] = {}
@@ -48,6 +52,24 @@ def load_cpp(source: str, flags: str = "") -> ctypes.CDLL:
     if not library.exists():
         _compile(source, flags, library)
     return ctypes.CDLL(str(library))
+
+
+def torch_words(source: str) -> tuple[str, ...]:
+    """Return g++'s arguments for a source that includes torch's headers, none for any other.
+
+    They come after the source's own name. Such a source can be loaded once torch is imported.
+
+    Raises:
+        RuntimeError: torch is not installed.
+    """
+    if _TORCH_HEADER.search(source) is None:
+        return ()
+    found = find_spec("torch")
+    if found is None or found.origin is None:
+        raise RuntimeError("load_cpp: the source includes torch's headers, torch is not installed")
+    folder = os.path.dirname(found.origin)
+    headers = ("-isystem", os.path.join(folder, "include"))
+    return (*headers, "-L" + os.path.join(folder, "lib"), "-ltorch_cpu", "-lc10")
 
 
 class _Method(ctypes.Structure):
@@ -118,7 +140,15 @@ def _compile(source: str, flags: str, library: Path) -> None:
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         text, built = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
         text.write_text(source)
-        command = ["g++", *BASE_FLAGS, *shlex.split(flags), str(text), "-o", str(built)]
+        command = [
+            "g++",
+            *BASE_FLAGS,
+            *shlex.split(flags),
+            str(text),
+            "-o",
+            str(built),
+            *torch_words(source),
+        ]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         except FileNotFoundError as error:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, Self
+from itertools import zip_longest
+from typing import Any, Protocol, Self, TypeVar
 
+from kb.errors import NoRecipe
 from kb.records.schema import Document, LessonRecord, TargetRecord
 from kb.records.types import Hit, Kind, Query, Scope
 from search.attempt import Attempt, Draft, Idea, Moment
 from search.authors import AuthorParts
 from search.codegen.applicability import languages, make_shop, suiting
+from search.codegen.inductor.proposals import openings, replacements, whole
+from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import RecipeCard, make_cards
 from search.codegen.plan import Plan
 from search.codegen.propose import RecipeProposal, combine, from_lessons, learned, proposals, start
@@ -31,6 +35,8 @@ _FAMILIES = {
     "ndconv": ("convolution",),
     "matmul": ("matmul",),
 }
+
+_T = TypeVar("_T")
 
 
 class RecipeRetriever(Protocol):
@@ -69,13 +75,20 @@ class Recipes:
     Args:
         target: the device: its kind decides the language, its vendor and architecture the recipes.
         graph: what the reference computes.
+        say: takes what the user should know; where it is given, torch.compile's code for the reference
+            is a candidate too, and what recipes replace parts of.
 
     Raises:
         NoRecipe: the target has no recipes, or an operator has none and nothing else is to gain.
     """
 
     def __init__(
-        self, task: Task, target: TargetRecord, graph: OperatorGraph, knowledge: RecipeKnowledge
+        self,
+        task: Task,
+        target: TargetRecord,
+        graph: OperatorGraph,
+        knowledge: RecipeKnowledge,
+        say: Callable[[str], None] | None = None,
     ) -> None:
         self._languages = languages(task.settings.language, target)
         self._target = target
@@ -84,12 +97,20 @@ class Recipes:
         cards = suiting(listed, target, self._languages, task.settings.precision)
         library = task.settings.library == "allowed"
         self._shop = make_shop(task.source, target, graph, cards, library=library)
-        self._base = self._shop.base()
+        seeded = say is not None and target.device == "cpu"
+        self._seed = CompilerSeed(self._shop, task.source, graph) if seeded else None
+        self._say = say
+        try:
+            self._base = self._shop.base()
+        except NoRecipe:
+            if self._seed is None or self._seed.refusal:
+                raise
+            self._base = None
 
     @classmethod
     def of(cls, parts: AuthorParts) -> Self:
         """Return the author of a run that has these parts."""
-        return cls(parts.task, parts.target, parts.graph, parts.memory)
+        return cls(parts.task, parts.target, parts.graph, parts.memory, parts.say)
 
     def ideas(self, moment: Moment, count: int) -> tuple[Idea, ...]:
         """Return at most `count` new ideas for `moment.parent`, the most promising first."""
@@ -169,6 +190,25 @@ class Recipes:
             for document in self._knowledge.store.documents("lesson")
             if isinstance(document.record, LessonRecord)
         ]
+        own, seed, parent = self._own(moment, lessons, retrieved), self._seed, moment.parent
+        if parent is None:
+            yield from self._compiled()
+            yield from _in_turns(own, openings(seed) if seed else ())
+        elif seed is not None and parent.draft.plan.get("compiler"):
+            yield from replacements(seed, moment)
+            yield from own
+        else:
+            yield from _in_turns(own, replacements(seed, moment) if seed else ())
+
+    def _own(
+        self,
+        moment: Moment,
+        lessons: Sequence[tuple[str, LessonRecord]],
+        retrieved: Sequence[str],
+    ) -> Iterator[RecipeProposal]:
+        """Yield what recipes and the library do without a compiler's code."""
+        if self._base is None:
+            return
         if moment.parent is None:
             yield from from_lessons(self._shop, self._base, lessons)
         plan = start(self._shop, self._base, moment.parent)
@@ -176,6 +216,14 @@ class Recipes:
             yield from combine(self._shop, moment.parent, plan, moment.history)
         expected = learned(lessons, self._target.architecture, self._languages)
         yield from proposals(self._shop, plan, moment, retrieved, expected)
+
+    def _compiled(self) -> Iterator[RecipeProposal]:
+        """Yield torch.compile's code, or say why it is no candidate."""
+        if self._seed is None or self._say is None:
+            return
+        if self._seed.refusal:
+            self._say(f"torch.compile's code is no candidate here: {self._seed.refusal}")
+        yield from whole(self._seed)
 
     def _first(
         self, proposal: RecipeProposal, moment: Moment, seen: set[str]
@@ -207,9 +255,18 @@ class Recipes:
 
     def _source(self, plan: Plan) -> str | None:
         try:
+            if plan.get("compiler"):
+                return self._seed.source(plan) if self._seed is not None else None
             return self._shop.source(plan)
         except Unfit:
             return None
+
+
+def _in_turns(one: Iterable[_T], other: Iterable[_T]) -> Iterator[_T]:
+    """Yield the first of `one`, the first of `other`, the second of `one`, until both are through."""
+    end = object()
+    for pair in zip_longest(one, other, fillvalue=end):
+        yield from (item for item in pair if item is not end)  # type: ignore[misc] - the end is none
 
 
 def _idea(proposal: RecipeProposal, plan: Plan, passages: tuple[str, ...]) -> Idea:

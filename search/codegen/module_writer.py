@@ -73,18 +73,11 @@ def assemble(
     module, arguments = strip(source)
     writer = Forward(program, arguments)
     body = writer.write(parts, kernels)
-    names = {part.id: part for part in parts if part.id in kernels}
-    entries = (_entry(kernels[identity].name, part) for identity, part in names.items())
-    texts = [*(kernel.text for kernel in kernels.values()), _PYTHON, *entries]
-    cpp = prelude.rstrip() + "\n\n" + "\n".join(texts)
+    cpp = native_source(parts, kernels, prelude)
     opening = ["import torch", "", "from kb.native import load_cpp, method", ""]
     if "from __future__ import annotations" in source:
         opening = ["from __future__ import annotations", "", *opening]  # it must come first
-    option = f', flags="{" ".join(flags)}"' if flags else ""
-    handles = ["", "_library = load_cpp(CPP_SOURCE" + option + ")"]
-    for identity in names:
-        name = kernels[identity].name
-        handles.append(f"_{name} = method(_library.{name}_entry)")
+    handles = ["", *loaded(kernels, flags)]
     head, tail = split_imports(fill(module, body))
     constants = [f"{name} = {value}" for name, value in writer.constants.items()]
     blocks = [
@@ -101,6 +94,23 @@ def assemble(
     return "\n".join(blocks).rstrip() + "\n"
 
 
+def native_source(
+    parts: Sequence[Segment], kernels: Mapping[str, RenderedSegment], prelude: str
+) -> str:
+    """Return the C++ of all kernels, with the functions that Python calls."""
+    entries = [_entry(kernels[part.id].name, part) for part in parts if part.id in kernels]
+    texts = [*(kernel.text for kernel in kernels.values()), _PYTHON, *entries]
+    return prelude.rstrip() + "\n\n" + "\n".join(texts)
+
+
+def loaded(kernels: Mapping[str, RenderedSegment], flags: Sequence[str]) -> list[str]:
+    """Return the lines that load ``CPP_SOURCE`` and bind its kernels."""
+    option = f', flags="{" ".join(flags)}"' if flags else ""
+    lines = ["_library = load_cpp(CPP_SOURCE" + option + ")"]
+    names = (kernel.name for kernel in kernels.values())
+    return [*lines, *(f"_{name} = method(_library.{name}_entry)" for name in names)]
+
+
 def _entry(name: str, part: Segment) -> str:
     """Return the C++ function that Python calls with the addresses of inputs and outputs."""
     count = len(part.inputs)
@@ -115,6 +125,17 @@ def _entry(name: str, part: Segment) -> str:
         "  return none;\n"
         "}\n"
     )
+
+
+def of_module(kind: str, path: str) -> str:
+    """Return the expression of a module's parameter, buffer or other tensor."""
+    *modules, last = path.split(".")
+    if kind in _SHELVES:
+        # A module's attributes are found by a function in Python: 20 us where caches are cold.
+        place = "".join(f'._modules["{part}"]' for part in modules)
+        return f'self{place}.{_SHELVES[kind]}["{last}"]'
+    parts = path.split(".")
+    return "self" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
 
 
 def fill(module: str, body: list[str]) -> str:
@@ -299,14 +320,7 @@ class Forward:
             return self.constant(name)
         if not value.origin:
             raise NoRecipe(f"constant {value.name} of the reference is too large to be written out")
-        if value.kind in _SHELVES:
-            # A module's attributes are found by a function in Python: 20 us where caches are cold.
-            *modules, last = value.origin.split(".")
-            place = "".join(f'._modules["{part}"]' for part in modules)
-            return f'self{place}.{_SHELVES[value.kind]}["{last}"]'
-        return "self" + "".join(
-            f"[{part}]" if part.isdigit() else f".{part}" for part in value.origin.split(".")
-        )
+        return of_module(value.kind, value.origin)
 
     def constant(self, name: str) -> str:
         """Return the expression of a constant of the module."""

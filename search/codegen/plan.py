@@ -59,6 +59,10 @@ class Composer:
         """Return the workshop of the same task with other recipes."""
         return Composer(self._source, self.program, cards, library=self.library, units=self._units)
 
+    def over(self, program: LoweredProgram) -> Composer:
+        """Return the workshop of the same task whose operators are expressed in another way."""
+        return Composer(self._source, program, self.cards, library=self.library, units=self._units)
+
     @cached_property
     def anchors(self) -> tuple[str, ...]:
         """Operators that either a recipe or the library can do."""
@@ -169,6 +173,11 @@ class Composer:
             return False
         return is_view(self.program.operators[part.anchor])
 
+    def of(self, part: Segment) -> frozenset[str]:
+        """Return the operators of the reference that `part` computes, or some of."""
+        names = (name for name in (part.anchor, part.pool, *part.nodes, *part.post) if name)
+        return frozenset(self.program.nodes[name].operator for name in names)
+
     def _operators(self, parts: Iterable[Segment]) -> list[str]:
         names: dict[str, None] = {}
         for part in parts:
@@ -185,6 +194,18 @@ class Composer:
             Unfit: a recipe does not suit its segment with these knobs.
         """
         parts = self.cut(plan["library"])
+        kernels, flags = self.rendered(plan)
+        if self.program.symbolic:
+            return assemble_gpu(self._source, self.program, parts, kernels)
+        return assemble(self._source, self.program, parts, kernels, flags, prelude())
+
+    def rendered(self, plan: Plan) -> tuple[dict[str, RenderedSegment], tuple[str, ...]]:
+        """Return the kernels of `plan` by segment, and the compiler's flags for them.
+
+        Raises:
+            Unfit: a recipe does not suit its segment with these knobs.
+        """
+        parts = self.cut(plan["library"])
         kernels: dict[str, RenderedSegment] = {}
         flags: dict[str, None] = {}
         for number, part in enumerate(part for part in parts if part.pattern != "library"):
@@ -196,9 +217,7 @@ class Composer:
             note = f"{', '.join(self._operators([part]))}: {card.name}({knobs})"
             kernels[part.id] = RenderedSegment(name=name, text=text, note=note)
             flags.update(dict.fromkeys(card.flags))
-        if self.program.symbolic:
-            return assemble_gpu(self._source, self.program, parts, kernels)
-        return assemble(self._source, self.program, parts, kernels, tuple(flags), prelude())
+        return kernels, tuple(flags)
 
 
 def _missing(operators: list[str]) -> str:

@@ -55,7 +55,8 @@ def start(shop: Composer, base: frozenset[str], parent: Attempt | None) -> dict[
     if parent is None or "segments" not in parent.draft.plan:
         return shop.complete(base, {})
     plan = parent.draft.plan
-    return shop.complete(plan["library"], choices(plan))
+    library = base if plan.get("compiler") else plan["library"]
+    return shop.complete(library, choices(plan))
 
 
 def proposals(

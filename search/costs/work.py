@@ -3,28 +3,49 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 from search.costs.graph import Operator, OperatorGraph, Value, Work
 from search.costs.lower_bound import sure
 from search.costs.trace import family, flops_of, nbytes, operands
 
+# A byte from memory costs a core about as much as eight operations of its vector units.
+_BYTE = 8
+
+
+def operator_costs(graph: OperatorGraph) -> dict[str, float]:
+    """Return what each operator costs by count, in operations; 0 for one that computes nothing."""
+    sizes = _sizes(graph)
+    return {
+        one.name: max(flops_of(one, graph), _BYTE * _moved(one, sizes)) if family(one) else 0.0
+        for one in graph.operators
+    }
+
+
+def _sizes(graph: OperatorGraph) -> dict[str, int]:
+    entries: tuple[Value | Operator, ...] = (*graph.values, *graph.operators)
+    return {entry.name: nbytes(entry) for entry in entries}
+
+
+def _moved(operator: Operator, sizes: Mapping[str, int]) -> int:
+    """Return the bytes that an operator reads and writes."""
+    return sizes[operator.name] + sum(sizes.get(name, 0) for name in set(operands(operator)))
+
 
 def count_work(graph: OperatorGraph) -> Work:
     """Count what `graph` costs: operations, and bytes with and without its intermediates."""
-    entries: tuple[Value | Operator, ...] = (*graph.values, *graph.operators)
-    sizes = {entry.name: nbytes(entry) for entry in entries}
+    sizes = _sizes(graph)
     costs: dict[str, float] = defaultdict(float)
     flops = traffic = 0.0
     for operator in graph.operators:
         kind = family(operator)
         if kind is None:
             continue
-        moved = sizes[operator.name] + sum(sizes.get(name, 0) for name in set(operands(operator)))
+        moved = _moved(operator, sizes)
         work = flops_of(operator, graph)
         flops += work
         traffic += moved
-        # A byte from memory costs a core about as much as eight operations of its vector units.
-        costs[kind] += max(work, 8 * moved)
+        costs[kind] += max(work, _BYTE * moved)
     least = sum(nbytes(value) for value in graph.values) + sum(
         sizes[name] for name in set(graph.outputs)
     )

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Sequence
 
 from kb.errors import ToolchainError
-from kb.runtime.cpp import BASE_FLAGS, native_key
+from kb.runtime.cpp import BASE_FLAGS, native_key, torch_words
 from search.languages import Unbuildable, Unit, distinct
 from search.languages.cpp_flags import ALLOWED
 from search.languages.literals import Call, calls, check_text, parse
@@ -36,7 +36,8 @@ class Cpp:
                 "the language cpp needs g++, none is on PATH: install it, e.g. apt install g++"
             )
         return (compiler, *BASE_FLAGS, *unit.flags, "-fmax-errors=4", "-fdiagnostics-color=never",
-                "-fno-diagnostics-show-caret", text, "-o", library)  # fmt: skip
+                "-fno-diagnostics-show-caret", text, "-o", library,
+                *torch_words(unit.source))  # fmt: skip
 
     def readable(self) -> tuple[str, ...]:
         """Return nothing: g++ and its headers are the system's."""

@@ -136,7 +136,7 @@ class Play:
         self._sources = sources
         self._graphs = {name: Bench(source, cards).graph for name, source in sources.items()}
 
-    def run(  # noqa: PLR0913 - a run's three parts, and three of its terms
+    def run(
         self,
         home: Path,
         name: str,
@@ -159,7 +159,8 @@ class Play:
         shelf = Shelf(self._ideas, known)
         memory = KnowledgeView(RecordingRetriever(shelf), TrustedRecords(shelf, runs.believes))
         settings = settings_of(
-            search={"rounds": 9, "ideas": 3, "branches": 2, **search}, stop={"candidates": candidates}
+            search={"rounds": 9, "ideas": 3, "branches": 2, **search},
+            stop={"candidates": candidates},
         )
         path = Path(f"{name}.py")
         task = Task(

@@ -13,8 +13,8 @@ from kb.app.bench.process import ProblemJob, ProblemProcess
 from kb.app.bench.record import SuiteRecord, SuiteRecords
 from kb.app.bench.rows import SuiteRow, key_of, precision_text
 from kb.app.bench.suites import Suite, SuiteOptions
+from kb.app.choices import choose_author
 from kb.app.device import JudgingDevice, choose_place, judge_version
-from kb.app.factories import choose_author
 from kb.config import Home
 
 if TYPE_CHECKING:

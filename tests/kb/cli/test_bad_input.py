@@ -128,7 +128,7 @@ def test_a_setting_that_cannot_be_used_names_what_would_do(
 
 
 def test_a_language_whose_package_is_missing_names_it(home, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("kb.app.factories.find_spec", lambda _: None)
+    monkeypatch.setattr("kb.app.choices.find_spec", lambda _: None)
     reference(tmp_path, GOOD)
     path = tmp_path / "task.yaml"
     path.write_text("reference: ref.py\ntarget: h200\nlanguage: cute\n")

@@ -1,4 +1,4 @@
-"""From what a task and the environment say to the parts that a run works with."""
+"""What a task leaves open: which author writes, in which language; and what cannot work is refused early."""
 
 from __future__ import annotations
 

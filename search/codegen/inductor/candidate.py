@@ -1,0 +1,178 @@
+"""A candidate's file made of what Inductor wrote: the reference's module, its kernels, and torch's functions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from search.codegen.inductor import Captured, Origin, Unreadable
+from search.codegen.inductor.native import join
+from search.codegen.inductor.wrapper import Wrapper, contiguous, read
+from search.codegen.module_writer import fill, of_module, split_imports, strip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Native:
+    """Kernels of recipes that Inductor's code calls.
+
+    Attributes:
+        source: their C++.
+        loading: the lines that load it.
+        constants: tensors of the file, as texts by name.
+        writes: shapes and types of what each kernel writes.
+        notes: which idea made each kernel.
+    """
+
+    source: str
+    loading: tuple[str, ...]
+    constants: Mapping[str, str]
+    writes: Mapping[str, Sequence[tuple[Sequence[int], str]]]
+    notes: Mapping[str, str]
+
+
+def write(source: str, found: Captured, native: Native | None = None) -> str:
+    """Return the candidate.
+
+    Args:
+        source: text of the reference.
+        native: what recipes do in place of Inductor.
+
+    Raises:
+        Unreadable: Inductor's module has something that is not read.
+    """
+    wrapper = read(found.code, native.writes if native else {})
+    module, arguments = strip(source)
+    if len(wrapper.arguments) != len(found.origins):
+        raise Unreadable(f"it takes {len(wrapper.arguments)} arguments, {len(found.origins)} given")
+    body = _Body(found, wrapper, arguments, native.notes if native else {}).lines()
+    head, tail = split_imports(fill(module, body))
+    future = ["from __future__ import annotations", ""]
+    opening = future if "from __future__ import annotations" in source else []
+    blocks = [*opening, "import torch", ""]
+    if wrapper.kernels or native:
+        blocks += ["from kb.native import load_cpp, method", ""]
+    blocks += [*head, "", f"# Written by torch.compile (Inductor of torch {found.version})."]
+    if wrapper.kernels:
+        blocks += [
+            f"INDUCTOR_SOURCE = r'''\n{join(wrapper.kernels)}'''",
+            "",
+            f'_inductor = load_cpp(INDUCTOR_SOURCE, flags="{" ".join(found.flags)}")',
+        ]
+    blocks += [f"_{one.name} = method(_inductor.{one.name})" for one in wrapper.kernels]
+    if native:
+        blocks += [
+            "",
+            "# Parts of it done by recipes.",
+            f"CPP_SOURCE = r'''\n{native.source}'''",
+            "",
+        ]
+        blocks += native.loading
+        blocks += [f"{name} = {text}" for name, text in native.constants.items()]
+    blocks += [f"{name} = {_literal(value)}" for name, value in found.constants.items()]
+    return "\n".join([*blocks, "", "", tail]).rstrip() + "\n"
+
+
+class _Body:
+    """Writes the statements of the forward."""
+
+    def __init__(
+        self,
+        found: Captured,
+        wrapper: Wrapper,
+        arguments: list[str],
+        notes: Mapping[str, str],
+    ) -> None:
+        self._notes = notes
+        self._found = found
+        self._wrapper = wrapper
+        self._inputs = arguments
+        self._names = self._named()
+
+    def _named(self) -> dict[str, str]:
+        """Return a telling name for each argument of Inductor's function."""
+        taken = {
+            node.id
+            for statement in self._wrapper.body
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Name)
+        } | set(self._inputs)
+        names: dict[str, str] = {}
+        for name, origin in zip(self._wrapper.arguments, self._found.origins, strict=True):
+            if origin.kind == "input":
+                names[name] = self._inputs[int(origin.name)]
+                continue
+            if origin.kind == "global":
+                names[name] = origin.name
+                continue
+            told = re.sub(r"\W", "_", origin.name)
+            while told in taken or not told.isidentifier():
+                told += "_" if told.isidentifier() else "t_"
+            taken.add(told)
+            names[name] = told
+        return names
+
+    def lines(self) -> list[str]:
+        """Return the lines of the body."""
+        rename = _Renamed(self._names)
+        used = {
+            node.id
+            for part in (*self._wrapper.body, *self._wrapper.results)
+            for node in ast.walk(part)
+            if isinstance(node, ast.Name)
+        }
+        lines = [
+            line
+            for name, origin in zip(self._wrapper.arguments, self._found.origins, strict=True)
+            for line in self._bound(name, origin)
+            if name in used or -1 - self._wrapper.arguments.index(name) in self._places()
+        ]
+        for statement in self._wrapper.body:
+            text = ast.unparse(ast.fix_missing_locations(rename.visit(statement)))
+            lines += [f"# {note}" for name, note in self._notes.items() if f"_{name}(" in text]
+            lines.append(text)
+        results = [self._result(at, rename) for at in range(len(self._found.results))]
+        return [*lines, f"return {results[0]}" if self._found.single else f"return ({', '.join(results)},)"]  # fmt: skip
+
+    def _places(self) -> set[int]:
+        return {place for place, _ in self._found.results}
+
+    def _bound(self, name: str, origin: Origin) -> list[str]:
+        told = self._names[name]
+        if origin.kind == "global":
+            return []
+        if origin.kind != "input":
+            return [f"{told} = {of_module(origin.kind, origin.name)}"]
+        if origin.strides == contiguous(origin.shape):
+            return [f"{told} = {told}.contiguous()"]
+        return []
+
+    def _result(self, at: int, rename: _Renamed) -> str:
+        place, view = self._found.results[at]
+        if place < 0:
+            text = f"{self._names[self._wrapper.arguments[-1 - place]]}.clone()"
+        else:
+            text = ast.unparse(rename.visit(self._wrapper.results[place]))
+        if view is None:
+            return text
+        shape, strides, offset = view
+        begin = f", {text}.storage_offset() + {offset}" if offset else ""
+        return f"torch.as_strided({text}, {shape}, {strides}{begin})"
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Name(id=self._names.get(node.id, node.id), ctx=node.ctx)
+
+
+def _literal(value: Origin) -> str:
+    numbers = ", ".join(
+        repr(number) if abs(number) < float("inf") else f'float("{number}")'
+        for number in value.data
+    )
+    made = f"torch.tensor([{numbers}], dtype=torch.{value.dtype})"
+    return f"torch.as_strided({made}, {value.shape}, {value.strides})"

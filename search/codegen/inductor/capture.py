@@ -1,0 +1,332 @@
+"""Asks Inductor for the code of a program, in a process of its own: ``python -m search.codegen.inductor.capture``.
+
+It reads a request as JSON on standard input and writes the answer as JSON on standard output.
+Inductor's front part runs, no compiler does: the function that would compile and load the code is
+replaced by one that keeps the text. In its place runs a stand-in, so that it is seen which argument
+is which parameter, and which result is which of the program's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+_SMALL = 4096  # elements of a constant that is written out
+
+
+class _Seen:
+    """What became of the program: Inductor's text, and what the stand-in was called with."""
+
+    def __init__(self) -> None:
+        self.codes: list[str] = []
+        self.constants: dict[str, Any] = {}
+        self.mutated: tuple[str, ...] = ()
+        self.arguments: list[Any] = []
+        self.returned: list[Any] = []
+
+
+def main() -> None:
+    """Answer one request."""
+    request = json.loads(sys.stdin.read())
+    out = os.dup(1)
+    os.dup2(2, 1)  # what a reference prints is no answer
+    warnings.simplefilter("ignore")
+    try:
+        answer = capture(request)
+    except Exception as error:  # noqa: BLE001 - the compiler and the user's program raise what they like
+        first = (str(error).strip().splitlines() or [""])[0]
+        answer = {"reason": f"{type(error).__name__}: {first}"[:400]}
+    with os.fdopen(out, "w", encoding="utf-8") as stream:
+        json.dump(answer, stream)
+
+
+def capture(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the code of the program in ``request["source"]``, or the reason why there is none.
+
+    Args:
+        request: ``source``: the reference's text; ``program``: a module with the class ``ModelNew`` to
+            compile in its place, or None; ``stubs``: operators that the program calls, see `_define`.
+    """
+    import torch
+
+    torch.set_num_threads(1)  # as the judge runs it
+    module = _executed("reference", request["source"])
+    build, file = module.Model, module
+    if request.get("program"):
+        _define(request.get("stubs", ()))
+        file = _executed("program", request["program"])
+        build = file.ModelNew
+    arguments = getattr(module, "get_init_inputs", tuple)()
+    model = build(*arguments).requires_grad_(False)
+    inputs = tuple(module.get_inputs())
+    seen = _Seen()
+    with torch.no_grad(), _intercepted(seen), _rnn_unrolled():
+        result = torch.compile(model, dynamic=False, fullgraph=True)(*inputs)
+    known = [*_known(model, inputs), *_globals(file)]
+    return _told(seen, known, result)
+
+
+def _executed(name: str, source: str) -> types.ModuleType:
+    module = types.ModuleType(f"kb_{name}")
+    sys.modules[module.__name__] = module
+    exec(compile(source, f"<{name}>", "exec"), module.__dict__)  # noqa: S102 - the user's own program
+    return module
+
+
+@contextmanager
+def _rnn_unrolled() -> Iterator[None]:
+    """Let Dynamo trace RNN, LSTM and GRU, which it leaves to eager as it is."""
+    from torch._dynamo import config
+
+    if not hasattr(config, "allow_rnn"):
+        yield
+        return
+    with mock.patch.object(config, "allow_rnn", new=True):
+        yield
+
+
+@contextmanager
+def _intercepted(seen: _Seen) -> Iterator[None]:
+    """Keep what Inductor writes, compile nothing, and run a stand-in in its place.
+
+    `torch._inductor.utils.get_code` replaces the same method in torch 2.1 to 2.13.
+    """
+    from torch._inductor.graph import GraphLowering
+
+    def stand_in(graph: Any) -> Any:
+        wrapper, kernels = graph.codegen()
+        seen.codes.append(wrapper.value)
+        seen.constants.update(graph.constants)
+        seen.mutated = tuple(graph.mutated_inputs)
+        call = _stand_in(seen, graph)
+        return types.SimpleNamespace(call=call, __file__="<inductor>", value=kernels)
+
+    with mock.patch.object(GraphLowering, "compile_to_module", stand_in), _uncached():
+        yield
+
+
+@contextmanager
+def _uncached() -> Iterator[None]:
+    """See that the code is written now, and in this process."""
+    from torch._inductor import config
+
+    wanted = {"fx_graph_cache": False, "fx_graph_remote_cache": False, "compile_threads": 1}
+    known = {name: value for name, value in wanted.items() if hasattr(config, name)}
+    with config.patch(known):
+        yield
+
+
+def _stand_in(seen: _Seen, graph: Any) -> Callable[[list[Any]], list[Any]]:
+    import torch
+
+    shapes = []
+    for node in graph.graph_outputs:
+        try:
+            size = [int(n) for n in node.get_size()]
+            stride = [int(n) for n in node.get_stride()]
+            shapes.append((size, stride, node.get_dtype(), node.get_device()))
+        except Exception:  # noqa: BLE001 - a number or nothing: it is no tensor
+            shapes.append(None)
+    names = list(graph.graph_input_names)
+    results = list(graph.get_output_names())
+
+    def call(arguments: list[Any]) -> list[Any]:
+        seen.arguments = list(arguments)
+        arguments.clear()
+        seen.returned = []
+        for name, shape in zip(results, shapes, strict=True):
+            if name in names:
+                seen.returned.append(seen.arguments[names.index(name)])
+            elif shape is None:
+                seen.returned.append(None)
+            else:
+                size, stride, dtype, device = shape
+                made = torch.empty_strided(size, stride, dtype=dtype, device=device)
+                seen.returned.append(made)
+        return list(seen.returned)
+
+    return call
+
+
+def _define(stubs: Any) -> None:
+    """Register operators that a program calls in place of its parts.
+
+    Args:
+        stubs: for each its ``name``, the number of tensors that it reads (``reads``), and the shapes and types
+            of what it writes (``writes``).
+    """
+    import torch
+
+    library = torch.library.Library("kb", "FRAGMENT")
+    _define.kept = library  # type: ignore[attr-defined] - what it defines is gone with it
+    for stub in stubs:
+        read = ", ".join(f"Tensor x{at}" for at in range(stub["reads"]))
+        library.define(f"{stub['name']}({read}) -> Tensor[]", tags=(_contiguous_tag(),))
+        library.impl(stub["name"], _allocate(stub["writes"]), "CompositeExplicitAutograd")
+        torch.library.register_fake(f"kb::{stub['name']}", _allocate(stub["writes"]), lib=library)
+
+
+def _contiguous_tag() -> Any:
+    """Return the tag that has Inductor keep the strides of what an operator reads."""
+    import torch
+
+    exact = getattr(torch.Tag, "needs_exact_strides", None)
+    return torch.Tag.needs_fixed_stride_order if exact is None else exact
+
+
+def _allocate(writes: Any) -> Callable[..., list[Any]]:
+    import torch
+
+    def made(*given: Any) -> list[Any]:
+        return [given[0].new_empty(shape, dtype=getattr(torch, dtype)) for shape, dtype in writes]
+
+    return made
+
+
+def _told(seen: _Seen, known: list[tuple[Any, str, str]], result: Any) -> dict[str, Any]:
+    """Return the answer: the code with what is known of it, or the reason why it is none."""
+    import torch
+
+    origins = [_find(value, known) for value in seen.arguments]
+    constants = {name: _constant(value) for name, value in seen.constants.items()}
+    single = isinstance(result, torch.Tensor)
+    listed = [result] if single else list(result) if isinstance(result, (tuple, list)) else [None]
+    results = [_place(value, seen) for value in listed]
+    reasons = (
+        (
+            len(seen.codes) != 1,
+            f"torch.compile writes {len(seen.codes)} programs for it, expected one",
+        ),
+        (bool(seen.mutated), "it writes into its own buffers or inputs"),
+        (None in origins, "an argument of the compiled program is none of the module's tensors"),
+        (None in constants.values(), f"a constant has more than {_SMALL} elements, too many to be written out"),
+        (None in results, "a result of the forward is none of the compiled program's"),
+    )  # fmt: skip
+    for holds, reason in reasons:
+        if holds:
+            return {"reason": reason}
+    return {
+        "code": seen.codes[0],
+        "origins": origins,
+        "constants": constants,
+        "results": results,
+        "single": single,
+        "flags": _flags(),
+        "version": torch.__version__,
+    }
+
+
+def _known(model: Any, inputs: tuple[Any, ...]) -> Iterator[tuple[Any, str, str]]:
+    """Yield every tensor of the module and its inputs, with kind and name."""
+    import torch
+
+    for at, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor):
+            yield value, "input", str(at)
+    for name, value in model.named_parameters(remove_duplicate=False):
+        yield value, "parameter", name
+    for name, value in model.named_buffers(remove_duplicate=False):
+        yield value, "buffer", name
+    for prefix, module in model.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, torch.Tensor):
+                yield value, "attribute", f"{prefix}.{name}".lstrip(".")
+
+
+def _globals(module: types.ModuleType) -> Iterator[tuple[Any, str, str]]:
+    """Yield the tensors that a file's module binds."""
+    import torch
+
+    for name, value in vars(module).items():
+        if isinstance(value, torch.Tensor):
+            yield value, "global", name
+
+
+def _find(value: Any, known: list[tuple[Any, str, str]]) -> dict[str, Any] | None:
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return None
+    for other, kind, name in known:
+        if value is other or _same_place(value, other):
+            return {"kind": kind, "name": name, "strides": list(value.stride()), "shape": list(value.shape)}  # fmt: skip
+    return None
+
+
+def _same_place(one: Any, other: Any) -> bool:
+    if one.shape != other.shape or one.stride() != other.stride() or one.dtype != other.dtype:
+        return False
+    return bool(one.data_ptr() == other.data_ptr() and one.numel())
+
+
+def _constant(value: Any) -> dict[str, Any] | None:
+    if value.numel() > _SMALL or value.is_complex():
+        return None
+    return {
+        "kind": "constant",
+        "name": "",
+        "data": value.flatten().tolist(),
+        "shape": list(value.shape),
+        "strides": list(value.stride()),
+        "dtype": str(value.dtype).removeprefix("torch."),
+    }
+
+
+def _place(value: Any, seen: _Seen) -> tuple[int, Any] | None:
+    """Return which of the compiled program's results or arguments `value` is, and which view of it."""
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return None
+    for offset, listed in ((0, seen.returned), (None, seen.arguments)):
+        for at, other in enumerate(listed):
+            if not isinstance(other, torch.Tensor) or value.dtype != other.dtype:
+                continue
+            if value.untyped_storage().data_ptr() != other.untyped_storage().data_ptr():
+                continue
+            place = at if offset == 0 else -1 - at
+            if (value.shape, value.stride(), value.storage_offset()) == (
+                other.shape,
+                other.stride(),
+                other.storage_offset(),
+            ):
+                return place, None
+            start = value.storage_offset() - other.storage_offset()
+            return place, (list(value.shape), list(value.stride()), start)
+    return None
+
+
+def _flags() -> list[str]:
+    """Return the flags that Inductor gives g++, as far as they change what the kernels compute.
+
+    The version of torch is among them: its headers decide the machine code too.
+    """
+    import torch
+    from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+    isa: Any = pick_vec_isa()
+    macros = isa.build_macro() if isa else []
+    flags = [
+        f"-D{macro}" for macro in ("NDEBUG", "TORCH_INDUCTOR_CPP_WRAPPER", "STANDALONE_TORCH_HEADER",
+                                   "C10_USING_CUSTOM_GENERATED_MACROS", *macros)
+    ]  # fmt: skip
+    return [
+        *flags,
+        f"-DKB_TORCH={torch.__version__}",
+        "-std=gnu++20",
+        "-fno-trapping-math",
+        "-fno-math-errno",
+        "-ffp-contract=off",
+        "-fno-tree-loop-vectorize",
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Starts the process that asks Inductor for a program's code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from search.codegen.inductor import Captured, Unreadable
+
+_SECONDS = 300.0
+
+
+def capture(
+    source: str, program: str | None = None, stubs: Sequence[Mapping[str, Any]] = ()
+) -> Captured:
+    """Return what torch.compile writes for a reference.
+
+    Args:
+        source: of the reference.
+        program: a module with the class ``ModelNew`` that is compiled in its place.
+        stubs: operators of the namespace ``kb`` that `program` calls, see `search.codegen.inductor.capture`.
+
+    Raises:
+        Unreadable: it writes nothing of which a candidate could be made.
+    """
+    return Captured.of(_told(json.dumps({"source": source, "program": program, "stubs": [*stubs]})))
+
+
+@lru_cache(maxsize=32)
+def _answer(request: str) -> str:
+    # The compiler's threads, caches and settings end with the process.
+    folder = Path(__file__).parents[3]
+    path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+    command = [sys.executable, "-m", "search.codegen.inductor.capture"]
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(
+            command, input=request, capture_output=True, text=True, check=False,
+            timeout=_SECONDS, env=environment, cwd=folder,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return json.dumps({"reason": f"torch.compile was still busy after {_SECONDS:.0f} s"})
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+        return json.dumps({"reason": f"the process that asks torch.compile ended: {last[:300]}"})
+    return done.stdout
+
+
+def _told(request: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(_answer(request))
+    if "reason" in told:
+        raise Unreadable(told["reason"])
+    return told

@@ -1,0 +1,128 @@
+"""Candidates that begin with what torch.compile writes, whole or with parts done by recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from kb.errors import TaskError
+from search.codegen.inductor import Captured, Unreadable
+from search.codegen.inductor.candidate import Native, write
+from search.codegen.inductor.process import capture
+from search.codegen.inductor.stubs import stubbed
+from search.codegen.lower import is_view, lower, packet
+from search.codegen.module_writer import loaded, native_source
+from search.codegen.plan import Choice, Composer, Plan
+from search.codegen.render import Unfit, prelude
+from search.costs.graph import OperatorGraph
+from search.costs.work import operator_costs
+
+
+class CompilerSeed:
+    """Renders plans whose parts without a recipe are compiled by Inductor.
+
+    Such a plan has, beside `library` and `segments`, ``compiler``: True, and ``whole``: the operators that
+    no recipe does.
+
+    Args:
+        shop: of the task.
+        source: text of the reference.
+        graph: of the reference.
+    """
+
+    def __init__(self, shop: Composer, source: str, graph: OperatorGraph) -> None:
+        self.shop = shop
+        self._source = source
+        self._graph = graph
+        self.shops: dict[frozenset[str], Composer] = {}
+
+    @cached_property
+    def refusal(self) -> str:
+        """Why no candidate can be made of what torch.compile writes; empty where one can."""
+        try:
+            found = capture(self._source)
+            write(self._source, found)
+        except (Unreadable, TaskError) as error:
+            return str(error)
+        if not self.shop.library and (
+            "extern_kernels." in found.code or "torch.ops." in found.code
+        ):
+            return "it calls the library, which the task forbids"
+        return ""
+
+    def plan(self, choices: Mapping[str, Choice]) -> dict[str, Any]:
+        """Return the plan in which recipes do the chosen segments, and Inductor's code the rest.
+
+        Args:
+            choices: recipes and knobs by segment of the task's own graph; none for Inductor's code alone.
+
+        Raises:
+            NoRecipe: a part that is cut off by the choice has no recipe.
+        """
+        if not choices:
+            return {"library": [], "segments": {}, "compiler": True, "whole": []}
+        cuts = (part for library in (self.shop.anchors, ()) for part in self.shop.cut(library))
+        parts = {part.id: part for part in cuts if part.id in choices}
+        whole = self._left(frozenset[str]().union(*map(self.shop.of, parts.values())))
+        shop = self._reduced(whole)
+        kept = set(shop.anchors) - {part.anchor for part in parts.values()}
+        return {**shop.complete(kept, choices), "compiler": True, "whole": sorted(whole)}
+
+    def shares(self) -> Mapping[str, float]:
+        """Return each operator's share of what the reference costs, by count."""
+        costs = operator_costs(self._graph)
+        total = sum(costs.values()) or 1.0
+        return {name: cost / total for name, cost in costs.items()}
+
+    def source(self, plan: Plan) -> str:
+        """Return the candidate that `plan` describes.
+
+        Raises:
+            Unfit: a recipe does not suit its segment, or Inductor's code for the rest is not read.
+        """
+        try:
+            if not plan["segments"]:
+                return write(self._source, capture(self._source))
+            return self._mixed(plan)
+        except Unreadable as error:
+            raise Unfit(str(error)) from error
+
+    def _mixed(self, plan: Plan) -> str:
+        shop = self._reduced(frozenset(plan["whole"]))
+        parts = shop.cut(plan["library"])
+        kernels, flags = shop.rendered(plan)
+        text, stubs, constants = stubbed(self._source, shop.program, parts, kernels)
+        found: Captured = capture(self._source, text, stubs)
+        native = Native(
+            source=native_source(parts, kernels, prelude()),
+            loading=tuple(loaded(kernels, flags)),
+            constants=constants,
+            writes={stub["name"]: stub["writes"] for stub in stubs},
+            notes={kernel.name: kernel.note for kernel in kernels.values()},
+        )
+        return write(self._source, found, native)
+
+    def _left(self, covered: frozenset[str]) -> frozenset[str]:
+        """Return the operators of the reference that none of `covered` belongs to."""
+        names = {operator.name for operator in self.shop.program.graph.operators}
+        program = self.shop.program
+        taken = set(covered)
+        for name in covered & names:
+            taken |= {dict(program.operators[name].kwargs).get("whole", name)}
+        return frozenset(
+            operator.name
+            for operator in self._graph.operators
+            if operator.name not in taken
+            and not any(name.startswith(f"{operator.name}_") for name in covered - names)
+            and not is_view(operator)
+            and not packet(operator.target).endswith(
+                "_"
+            )  # what writes in place is written out of place
+        )
+
+    def _reduced(self, whole: frozenset[str]) -> Composer:
+        """Return the workshop in which the operators of `whole` are nobody's to fuse."""
+        if whole not in self.shops:
+            self.shops[whole] = self.shop.over(lower(self._graph, whole=whole))
+        return self.shops[whole]

@@ -1,0 +1,94 @@
+"""Candidates made of torch.compile's code, built and run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+
+import pytest
+from recipe_bench import Bench, reference
+
+from kb.records.schema import TargetRecord
+from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
+from search.codegen.applicability import make_shop, suiting
+from search.codegen.inductor.proposals import openings, replacements, whole
+from search.codegen.inductor.seed import CompilerSeed
+from search.codegen.library import RecipeCard
+from search.outcome import Passed, Ratio
+
+BLOCK = reference(
+    "x = self.p(F.relu(self.c(a)))\nreturn x, F.gelu(self.l(x.flatten(2).mean(1)))",
+    "torch.randn(2, 3, 12, 12)",
+    init="self.c = nn.Conv2d(3, 8, 3)\nself.p = nn.BatchNorm2d(8)\nself.l = nn.Linear(100, 20)\nself.eval()",
+)
+
+
+class Case:
+    def __init__(self, source: str, cards: Mapping[str, RecipeCard], target: TargetRecord) -> None:
+        self.bench = Bench(source, dict(cards))
+        suited = suiting(cards, target, ("cpp",))
+        shop = make_shop(source, target, self.bench.graph, suited)
+        self.seed = CompilerSeed(shop, source, self.bench.graph)
+
+
+@pytest.fixture(scope="module")
+def case(cards: Mapping[str, RecipeCard], target: TargetRecord) -> Case:
+    return Case(BLOCK, cards, target)
+
+
+def test_the_compilers_code_is_a_program_without_the_compiler_that_is_right(case: Case) -> None:
+    (found,) = whole(case.seed)
+    text = case.seed.source(found.plan)
+    assert "torch.compile(" not in text
+    assert "_inductor." not in text.replace("_inductor.cpp_fused", "")
+    assert 'self._modules["c"]._parameters["weight"]' in text
+    for mine, eager in case.bench.errors(text):
+        assert mine <= 8 * eager + 1e-6
+
+
+def test_a_part_is_replaced_by_a_recipe_and_the_rest_stays_the_compilers(case: Case) -> None:
+    found = next(openings(case.seed))
+    assert found.focus is not None
+    assert list(found.plan["segments"]) == [found.focus]
+    assert "% of the cost" in found.note
+    text = case.seed.source(found.plan)
+    assert "INDUCTOR_SOURCE" in text
+    assert "CPP_SOURCE" in text
+    for mine, eager in case.bench.errors(text):
+        assert mine <= 8 * eager + 1e-6
+
+
+def test_what_follows_a_compiled_parent_keeps_its_recipes(case: Case) -> None:
+    first = next(openings(case.seed))
+    outcome = Passed(
+        seconds=1.0, samples=9, speedup={"eager": Ratio(ratio=2, low=2, high=2)}, max_error=0, allowed_error=1
+    )  # fmt: skip
+    parent = Attempt(
+        number=1, parent=None, round=0, branch=0, idea=Idea(title="t", text="", category=""),
+        draft=Draft(source="", plan=first.plan), outcome=outcome,
+    )  # fmt: skip
+    moment = Moment(
+        round=1, seed=1, parent=parent, history=(parent,), diagnosis=Diagnosis(symptoms=(), lines=())
+    )  # fmt: skip
+    following = list(replacements(case.seed, moment))
+    assert following
+    for one in following:
+        assert one.focus != first.focus or one.card.name != first.card.name
+        if one.focus != first.focus:
+            assert first.focus in one.plan["segments"]
+
+
+def test_the_library_forbidden_its_calls_are_refused(case: Case) -> None:
+    shop = case.seed.shop
+    library = shop.library
+    shop.library = False
+    try:
+        assert "library" in CompilerSeed(shop, BLOCK, case.bench.graph).refusal
+    finally:
+        shop.library = library
+
+
+def test_what_torch_compile_cannot_take_is_a_reason_in_words() -> None:
+    source = reference("return a * 2 if float(a.sum()) > 0 else a", "torch.randn(4)")
+    shop = SimpleNamespace(library=True)
+    assert CompilerSeed(shop, source, None).refusal  # type: ignore[arg-type] - nothing else is read
