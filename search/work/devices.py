@@ -53,7 +53,7 @@ def _gpus() -> list[str]:
     """Return the GPUs that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them."""
     from search.targets.cuda import read_device
 
-    found = []
+    found: list[str] = []
     while (facts := read_device(len(found))) is not None:
         found.append(facts.uuid)
     return found

@@ -1,0 +1,57 @@
+"""Every page over a record in PostgreSQL: the same as over SQLite, on connections that cannot write."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from starlette.testclient import TestClient
+
+from kb.web.app import make_app
+from kb.web.guard import Doors
+from kb.web.text import address
+
+HOST = "127.0.0.1:8321"
+PATHS = [
+    "/", "/runs/rows-1", "/runs/rows-1/tree", "/runs/rows-1/live", "/runs/rows-1/nodes/3",
+    "/runs/rows-1/nodes/3/diff/reference", "/ideas", f"/ideas/{address('keep-the-row-in-cache')}",
+    "/documents", "/lessons", "/notes", "/compare?run=rows-1&other=rows-2",
+]  # fmt: skip
+
+
+@pytest.fixture
+def pages(make_postgres_database, monkeypatch, request):
+    monkeypatch.setenv("KB_DATABASE", make_postgres_database())
+    runs, look = request.getfixturevalue("runs"), request.getfixturevalue("look")
+    assert runs.storage.engine.dialect.name == "postgresql"
+    runs.small()
+    runs.small()
+    sources = look()
+    yield (
+        sources,
+        TestClient(make_app(sources, Doors(hosts=frozenset({HOST}))), base_url=f"http://{HOST}"),
+    )
+    sources.reader.dispose()
+    sources.writer.dispose()
+    runs.storage.engine.dispose()
+
+
+def test_every_page_is_there(pages):
+    _, client = pages
+    assert {path: client.get(path).status_code for path in PATHS} == dict.fromkeys(PATHS, 200)
+    assert "keep-the-row-in-cache" in client.get("/ideas").text
+
+
+def test_pages_cannot_write(pages):
+    sources, _ = pages
+    with pytest.raises(DBAPIError, match="read-only"), sources.reader.begin() as connection:
+        connection.execute(text("DELETE FROM nodes"))
+
+
+def test_a_page_is_true_of_what_is_written_meanwhile(pages, runs, passed_outcome, new_idea):
+    _, client = pages
+    record = runs.begin("later")
+    runs.propose(record, 0, None, new_idea("Tile by eight"))
+    assert client.get(f"/runs/{record.run}").status_code == 200
+    runs.node(record, (0, 0, 0, 0), passed_outcome(4.0))
+    assert "4.00" in client.get(f"/runs/{record.run}").text
