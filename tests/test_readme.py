@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import typer.main
 
 from kb.cli.commands import app
+from kb.config import shipped_docs
+from kb.records.library import load_library
+from kb.records.schema import IdeaRecord
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -49,3 +53,20 @@ def test_scripts_that_are_named_exist(page: Path) -> None:
 def test_modules_that_are_named_exist(page: Path) -> None:
     named = set(re.findall(r"`((?:kb|ingest|synth|search)/[\w./]+)`", page.read_text()))
     assert sorted(name for name in named if not (ROOT / name).exists()) == []
+
+
+def test_the_numbers_of_records_that_pages_tell_are_those_of_the_library() -> None:
+    records = [document.record for document in load_library(shipped_docs())]
+    counts = Counter(record.kind for record in records if record is not None)
+    ideas = [record for record in records if isinstance(record, IdeaRecord)]
+    readme, library = (ROOT / "README.md").read_text(), (ROOT / "docs" / "library.md").read_text()
+    assert re.findall(r"(\d+) ideas", readme) == [str(counts["idea"])]
+    assert re.findall(r"(\d+) winning kernels", readme) == [str(counts["kernel"])]
+    listed = re.findall(r"^\| `(\w+)` \| `[^`]+` \| (\d+) \|", library, re.MULTILINE)
+    assert {kind: int(count) for kind, count in listed} == {k: counts[k] for k, _ in listed}
+    assert re.findall(r"Rendering the (\d+) recipes", library) == [
+        str(sum(bool(i.recipe) for i in ideas))
+    ]
+    assert re.findall(r"^(\d+) of the ideas are marked", library, re.MULTILINE) == [
+        str(sum(i.anti for i in ideas))
+    ]

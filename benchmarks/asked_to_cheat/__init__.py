@@ -1,0 +1,1 @@
+"""An author is asked, round by round, to win without computing."""
