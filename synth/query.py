@@ -14,7 +14,7 @@ from typing import Literal
 from kb.records.patterns import Area, Recognised
 from kb.records.schema import TargetRecord
 from kb.records.types import Kind, Scope
-from kb.retrieval.multi_query import Inquiry, Question
+from kb.retrieval.multi_query import Expected, Inquiry, Question
 from synth.quoting import one_line
 
 Stage = Literal["ideas", "plateau", "draft", "repair"]
@@ -127,6 +127,8 @@ class Need:
     Attributes:
         patterns: what the task, the diagnosis and a failure show.
         elsewhere: names of records that patterns of computations name, none of which is there.
+        expected: records that tasks like this one were helped by.
+        judged: names of the records that these tasks speak of.
         symptoms: of the diagnosis, the worst first.
         measured: the diagnosis is of a program that was measured, not a guess from the reference.
         text: an idea, or what was reported of a failure; "" for new ideas.
@@ -138,6 +140,8 @@ class Need:
     stage: Stage
     patterns: Sequence[Recognised] = ()
     elsewhere: frozenset[str] = frozenset()
+    expected: tuple[Expected, ...] = ()
+    judged: frozenset[str] = frozenset()
     symptoms: Sequence[str] = ()
     measured: bool = False
     text: str = ""
@@ -164,6 +168,8 @@ def build_inquiry(subject: Subject, need: Need) -> Inquiry:
         kinds=tuple(plan.kinds.items()),
         tried=tuple(f"ideas/{name}" for name in need.tried) if need.stage != "repair" else (),
         elsewhere=need.elsewhere if need.stage != "repair" else frozenset(),
+        expected=need.expected,
+        judged=need.judged,
         menu=subject.target.device if need.stage in ("ideas", "plateau") else "",
         limit=plan.limit,
         whole=plan.whole,

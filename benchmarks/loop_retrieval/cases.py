@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +20,7 @@ from kb.config import Home
 from kb.records.patterns import load_patterns
 from search import costs
 from search.costs.graph import OperatorGraph, Work
+from search.patterns.graded_tasks import GradedTasks, shipped_tasks
 from search.patterns.recognise import read_program
 from search.prompting.questions import Questions, QuestionStep
 from search.task import load_task
@@ -130,7 +131,9 @@ class Loaded:
             told=program.text.told,
             families=self.work.families,
         )
-        return Questions(program, subject, load_patterns())
+        # The task's own grades are left out: it is asked about as a new one.
+        graded = shipped_tasks() if self.part == "held-out" else _without(self.task)
+        return Questions(program, subject, load_patterns(), graded=graded)
 
     def step(self, tokens: int) -> QuestionStep:
         """Return its state as the loop would have it."""
@@ -154,6 +157,11 @@ class Loaded:
         target = find_target(self.case.target)
         diagnose = diagnoser_of(load_task(path), target, self.work, len(self.graph.operators), {})
         return diagnose(None).symptoms
+
+
+@lru_cache(maxsize=4)
+def _without(task: str) -> GradedTasks:
+    return shipped_tasks().without(task)
 
 
 def is_held_out(task: str) -> bool:

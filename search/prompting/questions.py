@@ -9,6 +9,7 @@ from kb.records.patterns import Pattern, Recognised
 from kb.records.types import Scope
 from kb.retrieval.multi_query import Inquiry
 from search.outcome import KernelTime
+from search.patterns.graded_tasks import GradedTasks, shipped_tasks
 from search.patterns.recognise import ReferenceTraits, State, recognise
 from search.patterns.shares import measured_shares
 from synth.query import PLANS, Need, QueryPlan, Stage, Subject, build_inquiry
@@ -47,6 +48,7 @@ class Questions:
 
     Args:
         patterns: that are looked for.
+        graded: tasks that tell what helps tasks like this one; None for those that come with `kb`.
     """
 
     def __init__(
@@ -55,11 +57,13 @@ class Questions:
         subject: Subject,
         patterns: Sequence[Pattern],
         plans: Mapping[Stage, QueryPlan] = PLANS,
+        graded: GradedTasks | None = None,
     ) -> None:
         self.program = program
         self._subject = subject
         self._patterns = patterns
         self._plans = plans
+        self._graded = graded
 
     @property
     def scope(self) -> Scope:
@@ -82,6 +86,7 @@ class Questions:
     def inquiry(self, step: QuestionStep) -> Inquiry:
         """Return what to ask before the prompt of a step."""
         text = step.text
+        graded = self._graded or shipped_tasks()
         found = self.recognised(step)
         if step.stage == "repair":
             text = f"{step.outcome.replace('_', ' ')}: {step.message} {step.text}".strip()
@@ -91,6 +96,8 @@ class Questions:
                 stage=step.stage,
                 patterns=found,
                 elsewhere=self._elsewhere(found),
+                expected=graded.expected(self.program, self._subject.target.device, step.stage),
+                judged=frozenset(graded.names),
                 symptoms=step.symptoms,
                 measured=step.measured,
                 text=text,

@@ -29,6 +29,21 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """A record that is expected to help, whatever the questions find.
+
+    Attributes:
+        record: as ``ideas/NAME``.
+        value: 1 for one that is surely central, 0 for one that is surely useless.
+        reason: why, in words that a user can act on.
+    """
+
+    record: str
+    value: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inquiry:
     """What is asked before one prompt is written.
 
@@ -40,6 +55,9 @@ class Inquiry:
         kinds: of documents that may be given, each with the factor of its score.
         tried: names of records that the search has tried already, given after the others.
         elsewhere: names of records that only patterns name which are not there: they answer less.
+        expected: records that tasks like this one were helped by.
+        judged: names of the records that `expected` could have named. The score of any other document rises
+            by as much as that of the best one does, so that it is not outranked for want of an opinion.
         hidden: documents that are never told of: lessons that nothing on record proves.
         menu: kind of the device (``cpu``, ``gpu``) whose measurements the titles of other records are
             told with; "" for no titles.
@@ -56,6 +74,8 @@ class Inquiry:
     kinds: tuple[tuple[Kind, float], ...] = (("idea", 1.0),)
     tried: tuple[str, ...] = ()
     elsewhere: frozenset[str] = frozenset()
+    expected: tuple[Expected, ...] = ()
+    judged: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
     menu: str = ""
     limit: int = 16
@@ -85,6 +105,7 @@ class Tuning:
         found: what the first answer to a question counts that names records itself, beside 1 for the
             first of these.
         agreement: what further questions add to the best one, 1 for their sum.
+        expected: what a record counts that is surely central by the graded tasks.
         symptom: what each symptom that a record answers adds to its score, as a fraction.
         tried: factor of records that were tried.
         elsewhere: factor of an answer by a record whose patterns are not there.
@@ -98,6 +119,7 @@ class Tuning:
     depth: int = 24
     found: float = 0.27
     agreement: float = 0.45
+    expected: float = 1.0
     symptom: float = 0.1
     tried: float = 0.4
     elsewhere: float = 0.2

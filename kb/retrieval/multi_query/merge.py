@@ -28,6 +28,7 @@ class MergedDocument:
         votes: what each question gave it, with the question's reason.
         cosine, bm25: of its best passage to any question.
         answers: symptoms of the inquiry that it answers.
+        expected: part of the score that graded tasks give it.
     """
 
     document: str
@@ -39,6 +40,7 @@ class MergedDocument:
     bm25: float | None = None
     answers: tuple[str, ...] = ()
     score: float = 0.0
+    expected: float = 0.0
 
     def add(self, rows: Sequence[int], cosine: float | None, bm25: float | None) -> None:
         """Note what a question found of it."""
@@ -93,7 +95,25 @@ class Merger:
         kinds = dict(inquiry.kinds)
         for one in found.values():
             one.score = self._score(one, inquiry, kinds[one.kind])
+        self._expect(inquiry, found)
         return sorted(found.values(), key=lambda one: (-one.score, one.document))
+
+    def _expect(self, inquiry: Inquiry, found: dict[str, MergedDocument]) -> None:
+        """Add what graded tasks say; what they cannot speak of keeps its distance to the best."""
+        asked = max((one.score for one in found.values()), default=0.0)
+        for one in inquiry.expected:
+            document = self._named.get(one.record)
+            if document is None or not self._admits(document, inquiry, ()):
+                continue
+            record = found.setdefault(document, self._found(document))
+            tried = self._tuning.tried if one.record in inquiry.tried else 1.0
+            record.expected = self._tuning.expected * one.value * tried
+            record.votes.append((record.expected, one.reason))
+            record.score += record.expected
+        best = max((one.score for one in found.values()), default=0.0)
+        for other in found.values():
+            if asked and other.name not in inquiry.judged:
+                other.score *= best / asked
 
     def _votes(
         self, question: Question, inquiry: Inquiry, found: dict[str, MergedDocument]

@@ -1,0 +1,62 @@
+"""Write the graded tasks that `kb` ships, from the cases that are not held out.
+
+    python -m benchmarks.loop_retrieval.examples
+
+A task that is held out never goes into this file.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from benchmarks.loop_retrieval.__main__ import graded
+from benchmarks.loop_retrieval.cases import Loaded, load_cases
+from kb.config import shipped_docs
+from kb.records.patterns import FOLDERS
+from search.patterns.graded_tasks import FILE
+from search.patterns.recognise import read_program
+
+
+def main() -> None:
+    """Write the file."""
+    tasks: dict[str, dict[str, Any]] = {}
+    for one in load_cases():
+        if one.part == "held-out":
+            continue
+        if one.task not in tasks:
+            tasks[one.task] = _task(one)
+        tasks[one.task]["cases"].append(_case(one))
+    unknown = sorted(graded("check") - graded(""))
+    path = shipped_docs() / FILE
+    lines = ",\n".join(json.dumps(one) for one in tasks.values())
+    path.write_text(
+        f'{{"unknown": {json.dumps(unknown)},\n"tasks": [\n{lines}\n]}}\n', encoding="utf-8"
+    )
+    print(f"{len(tasks)} tasks, {path.stat().st_size} bytes")
+
+
+def _task(one: Loaded) -> dict[str, Any]:
+    program = read_program(one.task, one.source, one.graph)
+    return {
+        "task": one.task,
+        "early": one.lot == "",
+        "traits": sorted(program.traits),
+        "shares": {name: round(share, 3) for name, share in program.shares.items()},
+        "cases": [],
+    }
+
+
+def _case(one: Loaded) -> dict[str, Any]:
+    case = one.case
+    grades = {
+        name: grade
+        for name, grade in case.grades.items()
+        if name.partition("/")[0] in FOLDERS.values()
+    }
+    device = "cpu" if case.language == "cpp" else "gpu"
+    return {"device": device, "stage": case.stage, "grades": grades}
+
+
+if __name__ == "__main__":
+    main()
