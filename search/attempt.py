@@ -104,6 +104,7 @@ class Moment:
         history: every attempt of the run so far, in order.
         memory: what of it to tell, see `search.prompting.history`; with a clean slate neither the parent nor what
             was tried is looked at.
+        pending: ideas that are at work and not in the history, where rounds overlap.
     """
 
     round: int
@@ -112,3 +113,4 @@ class Moment:
     history: Sequence[Attempt]
     diagnosis: Diagnosis
     memory: Memory = "both"
+    pending: tuple[Idea, ...] = ()

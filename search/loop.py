@@ -7,8 +7,8 @@ search that is made anew over the record of a killed one goes on as if nothing h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from random import Random
 
 from search.attempt import Attempt, Diagnosis, Draft, Idea, Memory, Moment
@@ -17,6 +17,7 @@ from search.outcome import STANDING, Outcome
 from search.policies import Policy
 from search.prompting.history import Choice, choose_memory
 from search.runs.storage import Record, outcome_key
+from search.standings import Past
 from search.stop import stalled, stop_reason
 from search.task import TaskFile
 from search.tunables import Tunable, promising
@@ -101,6 +102,11 @@ Result = Ideas | Draft | Outcome | None
 class Search:
     """One run.
 
+    Where the settings say `overlap`, two rounds are open at once: the parents of a round are chosen from
+    the rounds that had ended when the one before it began, and whoever writes is told of those rounds
+    and of the attempts at the same idea. So what is asked for at a step follows from the step, whatever
+    else is at work and whoever is done first.
+
     Args:
         record: the run's record; read at the start, added to by `tell`.
         policy: chooses the parents of a round.
@@ -133,9 +139,8 @@ class Search:
         self._elapsed = elapsed
         self._context = context
         self._asked: set[object] = set()
-        self._round = 0
-        self._done: set[tuple[int, int]] = set()  # parents and ideas of the round with nothing left
-        self._starts: tuple[tuple[Attempt | None, Memory], ...] | None = None
+        self._round = 0  # the first that has not ended
+        self._open: dict[int, _Open] = {}
 
     @property
     def graph(self) -> Graph:
@@ -153,10 +158,13 @@ class Search:
         most = self._stop.candidates
         return None if most is None else max(0, most - self.graph.judged)
 
-    def ask(self) -> Work | None:
+    def ask(self, kinds: tuple[type[Work], ...] | None = None) -> Work | None:
         """Return the next piece of work, None when the run is done or waits for results.
 
         When it is done, `Record.stop_reason` says why.
+
+        Args:
+            kinds: of work, where only some can be done now.
         """
         if self._record.stop_reason is not None:
             return None
@@ -167,17 +175,19 @@ class Search:
             if round >= self._settings.rounds:
                 reason = f"{round} rounds done"
                 break
-            for work in self._round_work(round):
+            for work in self._open_work():
                 place = _place(work)
-                if place not in self._asked:
+                if place not in self._asked and (kinds is None or isinstance(work, kinds)):
                     self._asked.add(place)
                     return work
-            if self._asked:
+            if next(self._round_work(round), None) is not None:
                 return None
+            if self._settings.overlap and round and round + 1 < self._settings.rounds:
+                # From what it knows while this round is open, whoever was done first.
+                self._opened(round + 1)
             reason = stalled(self._stop, graph.standings(round + 1), round)
+            del self._open[round]
             self._round += 1
-            self._starts = None
-            self._done.clear()
         self._record.finish_search(reason)
         return None
 
@@ -219,12 +229,20 @@ class Search:
         number = len(self.graph.nodes)
         self._record.add_node(Node(number=number, step=step, parent=parent, idea=idea, draft=draft))
 
+    def _open_work(self) -> Iterator[Work]:
+        """Yield every piece of work that can be done now, in a fixed order."""
+        yield from self._round_work(self._round)
+        # The second round waits for the first one: without any attempt there is nothing to choose from.
+        if self._settings.overlap and 0 < self._round < self._settings.rounds - 1:
+            slots = range(len(self._open[self._round].starts))
+            if all(Slot(self._round, rank) in self.graph.proposals for rank in slots):
+                yield from self._round_work(self._round + 1)
+
     def _round_work(self, round: int) -> Iterator[Work]:
         """Yield every piece of work of a round that can be done now, in a fixed order."""
-        if self._starts is None:
-            self._starts = self._begin(round)
-        shares = _shares(self._settings.ideas, len(self._starts))
-        for rank, (start, share) in enumerate(zip(self._starts, shares, strict=True)):
+        here = self._opened(round)
+        shares = _shares(self._settings.ideas, len(here.starts))
+        for rank, (start, share) in enumerate(zip(here.starts, shares, strict=True)):
             slot = Slot(round, rank)
             proposal = self.graph.proposals.get(slot)
             if proposal is None:
@@ -232,17 +250,23 @@ class Search:
                 # Later slots must know these ideas, or they would propose them again.
                 return
             for number, idea in enumerate(proposal.ideas):
-                if (rank, number) in self._done:
+                if (rank, number) in here.done:
                     continue
                 work = self._next_of_idea(slot, number, idea, start)
                 if work is None:
-                    self._done.add((rank, number))
+                    here.done.add((rank, number))
                 else:
                     yield work
 
-    def _begin(self, round: int) -> tuple[tuple[Attempt | None, Memory], ...]:
-        """Return the parents of a round, each with what is told of the search; a clean slate has none."""
-        earlier = self.graph.standings(round)
+    def _opened(self, round: int) -> _Open:
+        if round not in self._open:
+            self._open[round] = self._begin(round)
+        return self._open[round]
+
+    def _begin(self, round: int) -> _Open:
+        """Choose the parents of a round, each with what is told of the search; a clean slate has none."""
+        known = round - 1 if self._settings.overlap and round > 1 else round  # rounds
+        earlier = self.graph.standings(known)
         rng = Random(self._seed("select", round))
         parents = self._policy.select(earlier, round, rng) or (None,)
         starts: list[tuple[Attempt | None, Memory]] = []
@@ -252,9 +276,10 @@ class Search:
                 memory = "clean"
             elif self._memory is not None:
                 last = rank == len(parents) - 1
-                memory = choose_memory(self._memory, parent, earlier, round, last=last)
+                memory = choose_memory(self._memory, parent, earlier, known, last=last)
             starts.append((None if memory == "clean" else parent, memory))
-        return tuple(starts)
+        past = Past(earlier.attempts)
+        return _Open(starts=tuple(starts), past=past, best=earlier.best)
 
     def _next_of_idea(
         self, slot: Slot, number: int, idea: Idea, start: tuple[Attempt | None, Memory]
@@ -271,7 +296,7 @@ class Search:
             chain = [node for node in nodes if node.step.branch == branch]
             if not chain:
                 siblings = tuple(node.attempt() for node in nodes)
-                moment = self._moment(start, "draft", step)
+                moment = self._moment(start, "draft", step, siblings)
                 return WriteDraft(step=step, moment=moment, idea=idea, siblings=siblings)
             mend = Step(slot, number, branch, repair=len(chain))
             if (
@@ -279,7 +304,8 @@ class Search:
                 and mend.repair <= MAX_REPAIRS
                 and mend not in self.graph.dead_ends
             ):
-                moment = self._moment(start, "repair", mend)
+                mates = tuple(node.attempt() for node in nodes)
+                moment = self._moment(start, "repair", mend, mates)
                 return MendDraft(step=mend, moment=moment, failed=chain[-1].attempt())
         return self._tuning(slot, number, nodes)
 
@@ -290,7 +316,8 @@ class Search:
         if tried >= self._settings.knob_trials or step in self.graph.dead_ends:
             return None
         attempts = tuple(node.attempt() for node in nodes)
-        found = promising(attempts, self.graph.best_merit)
+        best = self._open[slot.round].best if self._settings.overlap else self.graph.best_merit
+        found = promising(attempts, best)
         if found is None:
             return None
         base, tunable = found
@@ -298,21 +325,60 @@ class Search:
         return TuneKnobs(step=step, base=base, tunable=tunable, nodes=attempts, seed=seed)
 
     def _moment(
-        self, start: tuple[Attempt | None, Memory], what: str, place: Slot | Step
+        self,
+        start: tuple[Attempt | None, Memory],
+        what: str,
+        place: Slot | Step,
+        mates: tuple[Attempt, ...] = (),
     ) -> Moment:
+        """Return the state of the search at a step; `mates` are the attempts at the same idea."""
         parent, memory = start
         slot = place if isinstance(place, Slot) else place.slot
+        history: Sequence[Attempt] = self.graph.attempts()
+        pending: tuple[Idea, ...] = ()
+        if self._settings.overlap:
+            history = Past(self._open[slot.round].past, mates)
+            pending = self._pending(slot)
         return Moment(
             round=slot.round,
             seed=self._seed(what, place),
             parent=parent,
-            history=self.graph.attempts(),
+            history=history,
             diagnosis=self._diagnose(parent),
             memory=memory,
+            pending=pending,
         )
+
+    def _pending(self, slot: Slot) -> tuple[Idea, ...]:
+        """Return the ideas of open rounds that were proposed before those of a slot."""
+        first = slot.round - 1 if slot.round > 1 else slot.round
+        listed = (self.graph.proposals[one] for one in self._slots_before(first, slot))
+        return tuple(idea for proposal in listed for idea in proposal.ideas)
+
+    def _slots_before(self, first: int, slot: Slot) -> Iterator[Slot]:
+        for round in range(first, slot.round + 1):
+            one = Slot(round, 0)
+            while one < slot and one in self.graph.proposals:
+                yield one
+                one = Slot(round, one.parent + 1)
 
     def _seed(self, *place: object) -> int:
         return seed_of(self._settings.seed, *place)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Open:
+    """A round that is worked on.
+
+    Attributes:
+        past, best: the attempts that its parents were chosen from, and the best merit among them.
+        done: parents by rank, and ideas by number, with nothing left to do.
+    """
+
+    starts: tuple[tuple[Attempt | None, Memory], ...]
+    past: Past
+    best: float
+    done: set[tuple[int, int]] = field(default_factory=set)
 
 
 def _mendable(node: Node) -> bool:

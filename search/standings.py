@@ -8,7 +8,7 @@ in whatever order, it comes to the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Protocol, TypeVar, overload
 
 from search.attempt import Attempt
@@ -73,6 +73,11 @@ class Standings:
         for index in self._indexes.values():
             index.judged(attempt)
 
+    @property
+    def best(self) -> float:
+        """The best merit; 0 where nothing stands."""
+        return self._best[-1]
+
     def is_parent(self, number: int) -> bool:
         """Say whether something was made upon an attempt."""
         return number in self._parents
@@ -118,19 +123,22 @@ def rounds_without_gain(best: Sequence[float]) -> int:
 
 
 class Past(Sequence[Attempt]):
-    """The first so many of a list that only grows: a tuple of them that costs nothing to make."""
+    """The first so many of a list that only grows, and a few more: a tuple of them that costs nothing."""
 
-    __slots__ = ("_attempts", "_length")
+    __slots__ = ("_attempts", "_length", "_more")
 
-    def __init__(self, attempts: list[Attempt]) -> None:
-        self._attempts = attempts
-        self._length = len(attempts)
+    def __init__(self, attempts: list[Attempt] | Past, more: tuple[Attempt, ...] = ()) -> None:
+        if isinstance(attempts, Past):
+            self._attempts: list[Attempt] = attempts._attempts
+            self._length, self._more = attempts._length, attempts._more + more
+        else:
+            self._attempts, self._length, self._more = attempts, len(attempts), more
 
     def __len__(self) -> int:
-        return self._length
+        return self._length + len(self._more)
 
     def __iter__(self) -> Iterator[Attempt]:
-        return islice(self._attempts, self._length)
+        return chain(islice(self._attempts, self._length), self._more)
 
     @overload
     def __getitem__(self, place: int) -> Attempt: ...
@@ -138,5 +146,6 @@ class Past(Sequence[Attempt]):
     def __getitem__(self, place: slice) -> Sequence[Attempt]: ...
     def __getitem__(self, place: int | slice) -> Attempt | Sequence[Attempt]:
         if isinstance(place, slice):
-            return self._attempts[: self._length][place]
-        return self._attempts[range(self._length)[place]]
+            return (*self._attempts[: self._length], *self._more)[place]
+        at = range(len(self))[place]
+        return self._attempts[at] if at < self._length else self._more[at - self._length]

@@ -75,6 +75,10 @@ class SearchSettings(_Strict):
             ge=0, le=1, strict=False, description="share of a search's parents that get passages"
         ),
     ] = 1.0
+    overlap: bool = Field(
+        default=False,
+        description="write while others are judged: two rounds are open at once, see docs/search.md",
+    )
     knob_trials: int = Field(
         default=6, ge=0, le=200, description="values of declared KNOBS tried for an idea"
     )
@@ -124,7 +128,7 @@ class ModelSettings(_Strict):
     timeout_seconds: Annotated[float, Field(gt=0, strict=False)] = 300.0
     retries: int = Field(default=3, ge=0, le=20)
     concurrency: int = Field(
-        default=4, ge=1, le=256, description="read no more: requests go one after the other"
+        default=4, ge=1, le=256, description="requests under way at once, where `search.overlap` is on"
     )
     weight: Annotated[float, Field(gt=0, strict=False)] = Field(
         default=1.0, description="in an ensemble: how often it is asked"

@@ -93,10 +93,11 @@ def make_driver(
     context: str,
     progress: Progress,
 ) -> Driver:
-    """Return who drives the search: in batches where an answer takes a trip, else one by one."""
+    """Return who drives the search: in batches where an answer takes a trip, overlapped where asked for."""
     from search.authors import DeferredAuthor
     from search.drivers.batched import BatchedDriver
     from search.drivers.concurrent import ConcurrentDriver
+    from search.drivers.overlapped import OverlappedDriver
     from search.drivers.sequential import Driver
     from search.judging import Prefetching
 
@@ -112,6 +113,9 @@ def make_driver(
         )
     if isinstance(judge, Prefetching):
         return BatchedDriver(search, session.author, judge, *others)
+    if session.task.settings.search.overlap:
+        writers = max((one.settings.concurrency for one in session.cast.members("code")), default=1)
+        return OverlappedDriver(search, session.author, [judge], *others, writers=writers)
     return Driver(search, session.author, judge, *others)
 
 

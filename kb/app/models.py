@@ -91,6 +91,7 @@ def make_cast(
     from search.authors.model_pool import ModelPool, PoolMember
     from synth.models.prices import Prices
     from synth.models.recorded import Recorded
+    from synth.models.threaded import Threaded
 
     prices = Prices.load(home.root)
     heard = _shown(progress)
@@ -99,9 +100,12 @@ def make_cast(
     for role, models in role_settings(settings).items():
         for one in models:
             if one not in made:
-                made[one] = _paid(make_model(one, mail, heard), one, ledger, prices)
-            model = Recorded(made[one], storage, noted=ledger.noted(role))
-            voices.setdefault(role, []).append(PoolMember(model=model, settings=one))
+                model = make_model(one, mail, heard)
+                if settings.search.overlap and one.provider not in _UNPAID:
+                    model = Threaded(model, one.concurrency)
+                made[one] = _paid(model, one, ledger, prices)
+            kept = Recorded(made[one], storage, noted=ledger.noted(role))
+            voices.setdefault(role, []).append(PoolMember(model=kept, settings=one))
     return ModelPool(voices, accounts=ledger)
 
 

@@ -122,7 +122,10 @@ class LanguageModel:
         """
         voice = self._cast.voice("ideas", moment)
         brief, talk = self._navigator.begin(self._briefing, voice, moment, count)
-        tried = tried_in(moment.history)
+        pending = (
+            KnownIdea(title=one.title, text=one.text, told="is at work") for one in moment.pending
+        )
+        tried = (*tried_in(moment.history), *pending)
 
         def read(reply: Reply) -> tuple[_Said | None, str]:
             found = read_sketches(reply.text, [(one.title, one.text) for one in tried])

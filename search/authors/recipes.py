@@ -121,6 +121,7 @@ class Recipes:
             name = re.split(r"[/:]", hit.passage.document)[-1].removesuffix(".md")
             passages[name] = (*passages.get(name, ()), hit.passage.id)
         seen = {attempt.draft.source for attempt in moment.history}
+        seen |= {source for idea in moment.pending if (source := self._source(idea.plan["plan"]))}
         found: list[Idea] = []
         for proposal in self._proposals(moment, tuple(passages)):
             if len(found) == count:

@@ -19,10 +19,11 @@ class Uct:
     """Upper confidence bounds applied to trees.
 
     A visit of a node is a round of ideas upon it or below it, and the node's own judgement is its first.
-    A visit's reward is the best merit that it led to, on the scale from the worst to the best that stands
-    in the run (0 to 1); a round in which everything failed has the reward of the worst. Failed attempts are never parents: what mended them stands in their
-    place. A node on which nothing was tried is taken when the descent comes to it. After that it gets
-    another round when the rounds below it reach the next square, so that the tree also grows in width.
+    A visit's reward is the best merit that it led to, on the scale from the worst to the best that
+    stands in the run (0 to 1); a round in which everything failed has the reward of the worst. Failed
+    attempts are never parents: what mended them stands in their place. A node on which nothing was tried
+    is taken when the descent comes to it. After that it gets another round when the rounds below it
+    reach the next square, so that the tree also grows in width.
 
     Sources: Kocsis, Szepesvári, "Bandit based Monte-Carlo planning" (ECML 2006), with the exploration
     constant sqrt(2) of Auer, Cesa-Bianchi, Fischer (2002); Coulom, "Computing Elo ratings of move
