@@ -55,6 +55,11 @@ class Home:
         return self.root / "kb.sqlite"
 
     @property
+    def database_url(self) -> str:
+        """The URL of the database in use: what ``KB_DATABASE`` says, or that file."""
+        return os.environ.get("KB_DATABASE") or f"sqlite:///{self.database}"
+
+    @property
     def lessons(self) -> Path:
         """Markdown records that finished runs wrote."""
         return self.root / "lessons"

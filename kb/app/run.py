@@ -18,11 +18,13 @@ from kb.app.resume import check_same_place, keep_reference, stored_task
 from kb.app.session import Session, about_of, names_of
 from kb.app.setup import build, prepare
 from kb.config import Home
-from kb.errors import ConfigError, KbError
+from kb.errors import ConfigError, ConnectionLost, KbError
 from kb.progress import Progress, say
 from search.task import Task, TaskFile
 
 if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
     from search.drivers.sequential import Watcher
     from search.judging import Judge
     from search.judging.limits import Prepared
@@ -87,8 +89,11 @@ def evolve(
         raise
     keep_reference(home, record.run, task)
     begun(record.run)
-    found = _search(session, record, began, progress, watch)
-    return _conclude(session, record, found)
+    try:
+        return _conclude(session, record, _search(session, record, began, progress, watch))
+    except ConnectionLost as lost:
+        say(f"{record.run} goes on from its record: {lost}")
+    return resume(home, record.run, progress, watch, lambda _: None)
 
 
 def resume(
@@ -102,11 +107,25 @@ def resume(
     Raises:
         ConfigError: it is worked on from outside, or began on another device.
     """
-    from kb.database import open_engine
+    from kb.database import open_engine, outlast
+
+    engine = open_engine(home)
+    # Whatever the last transaction before a lost connection came to is in the record or is not.
+    return outlast(engine, lambda: _go_on(home, engine, run, progress, watch, announce))
+
+
+def _go_on(
+    home: Home,
+    engine: Engine,
+    run: str,
+    progress: Progress,
+    watch: Watch,
+    announce: Callable[[str], None],
+) -> Ended:
     from search.runs.storage import Storage
 
     began = time.monotonic()
-    storage = Storage(open_engine(home))
+    storage = Storage(engine)
     row = storage.run(run)
     if row.status == "finished" and row.report is not None:
         say(f"{run} is finished already")
@@ -174,6 +193,8 @@ def _search(
                 confirmed = driver.confirm(context, second)
         except KeyboardInterrupt:
             interrupted = True
+        except ConnectionLost:
+            raise  # nothing can be written; once the database is back, the run goes on
         except KbError:
             # What was found and paid for is in the record: a mended run goes on from there.
             record.mark("interrupted")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -45,6 +47,10 @@ def evolve(
     workers: bool = typer.Option(
         False, "--workers", help="Judge by `kb worker` processes of the same database."
     ),
+    ray: str | None = typer.Option(
+        None,
+        help="Judge by workers that are started on this Ray cluster: HOST:PORT, auto or local.",
+    ),
     mailbox: Path | None = typer.Option(
         None, help="Ask by letters in this folder, and wait for answers; over the task's author."
     ),
@@ -74,24 +80,43 @@ def evolve(
         minutes=minutes,
         seed=seed,
     )
-    if workers:
+    if workers or ray:
         loaded = judge_by_workers(loaded)
     loaded = write_to(look_with(judge_elsewhere(loaded, spool), profile), mailbox)
     for line in notices(loaded):
         typer.echo(line, err=json)
-    with steps() as progress:
-        ended = run(Home.find().make(), loaded, progress, Screen)
+    home = Home.find().make()
+    with steps() as progress, workers_on(ray, home):
+        ended = run(home, loaded, progress, Screen)
     _publish(ended, as_json=json)
 
 
-def resume(run: str = RUN, json: bool = JSON) -> None:
+@contextmanager
+def workers_on(ray: str | None, home: Home) -> Iterator[None]:
+    """Keep workers on a Ray cluster while a search runs; nothing where none is named."""
+    if ray is None:
+        yield
+        return
+    from search.work.pools import WorkerOptions
+    from search.work.pools.ray import RayPool, tended
+
+    with tended(RayPool(ray, WorkerOptions(database=home.database_url))):
+        yield
+
+
+def resume(
+    run: str = RUN,
+    ray: str | None = typer.Option(None, help="As for `kb evolve`."),
+    json: bool = JSON,
+) -> None:
     """Go on with a run that was interrupted or killed; it ends as an unbroken one would have."""
     from kb.app.run import resume as go_on
     from kb.cli.render.progress import Screen
 
-    with steps() as progress:
+    home = Home.find().make()
+    with steps() as progress, workers_on(ray, home):
         announce = partial(typer.echo, err=json)
-        ended = go_on(Home.find().make(), run, progress, Screen, announce)
+        ended = go_on(home, run, progress, Screen, announce)
     _publish(ended, as_json=json)
 
 

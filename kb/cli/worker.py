@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_lines
-import os
 import signal
 import time
 from collections.abc import Mapping
@@ -45,8 +44,10 @@ def worker(
     lease: float = typer.Option(
         60.0, min=1, help="Seconds of silence that cost a worker its work."
     ),
-    drift: float = typer.Option(
-        0.1, min=0.01, help="Nothing is timed where known kernels differ by more than this share."
+    drift: float | None = typer.Option(
+        None,
+        min=0.01,
+        help="Nothing is timed where known kernels differ by more than this share; 0.1 on GPUs, 0.5 on processors.",
     ),
     recalibrate: bool = typer.Option(
         False, "--recalibrate", help="Take the known kernels' times of now as this device's own."
@@ -59,7 +60,7 @@ def worker(
     from search.work.pools import WorkerOptions
 
     home = Home.find().make()
-    url = database or os.environ.get("KB_DATABASE") or f"sqlite:///{home.database}"
+    url = database or home.database_url
     options = WorkerOptions(database=url, home=str(home.root), lease=lease, drift=drift, once=once)
     chosen = chosen_devices(devices)
     if len(chosen) == 1:

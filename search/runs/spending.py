@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Boolean, Column, Engine, Float, Integer, String, Table, func, insert, select
 
-from kb.database import Base, create_tables, reading, writing
+from kb.database import Base, create_tables, outlast, reading, writing
 from search.task import StopSettings
 from synth.models import Reply, Request
 from synth.models.budgeted import Exhausted
@@ -168,8 +168,14 @@ class Ledger:
             row = {**row, "run": self._run, "number": len(self._rows), "at": time.time()}
             self._add(row)
             if self._run:
-                with writing(self._engine) as session:
-                    session.execute(insert(CALLS).values(**row))
+                outlast(self._engine, lambda: self._keep(row))
+
+    def _keep(self, row: dict[str, Any]) -> None:
+        """Write a call down, unless an attempt whose end is not known did so."""
+        mine = (CALLS.c.run == row["run"]) & (CALLS.c.number == row["number"])
+        with writing(self._engine) as session:
+            if session.execute(select(CALLS.c.number).where(mine)).first() is None:
+                session.execute(insert(CALLS).values(**row))
 
     def _add(self, row: dict[str, Any]) -> None:
         self._rows.append(row)

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from kb.database import Base, create_tables, reading, writing
+from kb.database import Base, create_tables, outlast, reading, writing
 from kb.errors import StoreError
 from kb.retrieval.effect_store import add_retrieval
 from search.attempt import Draft, Idea
@@ -204,10 +204,13 @@ class Storage:
         return None if row is None else (json.loads(row[0]), json.loads(row[1]))
 
     def _insert_once(self, table: Table, same: Any, row: Mapping[str, Any]) -> None:
-        try:
+        def write() -> None:
             with writing(self.engine) as session:
                 if session.execute(select(table).where(same)).first() is None:
                     session.execute(insert(table).values(**row))
+
+        try:
+            outlast(self.engine, write)  # a reply was paid for: it is not dropped
         except IntegrityError:
             return  # another process stored it first: content decides identity
 

@@ -250,7 +250,9 @@ class Worker:
         for left in reversed(range(_LOOKS)):
             if left == 0 or self._context:
                 try:
-                    return calibrations.group(self._judge.context, self._place(), found)
+                    return calibrations.group(
+                        self._judge.context, self._place(), found, self._judge.device
+                    )
                 except Drifted:
                     if left == 0:
                         raise

@@ -19,14 +19,23 @@ from pathlib import Path
 from typing import Any
 
 from machines import BOUNDLESS
+from play import Deterministic, Silent, Watcher, settings_of
 from sqlalchemy import Engine, event
 
-from kb.database import open_url
+from kb.database import open_url, outlast
+from search.attempt import Diagnosis
+from search.drivers.batched import BatchedDriver
+from search.judging import Judge
 from search.judging.known_kernels import Calibration
 from search.judging.spool.job import Job, JobAnswer
 from search.judging.spool.wire_types import plain_target, plain_task
 from search.judging.synthetic import Synthetic
+from search.loop import Search
+from search.policies import POLICIES
+from search.prompting.readings import RecordingRetriever
+from search.runs.storage import Record, Storage
 from search.task import Task, TaskFile
+from search.work.client import QueuedJudge
 from search.work.queue import WorkQueue
 from search.work.worker import Worker
 
@@ -148,6 +157,37 @@ def work(url: str, *, lease: float, last: int = 0, seconds: float = 0.0, once: b
     worker.run(once=once)
 
 
+def search_with(storage: Storage, record: Record, judge: Judge) -> None:
+    """Play a run to its end, or from where it is."""
+    settings = settings_of(search={"rounds": 6, "ideas": 4, "branches": 2})
+    judge.prepare()
+    search = Search(
+        record,
+        POLICIES.create("beam"),
+        settings,
+        lambda attempt: Diagnosis(symptoms=(), lines=()),
+        lambda: 0.0,
+        context="crew",
+    )
+    witness = RecordingRetriever(Silent())
+    BatchedDriver(search, Deterministic(), judge, storage, witness, Watcher()).run()
+
+
+def drive(url: str, lease: float) -> None:
+    """Search in the database of a URL, judged by its workers; go on with the run that is there."""
+    engine = open_url(url, "--database")
+
+    def go_on() -> None:
+        storage = Storage(engine)
+        runs = storage.runs()
+        record = storage.record(runs[0].run) if runs else storage.begin("play", {})
+        queue = WorkQueue(engine, lease=lease)
+        say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731 - as short as it is
+        search_with(storage, record, QueuedJudge(queue, TASK, BOUNDLESS, seed=0, say=say))
+
+    outlast(engine, go_on)
+
+
 def command(url: str, *options: str) -> list[str]:
     return [sys.executable, __file__, url, *options]
 
@@ -178,8 +218,11 @@ if __name__ == "__main__":
     options.add_argument("--seconds", type=float, default=0.0)
     options.add_argument("--each-moment", type=int, default=0)
     options.add_argument("--once", action="store_true")
+    options.add_argument("--drive", action="store_true")
     given = options.parse_args()
-    if given.each_moment:
+    if given.drive:
+        drive(given.url, given.lease)
+    elif given.each_moment:
         children(given.url, given.lease, given.each_moment)
     else:
         work(given.url, lease=given.lease, seconds=given.seconds, once=given.once)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from search.work.queue import LEASE
+
 # Ends when the process that started it ends; a file in the current folder must not pass for a library.
 _START = (
     "import ctypes, json, sys; ctypes.CDLL(None).prctl(1, 15); sys.path[:] = json.loads(sys.argv.pop(1));"
@@ -47,18 +49,20 @@ class WorkerOptions:
             the environment.
         home: folder for builds, on each machine; empty for each machine's own.
         lease: seconds that a worker may be silent.
-        drift: relative difference of a known kernel's time above which nothing is timed.
+        drift: relative difference of a known kernel's time above which nothing is timed; None: what
+            the kind of device allows.
     """
 
     database: str
     home: str = ""
-    lease: float
-    drift: float
+    lease: float = LEASE
+    drift: float | None = None
     once: bool = False
 
     def command(self, device: str, path: Sequence[str] = ()) -> list[str]:
         """Return the command of a worker on ``cpu``, ``cuda`` or ``cuda:2``."""
-        flags = ["--devices", device, "--lease", str(self.lease), "--drift", str(self.drift)]
+        flags = ["--devices", device, "--lease", str(self.lease)]
+        flags += [] if self.drift is None else ["--drift", str(self.drift)]
         flags += ["--json", *(["--once"] if self.once else [])]
         where = json.dumps(list(path or sys.path))
         return [sys.executable, "-P", "-c", _START, where, "worker", *flags]

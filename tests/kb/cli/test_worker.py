@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 
 import pytest
 from scripted import write_task
+from sqlalchemy import create_engine, text
 
 # The machine of a test is shared: its known kernels may take many times as long a moment later.
 STEADY = ("--drift", "1000")
@@ -21,6 +23,18 @@ def shell(make_shell, make_postgres_database):
     done = made("init", "--json")
     assert done.returncode == 0, done.stderr
     return made
+
+
+def end_connections(url: str) -> None:
+    server = create_engine(url, isolation_level="AUTOCOMMIT")
+    with server.connect() as connection:
+        connection.execute(
+            text(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        )
+    server.dispose()
 
 
 def lines_of(output: str) -> list[dict[str, object]]:
@@ -47,10 +61,15 @@ def test_a_search_is_judged_by_a_worker_of_its_database(shell):
     *judged, end = lines_of(output)
     assert len({line["job"] for line in judged}) == len(judged)
     assert (end["end"], end["recorded"], end["lost"]) == ("stopped", len(judged), 0)
-    # A second run of the same task is answered from the record alone, with no worker there.
-    again = shell("evolve", task, "--workers", "--json")
-    assert again.returncode == 0, again.stderr
-    assert json.loads(again.stdout)["candidates"] == report["candidates"]
+    # A second run of the same task is answered from the record alone, with no worker there, while
+    # the server ends every connection once a second.
+    run = shell.start("evolve", task, "--workers", "--json")
+    while run.poll() is None:
+        end_connections(shell.env["KB_DATABASE"])
+        time.sleep(1)
+    output, complaint = run.communicate()
+    assert run.returncode == 0, complaint
+    assert json.loads(output)["candidates"] == report["candidates"]
 
 
 def test_a_worker_with_nothing_to_do_ends_at_once_if_told_so(bare_shell):
