@@ -36,6 +36,8 @@ _LAST: dict[str, str] = {}
 
 def main() -> None:
     """Work on the problem that standard input names, until its run has ended."""
+    # What was begun in the background ignores Ctrl-C, and so would this.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # Where the suite's own process is killed, this one ends as if it were interrupted.
     ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
     # Where memory runs out, this one is to go, and no other program of the user.
