@@ -10,9 +10,18 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
 
 from kb.errors import TaskError
+from search.comparisons import as_names, checked_names, read_kernels
 
 FINAL_SECONDS = 10.0  # of measuring each of the best again, to report it
 
@@ -39,7 +48,7 @@ class Tolerances(_Strict):
         return float(value) if type(value) is int else value
 
 
-PrecisionName = Literal["strict", "tf32", "half", "kernelbench"]
+PrecisionName = Literal["strict", "framework", "tf32", "half", "kernelbench"]
 
 
 class RequestSettings(_Strict):
@@ -192,6 +201,12 @@ class TaskFile(_Strict):
     target: str = "auto"
     language: str = "auto"
     precision: PrecisionName | Tolerances = "strict"
+    baselines: Annotated[
+        tuple[str, ...], BeforeValidator(as_names), AfterValidator(checked_names)
+    ] = Field(
+        default=(),
+        description="beside eager and torch.compile: max-autotune, reduce-overhead, kernels' .py files",
+    )
     search: SearchSettings = SearchSettings()
     library: Literal["allowed", "forbidden"] = "allowed"
     packing: Literal["allowed", "forbidden", "tables"] = Field(
@@ -237,6 +252,7 @@ class Task:
         path: the file that the user named (YAML or the reference itself).
         reference: absolute path of the reference program.
         source: text of the reference.
+        kernels: name and source of each kernel that is a baseline.
     """
 
     name: str
@@ -244,6 +260,7 @@ class Task:
     reference: Path
     source: str
     settings: TaskFile
+    kernels: tuple[tuple[str, str], ...] = ()
 
     @property
     def identity(self) -> str:
@@ -257,6 +274,14 @@ class Task:
             *((f"packing {packing}",) if (packing := self.settings.packing) != "allowed" else ()),
         )
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+    @property
+    def precision(self) -> str:
+        """The precision in words."""
+        chosen = self.settings.precision
+        if isinstance(chosen, str):
+            return chosen
+        return f"absolute {chosen.absolute:g}, relative {chosen.relative:g}"
 
     @property
     def prompts(self) -> Path | None:
@@ -310,6 +335,7 @@ def load_task(path: Path) -> Task:
         reference=reference,
         source=source,
         settings=settings,
+        kernels=read_kernels(path, settings.baselines),
     )
 
 

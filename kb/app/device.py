@@ -12,6 +12,7 @@ from kb.config import Home
 from kb.errors import ConfigError, TaskError
 from kb.progress import say
 from kb.records.schema import TargetRecord
+from search.comparisons import identity_of
 from search.task import FINAL_SECONDS
 
 if TYPE_CHECKING:
@@ -181,6 +182,9 @@ def judge_version(place: JudgingDevice) -> str:
 
 
 def unusual(task: Task) -> tuple[str, ...]:
-    """Return what a task changes about how long it is measured."""
+    """Return what a task changes about how long it is measured, and against what."""
     seconds = task.settings.final_seconds
-    return () if seconds == FINAL_SECONDS else (f"final {seconds:g} s",)
+    return (
+        *(() if seconds == FINAL_SECONDS else (f"final {seconds:g} s",)),
+        *identity_of(task),
+    )

@@ -69,6 +69,7 @@ class Run:
             return dict(self.row.report)
         names = ("task", "target", "language", "author")
         about = {"run": self.row.run, **{name: self.row.about[name] for name in names}}
+        about |= {"precision": self.row.about["precision"]} if "precision" in self.row.about else {}
         return build_report(
             {**about, "baselines": {}},
             self.graph,

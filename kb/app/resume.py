@@ -51,6 +51,7 @@ def stored_task(home: Home, run: str, about: Mapping[str, Any]) -> Task:
         reference=Path(about["reference"]),
         source=about["source"],
         settings=settings,
+        kernels=tuple((name, source) for name, source in about.get("kernels", ())),
     )
     reference = keep_reference(home, run, task)
     if about.get("imported"):

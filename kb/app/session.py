@@ -67,6 +67,7 @@ def names_of(setup: Setup, run: str) -> dict[str, Any]:
         "task": setup.task.name,
         "target": setup.target.name,
         "language": setup.language,
+        "precision": setup.task.precision,
         "author": setup.author_name,
     }
 
@@ -80,5 +81,6 @@ def about_of(setup: Setup) -> dict[str, Any]:
         "reference": str(task.reference),
         "source": task.source,
         "settings": task.settings.model_dump(mode="json"),
+        **({"kernels": [list(pair) for pair in task.kernels]} if task.kernels else {}),
         "work": asdict(setup.work),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -181,6 +182,9 @@ def _work(working: Bench) -> int:
     from kb.cli.render.suites import row_text
 
     total, done = len(working.waiting), 0
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # a long suite may run in the background
     with steps() as progress:
         progress(working.name, 0, total)
         try:

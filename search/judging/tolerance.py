@@ -18,6 +18,7 @@ from search.costs.sums import longest_sum
 from search.costs.trace import operator_graph
 from search.judging import inputs as distributions
 from search.judging.bounds import Slack, growth, measured_slack, told_slack
+from search.judging.precision import rule
 from search.reference import Problem, as_tuple
 
 _EPS = 2.0**-23
@@ -173,7 +174,7 @@ def make_bank(
 
 def _names(problem: Problem) -> tuple[str, ...]:
     settings = problem.task.settings
-    wide = (distributions.WIDE,) if settings.precision == "tf32" else ()
+    wide = (distributions.WIDE,) if rule(problem) == "tf32" else ()
     special = (distributions.SPECIAL,) if settings.special_values else ()
     return ("task", *distributions.DISTRIBUTIONS, *wide, *special)
 
@@ -221,7 +222,7 @@ def _trial(
         ]
     else:
         _move(problem, truth, inputs, exact, errors, terms)
-        precision = "strict" if told is not None else str(problem.task.settings.precision)
+        precision = "strict" if told is not None else rule(problem)
         bounds = [
             measured_slack(value, error, count, precision, alike=name in distributions.ALIKE)
             for value, error, count in zip(exact, errors, terms, strict=True)
@@ -279,7 +280,7 @@ def _move(
         for number, value in enumerate(moved):
             error = _error(value, exact[number]).mul_(2 * growth(terms[number]))
             torch.maximum(errors[number], error, out=errors[number])
-    for rounding in _ROUNDINGS.get(str(problem.task.settings.precision), ()):
+    for rounding in _ROUNDINGS.get(rule(problem), ()):
         for number, value in enumerate(truth(inputs, rounding)):
             error = _error(value, exact[number])
             torch.maximum(errors[number], error, out=errors[number])

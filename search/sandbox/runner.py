@@ -123,9 +123,9 @@ class Runner:
                 named[name].data = value
         return {}
 
-    def do_baseline(self) -> dict[str, Any]:
+    def do_baseline(self, mode: str | None = None) -> dict[str, Any]:
         """Put ``torch.compile`` before the model: only the judge's own reference is asked this."""
-        self._model = torch.compile(self._model, dynamic=False)
+        self._model = torch.compile(self._model, dynamic=False, mode=mode)
         for _ in range(2):
             self._model(*self._arena.inputs)
         return {}

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -35,8 +36,13 @@ _LAST: dict[str, str] = {}
 
 def main() -> None:
     """Work on the problem that standard input names, until its run has ended."""
+    # What was begun in the background ignores Ctrl-C, and so would this.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # Where the suite's own process is killed, this one ends as if it were interrupted.
     ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
+    # Where memory runs out, this one is to go, and no other program of the user.
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
     events = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
     job = json.loads(sys.stdin.read())

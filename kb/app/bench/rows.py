@@ -82,14 +82,6 @@ def key_of(task: Task) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def precision_text(task: Task) -> str:
-    """Return a task's precision in words."""
-    chosen = task.settings.precision
-    if isinstance(chosen, str):
-        return chosen
-    return f"absolute {chosen.absolute:g}, relative {chosen.relative:g}"
-
-
 def solved_row(row: SuiteRow, report: Mapping[str, Any]) -> SuiteRow:
     """Return the row of a run that ended with `report`, from a row that names the problem.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kb.app.bench.devices import BenchDevice, Dealer, choose_devices
 from kb.app.bench.process import ProblemJob, ProblemProcess
 from kb.app.bench.record import SuiteRecord, SuiteRecords
-from kb.app.bench.rows import SuiteRow, key_of, precision_text
+from kb.app.bench.rows import SuiteRow, key_of
 from kb.app.bench.suites import Suite, SuiteOptions
 from kb.app.choices import choose_author
 from kb.app.device import JudgingDevice, choose_place, judge_version
@@ -129,7 +129,7 @@ class Bench:
             status="not_judged",
             target=self.place.target.name,
             author=choose_author(task.settings),
-            precision=precision_text(task),
+            precision=task.precision,
             judge=judge_version(self.place),
             torch=version("torch"),
         )

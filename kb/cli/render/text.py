@@ -16,15 +16,18 @@ from search.outcome import STANDING, Checked, Passed
 if TYPE_CHECKING:
     from rich.tree import Tree
 
+_BASELINES = {"eager": "eager", "compile": "torch.compile"}
+
 
 def report_text(report: dict[str, Any], path: list[dict[str, Any]]) -> str:
     """Return the report of a run: speed-ups with intervals, the source's place, the idea path."""
     best = report["best"]
     # What the winner is written in may be another language than the one that was asked for first.
     written = (best and written_in(best["source"])) or (report["language"],)
+    asked = f", precision {report['precision']}" if report.get("precision") else ""
     lines = [
         f"{report['run']}: {report['task']} on {report['target']} in {' and '.join(written)}, "
-        f"author {report['author']}, {report['candidates']} candidates in {report['seconds']:.0f} s "
+        f"author {report['author']}{asked}, {report['candidates']} candidates in {report['seconds']:.0f} s "
         f"({report['stop_reason']})"
     ]
     counts = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in report["outcomes"].items())
@@ -59,7 +62,7 @@ def report_text(report: dict[str, Any], path: list[dict[str, Any]]) -> str:
 def _timed_lines(best: dict[str, Any]) -> list[str]:
     lines = [f"  best:           {time_text(best['seconds'])} (node {best['node']})"]
     for name, ratio in best["speedup"].items():
-        label = {"eager": "over eager", "compile": "over torch.compile"}.get(name, name)
+        label = f"over {_BASELINES.get(name, name)}"
         lines.append(f"    {label:<19} {ratio_text(ratio)}{_verdict(ratio)}")
     if best.get("own_share") is not None:
         lines.append(f"    own kernels         {best['own_share']:.0%} of its time")

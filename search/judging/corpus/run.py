@@ -209,7 +209,7 @@ def _task(device: Device, reference: str, settings: Mapping[str, str], folder: P
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(source)
     content = "\0".join((source, *(f"{k}={v}" for k, v in sorted(settings.items()))))
-    chosen = {"precision": "strict", "library": "allowed", **settings}
+    chosen: dict[str, Any] = {"precision": "strict", "library": "allowed", **settings}
     return JudgedTask(
         name=reference,
         reference=path,

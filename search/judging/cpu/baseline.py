@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +44,18 @@ class Timed:
 
 
 class Baseline:
-    """Holds the reference in memory that no candidate can reach.
+    """Holds the reference, or the user's own kernel, in memory that no candidate can reach.
 
     Args:
         cell: the walls around it; None for torch.compile, which starts compilers.
         waking: is told what a call takes that does nothing.
         compiled: folder of torch.compile's caches, None for eager.
+        mode: of torch.compile.
+        own: source and built parts of a kernel, which is loaded and questioned as a candidate is.
 
     Raises:
-        Fault: the reference's file does not run by itself, e.g. because it imports a neighbour, or
-            torch.compile cannot take it.
+        Fault: the reference's file does not run by itself, e.g. because it imports a neighbour,
+            torch.compile cannot take it, or the kernel is wrong.
     """
 
     def __init__(  # noqa: PLR0913 - what every runner is started with
@@ -65,6 +68,8 @@ class Baseline:
         waking: Waking,
         *,
         compiled: Path | None = None,
+        mode: str | None = None,
+        own: tuple[str, Mapping[str, str]] | None = None,
     ) -> None:
         layout = plan(problem.inputs, problem.state)
         self._arena = Arena.create(layout)
@@ -74,14 +79,23 @@ class Baseline:
         self._worker = Worker(zygote, self._arena, cell, seats.stage, more)
         self._zygote, self._parent = zygote, zygote.pid
         self._waking = waking
+        self._whose = "the reference's own" if own is None else "a baseline kernel's"
+        source, prebuilt = own or (f"{problem.task.source}\n\nModelNew = Model\n", {})
         try:
             self._hearing = CandidateSession(
-                problem, bank, self._arena, self._worker, seats, seconds=_SECONDS, trusted=True
+                problem,
+                bank,
+                self._arena,
+                self._worker,
+                seats,
+                seconds=_SECONDS,
+                trusted=own is None,
             )
-            source = f"{problem.task.source}\n\nModelNew = Model\n"
-            self._hearing.load(source, {}, layout, _SECONDS)
+            self._hearing.load(source, prebuilt, layout, _SECONDS)
+            if own is not None:
+                self._hearing.question()
             if compiled is not None:
-                failed = self._hearing.compile(_COMPILING)
+                failed = self._hearing.compile(_COMPILING, mode)
                 if failed is not None:
                     raise Fault(Crashed(reason=failed))
             self._hearing.start_timing()
@@ -118,7 +132,7 @@ class Baseline:
 
     def _ended(self, fault: Fault) -> ToolchainError:
         return ToolchainError(
-            f"the reference's own process ended ({fault.outcome.kind}: {fault.outcome}): "
+            f"{self._whose} process ended ({fault.outcome.kind}: {fault.outcome}): "
             "give it more memory, then kb resume the run"
         )
 

@@ -22,6 +22,7 @@ from search.judging import inputs as distributions
 from search.judging.checks import check_arguments
 from search.judging.cpu.baseline import Baseline, Timed
 from search.judging.cpu.clocks import check_clocks
+from search.judging.cpu.further import seat_further
 from search.judging.cpu.session import CandidateSession
 from search.judging.cpu.timing import (
     Contender,
@@ -219,9 +220,20 @@ class CpuJudge:
                 self._rivals["compile"] = self._seat(None, self._folder)
             except Fault as fault:
                 compile_error = str(getattr(fault.outcome, "reason", fault.outcome.kind))
-        return compile_error, notes
+        further, lines = seat_further(
+            self._problem.task, self._builder, self._seat_further, compiled=self._limits.compile
+        )
+        self._rivals |= further
+        return compile_error, [*notes, *lines]
 
-    def _seat(self, cell: Cell | None, compiled: Path | None) -> Baseline:
+    def _seat_further(
+        self, *, mode: str | None = None, own: tuple[str, Mapping[str, str]] | None = None
+    ) -> Baseline:
+        if own is None:
+            return self._seat(None, self._folder, mode=mode)
+        return self._seat(self._cell(own[1]), None, own=own)
+
+    def _seat(self, cell: Cell | None, compiled: Path | None, **more: Any) -> Baseline:
         return Baseline(
             self._problem,
             self._bank,
@@ -230,6 +242,7 @@ class CpuJudge:
             self._seats,
             self._waking,
             compiled=compiled,
+            **more,
         )
 
     def _close_rivals(self) -> None:

@@ -103,10 +103,10 @@ class CandidateSession:
         for name, value in self._problem.state.items():
             self._arena.state[name].copy_(value)
 
-    def compile(self, seconds: float) -> str | None:
+    def compile(self, seconds: float, mode: str | None = None) -> str | None:
         """Put ``torch.compile`` before the model; return why not, where it does not work."""
         self._place_any()
-        answer = self._worker.ask({"op": "baseline"}, seconds)
+        answer = self._worker.ask({"op": "baseline", "mode": mode}, seconds)
         if "raised" not in answer:
             return None
         message = str(told(answer).get("message"))

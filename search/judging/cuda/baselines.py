@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kb.errors import TaskError
+from search.comparisons import modes_of
 from search.judging.cuda.draws import Draws
 from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror
 from search.judging.cuda.session import CudaCandidateSession
@@ -45,9 +46,10 @@ class Baselines:
         self._compiled = False
         self.hearings: dict[str, CudaCandidateSession] = {}
         self.compile_error: str | None = None
+        self.notes: list[str] = []
 
     def start(self, *, compiled: bool) -> None:
-        """Start them; `compile_error` says why torch.compile is not among them.
+        """Start them; `compile_error` and `notes` say why one is not among them.
 
         Args:
             compiled: start torch.compile too.
@@ -56,12 +58,23 @@ class Baselines:
             TaskError: the reference does not run by itself.
         """
         self._compiled = compiled
+        self.notes = [
+            f"{name} is no baseline here: kernels of one's own are timed on processors alone so far"
+            for name, _ in self._problem.task.kernels
+        ]
         self.hearings["eager"] = self._seat()
         if compiled:
             other = self._seat()
             self.compile_error = other.compile(_LONG)
             if self.compile_error is None:
                 self.hearings["compile"] = other
+            for mode in modes_of(self._problem.task):
+                other = self._seat()
+                failed = other.compile(_LONG, mode)
+                if failed is None:
+                    self.hearings[mode] = other
+                else:
+                    self.notes.append(f"{mode} is no baseline here: {failed}")
         for hearing in self.hearings.values():
             hearing.start_timing()
 

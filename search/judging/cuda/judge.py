@@ -28,6 +28,7 @@ from search.judging.cuda.session import CudaCandidateSession
 from search.judging.cuda.timing import CudaTimingSession, resident_share
 from search.judging.cuda.worker import CudaWorker, make_zygote
 from search.judging.limits import Limits, Prepared
+from search.judging.precision import allowed_tf32
 from search.judging.tolerance import TrialSet, make_bank
 from search.outcome import Crashed, Outcome, Passed, Refused
 from search.profilers.ncu import ProfiledCandidate
@@ -123,6 +124,7 @@ class CudaJudge:
         progress("the baselines, eager and torch.compile")
         rivals = self._seat_rivals()
         graph, work, notes = self._verdict.trace()
+        notes += rivals.notes
         progress("the baselines' times")
         with turn(self._device):
             timing = self._race(None, blocks=3, seconds=self._limits.timing_seconds)
@@ -148,9 +150,9 @@ class CudaJudge:
 
     def _set_precision(self) -> None:
         """Let the framework use reduced precision where the task does, in every process."""
-        self._tf32 = self._problem.task.settings.precision in {"tf32", "half"}
+        self._tf32, self._tf32_convolutions = allowed_tf32(self._problem.task.settings.precision)
         torch.backends.cuda.matmul.allow_tf32 = self._tf32
-        torch.backends.cudnn.allow_tf32 = self._tf32
+        torch.backends.cudnn.allow_tf32 = self._tf32_convolutions
 
     def _lay_out(self) -> None:
         problem = self._problem
@@ -174,7 +176,8 @@ class CudaJudge:
 
     def _told(self, region: DeviceRegion, *, sealed: bool) -> dict[str, Any]:
         flush = {"flush": self._regions[2].handle(), "flush_size": _FLUSH}
-        more = {"handle": region.handle(), "sealed": sealed, "tf32": self._tf32}
+        rounding = {"tf32": self._tf32, "tf32_convolutions": self._tf32_convolutions}
+        more = {"handle": region.handle(), "sealed": sealed, **rounding}
         return {**self._layout, **more, **flush}
 
     def _spare(self) -> None:

@@ -62,7 +62,7 @@ class CudaRunner(Runner):
         self._flush = DeviceRegion.open(layout["flush"], layout["flush_size"]).bytes()
         tf32 = bool(layout["tf32"])
         torch.backends.cuda.matmul.allow_tf32 = tf32
-        torch.backends.cudnn.allow_tf32 = tf32
+        torch.backends.cudnn.allow_tf32 = bool(layout["tf32_convolutions"])
         if layout["sealed"]:
             triton_hooks.install(self._compile)
             kb.runtime.torch_inline.install()
@@ -105,9 +105,9 @@ class CudaRunner(Runner):
         _synchronize()
         return answer
 
-    def do_baseline(self) -> dict[str, Any]:
+    def do_baseline(self, mode: str | None = None) -> dict[str, Any]:
         """Put ``torch.compile`` before the model: only the judge's own reference is asked this."""
-        self._model = torch.compile(self._model, dynamic=False)
+        self._model = torch.compile(self._model, dynamic=False, mode=mode)
         for row in self._device_arena.sets[:2]:
             self._model(*row)
         _synchronize()

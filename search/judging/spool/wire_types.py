@@ -32,6 +32,7 @@ class JudgedSettings:
     library: str
     special_values: bool
     packing: str = "allowed"
+    baselines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class JudgedTask:
     Attributes:
         reference: where the reference program lies on the judging machine.
         identity: the task's own, see `search.task.Task.identity`.
+        kernels: name and source of each kernel that is a baseline.
     """
 
     name: str
@@ -48,6 +50,7 @@ class JudgedTask:
     source: str
     identity: str
     settings: JudgedSettings
+    kernels: tuple[tuple[str, str], ...] = ()
 
     @property
     def path(self) -> Path:
@@ -112,7 +115,9 @@ def plain_task(task: Task) -> JudgedTask:
             library=task.settings.library,
             special_values=task.settings.special_values,
             packing=task.settings.packing,
+            baselines=task.settings.baselines,
         ),
+        kernels=task.kernels,
     )
 
 
@@ -140,6 +145,8 @@ def read_task(values: Mapping[str, Any], reference: Path) -> JudgedTask:
     settings = dict(rest.pop("settings"))
     if isinstance(settings["precision"], Mapping):
         settings["precision"] = JudgedTolerances(**settings["precision"])
+    settings["baselines"] = tuple(settings.get("baselines", ()))
+    rest["kernels"] = tuple((name, source) for name, source in rest.get("kernels", ()))
     return JudgedTask(**rest, settings=JudgedSettings(**settings), reference=reference)
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
+
 import pytest
 
 from kb.app.bench.devices import BenchDevice
@@ -24,11 +28,13 @@ def work(tmp_path, write_problem):
             run=None,
             log=tmp_path / "log" / "1_problem.log",
         )
-        return ProblemProcess(
-            job=job, device=BenchDevice(name="here"), begun=lambda _run: None
-        ).run()
+        return make(job).run()
 
     return run
+
+
+def make(job: ProblemJob) -> ProblemProcess:
+    return ProblemProcess(job=job, device=BenchDevice(name="here"), begun=lambda _run: None)
 
 
 def test_a_reference_that_raises_is_a_row_with_its_line(work):
@@ -53,3 +59,30 @@ def test_a_reference_that_leaves_ends_its_problem_alone(work):
     row = work("import os; os._exit(7)")
     assert row.status == "not_judged"
     assert "ended with code 7" in row.reason
+
+
+def test_a_problem_can_be_interrupted_where_the_suite_runs_in_the_background(
+    tmp_path, write_problem
+):
+    """A shell without job control has its background ignore SIGINT, and children inherit that."""
+    home, log = Home(tmp_path / "home").make(), tmp_path / "1_problem.log"
+    body = "import time; print('at work', flush=True); time.sleep(100); return x"
+    job = ProblemJob(
+        task=load_task(write_problem(tmp_path / "1_problem.py", body)),
+        home=home.root,
+        blank=SuiteRow(problem="1_problem", key="k", status="not_judged"),
+        run=None,
+        log=log,
+    )
+    process, found = make(job), []
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        thread = threading.Thread(target=lambda: found.append(process.run()))
+        thread.start()
+        while not (log.is_file() and "at work" in log.read_text()):
+            time.sleep(0.05)
+        process.interrupt()
+        thread.join(60)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert found == [None]
