@@ -6,7 +6,7 @@ import linecache
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -47,6 +47,14 @@ class TensorLayout:
     def nbytes(self) -> int:
         """Bytes that it occupies."""
         return self.elements * self.dtype.itemsize
+
+    @property
+    def contiguous(self) -> tuple[int, ...]:
+        """Strides that place the elements one after the other."""
+        strides = [1]
+        for size in reversed(self.shape[1:]):
+            strides.append(strides[-1] * max(size, 1))
+        return tuple(reversed(strides)) if self.shape else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +115,21 @@ class Problem:
             if state is None:
                 return as_tuple(self.model(*inputs))
             return as_tuple(torch.func.functional_call(self.model, dict(state), inputs))
+
+
+def input_notes(problem: Problem, one: Sequence[Any], other: Sequence[Any]) -> list[str]:
+    """Say what the user should know of a task's inputs, given two draws of them."""
+    notes = [
+        f"input {number} is the same in every draw of get_inputs(): a candidate need not read it"
+        for number, (a, b) in enumerate(zip(one, other, strict=True))
+        if one is not other and isinstance(a, torch.Tensor) and torch.equal(a, b)
+    ]
+    if problem.countable and problem.state and not problem.packs:
+        notes.append(
+            "no input is a floating-point tensor: weights change from call to call, for a table of the answers to all "
+            "possible inputs would fold the network away (packing: tables allows that)"
+        )
+    return notes
 
 
 def scaled(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

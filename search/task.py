@@ -137,7 +137,10 @@ class ModelSettings(_Strict):
     timeout_seconds: Annotated[float, Field(gt=0, strict=False)] = 300.0
     retries: int = Field(default=3, ge=0, le=20)
     concurrency: int = Field(
-        default=4, ge=1, le=256, description="requests under way at once, where `search.overlap` is on"
+        default=4,
+        ge=1,
+        le=256,
+        description="requests under way at once, where `search.overlap` is on",
     )
     weight: Annotated[float, Field(gt=0, strict=False)] = Field(
         default=1.0, description="in an ensemble: how often it is asked"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from search.authors import Author, DeferredAuthor
 from search.drivers.sequential import Driver, Watcher
 from search.judging import Judge
+from search.loop import Ideas as IdeasResult
 from search.loop import (
     JudgeNode,
     MendDraft,
@@ -19,7 +20,6 @@ from search.loop import (
     WriteDraft,
     WriteIdeas,
 )
-from search.loop import Ideas as IdeasResult
 from search.outcome import Outcome
 from search.prompting.readings import RecordingRetriever
 from search.runs.storage import Storage

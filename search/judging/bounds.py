@@ -19,7 +19,7 @@ _TABLES = 1024  # partial tables: atomic maxima of one address would wait for ea
 _PIECE = 1 << 22  # elements that are looked at in one go
 _UNUSUAL = 16.0  # an error beyond so many of the greatest in its row or column is none of rounding
 _LONGEST, _LEAST_SHARE, _MOST_GROWTH = 16.0, 16.0, 16.0
-_ALIKE = 64.0  # measured: n equal terms, added in order, are off by up to n / 10 units
+_ONE_SIDED = 64.0  # measured: n equal terms, added in order, are off by up to n / 10 units
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ def told_slack(absolute: float, relative: float) -> Slack:
 
 
 def measured_slack(
-    exact: torch.Tensor, errors: torch.Tensor, terms: int, precision: str, *, alike: bool
+    exact: torch.Tensor, errors: torch.Tensor, terms: int, precision: str, *, one_sided: bool
 ) -> tuple[Slack, tuple[torch.Tensor, ...]]:
     """Return the slack that follows from errors which right answers were seen to have.
 
@@ -82,7 +82,7 @@ def measured_slack(
         errors: of each element, the greatest that was seen.
         terms: of the longest sum that the output comes from.
         precision: strict, tf32 or half.
-        alike: the terms of a sum are nearly the same, so that its roundings do not cancel.
+        one_sided: the roundings of a sum do not cancel on these inputs.
 
     Returns:
         The slack, which holds for other inputs of the same kind, and limits for these inputs alone:
@@ -94,8 +94,8 @@ def measured_slack(
     unit = UNITS[precision]
     # Sums of n terms differ by about log n roundings in a tree, by sqrt n one after the other.
     own = max(2.0, math.log2(terms) / 2, min(math.sqrt(terms) / 2, _LONGEST))
-    if alike:
-        own = max(own, terms / _ALIKE)
+    if one_sided:
+        own = max(own, terms / _ONE_SIDED)
     relative = unit * (own if precision == "strict" else 1.0)
     slack = Slack(
         relative=factor * relative,

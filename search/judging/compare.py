@@ -141,7 +141,7 @@ def _suspects(
         stale = truth_of(trial.inputs)[number]
         margin = (trial.high[number].double() - truth).abs()
         if bool(((got.double() - stale).abs() <= margin)[wrong].all()):
-            allowed = problem.task.settings.packing == "allowed"
+            allowed = problem.packs
             lines.append(
                 "it is what the parameters had given when the constructor ran: they are replaced afterwards "
                 "(load_state_dict), so pack or copy them in forward, "

@@ -95,8 +95,8 @@ DISTRIBUTIONS: dict[str, Callable[[torch.Size, torch.Generator], torch.Tensor] |
 SPIKED = {"spiked": False, "spiked far": True}
 WIDE = "beyond float16"  # asked where tf32 may be used, which has float32's range
 SPECIAL = "special values"
-# Most terms of a sum, or of a sum of exponentials, are nearly the same.
-ALIKE = frozenset({"large mean", "sparse", "near one", "tiny", "spiked far"})
+# The roundings of a sum go one way: its terms are nearly the same, or lost beside a few large ones.
+ONE_SIDED = frozenset({"large mean", "sparse", "near one", "tiny", "spiked far"})
 _NAMED = {**DISTRIBUTIONS, WIDE: _wide, SPECIAL: _special}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -57,11 +57,13 @@ class TrialSet:
 
     Attributes:
         dropped: distributions that the reference cannot take, with the reason.
+        terms: by output, of the longest sum that it comes from.
         widened: distributions on which the framework itself uses up the task's tolerances.
     """
 
     trials: tuple[InputTrial, ...]
     dropped: tuple[tuple[str, str], ...]
+    terms: tuple[int, ...]
     widened: tuple[str, ...] = ()
 
     @property
@@ -80,13 +82,25 @@ class TrialSet:
             "as far off as `precision: strict` lets it",
         )
 
+    @property
+    def task_inputs(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Two draws of ``get_inputs()``."""
+        own = [trial.inputs for trial in self.trials if trial.distribution == "task"]
+        return own[0], own[-1]
+
 
 class Truth:
-    """The reference in float64."""
+    """The reference in float64.
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
+    Args:
+        state: its parameters, where they are not the problem's own.
+    """
+
+    def __init__(self, problem: Problem, state: Mapping[str, torch.Tensor] | None = None) -> None:
+        self._state = problem.state if state is None else state
         self.model = copy.deepcopy(problem.model).double()
+        if state is not None:
+            self.model.load_state_dict(dict(state))
 
     def __call__(
         self, inputs: tuple[Any, ...], moved: Callable[[torch.Tensor], torch.Tensor] | None = None
@@ -100,7 +114,7 @@ class Truth:
             wide = tuple(_widen(value, moved) for value in inputs)
             if moved is None:
                 return as_tuple(self.model(*wide))
-            state = {name: _widen(value, moved) for name, value in self._problem.state.items()}
+            state = {name: _widen(value, moved) for name, value in self._state.items()}
             return as_tuple(torch.func.functional_call(self.model, state, wide))
 
 
@@ -167,7 +181,9 @@ def make_bank(
         if any(slack.told is not None and slack.seen is not None for slack in made.slack):
             widened.append(name)
         room -= _nbytes(made)
-    bank = TrialSet(trials=tuple(trials), dropped=tuple(dropped), widened=tuple(widened))
+    bank = TrialSet(
+        trials=tuple(trials), dropped=tuple(dropped), terms=terms, widened=tuple(widened)
+    )
     _probe(problem, bank)
     return bank
 
@@ -208,6 +224,38 @@ def _trial(
     """Return a trial, or why it cannot be one."""
     inputs = distributions.draw(problem, name, seed)
     eager = problem.run(*(x.clone() if isinstance(x, torch.Tensor) else x for x in inputs))
+    return _bounded(problem, truth, name, inputs, eager, terms)
+
+
+def bounds_of(
+    problem: Problem,
+    bank: TrialSet,
+    name: str,
+    inputs: tuple[Any, ...],
+    eager: tuple[torch.Tensor, ...],
+    state: Mapping[str, torch.Tensor] | None,
+) -> InputTrial | None:
+    """Return the bounds of a right answer to these very inputs, None where no answer can be bounded.
+
+    What is allowed on a trial's inputs is nearly what is allowed on others of its distribution. Where one
+    element decides how exact an answer can be, it is not.
+
+    Args:
+        eager: the framework's answer to them.
+        state: the parameters, where they are not the problem's own.
+    """
+    made = _bounded(problem, Truth(problem, state), name, inputs, eager, bank.terms)
+    return None if isinstance(made, str) else made
+
+
+def _bounded(
+    problem: Problem,
+    truth: Truth,
+    name: str,
+    inputs: tuple[Any, ...],
+    eager: tuple[torch.Tensor, ...],
+    terms: tuple[int, ...],
+) -> InputTrial | str:
     special = name == distributions.SPECIAL
     exact = truth(inputs)
     if not special and not all(
@@ -216,15 +264,15 @@ def _trial(
         return "the reference's output is not finite"
     errors = [_error(one, other) for one, other in zip(eager, exact, strict=True)]
     told = _told(problem)
+    bounds: list[tuple[Slack, tuple[torch.Tensor, ...]]]
     if told is not None and _keeps(errors, exact, told):
-        bounds: list[tuple[Slack, tuple[torch.Tensor, ...]]] = [
-            (told_slack(*told), ()) for _ in exact
-        ]
+        bounds = [(told_slack(*told), ()) for _ in exact]
     else:
         _move(problem, truth, inputs, exact, errors, terms)
         precision = "strict" if told is not None else rule(problem)
+        one_sided = name in distributions.ONE_SIDED
         bounds = [
-            measured_slack(value, error, count, precision, alike=name in distributions.ALIKE)
+            measured_slack(value, error, count, precision, one_sided=one_sided)
             for value, error, count in zip(exact, errors, terms, strict=True)
         ]
         bounds = [(replace(slack, told=told), limits) for slack, limits in bounds]

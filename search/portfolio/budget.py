@@ -20,7 +20,11 @@ class Budget:
     unit: Unit
 
     def __str__(self) -> str:
-        return f"{self.amount:g} {self.unit}" if self.amount < 1e6 else f"{self.amount:.0f} {self.unit}"
+        return (
+            f"{self.amount:g} {self.unit}"
+            if self.amount < 1e6
+            else f"{self.amount:.0f} {self.unit}"
+        )
 
 
 def parse_budget(text: str) -> Budget:

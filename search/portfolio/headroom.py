@@ -12,7 +12,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-CLOSED = 0.1  # of the log way to the roofline: what a round closes before anything is known of a task
+CLOSED = (
+    0.1  # of the log way to the roofline: what a round closes before anything is known of a task
+)
 _FADES = 0.5  # what a round counts beside the one after it
 _NOWHERE = 1e-3  # fraction of the roofline that is taken where none is known
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from types import TracebackType
 
 _SYSCALL = {"x86_64": 298, "aarch64": 241}
-_HARDWARE, _SOFTWARE, _CACHE = 0, 1, 3
-_ENABLE, _DISABLE, _RESET = 0x2400, 0x2401, 0x2403
+_HARDWARE, SOFTWARE, _CACHE = 0, 1, 3
+ENABLE, _RESET = 0x2400, 0x2403  # requests of ioctl
 # Read misses: cache | (operation read = 0) << 8 | (result miss = 1) << 16, from perf_event.h.
 _MISSES = 1 << 16
 _EVENTS: Mapping[str, tuple[int, int]] = {
@@ -27,16 +27,18 @@ _EVENTS: Mapping[str, tuple[int, int]] = {
     "cache_misses": (_HARDWARE, 3),
     "l1d_misses": (_CACHE, _MISSES),
     "tlb_misses": (_CACHE, 3 | _MISSES),
-    "page_faults": (_SOFTWARE, 2),
-    "context_switches": (_SOFTWARE, 3),
-    "task_nanoseconds": (_SOFTWARE, 1),
+    "page_faults": (SOFTWARE, 2),
+    "context_switches": (SOFTWARE, 3),
+    "task_nanoseconds": (SOFTWARE, 1),
 }
-_EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR, _DISABLED, _INHERIT = 1 << 5, 1 << 6, 1 << 0, 1 << 1
+DISABLED, INHERIT, USER_ONLY = 1 << 0, 1 << 1, 1 << 5 | 1 << 6
 _TOTAL_TIMES = 3  # PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING
 _SIZE = 112  # PERF_ATTR_SIZE_VER5, known to Linux 4.1 and later
 
 
-class _Attributes(ctypes.Structure):
+class Attributes(ctypes.Structure):
+    """What is asked of the kernel: struct perf_event_attr of perf_event_open(2)."""
+
     _fields_ = (
         ("type", ctypes.c_uint32),
         ("size", ctypes.c_uint32),
@@ -45,7 +47,9 @@ class _Attributes(ctypes.Structure):
         ("sample_type", ctypes.c_uint64),
         ("read_format", ctypes.c_uint64),
         ("flags", ctypes.c_uint64),
-        ("rest", ctypes.c_uint8 * (_SIZE - 48)),
+        ("between", ctypes.c_uint8 * 44),
+        ("clock", ctypes.c_int32),
+        ("rest", ctypes.c_uint8 * (_SIZE - 96)),
     )
 
 
@@ -72,10 +76,18 @@ class Counters:
     def __enter__(self) -> Counters:
         for name, (kind, config) in _EVENTS.items():
             try:
-                self._files[name] = _open(self._pid, kind, config)
+                self._files[name] = open_event(
+                    Attributes(
+                        type=kind,
+                        config=config,
+                        read_format=_TOTAL_TIMES,
+                        flags=DISABLED | INHERIT | USER_ONLY,
+                    ),
+                    self._pid,
+                )
             except OSError as error:
                 self._missing[name] = _why(error)
-        for request in (_RESET, _ENABLE):
+        for request in (_RESET, ENABLE):
             for file in self._files.values():
                 fcntl.ioctl(file, request, 0)
         return self
@@ -88,7 +100,7 @@ class Counters:
             value, enabled, running = struct.unpack("<QQQ", os.read(file, 24))
             if running:
                 counts[name] = value * enabled / running
-            elif _EVENTS[name][0] == _SOFTWARE:
+            elif _EVENTS[name][0] == SOFTWARE:
                 counts[name] = float(value)
             else:
                 missing[name] = "the processor gave it no counter"
@@ -124,21 +136,24 @@ def per_call(reading: CounterReading, calls: int) -> dict[str, float]:
     }
 
 
-def _open(pid: int, kind: int, config: int) -> int:
+def open_event(attributes: Attributes, pid: int, processor: int = -1) -> int:
+    """Return a descriptor of the event that `attributes` ask for.
+
+    Args:
+        pid: of a thread; 0 for this one.
+        processor: that the thread is watched on, -1 for any.
+
+    Raises:
+        OSError: the kernel has no such event, or forbids it.
+    """
     number = _SYSCALL.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, "unknown architecture")
-    attributes = _Attributes(
-        type=kind,
-        size=_SIZE,
-        config=config,
-        read_format=_TOTAL_TIMES,
-        flags=_DISABLED | _INHERIT | _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR,
-    )
+    attributes.size = _SIZE
     libc = ctypes.CDLL(None, use_errno=True)
     cloexec = 8
     file = libc.syscall(
-        ctypes.c_long(number), ctypes.byref(attributes), pid, -1, -1, ctypes.c_ulong(cloexec)
+        ctypes.c_long(number), ctypes.byref(attributes), pid, processor, -1, ctypes.c_ulong(cloexec)
     )
     if file < 0:
         code = ctypes.get_errno()

@@ -1,26 +1,14 @@
-"""What a runner does, seen from outside: its memory, and where its program counter is."""
+"""What a runner does, seen from outside: its memory, its threads, and where they are."""
 
 from __future__ import annotations
 
-import bisect
 import ctypes
 import os
-import platform
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
-_SEIZE, _INTERRUPT, _CONT, _DETACH, _GETREGSET = 0x4206, 0x4207, 7, 17, 0x4204
-_NT_PRSTATUS = 1
-_WALL = 0x40000000
-# Position of the program counter in the general registers, in words.
-_COUNTER = {"x86_64": 16, "aarch64": 32}
-_FEWEST = 8
-
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.ptrace.restype = ctypes.c_long
-_libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
 _libc.process_vm_readv.restype = ctypes.c_ssize_t
 
 
@@ -67,113 +55,27 @@ def preemptions(pid: int) -> int:
     return 0
 
 
-class Sampler:
-    """Looks at where the threads of another process are.
-
-    They are stopped for each look and their program counters read; looked up in the process's memory
-    map, these cannot lie about whose code they are in. Use it from one thread.
-
-    Raises:
-        OSError: tracing is not permitted here.
-    """
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._threads: list[int] = []
-        self._counters: list[int] = []
-        self._word = _COUNTER.get(platform.machine())
-
-    def __enter__(self) -> Sampler:
-        if self._word is None:
-            raise OSError(38, "unknown architecture")
+def threads(pid: int) -> dict[int, int]:
+    """Return the nanoseconds of processor time that each thread of `pid` has had so far."""
+    found = {}
+    for name in os.listdir(f"/proc/{pid}/task"):
         try:
-            for name in os.listdir(f"/proc/{self._pid}/task"):
-                _trace(_SEIZE, int(name), None)
-                self._threads.append(int(name))
-        except OSError:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for thread in self._threads:
-            _release(thread)
-        self._threads.clear()
-
-    def look(self) -> None:
-        """Note where every thread is."""
-        assert self._word is not None
-        self._counters += [_where(thread, self._word) for thread in self._threads]
-
-    @property
-    def looks(self) -> int:
-        """How many program counters were noted."""
-        return len(self._counters)
-
-    def share(self, own: Sequence[str]) -> float | None:
-        """Return own / (own + library), None where too few looks met either.
-
-        Time in the interpreter or in the C library counts for neither side.
-
-        Args:
-            own: paths of the shared objects that the candidate brought.
-        """
-        return _share(self._pid, own, self._counters)
+            told = Path(f"/proc/{pid}/task/{name}/schedstat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
+        found[int(name)] = int(told.split()[0])
+    return found
 
 
-def _where(thread: int, word: int) -> int:
-    _trace(_INTERRUPT, thread, None)
-    os.waitpid(thread, _WALL)
-    registers = (ctypes.c_uint64 * 64)()
-    span = _Span(ctypes.addressof(registers), ctypes.sizeof(registers))
-    _trace(_GETREGSET, thread, ctypes.addressof(span), _NT_PRSTATUS)
-    _trace(_CONT, thread, None)
-    return int(registers[word])
+def counter(pid: int, thread: int) -> int | None:
+    """Return the address of the next instruction of a thread that stands still, None where it is not told.
 
-
-def _release(thread: int) -> None:
-    try:
-        _trace(_INTERRUPT, thread, None)
-        os.waitpid(thread, _WALL)
-        _trace(_DETACH, thread, None)
-    except (OSError, ChildProcessError):
-        return  # it has ended
-
-
-def _trace(request: int, thread: int, data: int | None, address: int | None = None) -> None:
-    if _libc.ptrace(request, thread, address, data) < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-
-
-def _share(pid: int, own: Sequence[str], counters: Sequence[int]) -> float | None:
-    starts, ends, names = [], [], []
-    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-        fields = line.split(maxsplit=5)
-        if "x" not in fields[1]:
-            continue
-        start, _, end = fields[0].partition("-")
-        starts.append(int(start, 16))
-        ends.append(int(end, 16))
-        names.append(fields[5] if len(fields) > 5 else "")
-    mine = library = 0
-    real = {os.path.realpath(path) for path in own}
-    for counter in counters:
-        at = bisect.bisect_right(starts, counter) - 1
-        name = names[at] if at >= 0 and counter < ends[at] else "[unknown]"
-        if name in real:
-            mine += 1
-        elif _is_library(name):
-            library += 1
-    return mine / (mine + library) if mine + library >= _FEWEST else None
-
-
-def _is_library(name: str) -> bool:
-    """Say whether code at a mapping called `name` computes for a library.
-
-    Code without a file is what oneDNN generates at run time; a candidate has no reason to.
+    The kernel tells it of a thread that was stopped by a signal to whoever may read the process's memory
+    (proc_pid_syscall(5)). Nobody traces the process, so nothing in it shows that it is looked at.
     """
-    if name in {"", "[unknown]"}:
-        return True
-    base = os.path.basename(name)
-    return ("site-packages" in name or "dist-packages" in name) and "libgomp" not in base
+    try:
+        told = Path(f"/proc/{pid}/task/{thread}/syscall").read_text().split()
+    except OSError:
+        return None
+    # "-1 stack counter" outside the kernel; in a system call its number and six arguments come first.
+    return int(told[-1], 16) if len(told) > 2 else None

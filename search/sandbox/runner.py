@@ -182,16 +182,6 @@ class Runner:
         for number, value in enumerate(values[:MOST_OUTPUTS]):
             words[POINTERS + number] = _data_ptr(value) if isinstance(value, torch.Tensor) else 0
 
-    def do_spin(self) -> dict[str, Any]:
-        """Call the model over and over, to be looked at from outside."""
-        words, model, inputs = self._arena.words, self._model, self._arena.inputs
-        gc.disable()  # as in timed calls: nothing should tell a candidate which these are
-        words[READY] = 1
-        while not words[STOP]:
-            model(*inputs)
-        gc.enable()
-        return {}
-
     def _say(self, message: dict[str, Any]) -> None:
         self._write(json.dumps(message).encode() + b"\n")
 

@@ -354,9 +354,11 @@ class Worker:
         folder = Path(f"/proc/{self.child.pid}/task")
         while time.monotonic() < end:
             try:
-                states = {_state(task / "stat") for task in folder.iterdir()}
+                tasks = list(folder.iterdir())
             except OSError:
                 return False
+            # A thread may end between being listed and being read.
+            states = {state for task in tasks if (state := _state(task / "stat")) is not None}
             if states <= {"T", "t", "X", "Z"}:
                 return True
         return False
@@ -371,5 +373,8 @@ class Worker:
         self._socket.close()
 
 
-def _state(path: Path) -> str:
-    return path.read_text().rpartition(")")[2].split()[0]
+def _state(path: Path) -> str | None:
+    try:
+        return path.read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return None

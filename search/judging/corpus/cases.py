@@ -131,10 +131,8 @@ def choose_cases(device: Device, only: Sequence[str] = ()) -> tuple[Case, ...]:
 def _case(device: Device, group: Group, path: Path) -> Case:
     text = path.read_text(encoding="utf-8")
     said = header(text)
-    if group == "honest":
-        reference, settings = path.stem.partition("-")[0], ""
-    else:
-        reference, _, settings = said.get("task", _REFERENCE[device]).partition(" ")
+    usual = path.stem.partition("-")[0] if group == "honest" else _REFERENCE[device]
+    reference, _, settings = said.get("task", usual).partition(" ")
     expected, _, pattern = said.get("expect", "passed").partition(" | ")
     kinds, _, tricks = expected.partition(" ")
     if imports_cute(text) and not is_installed():

@@ -202,20 +202,25 @@ def open_judge(
 
 
 def _task(device: Device, reference: str, settings: Mapping[str, str], folder: Path) -> Any:
-    from search.judging.spool.wire_types import JudgedSettings, JudgedTask
+    from search.judging.spool.wire_types import JudgedSettings, JudgedTask, JudgedTolerances
 
     source = reference_source(device, reference)
     path = folder / f"{reference}.py"
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(source)
     content = "\0".join((source, *(f"{k}={v}" for k, v in sorted(settings.items()))))
-    chosen: dict[str, Any] = {"precision": "strict", "library": "allowed", **settings}
+    chosen: dict[str, Any] = {"library": "allowed", "packing": "allowed", **settings}
+    precision: Any = chosen.pop("precision", "strict")
+    absolute, colon, relative = precision.partition(":")
+    if colon:  # tolerances as they are told: "1e-5:1e-4"
+        precision = JudgedTolerances(absolute=float(absolute), relative=float(relative))
+    special = chosen.pop("special_values", "false") == "true"
     return JudgedTask(
         name=reference,
         reference=path,
         source=source,
         identity=hashlib.sha256(content.encode()).hexdigest()[:16],
-        settings=JudgedSettings(special_values=False, **chosen),
+        settings=JudgedSettings(precision=precision, special_values=special, **chosen),
     )
 
 

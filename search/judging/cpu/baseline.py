@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from kb.errors import ToolchainError
+from search.judging.cpu.looks import Looks
 from search.judging.cpu.session import CandidateSession
 from search.judging.cpu.timing import CpuPinning, Drawn, Sample, Waking
 from search.judging.tolerance import TrialSet
 from search.outcome import Crashed
+from search.profilers.sampling import Sampled
 from search.reference import Problem
 from search.sandbox.faults import Fault
 from search.sandbox.runner_handle import Worker, Zygote
@@ -52,6 +55,7 @@ class Baseline:
         compiled: folder of torch.compile's caches, None for eager.
         mode: of torch.compile.
         own: source and built parts of a kernel, which is loaded and questioned as a candidate is.
+        program: that follows the reference's own, and defines ``ModelNew``.
 
     Raises:
         Fault: the reference's file does not run by itself, e.g. because it imports a neighbour,
@@ -70,6 +74,7 @@ class Baseline:
         compiled: Path | None = None,
         mode: str | None = None,
         own: tuple[str, Mapping[str, str]] | None = None,
+        program: str = "ModelNew = Model",
     ) -> None:
         layout = plan(problem.inputs, problem.state)
         self._arena = Arena.create(layout)
@@ -80,7 +85,7 @@ class Baseline:
         self._zygote, self._parent = zygote, zygote.pid
         self._waking = waking
         self._whose = "the reference's own" if own is None else "a baseline kernel's"
-        source, prebuilt = own or (f"{problem.task.source}\n\nModelNew = Model\n", {})
+        source, prebuilt = own or (f"{problem.task.source}\n\n{program}\n", {})
         try:
             self._hearing = CandidateSession(
                 problem,
@@ -129,6 +134,20 @@ class Baseline:
             self._waking.note(self._hearing.empty())
         except Fault as fault:
             raise self._ended(fault) from fault
+
+    @contextmanager
+    def sampled(self, every: int) -> Iterator[None]:
+        """Let its calls cost what sampling a candidate's costs."""
+        sampled = Sampled(self._worker.child.pid, every)
+        sampled.start()
+        try:
+            yield
+        finally:
+            sampled.close()
+
+    def looked_at(self, every: int) -> AbstractContextManager[Looks]:
+        """Look at whose code its calls are in; `every`: ns of processor time between samples."""
+        return self._hearing.looked_at((), every)
 
     def _ended(self, fault: Fault) -> ToolchainError:
         return ToolchainError(

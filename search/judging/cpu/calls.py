@@ -19,6 +19,7 @@ import torch
 
 from search.judging.checks import check_outputs, same, told
 from search.judging.cpu.clocks import waited
+from search.judging.cpu.looks import Looks
 from search.judging.cpu.timing import CpuPinning
 from search.judging.cpu.turns import Turns
 from search.outcome import Refused
@@ -29,11 +30,8 @@ from search.sandbox.runner_handle import Worker
 from search.sandbox.shared_memory import (
     DONE,
     EMPTY,
-    GO,
     KEEP,
     POINTERS,
-    PREPARE,
-    READY,
     Arena,
     mappings,
     scrub,
@@ -96,6 +94,7 @@ class Calls(Turns):
         self._strides: list[Sequence[int]] = [layout.strides for layout in problem.outputs]
         self._recent: deque[float] = deque(maxlen=9)
         self.least = 0.0
+        self.looks: Looks | None = None
 
     @property
     def count(self) -> int:
@@ -139,15 +138,15 @@ class Calls(Turns):
                 slot.copy_(value)
 
     def call(
-        self, *, empty: bool = False, recheck: bool = False, stop_after: float | None = None
+        self, *, empty: bool = False, recheck: bool = False, stop_after: Sequence[float] = ()
     ) -> CallAnswer:
         """Time one call on the inputs in place, and take its answer as it stands when it says DONE.
 
         Args:
             empty: do everything but the call.
             recheck: see that the answer before has not changed.
-            stop_after: seconds after which the runner is stopped wherever it is. If it has said DONE by
-                then, its answer must be whole.
+            stop_after: seconds after which the runner is stopped wherever it is, and looked at. If it has
+                said DONE by then, its answer must be whole.
 
         Raises:
             Fault: it raised, hung, changed its inputs, or did what no runner does.
@@ -156,10 +155,14 @@ class Calls(Turns):
         os.sched_setaffinity(0, {self._seats.seat})
         self._require_still()
         before = self._disturbances()
+        if stop_after and self.looks is not None:
+            self.looks.begin()
         start = time.perf_counter_ns()
         self._go()
-        if stop_after is not None:
-            self._interrupt(start + int(stop_after * 1e9))
+        if stop_after:
+            still = 0
+            for moment in stop_after:
+                still += self._interrupt(start + int(moment * 1e9) + still)
         elif self.least > _LONG:
             # On few processors the core that is not waited on keeps the neighbours off the stage.
             time.sleep(0.6 * self.least)
@@ -167,13 +170,15 @@ class Calls(Turns):
         end = time.perf_counter_ns()
         self._stop()
         after = self._disturbances()
+        if self.looks is not None and not empty:
+            self.looks.end(start, end)
         read = None if empty or self._trusted else self._read_answer(recheck=recheck)
         self._require_still()
         self._ready()
         outputs = () if empty else self._outputs(read)
         os.sched_setaffinity(0, {self._seats.stage})
         seconds = (end - start) / 1e9
-        if stop_after is None and not empty:
+        if not stop_after and not empty:
             self.least = min(self.least or seconds, seconds)
             self._recent.append(seconds)
         undisturbed = after[0] == before[0] and after[1] - before[1] < _WAITED
@@ -197,37 +202,25 @@ class Calls(Turns):
             for start, end in shared
         )
 
-    # Calls that are looked at: the runner is traced, and does not stand still ------------------------
-
-    def open_call(self) -> None:
-        """Start a call without a clock; the runner must be running."""
-        self._arena.words[GO] = self._call
-
-    @property
-    def done(self) -> bool:
-        """Say whether the call that is open has ended."""
-        return bool(self._arena.words[DONE] == self._call)
-
-    def close_call(self) -> None:
-        """Make the runner ready for the next call once this one is done."""
-        self._call += 1
-        self._arena.words[PREPARE] = self._call
-        self._await(READY)
-        self._worker.answer(self._seconds)
-
-    def run_on(self) -> None:
-        """Let the runner run between calls."""
-        self._worker.resume()
-
     # -------------------------------------------------------------------------------------------------
 
-    def _interrupt(self, moment: int) -> None:
-        """Stop the runner at `moment` wherever it is; let it go on where it has not said DONE."""
+    def _interrupt(self, moment: int) -> int:
+        """Stop the runner at `moment` wherever it is, and look; let it go on where it has not said DONE.
+
+        Returns:
+            Nanoseconds for which it stood still.
+        """
+        if self._arena.words[DONE] == self._call:
+            return 0
         while time.perf_counter_ns() < moment:
             pass
         self._stop()
+        began = time.perf_counter_ns()
+        if self.looks is not None:
+            self.looks.take()
         if self._arena.words[DONE] != self._call:
             self._worker.resume()
+        return time.perf_counter_ns() - began
 
     def _disturbances(self) -> tuple[int, int]:
         return ptrace.preemptions(self.pid), waited(self.pid)

@@ -7,6 +7,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ from search.judging.checks import check_arguments
 from search.judging.cpu.baseline import Baseline, Timed
 from search.judging.cpu.clocks import check_clocks
 from search.judging.cpu.further import seat_further
+from search.judging.cpu.handling import measure_handling
+from search.judging.cpu.looks import CodeTime
 from search.judging.cpu.session import CandidateSession
 from search.judging.cpu.timing import (
     Contender,
@@ -43,7 +46,7 @@ from search.languages import LANGUAGES
 from search.outcome import Outcome, Passed, Refused
 from search.profilers.perf import Counters, per_call
 from search.profilers.vectorization import Verbose, look
-from search.reference import Problem, scaled
+from search.reference import Problem, input_notes, scaled
 from search.sandbox import ptrace
 from search.sandbox.build import Builder
 from search.sandbox.faults import Fault, charged
@@ -56,9 +59,12 @@ if TYPE_CHECKING:
     from kb.records.schema import TargetRecord
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cpu-6"
+JUDGE_VERSION = "cpu-7"
 _OWN_SHARE = 0.5
-_LOOKING, _PATIENT_LOOKING = 0.1, 1.5  # seconds; the longer where a verdict hangs on it
+_LOOKING, _PATIENT_LOOKING = 0.1, 3.0  # seconds; the longer where a verdict hangs on it
+_CLOSE = 100_000  # ns between two samples of timed calls, where a verdict hangs on them
+_NEAR_HANDLING = 4.0  # times what handling tensors takes: more is no noise of it
+_AUDITS = {False: 4, True: 16}  # the fewest of a session; the more where a verdict hangs on looks
 # A measured clock and a recorded one differ by turbo modes; half of the bound is beyond any of that.
 _BEATEN = 0.5
 _WAKINGS, _FEW_WAKINGS = 20, 2  # calls that do nothing, to know what waking a runner takes
@@ -74,8 +80,6 @@ class CpuJudge:
         folder: for builds and the compiler's cache; it may be shared by runs.
         limits: what a candidate may use.
         zygote: the warm process, where several judges share one; its owner closes it.
-
-    Use one judge from one thread: ptrace binds a runner to the thread that looks at it.
     """
 
     def __init__(
@@ -106,6 +110,7 @@ class CpuJudge:
         self._evict: Evictor
         self._call_seconds = self._limits.call_seconds
         self._counted: dict[str, float] = {}
+        self._handling = 0.0
         self.prepared: Prepared | None = None
 
     def prepare(self, progress: Callable[[str], None] = lambda _: None) -> Prepared:
@@ -133,10 +138,14 @@ class CpuJudge:
         progress("the baselines, eager and torch.compile")
         compile_error, seating = self._seat_rivals()
         graph, work, notes = self._trace()
-        notes += seating
+        notes += [*seating, *input_notes(problem, *self._bank.task_inputs)]
         progress("the baselines' times")
         baselines = self._time_baselines()
+        if "eager" in self._rivals:
+            with one_thread(), taken(self._seats):
+                self._handling = self._measure_handling()
         self._call_seconds = self._limits.call_seconds + 30 * baselines["eager"]
+        notes += self._bank.notes
         notes += [
             f"{part.name}: not available here ({part.detail})" for part in sandbox if not part.works
         ]
@@ -172,15 +181,13 @@ class CpuJudge:
                     "answers are read from the candidate's memory while it stands still, which this machine does not permit "
                     f"({error}): set kernel.yama.ptrace_scope to 0 or 1, or give the container SYS_PTRACE"
                 ) from error
-            if self._problem.task.settings.library == "forbidden":
-                try:
-                    with ptrace.Sampler(worker.child.pid) as sampler:
-                        sampler.look()
-                except OSError as error:
-                    raise TaskError(
-                        f"library: forbidden needs to trace candidates, which this machine does not permit ({error}): "
-                        "allow ptrace or use library: allowed"
-                    ) from error
+            if self._own_only and not (
+                worker.stop() and ptrace.counter(worker.child.pid, worker.child.pid)
+            ):
+                raise TaskError(
+                    "library: forbidden needs to see where candidates are, which this kernel does not tell "
+                    "(/proc/PID/syscall): use library: allowed"
+                )
             return worker.sandbox
         finally:
             worker.close()
@@ -325,39 +332,80 @@ class CpuJudge:
                 )
                 hearing.load(source, prebuilt, self._layout, self._limits.start_seconds)
                 hearing.question()
-                timing = self._time(hearing, thorough)
-                own = self._own_share(hearing, tuple(prebuilt.values()))
+                timing, own = self._time(hearing, tuple(prebuilt.values()), thorough)
+                hearing.end_timing()
         finally:
             worker.close()
         return self._passed(hearing, timing, own, prepared)
 
-    def _own_share(self, hearing: CandidateSession, own: tuple[str, ...]) -> float | None:
-        forbidden = self._problem.task.settings.library == "forbidden"
-        try:
-            share = hearing.share(own, _PATIENT_LOOKING if forbidden else _LOOKING)
-        except OSError:
-            share = None  # a task that forbids the library was refused by `prepare`
-        if forbidden and (share is None or share < _OWN_SHARE):
-            told = "none that could be seen" if share is None else f"{share:.0%}"
-            raise Fault(
-                Refused(
-                    reason=f"of its time, {told} is in kernels of its own and the rest in the library's, which this task "
-                    "forbids: compute in load_cpp code",
-                    trick="library-call",
-                )
-            )
-        return share
+    def _time(
+        self, hearing: CandidateSession, own: tuple[str, ...], thorough: bool
+    ) -> tuple[Timing, float | None]:
+        """Return the times, and which part of its time the candidate spends in its own kernels.
 
-    def _time(self, hearing: CandidateSession, thorough: bool) -> Timing:
+        Where a verdict hangs on that, timed calls are sampled, the baselines' too; else audited ones after them.
+        """
         seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
         hearing.start_timing()
         race = self._race(hearing, blocks=12 if thorough else 6, seconds=seconds)
-        before = hearing.calls
-        with taken(self._seats), Counters(hearing.pid) as counters:
+        before, share = hearing.calls, None
+        with (
+            taken(self._seats),
+            Counters(hearing.pid) as counters,
+            hearing.looked_at(own, _CLOSE if self._own_only else 0) as looks,
+        ):
             self._wake(_FEW_WAKINGS)
-            timing = race.run()
+            with ExitStack() as alike:
+                for rival in self._rivals.values() if self._own_only else ():
+                    alike.enter_context(rival.sampled(_CLOSE))
+                timing = race.run()
             self._counted = per_call(counters.read(), hearing.calls - before)
-        return timing
+            if self._own_only:
+                share = self._share(looks.spent())
+            if share is None:
+                looks.look_closer()
+                race.audit(
+                    lambda: looks.enough(own=self._own_only),
+                    _PATIENT_LOOKING if self._own_only else _LOOKING,
+                )
+                share = self._share(looks.spent())
+        self._check_share(share)
+        return timing, share
+
+    def _share(self, spent: CodeTime) -> float | None:
+        """Return a candidate's own share; one that would be refused for what may be handling alone is spared."""
+        share = spent.share(self._handling)
+        if not self._own_only or (share is not None and share >= _OWN_SHARE):
+            return share
+        if spent.own and spent.library < _NEAR_HANDLING * self._handling:
+            return spent.share(max(self._handling, self._measure_handling(again=True)))
+        return share
+
+    def _measure_handling(self, *, again: bool = False) -> float:
+        return measure_handling(
+            self._problem,
+            lambda program: self._seat(self._cell({}), None, program=program),
+            lambda: self._draw(audit=True),
+            self._empty_caches,
+            again=again,
+        )
+
+    @property
+    def _own_only(self) -> bool:
+        return bool(self._problem.task.settings.library == "forbidden")
+
+    def _check_share(self, share: float | None) -> None:
+        """Refuse a candidate that computes in the library where it must not."""
+        if not self._own_only or (share is not None and share >= _OWN_SHARE):
+            return
+        told = "none that could be seen" if share is None else f"{share:.0%}"
+        raise Fault(
+            Refused(
+                reason=f"of its time, {told} is in kernels of its own and the rest in the library's, which this task "
+                "forbids: compute in load_cpp code",
+                trick="library-call",
+            )
+        )
 
     def _race(
         self, hearing: CandidateSession | None, *, blocks: int, seconds: float
@@ -379,7 +427,7 @@ class CpuJudge:
             prepare=self._empty_caches,
             blocks=blocks,
             seconds=seconds,
-            audits=hearing is not None,
+            audits=0 if hearing is None else _AUDITS[self._own_only],
         )
 
     def _empty_caches(self) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import random
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -13,18 +12,19 @@ import torch
 from search.judging.checks import cached, check_state, equal, near, told, varied
 from search.judging.compare import explain
 from search.judging.cpu.calls import Calls
+from search.judging.cpu.looks import Looks
 from search.judging.cpu.timing import CpuPinning, Drawn, Sample
-from search.judging.tolerance import InputTrial, TrialSet, inside
+from search.judging.tolerance import InputTrial, TrialSet, bounds_of, inside
 from search.outcome import BuildFailed, Refused
 from search.reference import Problem
-from search.sandbox import ptrace
 from search.sandbox.faults import Fault, raised, wrong
 from search.sandbox.runner import encode
 from search.sandbox.runner_handle import Worker
-from search.sandbox.shared_memory import READY, STOP, Arena, scrub
+from search.sandbox.shared_memory import Arena, scrub
 
-_LOOKS, _LOOK_SECONDS = 50, 0.0004
+_LOOK_SECONDS, _MOST_LOOKS = 0.002, 6  # of a long call, for each look; besides the first
 _SETTLE = 0.03  # seconds that work after the clock is given to show itself
+_MOST_BOUNDED = 32  # timed calls whose own bounds are asked for
 _EARLY, _LATE = 0.7, 1.2  # of what a call takes: when an audited one is stopped
 
 
@@ -57,6 +57,7 @@ class CandidateSession:
         self.single = Calls(problem, arena, worker, seats, seconds=seconds, trusted=trusted)
         self._previous: tuple[torch.Tensor, ...] | None = None
         self._audit = False
+        self._bounded = 0
         self.max_error, self.allowed_error = 0.0, 0.0
 
     def load(
@@ -191,13 +192,23 @@ class CandidateSession:
     def sample(self) -> Sample:
         """Time one call on the inputs in place, and take its answer.
 
-        One that is audited is stopped at some moment, and its answer is looked at again later.
+        One that is audited is stopped at some moments, where it is looked at whose code it is in, and its
+        answer is looked at again later.
         """
-        after, typical = None, self.single.typical
-        if self._audit and not self._trusted and typical is not None:
-            after = random.SystemRandom().uniform(_EARLY, _LATE) * typical
-        answer = self.single.call(stop_after=after, recheck=self._audit)
+        answer = self.single.call(stop_after=self._stops(), recheck=self._audit)
         return Sample(answer.seconds, answer.outputs, answer.undisturbed)
+
+    def _stops(self) -> tuple[float, ...]:
+        """Return when the next call is to be stopped, in seconds from its start."""
+        typical = self.single.typical
+        if not self._audit or typical is None or (self._trusted and self.single.looks is None):
+            return ()
+        chance = random.SystemRandom()
+        looks = 1 + min(int(typical / _LOOK_SECONDS), _MOST_LOOKS)
+        # Beside busy neighbours a call takes longer than its own work, which is to be met.
+        own = min(typical, _LATE * self.single.least)
+        early = sorted(chance.uniform(0, own) for _ in range(looks))
+        return (*early, chance.uniform(_EARLY, _LATE) * typical)
 
     def empty(self) -> float:
         """Return the seconds of a call without a call: of waking up, and of seeing it."""
@@ -216,6 +227,8 @@ class CandidateSession:
         if near(got, eager, drawn.trial):
             self._previous = got
             return
+        if self._is_right(drawn, got, eager):
+            return
         if self._previous is not None and equal(got, self._previous):
             raise cached("a timed call gave the answer to the inputs before")
         self._blame(lambda later: near(later, eager, drawn.trial))
@@ -227,6 +240,17 @@ class CandidateSession:
             f"the answer of a timed call on '{drawn.trial.distribution}' inputs differs from the framework's by up to "
             f"{difference:.3g}, although it passed the trials: does it keep state between calls?"
         )
+
+    def _is_right(
+        self, drawn: Drawn, got: tuple[torch.Tensor, ...], eager: tuple[torch.Tensor, ...]
+    ) -> bool:
+        """Say whether an answer is right by the bounds of these very inputs, which take float64 to know."""
+        if self._bounded == _MOST_BOUNDED:
+            return False
+        self._bounded += 1
+        name = drawn.trial.distribution
+        trial = bounds_of(self._problem, self._bank, name, drawn.inputs, eager, drawn.state)
+        return trial is not None and inside(trial, got)
 
     def _blame(self, right: Callable[[tuple[torch.Tensor, ...]], bool]) -> None:
         """Look why the last answer is wrong: where it lies, and whether it is right some time later.
@@ -258,67 +282,17 @@ class CandidateSession:
         """Let the loop of calls return."""
         self.single.end()
 
-    def share(self, own: Sequence[str], patience: float) -> float | None:
-        """Return which part of its time the candidate spends in its own kernels.
-
-        It is looked at in calls that are made as the timed ones are, so that it cannot tell them apart;
-        only where these are too short to be met is it put into a loop.
+    @contextmanager
+    def looked_at(self, own: Sequence[str], every: int) -> Iterator[Looks]:
+        """Look at whose code calls are in, from here on.
 
         Args:
             own: paths of the shared objects that it brought.
-            patience: seconds that the looks may take, beyond the call that is under way.
-
-        Raises:
-            OSError: tracing is not permitted here.
+            every: ns of processor time between samples; 0 for none until it looks closer.
         """
-        self.single.place(
-            self._problem.inputs, None if self._problem.packs else self._problem.state
-        )
-        os.sched_setaffinity(0, {self._seats.seat})
-        self.single.run_on()
-        with ptrace.Sampler(self._worker.child.pid) as sampler:
-            end, enough, found = time.monotonic() + patience, _LOOKS, None
-            # On a busy machine most looks meet the interpreter, which is nobody's: then more are needed.
-            while found is None and time.monotonic() < end:
-                self._look_at_a_call(sampler)
-                if sampler.looks >= enough:
-                    found, enough = sampler.share(own), enough + _LOOKS
-            found = sampler.share(own) if found is None else found
-        self.end_timing()
-        return self._share_of_loop(own) if found is None else found
-
-    def _look_at_a_call(self, sampler: ptrace.Sampler) -> None:
-        for slot in self._arena.inputs:
-            if isinstance(slot, torch.Tensor) and slot.is_floating_point():
-                slot.mul_(1 - 2.0**-12)  # values that were not seen before
-        self.single.open_call()
-        deadline = time.monotonic() + self._seconds
-        # Looks at a fixed delay would always meet the same part of a short call.
-        pause = time.perf_counter() + (sampler.looks * 0.618 % 1.0) * min(
-            self.single.least, _LOOK_SECONDS
-        )
-        while time.perf_counter() < pause:
-            pass
-        while not self.single.done:
-            sampler.look()
-            time.sleep(_LOOK_SECONDS)
-            self.single.check_alive(late=time.monotonic() > deadline)
-        self.single.close_call()
-
-    def _share_of_loop(self, own: Sequence[str]) -> float | None:
-        words = self._arena.words
-        words[STOP], words[READY] = 0, 0
-        self._worker.tell({"op": "spin"})
-        try:
-            deadline = time.monotonic() + self._seconds
-            while words[READY] != 1 and time.monotonic() < deadline:
-                time.sleep(0.0002)
-            with ptrace.Sampler(self._worker.child.pid) as sampler:
-                for _ in range(_LOOKS):
-                    time.sleep(_LOOK_SECONDS)
-                    sampler.look()
-            return sampler.share(own)
-        finally:
-            words[STOP] = 1
-            self._worker.answer(self._seconds)
-            words[STOP] = 0
+        with Looks(self._worker.child.pid, own, every) as looks:
+            self.single.looks = looks
+            try:
+                yield looks
+            finally:
+                self.single.looks = None

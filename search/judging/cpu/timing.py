@@ -30,7 +30,7 @@ _SHORT = 0.25  # seconds of one round
 _MOST_EVICTED = 256 << 20
 _REST = 0.001  # seconds
 _RESOLUTION = 0.5e-6  # seconds: what less than that is cannot be said
-_AUDITED, _FEWEST_AUDITS = 0.1, 4  # of the rounds of a session
+_AUDITED = 0.1  # of the rounds of a session
 _chance = random.SystemRandom()
 
 
@@ -239,7 +239,7 @@ class TimingSession:
         prepare: empties the caches, before each call, when the inputs are in place.
         blocks: how many ratios are taken; their median counts.
         seconds: that the session may take, about.
-        audits: whether rounds are audited: at least `_FEWEST_AUDITS`, at moments that nobody can foresee.
+        audits: the fewest rounds that are audited, at moments that nobody can foresee; 0 for none at all.
             They are no part of the figures, and are made as all others are.
     """
 
@@ -249,7 +249,7 @@ class TimingSession:
     prepare: Callable[[], None]
     blocks: int
     seconds: float
-    audits: bool
+    audits: int
     most_rounds: int = 50
 
     def run(self) -> Timing:
@@ -283,12 +283,19 @@ class TimingSession:
             calls={name: brief(one for block in taken for one in block[name]) for name in names},
         )
 
+    def audit(self, enough: Callable[[], bool], seconds: float) -> None:
+        """Go on with audited rounds alone until `enough`, for some seconds at most."""
+        end, turn = time.monotonic() + seconds, 0
+        while time.monotonic() < end and not enough():
+            self._round(list(self.contenders), turn, audit=True)
+            turn += 1
+
     def _due(self, rounds: int) -> Counter[tuple[int, int]]:
         """Return how many audits come before each (block, round)."""
         if not self.audits:
             return Counter()
         total = rounds * self.blocks
-        count = max(_FEWEST_AUDITS, round(_AUDITED * total))
+        count = max(self.audits, round(_AUDITED * total))
         # One in each part of the session: a program may begin to cheat late.
         places = (int((part + _chance.random()) * total / count) for part in range(count))
         return Counter(divmod(min(place, total - 1), rounds) for place in places)

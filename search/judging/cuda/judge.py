@@ -33,7 +33,7 @@ from search.judging.tolerance import TrialSet, make_bank
 from search.outcome import Crashed, Outcome, Passed, Refused
 from search.profilers.ncu import ProfiledCandidate
 from search.profilers.ncu_cache import look
-from search.reference import Problem
+from search.reference import Problem, input_notes
 from search.sandbox.faults import Fault, charged
 from search.sandbox.runner import encode
 from search.sandbox.runner_handle import Zygote
@@ -125,6 +125,7 @@ class CudaJudge:
         rivals = self._seat_rivals()
         graph, work, notes = self._verdict.trace()
         notes += rivals.notes
+        notes += input_notes(problem, *self._bank.task_inputs)
         progress("the baselines' times")
         with turn(self._device):
             timing = self._race(None, blocks=3, seconds=self._limits.timing_seconds)
@@ -134,6 +135,7 @@ class CudaJudge:
             notes.append(
                 "the driver does not tell clocks and temperature: a drifting device is not seen"
             )
+        notes += self._bank.notes
         notes += [
             f"{part.name}: not available here ({part.detail})" for part in sandbox if not part.works
         ]

@@ -5,6 +5,7 @@ import pytest
 from machines import BOUNDLESS as TARGET
 
 from search.judging.corpus.cases import reference_source
+from search.judging.corpus.run import CorpusRunner
 from search.judging.cpu.judge import CpuJudge
 from search.judging.limits import Limits
 from search.reference import load_problem
@@ -52,6 +53,13 @@ def make_judge(
     yield make
     for judge in made:
         judge.close()
+
+
+@pytest.fixture(scope="module")
+def court(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CorpusRunner]:
+    """Judges the corpus: a judge for each task, one after the other."""
+    with CorpusRunner("cpu", tmp_path_factory.mktemp("court")) as court:
+        yield court
 
 
 @pytest.fixture(scope="session")

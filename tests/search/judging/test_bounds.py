@@ -243,7 +243,7 @@ def test_told_tolerances_hold_as_given_where_the_framework_keeps_them(
 
 def test_sizes_that_were_not_seen_are_bounded_by_those_beside_them() -> None:
     exact = torch.tensor([2.0**-20, 1.0, 1.5, 4.0], dtype=torch.float64).repeat(100)
-    slack, limits = measured_slack(exact, exact.abs() * 1e-5, 1, "strict", alike=False)
+    slack, limits = measured_slack(exact, exact.abs() * 1e-5, 1, "strict", one_sided=False)
     assert limits == ()
 
     def allowed(size: float) -> float:

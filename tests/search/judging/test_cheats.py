@@ -1,18 +1,11 @@
 """Each file in cheats/ breaks or fools a careless judge; its first line says what becomes of it here."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from search.judging.corpus.cases import (
-    SECRET_VARIABLE,
-    Bait,
-    Case,
-    complaint,
-    load_cases,
-    reference_source,
-)
+from search.judging.corpus.cases import Case, load_cases
+from search.judging.corpus.run import CorpusRunner
 from search.judging.cpu.judge import CpuJudge
 
 HONEST = """
@@ -26,30 +19,10 @@ class ModelNew(nn.Module):
 """
 
 
-@pytest.fixture(scope="module")
-def judges(norm: CpuJudge, make_judge: Callable[..., CpuJudge]) -> Callable[[Case], CpuJudge]:
-    """One judge a task, made when it is first asked for."""
-    made = {("norm", ()): norm}
-
-    def judge_of(case: Case) -> CpuJudge:
-        task = case.reference, tuple(sorted(case.settings.items()))
-        if task not in made:
-            made[task] = make_judge(reference_source("cpu", case.reference), **case.settings)
-        return made[task]
-
-    return judge_of
-
-
 @pytest.mark.parametrize("case", load_cases("cpu", ("cheats",)), ids=lambda case: case.name)
-def test_a_cheat_ends_as_it_should(
-    judges: Callable[[Case], CpuJudge], case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    judge = judges(case)
-    monkeypatch.setenv(SECRET_VARIABLE, "hunter2")
-    bait = Bait(tmp_path)
-    outcome = judge.judge(bait.place(case.source))
-    assert not complaint(case, outcome, seconds=0), outcome
-    assert not bait.damage()
+def test_a_cheat_ends_as_it_should(court: CorpusRunner, case: Case) -> None:
+    verdict = court.hear(case)
+    assert not verdict.complaint, verdict.outcome
 
 
 def test_an_honest_candidate_passes_after_all_of_them(norm: CpuJudge) -> None:

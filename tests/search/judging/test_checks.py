@@ -44,3 +44,24 @@ def test_an_answer_of_another_kind_is_wrong(changes: dict[str, object], words: s
         check_outputs(PROBLEM, answer(**changes))
     assert raised.value.outcome.kind == "wrong"
     assert words in raised.value.outcome.reason
+
+
+TURNED: Any = SimpleNamespace(
+    inputs=(torch.zeros(5, 1, 4),),
+    outputs=(TensorLayout.of(torch.zeros(5, 1, 4).permute(2, 1, 0)),),
+    single_output=True,
+)
+
+
+@pytest.mark.parametrize("strides", [[1, 4, 4], [1, 99, 4], [5, 5, 1], [5, 1, 1]])
+def test_an_answer_may_lie_as_the_references_view_does_or_contiguously(strides: list[int]) -> None:
+    check_outputs(TURNED, answer(shape=[4, 1, 5], strides=strides))
+
+
+@pytest.mark.parametrize("strides", [[10, 10, 2], [0, 0, 0], [5, 1], "5, 5, 1", None, [-5, 1, 1]])
+def test_an_answer_with_gaps_is_told_how_it_may_lie(strides: object) -> None:
+    with pytest.raises(Fault) as raised:
+        check_outputs(TURNED, answer(shape=[4, 1, 5], strides=strides))
+    assert "expected [5, 5, 1], or [1, 4, 4]: return contiguous memory" in str(
+        raised.value.outcome.reason
+    )

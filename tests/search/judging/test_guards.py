@@ -89,8 +89,6 @@ def test_without_stopping_the_runner_at_once_work_after_the_clock_passes(
         stop(self)
 
     monkeypatch.setattr(Calls, "_stop", late)
-    # It is called in a loop, where a thread a call may end all memory.
-    monkeypatch.setattr(CpuJudge, "_own_share", lambda *_: None)
     assert _passes(norm, cheat)
 
 

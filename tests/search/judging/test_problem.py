@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from kb.errors import TaskError, ToolchainError
-from search.reference import load_problem
+from search.reference import input_notes, load_problem, scaled
 from search.task import Task
 
 HEAD = "import torch\nimport torch.nn as nn\n"
@@ -114,3 +114,65 @@ def test_a_device_that_is_not_there_is_not_the_references_fault(
     """
     with pytest.raises(ToolchainError, match="expected an NVIDIA device"):
         load_problem(make_task(source), device="cuda")
+
+
+COUNTABLE = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(10, 4)
+    def forward(self, places, order):
+        return self.table(places)[order]
+def get_inputs():
+    return [torch.randint(10, (64,)), torch.arange(64)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "packing", "packs"),
+    [
+        (COUNTABLE, "allowed", False),
+        (COUNTABLE, "tables", True),
+        (COUNTABLE, "forbidden", False),
+        (model("return x") + GOOD_INPUTS, "allowed", True),
+        (model("return x") + GOOD_INPUTS, "forbidden", False),
+    ],
+)
+def test_where_every_input_could_be_in_a_table_packing_takes_a_word_of_its_own(
+    make_task: Callable[..., Task], source: str, packing: str, packs: bool
+) -> None:
+    assert load_problem(make_task(source, packing=packing)).packs is packs
+
+
+def test_inputs_that_are_the_same_in_every_draw_are_named(make_task: Callable[..., Task]) -> None:
+    problem = load_problem(make_task(COUNTABLE))
+    notes = input_notes(problem, problem.draw(1), problem.draw(2))
+    assert len(notes) == 2
+    assert notes[0].startswith("input 1 is the same in every draw")
+    assert "packing: tables" in notes[1]
+    one = problem.draw(1)
+    assert not any("every draw" in note for note in input_notes(problem, one, one))
+
+
+def test_other_parameters_are_never_larger_and_whole_numbers_stay() -> None:
+    state = {"weight": torch.randn(50, 50), "count": torch.arange(3)}
+    other = scaled(state)
+    assert bool((other["weight"].abs() <= state["weight"].abs()).all())
+    assert bool((other["weight"] != state["weight"]).float().mean() > 0.99)
+    assert torch.equal(other["count"], state["count"])
+
+
+@pytest.mark.parametrize(
+    ("forward", "views"),
+    [
+        ("return x.t()", True),
+        ("return x + 1", False),
+        ("y = x + 1; return y, y", True),
+        ("return x + 1, x + 1", False),
+    ],
+)
+def test_a_reference_whose_answer_shares_memory_is_known(
+    make_task: Callable[..., Task], forward: str, views: bool
+) -> None:
+    assert load_problem(make_task(model(forward) + GOOD_INPUTS)).views is views

@@ -1,0 +1,236 @@
+"""In whose code time goes: threads born later, code under another name and code that is changed are seen."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from search.judging.cpu.looks import CodeTime, Looks
+from search.judging.cpu.ownership import Code
+from search.profilers.sampling import Sampled
+from search.sandbox.ptrace import counter, threads
+
+KERNEL = """
+extern "C" void work(double seconds);
+#include <time.h>
+static volatile double sink;
+extern "C" void work(double seconds) {
+  struct timespec a, b; clock_gettime(CLOCK_MONOTONIC, &a);
+  do {
+    for (int k = 0; k < 100000; k++) sink += k;
+    clock_gettime(CLOCK_MONOTONIC, &b);
+  } while (b.tv_sec - a.tv_sec + 1e-9 * (b.tv_nsec - a.tv_nsec) < seconds);
+}
+"""
+OTHER = KERNEL.replace("sink += k", "sink -= 3 * k")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Two shared objects: what the judge has built, and a library beside it."""
+    folder = tmp_path_factory.mktemp("built")
+    paths = {}
+    for name, source in {"own": KERNEL, "library": OTHER}.items():
+        (folder / f"{name}.cpp").write_text(source)
+        path = str(folder / f"lib{name}.so")
+        subprocess.run(
+            ["g++", "-O1", "-shared", "-fPIC", "-o", path, str(folder / f"{name}.cpp")], check=True
+        )
+        paths[name] = path
+    return paths
+
+
+@pytest.fixture
+def run(built: dict[str, str]) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
+    """Start Python with both shared objects loaded; it says when it begins to work."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(code: str) -> subprocess.Popen[bytes]:
+        head = (
+            "import ctypes, mmap, os, sys, threading, time\n"
+            f"own = ctypes.CDLL({built['own']!r}).work\nlibrary = ctypes.CDLL({built['library']!r}).work\n"
+            "for f in (own, library): f.argtypes = (ctypes.c_double,)\n"
+        )
+        child = subprocess.Popen(
+            [sys.executable, "-c", head + code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        started.append(child)
+        return child
+
+    yield start
+    for child in started:
+        child.kill()
+        child.communicate()
+
+
+def stopped(child: subprocess.Popen[bytes]) -> None:
+    os.kill(child.pid, signal.SIGSTOP)
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        told = [
+            Path(f"/proc/{child.pid}/task/{thread}/syscall").read_text().strip()
+            for thread in os.listdir(f"/proc/{child.pid}/task")
+        ]
+        if "running" not in told:
+            return
+    raise TimeoutError
+
+
+def looked_at(child: subprocess.Popen[bytes], own: str, *, sampled: bool) -> CodeTime:
+    """Let it work for a while, in which it is looked at."""
+    stopped(child)
+    with Looks(child.pid, (own,), 1_000_000) as looks:
+        if not sampled:
+            looks._sampled.close()
+        for _ in range(12):
+            looks.begin()
+            start = time.perf_counter_ns()
+            for _ in range(2):
+                os.kill(child.pid, signal.SIGCONT)
+                time.sleep(0.02)
+                stopped(child)
+                looks.take()
+            looks.end(start, time.perf_counter_ns())
+        return looks.spent()
+
+
+@pytest.fixture(params=[True, False], ids=["sampled", "stopped"])
+def sampled(request: pytest.FixtureRequest) -> bool:
+    if request.param:
+        watched = Sampled(os.getpid(), 1_000_000)
+        if not watched.start():
+            pytest.skip(f"the kernel does not sample here: {watched.why}")
+        watched.close()
+    return bool(request.param)
+
+
+@pytest.mark.parametrize(
+    ("code", "low", "high"),
+    [
+        ("own(99)", 0.95, 1.0),
+        ("library(99)", 0.0, 0.05),
+        ("while True:\n    own(0.003)\n    library(0.003)", 0.2, 0.8),
+        # A thread that is born when it is already looked at.
+        ("threading.Thread(target=library, args=(99.0,)).start()\ntime.sleep(99)", 0.0, 0.05),
+    ],
+)
+def test_the_share_is_that_of_the_processors_time(
+    run: Callable[[str], subprocess.Popen[bytes]], built: dict[str, str], sampled: bool, code: str, low: float, high: float
+) -> None:  # fmt: skip
+    child = run(f"print(flush=True)\nsys.stdin.readline()\n{code}")
+    assert child.stdout is not None
+    assert child.stdin is not None
+    child.stdout.readline()
+    stopped(child)
+    child.stdin.write(b"\n")
+    child.stdin.flush()
+    share = looked_at(child, built["own"], sampled=sampled).share()
+    assert share is not None
+    assert low <= share <= high
+
+
+def test_a_thread_counts_for_the_processors_time_that_it_had(
+    run: Callable[[str], subprocess.Popen[bytes]], built: dict[str, str], sampled: bool
+) -> None:
+    # Four decoys that run when nobody else wants to are no four fifths of the work.
+    child = run(
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "def decoy():\n"
+        "    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\n"
+        "    own(99)\n"
+        "threads = [threading.Thread(target=decoy) for _ in range(4)]\n"
+        "for thread in threads: thread.start()\n"
+        "print(flush=True)\nlibrary(99)"
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    stopped(child)
+    before = threads(child.pid)
+    share = looked_at(child, built["own"], sampled=sampled).share()
+    ran = {thread: spent - before[thread] for thread, spent in threads(child.pid).items()}
+    assert share is not None
+    assert share == pytest.approx(1 - ran[child.pid] / sum(ran.values()), abs=0.2)
+
+
+MOVED = """
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
+for line in open("/proc/self/maps"):
+    if line.rstrip().endswith("liblibrary.so") and "r-xp" in line:
+        start, end = (int(x, 16) for x in line.split()[0].split("-"))
+        code = ctypes.string_at(start, end - start)
+        fd = os.open({own!r}, os.O_RDONLY)
+        assert libc.mmap(start, end - start, 7, 0x12, fd, 0) == start
+        ctypes.memmove(start, code, end - start)
+print(flush=True)
+library(99)
+"""
+
+
+def test_code_of_the_library_under_the_name_of_its_own_is_the_librarys(
+    run: Callable[[str], subprocess.Popen[bytes]], built: dict[str, str], sampled: bool
+) -> None:
+    child = run(MOVED.replace("{own!r}", repr(built["own"])))
+    assert child.stdout is not None
+    child.stdout.readline()
+    spent = looked_at(child, built["own"], sampled=sampled)
+    assert spent.share() == 0.0
+
+
+def test_a_mapping_is_believed_where_its_bytes_are_the_files(
+    run: Callable[[str], subprocess.Popen[bytes]], built: dict[str, str]
+) -> None:
+    child = run("print(flush=True)\nown(99)")
+    assert child.stdout is not None
+    child.stdout.readline()
+    time.sleep(0.05)
+    stopped(child)
+    code = Code(child.pid, (built["own"],))
+    assert code.changed() == frozenset()
+    at = counter(child.pid, child.pid)
+    assert at is not None
+    assert code.owner(at) == code.named(at) == "own"
+    assert code.owner(16) == "library"
+    assert Code(child.pid, ()).owner(at) == "library"
+
+
+def test_nothing_in_a_process_shows_that_it_is_looked_at(
+    run: Callable[[str], subprocess.Popen[bytes]], built: dict[str, str]
+) -> None:
+    child = run(
+        "print(flush=True)\n"
+        "seen = set()\n"
+        "while len(seen) < 2 and time.perf_counter() < 1e9:\n"
+        "    seen.add([x for x in open('/proc/self/status') if x.startswith('TracerPid')][0])\n"
+        "    if os.path.exists('/proc/self/nothing'): break\n"
+        "    own(0.001)\n"
+        "print('seen', flush=True)"
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    looked_at(child, built["own"], sampled=False)
+    os.kill(child.pid, signal.SIGCONT)
+    time.sleep(0.1)
+    assert child.poll() is None  # it would have ended if it had met a tracer
+
+
+def test_handling_tensors_is_no_work_of_the_library() -> None:
+    spent = CodeTime(own=10e-6, library=20e-6, met=50)
+    assert spent.share() == pytest.approx(1 / 3)
+    assert spent.share(handling=20e-6) == 1.0
+    assert CodeTime(own=10e-6, library=50e-6, met=50).share(handling=20e-6) == pytest.approx(1 / 3)
+    assert CodeTime(own=0.0, library=10e-6, met=50).share(handling=20e-6) is None
+    assert CodeTime(own=0.0, library=50e-6, met=50).share(handling=20e-6) == 0.0
+    assert CodeTime(own=10e-6, library=0.0, met=7).share() is None
+
+
+def test_each_thread_has_its_own_time() -> None:
+    told = threads(os.getpid())
+    assert told[ctypes.CDLL(None).gettid()] > 0
