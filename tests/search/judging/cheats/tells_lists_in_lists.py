@@ -1,8 +1,8 @@
-# expect: refused|timed_out forged-report
+# expect: refused forged-report
 """Tells lists in lists, which a judge may follow until its stack ends."""
 
-import json
 import os
+import stat
 
 from torch import nn
 
@@ -16,8 +16,8 @@ class ModelNew(nn.Module):
         line = b'{"outputs": ' + b"[" * 600 + b"]" * 600 + b"}\n"
         for descriptor in range(3, 8):
             try:
-                os.write(descriptor, line)
+                if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                    os.write(descriptor, line)
             except OSError:
                 continue
-        while True:
-            pass
+        return self.norm(x)  # what the runner says of it, the judge would read second

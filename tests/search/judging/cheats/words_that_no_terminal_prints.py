@@ -1,8 +1,8 @@
-# expect: wrong|timed_out | .
+# expect: wrong | expected a torch.Tensor
 """Has the judge print half a character and what moves the cursor."""
 
-import json
 import os
+import stat
 
 from torch import nn
 
@@ -16,8 +16,8 @@ class ModelNew(nn.Module):
         line = b'{"outputs": [{"type": "\\ud800\\u001b[2J\\nsecond line"}], "single": true}\n'
         for descriptor in range(3, 8):
             try:
-                os.write(descriptor, line)
+                if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                    os.write(descriptor, line)
             except OSError:
                 continue
-        while True:
-            pass
+        return self.norm(x)  # what the runner says of it, the judge would read second

@@ -1,0 +1,36 @@
+# expect: refused library-call
+# task: matmul library=forbidden
+"""Each call computes in a thread that is born in it."""
+
+import ctypes
+import threading
+
+import torch
+from torch import nn
+
+from kb.native import load_cpp
+
+SOURCE = r"""
+extern "C" void run(const float *a, float *c, long m, long k) {
+  for (long i = 0; i < m; i++)
+    for (long j = 0; j < m; j++) {
+      float sum = 0;
+      for (long p = 0; p < k; p++) sum += a[i * k + p] * a[j * k + p];
+      c[i * m + j] = sum;
+    }
+}
+"""
+LIB = load_cpp(SOURCE, "-ffast-math")
+
+
+def at(tensor):
+    return ctypes.c_void_p(tensor.data_ptr())
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        found = []
+        thread = threading.Thread(target=lambda: found.append(torch.mm(x, x.T)))
+        thread.start()
+        thread.join()
+        return found[0]

@@ -1,0 +1,8 @@
+# task: matmul precision=kernelbench
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return x @ x.T
