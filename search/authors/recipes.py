@@ -14,6 +14,7 @@ from kb.records.types import Hit, Kind, Query, Scope
 from search.attempt import Attempt, Draft, Idea, Moment
 from search.authors import AuthorParts
 from search.codegen.applicability import languages, make_shop, suiting
+from search.codegen.inductor.process import device_of
 from search.codegen.inductor.proposals import openings, replacements, whole
 from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import RecipeCard, make_cards
@@ -97,8 +98,9 @@ class Recipes:
         cards = suiting(listed, target, self._languages, task.settings.precision)
         library = task.settings.library == "allowed"
         self._shop = make_shop(task.source, target, graph, cards, library=library)
-        seeded = say is not None and target.device == "cpu"
-        self._seed = CompilerSeed(self._shop, task.source, graph) if seeded else None
+        device = device_of(target)
+        made = say is not None and {"cpp", "triton"} & set(self._languages)
+        self._seed = CompilerSeed(self._shop, task.source, graph, device) if made else None
         self._say = say
         try:
             self._base = self._shop.base()

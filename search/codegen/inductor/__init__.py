@@ -19,7 +19,7 @@ class Origin:
         kind: input, parameter, buffer, attribute (another tensor of the module), global or constant.
         name: position of an input, dotted path in the module, name of a global, empty for a constant.
         strides: in elements, as the program was compiled for.
-        data, shape, dtype: of a constant.
+        data, shape, dtype, device: of a constant.
     """
 
     kind: str
@@ -28,6 +28,7 @@ class Origin:
     data: tuple[float, ...] = ()
     shape: tuple[int, ...] = ()
     dtype: str = "float32"
+    device: str = "cpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,8 @@ class Captured:
         results: for each result of the forward, the position in what ``call`` returns; where it is
             negative, the argument ``-1 - position`` itself. A view has its shape, strides and offset beside.
         single: the forward returns a tensor, not a tuple.
-        flags: g++'s flags for the kernels.
+        flags: g++'s flags for kernels in C++.
+        configs: settings of kernels in Triton by name: blocks (``kwargs``), ``num_warps``, ``num_stages``.
         version: torch's.
     """
 
@@ -51,6 +53,7 @@ class Captured:
     results: tuple[tuple[int, tuple[tuple[int, ...], tuple[int, ...], int] | None], ...]
     single: bool
     flags: tuple[str, ...]
+    configs: Mapping[str, tuple[Mapping[str, Any], ...]]
     version: str
 
     @classmethod
@@ -67,6 +70,7 @@ class Captured:
             results=results,
             single=told["single"],
             flags=tuple(told["flags"]),
+            configs={name: tuple(listed) for name, listed in told["configs"].items()},
             version=told["version"],
         )
 

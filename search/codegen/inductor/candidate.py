@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from search.codegen.inductor import Captured, Origin, Unreadable
+from search.codegen.inductor.gpu_kernels import declared, imports
 from search.codegen.inductor.native import join
 from search.codegen.inductor.wrapper import Wrapper, contiguous, read
 from search.codegen.module_writer import fill, of_module, split_imports, strip
@@ -42,7 +43,7 @@ def write(source: str, found: Captured, native: Native | None = None) -> str:
     Raises:
         Unreadable: Inductor's module has something that is not read.
     """
-    wrapper = read(found.code, native.writes if native else {})
+    wrapper = read(found.code, native.writes if native else {}, found.configs)
     module, arguments = strip(source)
     if len(wrapper.arguments) != len(found.origins):
         raise Unreadable(f"it takes {len(wrapper.arguments)} arguments, {len(found.origins)} given")
@@ -50,17 +51,14 @@ def write(source: str, found: Captured, native: Native | None = None) -> str:
     head, tail = split_imports(fill(module, body))
     future = ["from __future__ import annotations", ""]
     opening = future if "from __future__ import annotations" in source else []
-    blocks = [*opening, "import torch", ""]
+    triton = "\n\n\n".join(map(declared, wrapper.triton))
+    blocks = [*opening, "import torch", *(imports(triton) if triton else ())]
     if wrapper.kernels or native:
-        blocks += ["from kb.native import load_cpp, method", ""]
-    blocks += [*head, "", f"# Written by torch.compile (Inductor of torch {found.version})."]
-    if wrapper.kernels:
-        blocks += [
-            f"INDUCTOR_SOURCE = r'''\n{join(wrapper.kernels)}'''",
-            "",
-            f'_inductor = load_cpp(INDUCTOR_SOURCE, flags="{" ".join(found.flags)}")',
-        ]
-    blocks += [f"_{one.name} = method(_inductor.{one.name})" for one in wrapper.kernels]
+        blocks += ["", "from kb.native import load_cpp, method"]
+    blocks += ["", *head, "", f"# Written by torch.compile (Inductor of torch {found.version})."]
+    blocks += _compiled(wrapper, found)
+    if triton:
+        blocks += ["", "", triton, ""]
     if native:
         blocks += [
             "",
@@ -72,6 +70,18 @@ def write(source: str, found: Captured, native: Native | None = None) -> str:
         blocks += [f"{name} = {text}" for name, text in native.constants.items()]
     blocks += [f"{name} = {_literal(value)}" for name, value in found.constants.items()]
     return "\n".join([*blocks, "", "", tail]).rstrip() + "\n"
+
+
+def _compiled(wrapper: Wrapper, found: Captured) -> list[str]:
+    """Return the lines that hold and load Inductor's C++."""
+    if not wrapper.kernels:
+        return []
+    return [
+        f"INDUCTOR_SOURCE = r'''\n{join(wrapper.kernels)}'''",
+        "",
+        f'_inductor = load_cpp(INDUCTOR_SOURCE, flags="{" ".join(found.flags)}")',
+        *(f"_{one.name} = method(_inductor.{one.name})" for one in wrapper.kernels),
+    ]
 
 
 class _Body:
@@ -175,4 +185,5 @@ def _literal(value: Origin) -> str:
         for number in value.data
     )
     made = f"torch.tensor([{numbers}], dtype=torch.{value.dtype})"
-    return f"torch.as_strided({made}, {value.shape}, {value.strides})"
+    moved = '.to("cuda")' if value.device == "cuda" else ""
+    return f"torch.as_strided({made}, {value.shape}, {value.strides}){moved}"

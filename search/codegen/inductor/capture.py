@@ -8,13 +8,17 @@ is which parameter, and which result is which of the program's.
 
 from __future__ import annotations
 
+import ast
 import json
+import linecache
 import os
 import sys
+import tempfile
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -52,7 +56,8 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         request: ``source``: the reference's text; ``program``: a module with the class ``ModelNew`` to
-            compile in its place, or None; ``stubs``: operators that the program calls, see `_define`.
+            compile in its place, or None; ``stubs``: operators that the program calls, see `_define`;
+            ``device``: ``cpu`` or ``cuda``; ``figures`` of the GPU where there may be none, see `absent_gpu`.
     """
     import torch
 
@@ -67,10 +72,79 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
     model = build(*arguments).requires_grad_(False)
     inputs = tuple(module.get_inputs())
     seen = _Seen()
-    with torch.no_grad(), _intercepted(seen), _rnn_unrolled():
-        result = torch.compile(model, dynamic=False, fullgraph=True)(*inputs)
-    known = [*_known(model, inputs), *_globals(file)]
-    return _told(seen, known, result)
+    with _placed(request.get("device", "cpu"), request.get("figures")) as move, torch.no_grad():
+        model, inputs = move(model), tuple(map(move, inputs))
+        with _intercepted(seen), _rnn_unrolled():
+            result = torch.compile(model, dynamic=False, fullgraph=True)(*inputs)
+        known = [*_known(model, inputs), *_globals(file)]
+        told = _told(seen, known, result)
+        return told if "reason" in told else {**told, "configs": _configs(told["code"])}
+
+
+@contextmanager
+def _placed(device: str, figures: Mapping[str, Any] | None) -> Iterator[Callable[[Any], Any]]:
+    """Yield what puts a module or an input on the device, or on one that is not here."""
+    import torch
+
+    if device == "cpu" or torch.cuda.is_available():
+        movable = (torch.Tensor, torch.nn.Module)
+        yield lambda value: value.to(device) if isinstance(value, movable) else value
+        return
+    if not figures:
+        raise RuntimeError("Inductor writes for this vendor's GPUs only where one is")
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from search.codegen.inductor.absent_gpu import absent_gpu
+
+    with absent_gpu(figures), FakeTensorMode(allow_non_fake_inputs=True):
+        yield _without_memory
+
+
+def _without_memory(value: Any) -> Any:
+    """Return a tensor's, or a module's, likeness on a device that is not here."""
+    import torch
+
+    def likeness(one: Any) -> Any:
+        return torch.empty_strided(one.shape, one.stride(), dtype=one.dtype, device="cuda:0")
+
+    if isinstance(value, torch.Tensor):
+        return likeness(value)
+    if isinstance(value, torch.nn.Module):
+        for module in value.modules():
+            for name, one in module._parameters.items():
+                if one is not None:
+                    made = torch.nn.Parameter(likeness(one), requires_grad=False)
+                    module._parameters[name] = made
+            for name, one in module._buffers.items():
+                if one is not None:
+                    module._buffers[name] = likeness(one)
+    return value
+
+
+def _configs(code: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the settings that Inductor's heuristics would try for each Triton kernel."""
+    found = {}
+    for call in ast.walk(ast.parse(code)):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "async_compile.triton":
+            name, source = (ast.literal_eval(argument) for argument in call.args[:2])
+            # The driver is chosen already, or there is none.
+            source = source.replace("triton_helpers.set_driver_to_gpu()", "")
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "kernel.py"
+                path.write_text(source, encoding="utf-8")
+                space = {"__file__": str(path), "__name__": f"kernel_{len(found)}"}
+                linecache.cache[str(path)] = (len(source), None, source.splitlines(True), str(path))
+                exec(compile(source, str(path), "exec"), space)  # noqa: S102 - Inductor's own text
+            tuner: Any = space.get(name) or space["triton_"]
+            found[name] = [
+                {
+                    "kwargs": dict(one.kwargs),
+                    "num_warps": one.num_warps,
+                    "num_stages": one.num_stages,
+                }
+                for one in tuner.configs
+            ]
+    return found
 
 
 def _executed(name: str, source: str) -> types.ModuleType:
@@ -261,8 +335,12 @@ def _find(value: Any, known: list[tuple[Any, str, str]]) -> dict[str, Any] | Non
 
 
 def _same_place(one: Any, other: Any) -> bool:
+    import torch
+
     if one.shape != other.shape or one.stride() != other.stride() or one.dtype != other.dtype:
         return False
+    if type(one) is not torch.Tensor and type(one) is not torch.nn.Parameter:
+        return one.untyped_storage()._cdata == other.untyped_storage()._cdata  # it has no address
     return bool(one.data_ptr() == other.data_ptr() and one.numel())
 
 
@@ -276,6 +354,7 @@ def _constant(value: Any) -> dict[str, Any] | None:
         "shape": list(value.shape),
         "strides": list(value.stride()),
         "dtype": str(value.dtype).removeprefix("torch."),
+        "device": value.device.type,
     }
 
 
@@ -289,7 +368,7 @@ def _place(value: Any, seen: _Seen) -> tuple[int, Any] | None:
         for at, other in enumerate(listed):
             if not isinstance(other, torch.Tensor) or value.dtype != other.dtype:
                 continue
-            if value.untyped_storage().data_ptr() != other.untyped_storage().data_ptr():
+            if value.untyped_storage()._cdata != other.untyped_storage()._cdata:
                 continue
             place = at if offset == 0 else -1 - at
             if (value.shape, value.stride(), value.storage_offset()) == (

@@ -36,7 +36,7 @@ def whole(seed: CompilerSeed) -> Iterator[RecipeProposal]:
 
 def openings(seed: CompilerSeed) -> Iterator[RecipeProposal]:
     """Yield torch.compile's code with its costliest parts replaced, one each: what a run begins with."""
-    if _card(seed.shop) is None or seed.refusal:
+    if _card(seed.shop) is None or seed.refusal or seed.shop.program.symbolic:
         return
     shares = seed.shares()
     for part in _parts(seed.shop, shares):
@@ -55,7 +55,7 @@ def replacements(seed: CompilerSeed, moment: Moment) -> Iterator[RecipeProposal]
     """
     parent = moment.parent
     card = _card(seed.shop)
-    if parent is None or card is None or seed.refusal:
+    if parent is None or card is None or seed.refusal or seed.shop.program.symbolic:
         return
     if parent.draft.plan.get("compiler"):
         yield from _further(seed, parent.draft.plan)

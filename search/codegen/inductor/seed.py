@@ -9,7 +9,7 @@ from typing import Any
 from kb.errors import TaskError
 from search.codegen.inductor import Captured, Unreadable
 from search.codegen.inductor.candidate import Native, write
-from search.codegen.inductor.process import capture
+from search.codegen.inductor.process import Device, capture
 from search.codegen.inductor.stubs import stubbed
 from search.codegen.lower import is_view, lower, packet
 from search.codegen.module_writer import loaded, native_source
@@ -29,10 +29,14 @@ class CompilerSeed:
         shop: of the task.
         source: text of the reference.
         graph: of the reference.
+        device: a GPU; a processor where it is None.
     """
 
-    def __init__(self, shop: Composer, source: str, graph: OperatorGraph) -> None:
+    def __init__(
+        self, shop: Composer, source: str, graph: OperatorGraph, device: Device | None = None
+    ) -> None:
         self.shop = shop
+        self._device = device
         self._source = source
         self._graph = graph
         self.shops: dict[frozenset[str], Composer] = {}
@@ -41,7 +45,7 @@ class CompilerSeed:
     def refusal(self) -> str:
         """Why no candidate can be made of what torch.compile writes; empty where one can."""
         try:
-            found = capture(self._source)
+            found = capture(self._source, device=self._device)
             write(self._source, found)
         except (Unreadable, TaskError) as error:
             return str(error)
@@ -83,7 +87,7 @@ class CompilerSeed:
         """
         try:
             if not plan["segments"]:
-                return write(self._source, capture(self._source))
+                return write(self._source, capture(self._source, device=self._device))
             return self._mixed(plan)
         except Unreadable as error:
             raise Unfit(str(error)) from error

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from search.codegen.inductor import Unreadable
+from search.codegen.inductor.gpu_kernels import TritonKernel, launched, read_kernel
 from search.codegen.inductor.native import CppKernel
 
 # What Inductor calls its own functions for, and torch's function that does the same.
@@ -29,18 +31,23 @@ class Wrapper:
     """
 
     kernels: tuple[CppKernel, ...]
+    triton: tuple[TritonKernel, ...]
     arguments: tuple[str, ...]
     body: tuple[ast.stmt, ...]
     results: tuple[ast.expr, ...]
 
 
+Config = Mapping[str, Any]
 Writes = Mapping[str, Sequence[tuple[Sequence[int], str]]]
 
 
-def read(code: str, stubs: Writes | None = None) -> Wrapper:
+def read(
+    code: str, stubs: Writes | None = None, configs: Mapping[str, Sequence[Config]] | None = None
+) -> Wrapper:
     """Read Inductor's module.
 
     Args:
+        configs: settings of its Triton kernels by name.
         stubs: operators of the namespace ``kb`` that are kernels of the candidate's own: shapes and types of
             what each writes.
 
@@ -48,22 +55,26 @@ def read(code: str, stubs: Writes | None = None) -> Wrapper:
         Unreadable: it has something that this reader does not know.
     """
     tree = ast.parse(code)
-    kernels = tuple(
-        _kernel(node.targets[0].id, node.value)
+    kernels = [
+        _kernel(node.targets[0].id, node.value, configs or {})
         for node in tree.body
         if isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Name)
         and isinstance(node.value, ast.Call)
         and ast.unparse(node.value.func).startswith("async_compile.")
-    )
+    ]
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "call"]
     if len(calls) != 1:
         raise Unreadable(f"its module has {len(calls)} functions named call, expected one")
     return _Reader(kernels, stubs or {}).read(calls[0])
 
 
-def _kernel(name: str, call: ast.Call) -> CppKernel:
+def _kernel(
+    name: str, call: ast.Call, configs: Mapping[str, Sequence[Config]]
+) -> CppKernel | TritonKernel:
     kind = ast.unparse(call.func)
+    if kind == "async_compile.triton":
+        return read_kernel(name, ast.literal_eval(call.args[1]), configs.get(name, ()))
     if kind != "async_compile.cpp_pybinding":
         raise Unreadable(f"it has a kernel made by {kind}, which is not read")
     types, source = (ast.literal_eval(argument) for argument in call.args)
@@ -71,10 +82,11 @@ def _kernel(name: str, call: ast.Call) -> CppKernel:
 
 
 class _Reader(ast.NodeTransformer):
-    def __init__(self, kernels: Sequence[CppKernel], stubs: Writes) -> None:
+    def __init__(self, kernels: Sequence[CppKernel | TritonKernel], stubs: Writes) -> None:
         self._stubs = stubs
-        self._kernels = kernels
-        self._called = {kernel.name for kernel in kernels}
+        self._kernels = tuple(one for one in kernels if isinstance(one, CppKernel))
+        self._called = {kernel.name for kernel in self._kernels}
+        self._triton = {one.name: one for one in kernels if isinstance(one, TritonKernel)}
         self._arguments: tuple[str, ...] = ()
 
     def read(self, call: ast.FunctionDef) -> Wrapper:
@@ -91,6 +103,10 @@ class _Reader(ast.NodeTransformer):
                     body += self._deleted(statement)
                 case ast.Expr(value=ast.Call() as made) if ast.unparse(made.func) in _SKIPPED:
                     pass
+                case ast.Assign(
+                    value=ast.Call(func=ast.Name(id="get_raw_stream" | "copy_if_misaligned"))
+                ):
+                    pass
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as made) if (
                     stub := _stub(made)
                 ):
@@ -102,7 +118,8 @@ class _Reader(ast.NodeTransformer):
         if results is None:
             raise Unreadable("its function call returns no tuple")
         return Wrapper(
-            kernels=tuple(self._kernels),
+            kernels=self._kernels,
+            triton=tuple(self._triton.values()),
             arguments=self._arguments,
             body=tuple(body),
             results=results,
@@ -138,6 +155,8 @@ class _Reader(ast.NodeTransformer):
         called = ast.unparse(node.func)
         given = [self._expression(argument) for argument in node.args]
         named = {word.arg or "": self._expression(word.value) for word in node.keywords}
+        if called.removesuffix(".run") in self._triton:
+            return launched(self._triton[called.removesuffix(".run")], given)
         if called in self._called:
             return _call(f"_{called}", [_call_method(one, "data_ptr") for one in given])
         if called.startswith("empty_strided_"):
@@ -174,12 +193,14 @@ def _flat(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 def _empty(called: str, given: Sequence[ast.expr]) -> ast.expr:
     """Return the expression of an unwritten tensor of a shape and strides."""
-    if called != "empty_strided_cpu":
+    if called not in ("empty_strided_cpu", "empty_strided_cuda"):
         raise Unreadable(f"it calls {called}, which is not read")
-    shape, strides = ast.literal_eval(given[0]), ast.literal_eval(given[1])
-    if strides == contiguous(shape):
-        return _call("torch.empty", [given[0]], {"dtype": given[2]})
-    return _call("torch.empty_strided", [given[0], given[1]], {"dtype": given[2]})
+    named = {"dtype": given[2]}
+    if called == "empty_strided_cuda":
+        named["device"] = _parsed('"cuda"')
+    if ast.literal_eval(given[1]) == contiguous(ast.literal_eval(given[0])):
+        return _call("torch.empty", [given[0]], named)
+    return _call("torch.empty_strided", [given[0], given[1]], named)
 
 
 def _view(given: Sequence[ast.expr]) -> ast.expr:

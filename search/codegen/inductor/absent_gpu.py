@@ -1,0 +1,111 @@
+"""Has Inductor write Triton for an NVIDIA GPU that is not here: nothing of it is asked, its figures are given.
+
+Inductor asks torch and Triton what the device can do. Their answers are replaced in this process, which
+writes code and ends. What is written is what such a device would be given, but for one pass: replacing
+attention written out in parts by the library's operator needs a torch with CUDA, and is left out.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+import torch
+
+
+@contextmanager
+def absent_gpu(figures: Mapping[str, Any]) -> Iterator[None]:
+    """Answer for a GPU.
+
+    Args:
+        figures: ``capability`` (two numbers), ``units``, ``shared`` (bytes a block may have) and ``name``.
+    """
+    major, minor = figures["capability"]
+    properties = types.SimpleNamespace(
+        name=figures["name"], major=major, minor=minor, total_memory=1 << 36,
+        multi_processor_count=figures["units"], regs_per_multiprocessor=65536, warp_size=32,
+        max_threads_per_multi_processor=2048, max_threads_per_block=1024, gcnArchName="",
+        shared_memory_per_block=49152, shared_memory_per_block_optin=figures["shared"],
+        L2_cache_size=1 << 25,
+    )  # fmt: skip
+    answers: dict[str, Any] = {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "get_device_properties": lambda _=None: properties,
+        "get_device_capability": lambda _=None: (major, minor),
+        "get_device_name": lambda _=None: properties.name,
+        "get_rng_state": lambda *_: torch.get_rng_state(),
+        "set_rng_state": lambda *_: None,
+        "synchronize": lambda *_: None,
+        "_exchange_device": lambda *_: 0,
+        "_maybe_exchange_device": lambda *_: 0,
+    }
+    with ExitStack() as stack:
+        for name, answer in answers.items():
+            stack.enter_context(mock.patch.object(torch.cuda, name, answer))
+        _answer_dynamo(properties)
+        _answer_triton(10 * major + minor)
+        _leave_out(stack)
+        yield
+
+
+def _answer_dynamo(properties: Any) -> None:
+    """Register the device with Dynamo and Inductor."""
+    from torch._dynamo import device_interface
+
+    class Worker:
+        """What a process that compiles for the device asks."""
+
+        set_device = staticmethod(lambda _: None)
+        current_device = staticmethod(lambda: 0)
+        get_device_properties = staticmethod(lambda _=None: properties)
+
+    class Device(device_interface.DeviceInterface):  # type: ignore[misc]  # torch types it as Any
+        """A device that is there."""
+
+        is_available = staticmethod(lambda: True)
+        device_count = staticmethod(lambda: 1)
+        current_device = staticmethod(lambda: 0)
+        set_device = staticmethod(lambda _: None)
+        maybe_exchange_device = staticmethod(lambda _: 0)
+        exchange_device = staticmethod(lambda _: 0)
+        get_device_properties = staticmethod(lambda _=None: properties)
+        get_compute_capability = staticmethod(lambda _=None: 10 * properties.major)
+        is_triton_capable = staticmethod(lambda _=None: True)
+        raise_if_triton_unavailable = staticmethod(lambda _=None: None)
+        is_bf16_supported = staticmethod(lambda including_emulation=False: True)  # noqa: ARG005
+        get_raw_stream = staticmethod(lambda _: 0)
+        synchronize = staticmethod(lambda _=None: None)
+
+    Device.Worker = Worker
+    device_interface.init_device_reg()
+    for name in ("cuda", "cuda:0"):
+        device_interface.register_interface_for_device(name, Device)
+
+
+def _answer_triton(architecture: int) -> None:
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    class Driver:
+        """The driver of a device that is not here; nothing is launched."""
+
+        get_current_target = staticmethod(lambda: GPUTarget("cuda", architecture, 32))
+        get_current_device = staticmethod(lambda: 0)
+        get_active_torch_device = staticmethod(lambda: torch.device("cuda", 0))
+        get_device_interface = staticmethod(lambda: torch.cuda)
+        get_benchmarker = staticmethod(lambda: None)
+        is_active = staticmethod(lambda: True)
+
+    triton.runtime.driver.set_active(Driver())
+
+
+def _leave_out(stack: ExitStack) -> None:
+    """Leave out the passes that make tensors on the device to learn what they look for."""
+    from torch._inductor.fx_passes import joint_graph
+
+    stack.enter_context(mock.patch.object(joint_graph, "lazy_init", lambda *_: None))
