@@ -96,7 +96,7 @@ class Fleet:
                 continue
             # A search that is being served waits for who serves it, unless somebody idles.
             again = self.taken.get(search, -1e9) + self.patience
-            if self.reserve and not idle and again > now:
+            if self.reserve and not idle and again > now + 1e-6:
                 heapq.heappush(self.ripe, (again, search))
                 continue
             self.waiting[search].popleft()
