@@ -102,7 +102,8 @@ class QueuedJudge:
             task=self._task,
             target=self._target,
             device=self._device,
-            seed=self._seed,
+            seed=self._seed
+            + thorough,  # the best are looked at by another judge, with other inputs
             source=source,
             thorough=thorough,
             expected="" if source is None else self.context,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from sqlalchemy import Engine, Select, and_, func, insert, select, update
+from sqlalchemy import Engine, Select, and_, func, insert, select, true, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -25,6 +25,7 @@ from search.work.tables import BENCHES, RESULTS, TARGETS, WORK
 
 T = TypeVar("T")
 LEASE = 60.0  # seconds without a sign of life after which work is another worker's
+PATIENCE = 30.0
 MOST_DEATHS = 3  # judges that a piece of work may take with it
 MOST_EXPIRIES = 5  # leases that may run out on it
 _EXPIRED_AT_ONCE = 32
@@ -54,12 +55,14 @@ class Claimant:
         context: what an outcome of its depends on besides source and task.
         targets: hashes of the targets that its device is one of.
         warm: the bench of the judge that it holds; empty where it holds none.
+        yields: what waits for others has its turn before what its own judge can do.
     """
 
     name: str
     context: str
     targets: Sequence[str]
     warm: str = ""
+    yields: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +93,14 @@ class WorkQueue:
 
     Args:
         lease: seconds that a worker may be silent.
+        patience: seconds that work waits for a worker that holds its judge, before one that would
+            have to put away another does it (delay scheduling, Zaharia et al., EuroSys 2010).
     """
 
-    def __init__(self, engine: Engine, *, lease: float = LEASE) -> None:
+    def __init__(self, engine: Engine, *, lease: float = LEASE, patience: float = PATIENCE) -> None:
         self.engine = engine
         self.lease = lease
+        self.patience = patience
         create_tables(engine)
 
     def put(self, job: Job) -> None:
@@ -160,11 +166,13 @@ class WorkQueue:
             self._expire(session)
             # A claim whose answer was lost with the connection is this worker's: it has one at a time.
             mine = select(WORK.c.number).where(WORK.c.worker == who.name, WORK.c.state == "leased")
-            for query in (mine.with_for_update(), *_in_order(who)):
-                number = session.scalar(query.limit(1))
-                if number is not None:
-                    return self._lease(session, number, who)
-            return None
+            number = session.scalar(mine.limit(1).with_for_update())
+            for query in _in_order(who, self.patience) if number is None else ():
+                found = session.execute(query.limit(1)).one_or_none()
+                if found is not None and found.ripe:
+                    number = found.number
+                    break
+            return None if number is None else self._lease(session, number, who)
 
         return self._write(write)
 
@@ -293,23 +301,29 @@ def target_hash(job: Job) -> str:
     return hashlib.sha256(body.encode()).hexdigest()[:16]
 
 
-def _in_order(who: Claimant) -> list[Select[tuple[int]]]:
-    """Return what a worker looks for, first to last.
+def _in_order(who: Claimant, patience: float) -> list[Select[tuple[int, bool]]]:
+    """Return what a worker looks for, first to last: each the oldest, and whether it may have it.
 
-    Work for the judge that it holds already comes first, then preparations, which whole searches wait
-    for; each the oldest first.
+    Preparations, which whole searches wait for, are anybody's at once.
     """
-    waiting = select(WORK.c.number).where(WORK.c.state == "waiting").order_by(WORK.c.number)
-    queries = []
-    if who.warm:
-        warm = waiting.where(WORK.c.bench == who.warm, WORK.c.target.in_(who.targets))
-        queries += [warm.where(WORK.c.context == context) for context in (who.context, "")]
-    for context in ("", who.context):
-        # One target at a time is one walk along an index, however much work waits.
-        queries += [
-            waiting.where(WORK.c.target == target, WORK.c.context == context)
-            for target in who.targets
-        ]
+
+    def oldest(after: float, *where: Any) -> Select[tuple[int, bool]]:
+        ripe = (WORK.c.put <= _NOW - after) if after else true()
+        found = select(WORK.c.number, ripe.label("ripe"))
+        return found.where(WORK.c.state == "waiting", *where).order_by(WORK.c.number)
+
+    # One bench or target at a time is one walk along an index, however much work waits.
+    warm = [
+        oldest(0, WORK.c.bench == who.warm, WORK.c.target.in_(who.targets), WORK.c.context == one)
+        for one in ((who.context, "") if who.warm else ())
+    ]
+    after = patience if who.warm else 0.0
+    cold = [
+        oldest(0 if one == "" else after, WORK.c.target == target, WORK.c.context == one)
+        for one in ("", who.context)
+        for target in who.targets
+    ]
+    queries = cold + warm if who.yields else warm + cold
     return [query.with_for_update(skip_locked=True) for query in queries]
 
 

@@ -22,6 +22,7 @@ from search.work.roster import Roster
 _IDLE = (0.02, 1.0)  # seconds between looks for work, just after some and at last
 _CHECK = 30.0  # seconds after which a calibration is looked at again before work is taken
 _DRIFT_PAUSE = 5.0
+_TARGETS = 10.0  # seconds between looks for work on other targets, while there is work
 _LOOKS = 5  # measurements of the known kernels before a device counts as drifted
 _IN_A_ROW = 20  # pieces of work for the judge at hand before others get their turn
 
@@ -104,6 +105,7 @@ class Worker:
         self._doing = ""
         self._last = -float("inf")  # sign of life
         self._checked = -float("inf")
+        self._looked = -float("inf")  # for targets that it does not know
         self._in_a_row = 0
         self._pause = _IDLE[0]
         self._stopping = False
@@ -143,16 +145,17 @@ class Worker:
         """Claim a piece of work and do it; False where there was none."""
         self._beat()
         self._look_at_targets()
-        warm = self._judge.task if self._in_a_row < _IN_A_ROW else ""
         lease = self._queue.claim(
             Claimant(
                 name=self.name,
                 context=self._context,
                 targets=[target for target, fits in self._fits.items() if fits],
-                warm=warm,
+                warm=self._judge.task,
+                yields=self._in_a_row >= _IN_A_ROW,
             )
         )
         if lease is None:
+            self._looked = -float("inf")
             time.sleep(self._pause)
             self._pause = min(1.2 * self._pause, _IDLE[1])
             return False
@@ -263,6 +266,9 @@ class Worker:
         return place_of(self._judge.facts)
 
     def _look_at_targets(self) -> None:
+        if time.monotonic() < self._looked + _TARGETS:
+            return
+        self._looked = time.monotonic()
         for target, job in self._queue.targets(list(self._fits)).items():
             self._fits[target] = self._is_one(job)
 

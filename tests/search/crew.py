@@ -39,6 +39,7 @@ from search.work.client import QueuedJudge
 from search.work.queue import WorkQueue
 from search.work.worker import Worker
 
+ROUNDS = 6
 CONTEXT = "synthetic-1 / a processor / 2.13"
 STEADY = Calibration(arithmetic=1e-3, memory=2e-3)
 TASK = Task(
@@ -157,9 +158,9 @@ def work(url: str, *, lease: float, last: int = 0, seconds: float = 0.0, once: b
     worker.run(once=once)
 
 
-def search_with(storage: Storage, record: Record, judge: Judge) -> None:
+def search_with(storage: Storage, record: Record, judge: Judge, rounds: int = ROUNDS) -> None:
     """Play a run to its end, or from where it is."""
-    settings = settings_of(search={"rounds": 6, "ideas": 4, "branches": 2})
+    settings = settings_of(search={"rounds": rounds, "ideas": 4, "branches": 2})
     judge.prepare()
     search = Search(
         record,
@@ -173,7 +174,7 @@ def search_with(storage: Storage, record: Record, judge: Judge) -> None:
     BatchedDriver(search, Deterministic(), judge, storage, witness, Watcher()).run()
 
 
-def drive(url: str, lease: float) -> None:
+def drive(url: str, lease: float, rounds: int) -> None:
     """Search in the database of a URL, judged by its workers; go on with the run that is there."""
     engine = open_url(url, "--database")
 
@@ -183,7 +184,7 @@ def drive(url: str, lease: float) -> None:
         record = storage.record(runs[0].run) if runs else storage.begin("play", {})
         queue = WorkQueue(engine, lease=lease)
         say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731 - as short as it is
-        search_with(storage, record, QueuedJudge(queue, TASK, BOUNDLESS, seed=0, say=say))
+        search_with(storage, record, QueuedJudge(queue, TASK, BOUNDLESS, seed=0, say=say), rounds)
 
     outlast(engine, go_on)
 
@@ -219,9 +220,10 @@ if __name__ == "__main__":
     options.add_argument("--each-moment", type=int, default=0)
     options.add_argument("--once", action="store_true")
     options.add_argument("--drive", action="store_true")
+    options.add_argument("--rounds", type=int, default=ROUNDS)
     given = options.parse_args()
     if given.drive:
-        drive(given.url, given.lease)
+        drive(given.url, given.lease, given.rounds)
     elif given.each_moment:
         children(given.url, given.lease, given.each_moment)
     else:

@@ -46,7 +46,7 @@ def test_a_search_is_judged_by_a_worker_of_its_database(shell):
     task = write_task(shell.folder, "local")
     run = shell.start("evolve", task, "--workers", "--json")
     worker = shell.start("worker", "--devices", "cpu", "--json", *STEADY)
-    output, complaint = run.communicate(timeout=150)
+    output, complaint = run.communicate(timeout=400)
     assert run.returncode == 0, complaint
     report = json.loads(output)
     assert report["best"]["speedup"]["eager"]["ratio"] > 0

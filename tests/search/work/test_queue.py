@@ -210,7 +210,24 @@ def test_work_for_the_judge_at_hand_comes_first_then_preparations(queue: WorkQue
     while (lease := queue.claim(who("a", warm=warm))) is not None:
         order.append(lease.job.source)
         assert queue.finish(lease, answer(lease.job))
-    assert order == ["mine", None, "other"]
+    assert order == ["mine", None]
+    hasty = WorkQueue(queue.engine, patience=0)
+    assert hasty.claim(who("b", warm=warm)).job.source == "other"
+
+
+def test_what_has_waited_for_long_has_its_turn_and_a_worker_without_a_judge_takes_it_at_once(
+    queue: WorkQueue,
+) -> None:
+    for one in (job("other", seed=2), job("mine", seed=4), job("mine too", seed=4)):
+        queue.put(one)
+    warm = job("mine", seed=4).bench
+    generous = Claimant(name="a", context=CONTEXT, targets=[TARGET], warm=warm, yields=True)
+    assert queue.claim(generous).job.source == "mine"  # the other has not waited for long
+    assert queue.claim(who("b")).job.source == "other"
+    queue.give_back(queue.claim(who("b")))
+    hasty = WorkQueue(queue.engine, patience=0)
+    eager = Claimant(name="c", context=CONTEXT, targets=[TARGET], warm=warm, yields=True)
+    assert hasty.claim(eager).job.source == "other"
 
 
 class Protocol(RuleBasedStateMachine):

@@ -1,0 +1,110 @@
+"""A driver and workers on one PostgreSQL, of which something is killed again and again."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+import crew
+import play
+from sqlalchemy import create_engine, select, text
+
+from kb.database import open_file, open_url, reading
+from search.graph import hash_source
+from search.runs.storage import Storage
+from search.work.tables import RESULTS, WORK
+
+LEASE = "1"
+END_CONNECTIONS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
+
+
+class Stage:
+    """A driver and two workers on one database, which are started again as soon as they end."""
+
+    def __init__(self, url: str, stack: ExitStack, workers: int, rounds: int) -> None:
+        self._url = url
+        self._rounds = str(rounds)
+        self._stack = stack
+        self.driver = self._start("--drive", "--rounds", self._rounds)
+        self.workers = [self._start("--seconds", "0.02") for _ in range(workers)]
+        self.deaths: Counter[str] = Counter()
+
+    def _start(self, *options: str) -> subprocess.Popen[str]:
+        return self._stack.enter_context(crew.started(self._url, "--lease", LEASE, *options))
+
+    def kill_the_driver(self) -> None:
+        self.driver.kill()
+        self.driver.wait()
+        self.deaths["driver"] += 1
+        self.driver = self._start("--drive", "--rounds", self._rounds)
+
+    def kill_a_worker(self, number: int) -> None:
+        self.workers[number].kill()
+        self.workers[number].wait()
+        self.deaths["worker"] += 1
+        self.workers[number] = self._start("--seconds", "0.02")
+
+    def end_connections(self) -> None:
+        server = create_engine(self._url, isolation_level="AUTOCOMMIT")
+        with server.connect() as connection:
+            connection.execute(text(END_CONNECTIONS))
+        server.dispose()
+        self.deaths["connections"] += 1
+
+    def disturb(self, what: str, chance: random.Random) -> None:
+        if what == "driver":
+            self.kill_the_driver()
+        elif what == "worker":
+            self.kill_a_worker(chance.randrange(len(self.workers)))
+        else:
+            self.end_connections()
+
+
+def unbroken(folder: Path, rounds: int) -> Storage:
+    storage = Storage(open_file(folder / "beside.sqlite"))
+    record = storage.begin("play", {})
+    crew.search_with(storage, record, play.Carried(), rounds)
+    return storage
+
+
+def disturbed(
+    url: str, plan: list[str], chance: random.Random, *, workers: int = 2, rounds: int = crew.ROUNDS
+) -> Counter[str]:
+    """Search while things are killed by plan; return how often what was."""
+    engine = open_url(url, "--database")
+    Storage(engine)
+    engine.dispose()
+    end = time.monotonic() + 200 + 10 * len(plan)
+    with ExitStack() as stack:
+        stage = Stage(url, stack, workers, rounds)
+        while stage.driver.poll() is None:
+            assert time.monotonic() < end, "it did not end"
+            time.sleep(chance.uniform(0.2, 2.0))
+            if stage.driver.poll() is None and plan:
+                stage.disturb(plan.pop(), chance)
+        assert stage.driver.returncode == 0, stage.driver.communicate()[1]
+    return stage.deaths
+
+
+def check(url: str, folder: Path, rounds: int = crew.ROUNDS) -> int:
+    """Compare a run with an unbroken one, and its results with its candidates; return how many."""
+    whole = unbroken(folder, rounds).record("play-1").graph
+    engine = open_url(url, "--database")
+    found = Storage(engine).record("play-1").graph
+    assert found.nodes == whole.nodes
+    assert found.dead_ends == whole.dead_ends
+    with reading(engine) as session:
+        states = session.scalars(select(WORK.c.state)).all()
+        judged = session.scalars(select(RESULTS.c.candidate).where(RESULTS.c.what == "judge")).all()
+    engine.dispose()
+    # Unique by the table's key: what is to be seen is that none is missing, and none is left over.
+    assert set(states) == {"done"}
+    assert sorted(judged) == sorted({hash_source(node.draft.source) for node in found.nodes})
+    return len(judged)
