@@ -62,7 +62,7 @@ PLANS: Mapping[Stage, QueryPlan] = {
         },
         own=0.35,
         kinds={"idea": 1.0, "kernel": 0.75, "guide": 0.85, "lesson": 0.7, "document": 0.6},
-        limit=16,
+        limit=20,
         later=0.15,
         whole=6,
     ),

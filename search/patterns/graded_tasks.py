@@ -26,8 +26,9 @@ FILE = Path("graded") / "tasks.json"
 RIDGE = 0.3  # added to the kernel's diagonal: how much a single graded task is mistrusted
 OTHER_STAGE = 0.6  # what a task that was graded for another stage tells, beside 1
 FAMILIES = 2.0  # what an operator family with the whole cost weighs, beside a trait
+CENTRAL = 3  # the highest grade
 HELPS = 2  # the least grade of a record that helped
-LEAST = 0.02  # expected value below which a record is not named
+LEAST = 0.02  # expected gain below which a record is not named
 DIGITS = 3  # so that another machine's arithmetic asks the same
 _STAGES = {"ideas": 0, "plateau": 0, "draft": 1, "repair": 2}
 
@@ -60,7 +61,9 @@ class GradedTasks:
         self._rarity = _rarity(tasks)
         self._vectors = np.array([self._vector(one.traits, one.shares) for one in tasks])
         self.names = tuple(sorted({name for one in tasks for name in one.grades}))
-        self._weights = self._fit()
+        grades = np.array([[one.grades.get(name, 0) for name in self.names] for one in tasks])
+        gains = (2.0**grades - 1) / (2.0**CENTRAL - 1)
+        self._weights = self._fit(np.stack([gains, np.minimum(grades, 1.0)], axis=-1))
 
     def without(self, task: str) -> GradedTasks:
         """Return the graded tasks but one, to ask about this one as about a new one."""
@@ -76,17 +79,18 @@ class GradedTasks:
             return ()
         own = self._vectors @ self._vector(frozenset(program.traits), program.shares)
         near = own * self._related(device, stage)
-        told = near @ self._weights
-        order = np.argsort(-told, kind="stable")
+        gain, useful = np.einsum("t,tnk->kn", near, self._weights)
+        order = np.argsort(-gain, kind="stable")
         nearest = [self._tasks[row] for row in np.argsort(-near, kind="stable") if near[row] > 0]
         return tuple(
             Expected(
                 record=self.names[column],
-                value=round(float(told[column]), DIGITS),
+                gain=round(float(gain[column]), DIGITS),
+                useful=round(float(useful[column]), DIGITS),
                 reason=_reason(nearest, self.names[column]),
             )
             for column in order
-            if told[column] >= LEAST
+            if gain[column] >= LEAST
         )
 
     def _related(self, device: str, stage: str) -> np.ndarray:
@@ -99,25 +103,27 @@ class GradedTasks:
             ]
         )
 
-    def _fit(self) -> np.ndarray:
-        """Return the dual weights, a row a graded task and a column a record.
+    def _fit(self, wanted: np.ndarray) -> np.ndarray:
+        """Return the dual weights of measures, by graded task, record and measure.
 
         A record that was not in the library yet when a task was graded is fitted without this task.
+
+        Args:
+            wanted: the measures that the weights are to give back, in the same shape.
         """
         related = np.array([self._related(one.device, one.stage) for one in self._tasks])
         kernel = self._vectors @ self._vectors.T * related
-        weights = np.zeros((len(self._tasks), len(self.names)))
+        weights = np.zeros(wanted.shape)
         missing = np.array([[name in one.unknown for name in self.names] for one in self._tasks])
-        grades = np.array([[one.grades.get(name, 0) for name in self.names] for one in self._tasks])
         for absent in (False, True):
             columns = missing.any(axis=0) == absent
             if not columns.any():
                 continue
             rows = ~missing[:, columns].any(axis=1)
             ridged = kernel[np.ix_(rows, rows)] + RIDGE * np.eye(int(rows.sum()))
-            weights[np.ix_(rows, columns)] = np.linalg.solve(
-                ridged, grades[np.ix_(rows, columns)] / 3
-            )
+            known = wanted[np.ix_(rows, columns)]
+            solved = np.linalg.solve(ridged, known.reshape(len(known), -1))
+            weights[np.ix_(rows, columns)] = solved.reshape(known.shape)
         return weights
 
     def _vector(self, traits: frozenset[str], shares: Mapping[str, float]) -> np.ndarray:

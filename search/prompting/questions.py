@@ -87,6 +87,7 @@ class Questions:
         """Return what to ask before the prompt of a step."""
         text = step.text
         graded = self._graded or shipped_tasks()
+        expected = graded.expected(self.program, self._subject.target.device, step.stage)
         found = self.recognised(step)
         if step.stage == "repair":
             text = f"{step.outcome.replace('_', ' ')}: {step.message} {step.text}".strip()
@@ -96,8 +97,8 @@ class Questions:
                 stage=step.stage,
                 patterns=found,
                 elsewhere=self._elsewhere(found),
-                expected=graded.expected(self.program, self._subject.target.device, step.stage),
-                judged=frozenset(graded.names),
+                expected=expected,
+                judged=frozenset(graded.names if expected else ()),
                 symptoms=step.symptoms,
                 measured=step.measured,
                 text=text,

@@ -34,12 +34,14 @@ class Expected:
 
     Attributes:
         record: as ``ideas/NAME``.
-        value: 1 for one that is surely central, 0 for one that is surely useless.
+        gain: what it is worth: 1 where it is surely central, 0 where it is surely useless.
+        useful: how likely it is of any use.
         reason: why, in words that a user can act on.
     """
 
     record: str
-    value: float
+    gain: float
+    useful: float
     reason: str
 
 
@@ -106,6 +108,7 @@ class Tuning:
             first of these.
         agreement: what further questions add to the best one, 1 for their sum.
         expected: what a record counts that is surely central by the graded tasks.
+        useful: least of a judged record's likelihood of any use and of its score by the questions together.
         symptom: what each symptom that a record answers adds to its score, as a fraction.
         tried: factor of records that were tried.
         elsewhere: factor of an answer by a record whose patterns are not there.
@@ -119,7 +122,8 @@ class Tuning:
     depth: int = 24
     found: float = 0.27
     agreement: float = 0.45
-    expected: float = 1.0
+    expected: float = 1.5
+    useful: float = 0.6
     symptom: float = 0.1
     tried: float = 0.4
     elsewhere: float = 0.2

@@ -28,7 +28,8 @@ class MergedDocument:
         votes: what each question gave it, with the question's reason.
         cosine, bm25: of its best passage to any question.
         answers: symptoms of the inquiry that it answers.
-        expected: part of the score that graded tasks give it.
+        useful: how likely it is of any use by the graded tasks and by the questions; 1 where the
+            graded tasks cannot speak of it.
     """
 
     document: str
@@ -40,7 +41,7 @@ class MergedDocument:
     bm25: float | None = None
     answers: tuple[str, ...] = ()
     score: float = 0.0
-    expected: float = 0.0
+    useful: float = 1.0
 
     def add(self, rows: Sequence[int], cosine: float | None, bm25: float | None) -> None:
         """Note what a question found of it."""
@@ -101,15 +102,22 @@ class Merger:
     def _expect(self, inquiry: Inquiry, found: dict[str, MergedDocument]) -> None:
         """Add what graded tasks say; what they cannot speak of keeps its distance to the best."""
         asked = max((one.score for one in found.values()), default=0.0)
+        for judged in found.values():
+            if judged.name in inquiry.judged:
+                judged.useful = min(1.0, judged.score)
         for one in inquiry.expected:
             document = self._named.get(one.record)
             if document is None or not self._admits(document, inquiry, ()):
                 continue
-            record = found.setdefault(document, self._found(document))
+            if document not in found:
+                found[document] = self._found(document)
+                found[document].useful = 0.0
+            record = found[document]
             tried = self._tuning.tried if one.record in inquiry.tried else 1.0
-            record.expected = self._tuning.expected * one.value * tried
-            record.votes.append((record.expected, one.reason))
-            record.score += record.expected
+            gain = self._tuning.expected * one.gain * tried
+            record.votes.append((gain, one.reason))
+            record.score += gain
+            record.useful += one.useful
         best = max((one.score for one in found.values()), default=0.0)
         for other in found.values():
             if asked and other.name not in inquiry.judged:
@@ -196,7 +204,7 @@ def worth_giving(found: Sequence[MergedDocument], tuning: Tuning = DEFAULT) -> l
     """Return the documents whose score is enough to take an author's time."""
     best = max((one.score for one in found), default=0.0)
     least = max(tuning.least, tuning.relative * best)
-    return [one for one in found if one.score >= least]
+    return [one for one in found if one.score >= least and one.useful >= tuning.useful]
 
 
 def record_name(kind: Kind, document: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from kb.config import Home
 from kb.knowledge import Knowledge, open_knowledge
 from kb.records.types import Scope
-from kb.retrieval.multi_query import DEFAULT, Inquiry, Question
+from kb.retrieval.multi_query import DEFAULT, Expected, Inquiry, Question
 from kb.retrieval.multi_query.merge import worth_giving
 from search.prompting.readings import RecordingRetriever
 
@@ -226,3 +226,48 @@ def test_nothing_is_given_below_the_least_score(knowledge: Knowledge) -> None:
     assert answer.hits == ()
     assert answer.near
     assert worth_giving([]) == []
+
+
+def expecting(*expected: Expected) -> Inquiry:
+    judged = frozenset({"ideas/tiles", "ideas/pool", *(one.record for one in expected)})
+    return replace(HERE, expected=expected, judged=judged)
+
+
+def test_a_record_that_is_expected_to_help_is_given_though_no_question_leads_there(
+    knowledge: Knowledge,
+) -> None:
+    assert "pool" not in names(knowledge, HERE)
+    expected = Expected(record="ideas/pool", gain=0.9, useful=0.9, reason="it helped others")
+    hits = knowledge.retriever.inquire(expecting(expected)).hits
+    (pool,) = [one for one in hits if one.passage.document.endswith("pool.md")]
+    assert pool.why.trail == ("it helped others",)
+
+
+def test_what_is_expected_is_not_given_out_of_scope(knowledge: Knowledge) -> None:
+    expected = Expected(record="ideas/gpu-tiles", gain=0.9, useful=0.9, reason="it helped others")
+    assert "gpu-tiles" not in names(knowledge, expecting(expected))
+
+
+def test_a_judged_record_that_hardly_answers_and_hardly_helps_is_left_out(
+    knowledge: Knowledge,
+) -> None:
+    faint = replace(KEYS, weight=0.5)
+    assert "tiles" in names(knowledge, replace(HERE, questions=(faint,)))
+    doubted = replace(expecting(), questions=(faint,))
+    assert "tiles" not in names(knowledge, doubted)
+
+
+def test_what_graded_tasks_cannot_speak_of_keeps_its_distance_to_the_best(
+    knowledge: Knowledge,
+) -> None:
+    expected = Expected(record="ideas/tiles", gain=1.0, useful=1.0, reason="it helped others")
+
+    def share(inquiry: Inquiry) -> float:
+        hits = knowledge.retriever.inquire(inquiry).hits
+        scores = {Path(hit.passage.document).stem: hit.why.fused for hit in hits}
+        return scores["debugging-crashes"] / scores["tiles"]
+
+    crash = Question(text="SIGSEGV in the tail of a vector loop", reason="a fault", anywhere=True)
+    asked = replace(HERE, questions=(KEYS, crash))
+    told = replace(asked, expected=(expected,), judged=frozenset(["ideas/tiles"]))
+    assert share(told) == pytest.approx(share(asked))
