@@ -29,6 +29,11 @@ def explain_inquiry(brief: RenderedPrompt) -> Iterator[str]:
         f"{int(DEFAULT.lessons * inquiry.limit)}; kinds: {kinds}"
     )
     yield f"  nothing below {DEFAULT.least:g}, or below {DEFAULT.relative:.0%} of the best score"
+    if inquiry.judged:
+        yield (
+            f"  no record whose likelihood of use by the graded tasks and whose score by the questions "
+            f"are below {DEFAULT.useful:g} together"
+        )
     if inquiry.tried:
         yield f"  tried already, so put behind: {', '.join(inquiry.tried)}"
     yield "Given"
