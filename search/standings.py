@@ -128,9 +128,13 @@ class Past(Sequence[Attempt]):
     __slots__ = ("_attempts", "_length", "_more")
 
     def __init__(self, attempts: list[Attempt] | Past, more: tuple[Attempt, ...] = ()) -> None:
-        self._attempts: list[Attempt] = attempts._attempts if isinstance(attempts, Past) else attempts
+        self._attempts: list[Attempt] = (
+            attempts._attempts if isinstance(attempts, Past) else attempts
+        )
         self._length: int = attempts._length if isinstance(attempts, Past) else len(attempts)
-        self._more: tuple[Attempt, ...] = (attempts._more if isinstance(attempts, Past) else ()) + more
+        self._more: tuple[Attempt, ...] = (
+            attempts._more if isinstance(attempts, Past) else ()
+        ) + more
 
     def __len__(self) -> int:
         return self._length + len(self._more)

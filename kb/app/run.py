@@ -137,7 +137,7 @@ def resume(
 
     engine = open_engine(home)
     # Whatever the last transaction before a lost connection came to is in the record or is not.
-    return outlast(engine, lambda: _go_on(home, engine, run, progress, watch, announce))
+    return outlast(engine, lambda: _go_on(home, engine, run, progress, watch, announce, turn))
 
 
 def _go_on(
@@ -147,6 +147,7 @@ def _go_on(
     progress: Progress,
     watch: Watch,
     announce: Callable[[str], None],
+    turn: Turn | None,
 ) -> Ended:
     from search.runs.storage import Storage
 
