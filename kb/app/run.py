@@ -23,8 +23,6 @@ from kb.progress import Progress, say
 from search.task import Task, TaskFile
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
     from search.drivers.sequential import Watcher
     from search.judging import Judge
     from search.judging.limits import Prepared
@@ -137,22 +135,22 @@ def resume(
 
     engine = open_engine(home)
     # Whatever the last transaction before a lost connection came to is in the record or is not.
-    return outlast(engine, lambda: _go_on(home, engine, run, progress, watch, announce, turn))
+    return outlast(engine, lambda: _go_on(home, run, progress, watch, announce, turn))
 
 
 def _go_on(
     home: Home,
-    engine: Engine,
     run: str,
     progress: Progress,
     watch: Watch,
     announce: Callable[[str], None],
     turn: Turn | None,
 ) -> Ended:
+    from kb.database import open_engine
     from search.runs.storage import Storage
 
     began = time.monotonic()
-    storage = Storage(engine)
+    storage = Storage(open_engine(home))
     row = storage.run(run)
     if row.status == "finished" and row.report is not None:
         say(f"{run} is finished already")
