@@ -1,6 +1,6 @@
 """What the search itself costs per candidate: free evaluation, 4 kB sources, a record on disk.
 
-    python benchmarks/flatness.py [CANDIDATES]        # default 1,000
+    python benchmarks/flatness.py [CANDIDATES]        # default 1,000; 100,000 takes some minutes
 
 Everything but the author and the judge is real: policy, graph, SQL record, outcomes by content.
 """
@@ -69,7 +69,12 @@ def main() -> None:
     candidates = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     stop = {"candidates": candidates, "minutes": None, "stalled_rounds": None, "roofline": None}
     settings = TaskFile.model_validate(
-        {"reference": "none.py", "search": {"rounds": 1000, "branches": 3}, "stop": stop}
+        {
+            "reference": "none.py",
+            # Wide rounds where a thousand of them are too few.
+            "search": {"rounds": 1000, "branches": 3, "ideas": min(64, 4 + candidates // 2500)},
+            "stop": stop,
+        }
     )
     with tempfile.TemporaryDirectory() as folder:
         storage = Storage(open_engine(Home(Path(folder))))
