@@ -140,6 +140,7 @@ class Search:
         self._context = context
         self._asked: set[object] = set()
         self._round = 0  # the first that has not ended
+        self._pause = settings.search.rounds  # before this one
         self._open: dict[int, _Open] = {}
 
     @property
@@ -151,6 +152,19 @@ class Search:
     def ended(self) -> bool:
         """Say whether it has decided to end."""
         return self._record.stop_reason is not None
+
+    @property
+    def paused(self) -> bool:
+        """Say whether it has come to the round before which it pauses."""
+        return not self.ended and self._round >= self._pause
+
+    def pause_after(self, rounds: int) -> None:
+        """Ask for nothing more once so many rounds beyond those that have begun are done.
+
+        The run does not end: a search over the same record goes on.
+        """
+        begun = max((slot.round + 1 for slot in self.graph.proposals), default=0)
+        self._pause = min(self._settings.rounds, begun + rounds)
 
     @property
     def room(self) -> int | None:
@@ -175,6 +189,8 @@ class Search:
             if round >= self._settings.rounds:
                 reason = f"{round} rounds done"
                 break
+            if round >= self._pause:
+                return None
             for work in self._open_work():
                 place = _place(work)
                 if place not in self._asked and (kinds is None or isinstance(work, kinds)):
@@ -233,7 +249,7 @@ class Search:
         """Yield every piece of work that can be done now, in a fixed order."""
         yield from self._round_work(self._round)
         # The second round waits for the first one: without any attempt there is nothing to choose from.
-        if self._settings.overlap and 0 < self._round < self._settings.rounds - 1:
+        if self._settings.overlap and 0 < self._round < self._pause - 1:
             slots = range(len(self._open[self._round].starts))
             if all(Slot(self._round, rank) in self.graph.proposals for rank in slots):
                 yield from self._round_work(self._round + 1)

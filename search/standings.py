@@ -128,11 +128,13 @@ class Past(Sequence[Attempt]):
     __slots__ = ("_attempts", "_length", "_more")
 
     def __init__(self, attempts: list[Attempt] | Past, more: tuple[Attempt, ...] = ()) -> None:
-        if isinstance(attempts, Past):
-            self._attempts: list[Attempt] = attempts._attempts
-            self._length, self._more = attempts._length, attempts._more + more
-        else:
-            self._attempts, self._length, self._more = attempts, len(attempts), more
+        self._attempts: list[Attempt] = (
+            attempts._attempts if isinstance(attempts, Past) else attempts
+        )
+        self._length: int = attempts._length if isinstance(attempts, Past) else len(attempts)
+        self._more: tuple[Attempt, ...] = (
+            attempts._more if isinstance(attempts, Past) else ()
+        ) + more
 
     def __len__(self) -> int:
         return self._length + len(self._more)

@@ -312,14 +312,6 @@ class Task:
         return None if chosen is None else (self.path.parent / Path(chosen).expanduser()).absolute()
 
 
-def write_to(task: Task, folder: Path | None) -> Task:
-    """Return the task whose author is asked by letters in `folder`, or as it is where none is named."""
-    if folder is None:
-        return task
-    chosen = {"author": "mailbox", "mailbox": str(folder.expanduser().absolute())}
-    return replace(task, settings=task.settings.model_copy(update=chosen))
-
-
 def load_task(path: Path) -> Task:
     """Read a task file, or take a reference program as a task with every default.
 
@@ -345,20 +337,22 @@ def load_task(path: Path) -> Task:
 def override(
     task: Task,
     *,
-    author: str | None = None,
     rounds: int | None = None,
     candidates: int | None = None,
     minutes: float | None = None,
     seed: int | None = None,
+    **chosen: Any,
 ) -> Task:
     """Return the task with what the command line said in place of what the file said.
+
+    Args:
+        chosen: other settings of a task file by name; None for as the file says.
 
     Raises:
         TaskError: a value is out of its range.
     """
     values = task.settings.model_dump()
-    if author is not None:
-        values["author"] = author
+    values.update({key: value for key, value in chosen.items() if value is not None})
     for part, key, value in (
         ("search", "rounds", rounds),
         ("search", "seed", seed),
@@ -373,32 +367,28 @@ def override(
         raise TaskError(f"command line: {_explain(error)}") from error
 
 
-def judge_elsewhere(task: Task, folder: Path | None) -> Task:
-    """Return the task judged through a spool folder, or as it is where none is named."""
-    if folder is None:
-        return task
-    chosen = SpoolSettings(spool=str(folder.expanduser().absolute()))
-    return replace(task, settings=task.settings.model_copy(update={"evaluator": chosen}))
+def task_with(
+    path: Path,
+    *,
+    spool: str | None = None,
+    workers: bool = False,
+    mailbox: str | None = None,
+    **over: Any,
+) -> Task:
+    """Return the task of a file with what the command line said in place of what the file said.
 
-
-def judge_by_workers(task: Task) -> Task:
-    """Return the task judged by workers that take their work from the database."""
-    return replace(task, settings=task.settings.model_copy(update={"evaluator": "workers"}))
-
-
-def look_with(task: Task, profile: str | None) -> Task:
-    """Return the task whose programs are looked at with `profile`, or as it is where none is named.
+    Args:
+        spool, mailbox: absolute paths of folders: judge elsewhere, ask by letters.
+        workers: judge by workers that take their work from the database.
+        over: as `override` takes them.
 
     Raises:
-        TaskError: there is no such profile.
+        TaskError: the file cannot be read, or a value is out of its range.
     """
-    if profile is None:
-        return task
-    try:
-        values = {**task.settings.model_dump(), "profile": profile}
-        return replace(task, settings=TaskFile.model_validate(values))
-    except ValidationError as error:
-        raise TaskError(f"command line: {_explain(error)}") from error
+    if mailbox is not None:
+        over = {**over, "author": "mailbox", "mailbox": mailbox}
+    evaluator = {"spool": spool} if spool is not None else "workers" if workers else None
+    return override(load_task(path), evaluator=evaluator, **over)
 
 
 def _read(path: Path, what: str) -> str:

@@ -38,7 +38,8 @@ class Kept:
             log way left to the bound that it went.
         fails: share of candidates that failed.
         mends: share of failures that the next repair mended.
-        bound: speed-up over eager that nothing can exceed.
+        bound: speed-up over eager that the landscape does not exceed.
+        roofline: speed-up over eager at the task's roofline, as its record has it; 0 where it has none.
         tokens: of models for each candidate, on average.
         trace: speed-up of each candidate in the order of judging, 0 where it failed.
     """
@@ -49,6 +50,7 @@ class Kept:
     fails: float
     mends: float
     bound: float
+    roofline: float
     tokens: float
     trace: tuple[float, ...]
 
@@ -95,6 +97,7 @@ def _read(path: Path) -> Kept:
         fails=failed / len(speeds),
         mends=mended / repairs if repairs else 0.5,
         bound=bound,
+        roofline=max(bounds, default=0.0),
         tokens=tokens / len(speeds),
         trace=tuple(speeds.values()),
     )
@@ -160,7 +163,7 @@ class Resampled:
             speedup={"eager": Ratio(ratio=speed, low=0.98 * speed, high=1.02 * speed)},
             max_error=0.0,
             allowed_error=1.0,
-            profile={"roofline": speed / self._run.bound},
+            profile={"roofline": speed / self._run.roofline} if self._run.roofline else {},
         )
 
     def close(self) -> None: ...

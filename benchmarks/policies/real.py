@@ -24,6 +24,8 @@ from typing import Any
 
 import yaml
 
+from kb.config import Home
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TASKS = ("softmax", "layernorm", "rmsnorm", "chain", "matmul_epilogue", "convolution")
 KB = (sys.executable, "-m", "kb.cli")
@@ -35,7 +37,7 @@ def evolve(folder: Path, task: str, policy: str, seed: int, candidates: int) -> 
     subprocess.run((*KB, "init"), check=True, env=os.environ | {"KB_HOME": str(home)})
     known = folder / "known.db"
     if known.exists():
-        _take_outcomes(home / "kb.db", known)
+        _take_outcomes(_database(home), known)
     reference = str((EXAMPLES / f"{task}.py").absolute())
     stop = {"candidates": candidates, "minutes": None, "stalled_rounds": None, "roofline": None}
     search = {"policy": policy, "seed": seed, "rounds": 50, "ideas": 3, "branches": 2}
@@ -47,7 +49,8 @@ def evolve(folder: Path, task: str, policy: str, seed: int, candidates: int) -> 
         )
     )
     command = (*KB, "evolve", str(file), "--json")
-    done = subprocess.run(command, capture_output=True, env=os.environ | {"KB_HOME": str(home)})
+    environment = os.environ | {"KB_HOME": str(home)}
+    done = subprocess.run(command, check=False, capture_output=True, env=environment)
     if done.returncode not in (0, 4):
         raise SystemExit(done.stderr.decode())
     report = json.loads(done.stdout)
@@ -57,11 +60,11 @@ def evolve(folder: Path, task: str, policy: str, seed: int, candidates: int) -> 
 
 
 def _database(home: Path) -> Path:
-    return next(home.glob("*.db"))
+    return Home(home).database
 
 
 def _take_outcomes(mine: Path, known: Path) -> None:
-    with sqlite3.connect(_database(mine.parent)) as connection:
+    with sqlite3.connect(mine) as connection:
         connection.execute("ATTACH ? AS other", (str(known),))
         connection.execute(
             "CREATE TABLE IF NOT EXISTS outcomes (key VARCHAR PRIMARY KEY, outcome TEXT NOT NULL, "
@@ -78,9 +81,7 @@ def _speeds(database: Path) -> list[float]:
     )
     with sqlite3.connect(database) as connection:
         found = [json.loads(text) for (text,) in connection.execute(query)]
-    return [
-        one["speedup"]["eager"]["ratio"] if one["kind"] == "passed" else 0.0 for one in found
-    ]
+    return [one["speedup"]["eager"]["ratio"] if one["kind"] == "passed" else 0.0 for one in found]
 
 
 def table(rows: list[dict[str, Any]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kb.app.choices import choose_author
@@ -15,7 +15,7 @@ from kb.app.drivers import make_driver, make_search, open_remote, open_second_ju
 from kb.app.learning import learn_from
 from kb.app.models import model_is_configured
 from kb.app.resume import check_same_place, keep_reference, stored_task
-from kb.app.session import Session, about_of, names_of
+from kb.app.session import Session, Setup, about_of, names_of
 from kb.app.setup import build, prepare
 from kb.config import Home
 from kb.errors import ConfigError, ConnectionLost, KbError
@@ -23,8 +23,6 @@ from kb.progress import Progress, say
 from search.task import Task, TaskFile
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
     from search.drivers.sequential import Watcher
     from search.judging import Judge
     from search.judging.limits import Prepared
@@ -45,6 +43,20 @@ class Ended:
     run: str
     report: dict[str, Any]
     interrupted: bool = False
+    paused: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """A part of a search, which is then left as it is; another one goes on with it.
+
+    Attributes:
+        rounds: of the search.
+        tokens: of models that the run may have spent by its end, None for as many as its task says.
+    """
+
+    rounds: int
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +72,7 @@ class SearchResult:
     confirmed: Mapping[int, Outcome]
     seconds: float
     interrupted: bool
+    paused: bool = False
 
 
 def evolve(
@@ -68,18 +81,22 @@ def evolve(
     progress: Progress,
     watch: Watch,
     begun: Callable[[str], None] = lambda _run: None,
+    turn: Turn | None = None,
 ) -> Ended:
     """Run a search from its beginning.
 
     Args:
         watch: makes what shows each candidate as it is judged.
         begun: takes the run's name as soon as it has one that `resume` can go on with.
+        turn: the part of the search that is done now; None for all of it.
     """
     from search.runs.snapshot import RunSnapshot
 
     began = time.monotonic()
     setup = prepare(home, task, progress)
-    record = setup.storage.begin(task_slug(task), about_of(setup))
+    given = about_of(setup)
+    setup = _capped(setup, turn)
+    record = setup.storage.begin(task_slug(task), given)
     try:
         with _interruptible(record):
             session = build(setup, record.run, progress)
@@ -90,19 +107,26 @@ def evolve(
     keep_reference(home, record.run, task)
     begun(record.run)
     try:
-        return _conclude(session, record, _search(session, record, began, progress, watch))
+        found = _search(session, record, began, progress, watch, turn)
+        return _conclude(session, record, found)
     except ConnectionLost as lost:
         say(f"{record.run} goes on from its record: {lost}")
-    return resume(home, record.run, progress, watch, lambda _: None)
+    return resume(home, record.run, progress, watch, lambda _: None, turn)
 
 
 def resume(
-    home: Home, run: str, progress: Progress, watch: Watch, announce: Callable[[str], None]
+    home: Home,
+    run: str,
+    progress: Progress,
+    watch: Watch,
+    announce: Callable[[str], None],
+    turn: Turn | None = None,
 ) -> Ended:
     """Go on with a run; one that is finished is only reported.
 
     Args:
         announce: takes what the user should know before the search goes on.
+        turn: the part of the search that is done now; None for all that is left.
 
     Raises:
         ConfigError: it is worked on from outside, or began on another device.
@@ -111,21 +135,22 @@ def resume(
 
     engine = open_engine(home)
     # Whatever the last transaction before a lost connection came to is in the record or is not.
-    return outlast(engine, lambda: _go_on(home, engine, run, progress, watch, announce))
+    return outlast(engine, lambda: _go_on(home, run, progress, watch, announce, turn))
 
 
 def _go_on(
     home: Home,
-    engine: Engine,
     run: str,
     progress: Progress,
     watch: Watch,
     announce: Callable[[str], None],
+    turn: Turn | None,
 ) -> Ended:
+    from kb.database import open_engine
     from search.runs.storage import Storage
 
     began = time.monotonic()
-    storage = Storage(engine)
+    storage = Storage(open_engine(home))
     row = storage.run(run)
     if row.status == "finished" and row.report is not None:
         say(f"{run} is finished already")
@@ -135,13 +160,13 @@ def _go_on(
     task = stored_task(home, run, row.about)
     for line in notices(task):
         announce(line)
-    setup = prepare(home, task, progress)
+    setup = _capped(prepare(home, task, progress), turn)
     check_same_place(row.about, setup)
     record = storage.record(run)
     record.mark("running")
     with _interruptible(record):
         session = build(setup, run, progress, as_of=row.started)
-    found = _search(session, record, began - record.elapsed, progress, watch)
+    found = _search(session, record, began - record.elapsed, progress, watch, turn)
     return _conclude(session, record, found)
 
 
@@ -163,8 +188,24 @@ def notices(task: Task) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def _capped(setup: Setup, turn: Turn | None) -> Setup:
+    """Return the setup with the tokens that a turn leaves it."""
+    if turn is None or turn.tokens is None:
+        return setup
+    settings = setup.task.settings
+    caps = [cap for cap in (settings.stop.tokens, turn.tokens) if cap is not None]
+    stop = settings.stop.model_copy(update={"tokens": min(caps)})
+    task = replace(setup.task, settings=settings.model_copy(update={"stop": stop}))
+    return replace(setup, task=task)
+
+
 def _search(
-    session: Session, record: Record, began: float, progress: Progress, watch: Watch
+    session: Session,
+    record: Record,
+    began: float,
+    progress: Progress,
+    watch: Watch,
+    turn: Turn | None,
 ) -> SearchResult:
     from synth.models.budgeted import Exhausted
 
@@ -179,6 +220,8 @@ def _search(
         context = outcome_context(session, judge)
         diagnose = diagnoser(session, prepared.baselines, looker(session, judge))
         search = make_search(session, record, context_step(session, diagnose), elapsed, context)
+        if turn is not None:
+            search.pause_after(turn.rounds)
         watcher = watch(record, session.task.settings, progress)
         driver = make_driver(session, search, judge, watcher, context, progress)
         confirmed: dict[int, Outcome] = {}
@@ -188,9 +231,10 @@ def _search(
                 driver.run()
             except Exhausted as spent:
                 record.finish_search(str(spent))
-            progress("the best again, before a second judge")
-            with open_second_judge(session, judge) as second:
-                confirmed = driver.confirm(context, second)
+            if not search.paused:
+                progress("the best again, before a second judge")
+                with open_second_judge(session, judge) as second:
+                    confirmed = driver.confirm(context, second)
         except KeyboardInterrupt:
             interrupted = True
         except ConnectionLost:
@@ -205,6 +249,7 @@ def _search(
         confirmed=confirmed,
         seconds=elapsed(),
         interrupted=interrupted,
+        paused=search.paused,
     )
 
 
@@ -234,16 +279,18 @@ def _conclude(session: Session, record: Record, found: SearchResult) -> Ended:
     from search.runs.spending import spending
 
     about = {**names_of(session, record.run), "baselines": dict(found.baselines)}
-    if session.place.how != "dry":  # what was not timed teaches nothing
+    broken = found.interrupted or found.paused
+    if session.place.how != "dry" and not found.paused:  # what was not timed teaches nothing
         done = not found.interrupted
         learn_from(session, record, found.baselines, found.confirmed, finished=done)
-    reason = "interrupted" if found.interrupted else record.stop_reason
+    reason = "interrupted" if broken else record.stop_reason
     report = build_report(
         about, record.graph, found.confirmed, stop_reason=reason, seconds=found.seconds
     )
-    if found.interrupted:
+    if broken:
         record.mark("interrupted")
-        say(f"interrupted: `kb resume {record.run}` goes on from here")
+        if found.interrupted:
+            say(f"interrupted: `kb resume {record.run}` goes on from here")
     else:
         report["models"] = spending(session.storage.engine, record.run)
         record.finish(report)
@@ -251,18 +298,24 @@ def _conclude(session: Session, record: Record, found: SearchResult) -> Ended:
         run=record.run,
         report=_with_file(session.home, record.run, report),
         interrupted=found.interrupted,
+        paused=found.paused,
     )
 
 
 @contextmanager
 def open_judge(session: Session) -> Iterator[Judge]:
     """Start the judge, and see that none of its processes outlives it."""
+    from search.judging import Prefetching
+    from search.judging.serial import serial
+
     judge: Judge = open_remote(session) or make_judge(
         session.place,
         session.problem,
         seed=session.task.settings.search.seed,
         folder=session.home.root / "cache",
     )
+    if session.task.settings.search.overlap and not isinstance(judge, Prefetching):
+        judge = serial(judge)
     try:
         yield judge
     finally:

@@ -25,6 +25,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     app.command(
         epilog="Examples: kb evolve examples/conv2d.yaml | kb evolve problem.py --minutes 10 --json"
+        " | kb evolve TASKS/ --budget 200000 tokens"
     )(evolve)
     app.command(epilog="Example: kb resume conv2d-1")(resume)
     app.command(name="runs", epilog="Example: kb runs --json")(list_runs)
@@ -35,7 +36,14 @@ def register(app: typer.Typer) -> None:
 
 
 def evolve(
-    task: Path = typer.Argument(..., help="A task file (YAML), or a reference program (.py)."),
+    task: list[Path] = typer.Argument(
+        ...,
+        help="A task file (YAML), or a reference program (.py); several or a folder with --budget.",
+    ),
+    budget: str | None = typer.Option(
+        None,
+        help="Of all tasks together: N tokens, N minutes or N candidates (see docs/search.md).",
+    ),
     author: str | None = typer.Option(None, help="recipes, llm, mailbox or auto; over the task's."),
     rounds: int | None = typer.Option(None, min=1, help="Rounds at most; over the task's."),
     candidates: int | None = typer.Option(None, min=1, help="Candidates at most; over the task's."),
@@ -62,27 +70,25 @@ def evolve(
     """Search for a faster kernel: ideas, implementations, and a judge on this machine."""
     from kb.app.run import evolve as run
     from kb.app.run import notices
+    from kb.cli.portfolio import begin, one_task
     from kb.cli.render.progress import Screen
-    from search.task import (
-        judge_by_workers,
-        judge_elsewhere,
-        load_task,
-        look_with,
-        override,
-        write_to,
-    )
+    from search.task import task_with
 
-    loaded = override(
-        load_task(task),
-        author=author,
-        rounds=rounds,
-        candidates=candidates,
-        minutes=minutes,
-        seed=seed,
-    )
-    if workers or ray:
-        loaded = judge_by_workers(loaded)
-    loaded = write_to(look_with(judge_elsewhere(loaded, spool), profile), mailbox)
+    options: dict[str, Any] = {
+        "author": author,
+        "rounds": rounds,
+        "candidates": candidates,
+        "minutes": minutes,
+        "seed": seed,
+        "spool": None if spool is None else str(spool.expanduser().absolute()),
+        "workers": workers or ray is not None,
+        "mailbox": None if mailbox is None else str(mailbox.expanduser().absolute()),
+        "profile": profile,
+    }
+    if budget is not None:
+        with workers_on(ray, Home.find().make()):
+            begin(task, budget, options, as_json=json)
+    loaded = task_with(one_task(task), **options)
     for line in notices(loaded):
         typer.echo(line, err=json)
     home = Home.find().make()
@@ -109,14 +115,17 @@ def resume(
     ray: str | None = typer.Option(None, help="As for `kb evolve`."),
     json: bool = JSON,
 ) -> None:
-    """Go on with a run that was interrupted or killed; it ends as an unbroken one would have."""
+    """Go on with a run or a portfolio that was interrupted; it ends as an unbroken one would have."""
     from kb.app.run import resume as go_on
+    from kb.cli.portfolio import go_on_with
     from kb.cli.render.progress import Screen
 
     home = Home.find().make()
-    with steps() as progress, workers_on(ray, home):
-        announce = partial(typer.echo, err=json)
-        ended = go_on(home, run, progress, Screen, announce)
+    with workers_on(ray, home):
+        go_on_with(run, as_json=json)
+        with steps() as progress:
+            announce = partial(typer.echo, err=json)
+            ended = go_on(home, run, progress, Screen, announce)
     _publish(ended, as_json=json)
 
 

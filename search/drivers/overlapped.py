@@ -96,7 +96,7 @@ class OverlappedDriver(Driver):
         if not self._judging and not self._letters:
             # A question for no kind of work ends what has nothing left.
             self._search.ask(())
-            return moved or not self._search.ended
+            return moved or not (self._search.ended or self._search.paused)
         # Who waits for answers looks for them; who waits for judges alone sleeps until one is done.
         self._collect(0 if moved else _LOOK_SECONDS if self._letters else None)
         return True
@@ -136,7 +136,8 @@ class OverlappedDriver(Driver):
         return begun
 
     def _read_letters(self) -> bool:
-        return any([self._go_on(letter) for letter in tuple(self._letters)])
+        done = [self._go_on(letter) for letter in tuple(self._letters)]
+        return any(done)
 
     def _go_on(self, letter: _Letter) -> bool:
         """Take a writing as far as it goes without waiting; say whether it is done."""

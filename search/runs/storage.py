@@ -19,7 +19,9 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    bindparam,
     delete,
+    exists,
     insert,
     select,
     update,
@@ -97,6 +99,33 @@ EXCHANGES = Table(
 )
 
 
+# Built once: building a statement takes longer than executing it, and these run for every candidate.
+_ADD_SOURCE = insert(SOURCES).from_select(
+    ["hash", "text"],
+    select(bindparam("content", type_=String), bindparam("text", type_=Text)).where(
+        ~exists().where(SOURCES.c.hash == bindparam("content", type_=String))
+    ),
+)
+_ADD_OUTCOME = insert(OUTCOMES).from_select(
+    ["key", "outcome", "judged"],
+    select(
+        bindparam("name", type_=String),
+        bindparam("outcome", type_=Text),
+        bindparam("judged", type_=Float),
+    ).where(~exists().where(OUTCOMES.c.key == bindparam("name", type_=String))),
+)
+_ADD_NODE = insert(NODES)
+_JUDGE_NODE = (
+    update(NODES)
+    .where(NODES.c.run == bindparam("of"), NODES.c.number == bindparam("node"))
+    .values(outcome=bindparam("name"), elapsed=bindparam("seconds"))
+)
+_SET_ELAPSED = (
+    update(RUNS).where(RUNS.c.run == bindparam("of")).values(elapsed=bindparam("seconds"))
+)
+_OUTCOME = select(OUTCOMES.c.outcome).where(OUTCOMES.c.key == bindparam("name"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
     """One line of `kb runs`."""
@@ -171,7 +200,7 @@ class Storage:
     def outcome(self, key: str) -> Outcome | None:
         """Return what was judged before under `key`, in this run or another."""
         with reading(self.engine) as session:
-            text = session.scalar(select(OUTCOMES.c.outcome).where(OUTCOMES.c.key == key))
+            text = session.connection().scalar(_OUTCOME, {"name": key})
         return None if text is None else from_json(text)
 
     def keep_outcome(self, key: str, outcome: Outcome) -> None:
@@ -251,22 +280,20 @@ class Record:
             "draft": json.dumps(draft),
         }
         with writing(self.engine) as session:
-            known = select(SOURCES.c.hash).where(SOURCES.c.hash == node.source_hash)
-            if session.execute(known).first() is None:
-                session.execute(insert(SOURCES).values(hash=node.source_hash, text=text))
-            session.execute(insert(NODES).values(run=self.run, **row))
+            execute = session.connection().execute
+            execute(_ADD_SOURCE, {"content": node.source_hash, "text": text})
+            execute(_ADD_NODE, {"run": self.run, **row})
         self.graph.add(node)
 
     def add_outcome(self, node: Node, outcome: Outcome, *, key: str, elapsed: float) -> None:
         """Store a node's outcome, under its content's name unless that is known already."""
+        told = {"name": key, "outcome": to_json(outcome), "judged": time.time()}
         with writing(self.engine) as session:
-            known = select(OUTCOMES.c.key).where(OUTCOMES.c.key == key)
-            if session.execute(known).first() is None:
-                row = {"key": key, "outcome": to_json(outcome), "judged": time.time()}
-                session.execute(insert(OUTCOMES).values(**row))
-            mine = (NODES.c.run == self.run) & (NODES.c.number == node.number)
-            session.execute(update(NODES).where(mine).values(outcome=key, elapsed=elapsed))
-            session.execute(update(RUNS).where(RUNS.c.run == self.run).values(elapsed=elapsed))
+            execute = session.connection().execute
+            execute(_ADD_OUTCOME, told)
+            mine = {"of": self.run, "node": node.number, "name": key, "seconds": elapsed}
+            execute(_JUDGE_NODE, mine)
+            execute(_SET_ELAPSED, {"of": self.run, "seconds": elapsed})
         self.elapsed = elapsed
         self.graph.judge(node.number, outcome)
 

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from play import open_storage, play, settings_of
+
+from kb.app.portfolio import PortfolioRun, begin, best_by_round, find, task_files
+from kb.config import Home
+from kb.errors import ConfigError, StoreError
+from kb.progress import silent
+from search.portfolio.budget import Budget
+from search.task import task_with
+
+BUDGET = Budget(amount=5, unit="candidates")
+
+
+def test_a_folder_names_its_task_files_and_the_references_that_none_of_them_names(tmp_path):
+    for name in ("one.py", "two.py"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "task.yaml").write_text("reference: one.py\n")
+    (tmp_path / "notes.txt").write_text("")
+    assert task_files([tmp_path]) == [tmp_path / "task.yaml", tmp_path / "two.py"]
+    assert task_files([tmp_path / "one.py"]) == [tmp_path / "one.py"]
+
+
+def test_a_folder_without_tasks_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="expected task files"):
+        task_files([tmp_path])
+
+
+def test_a_portfolio_is_found_again_as_it_was_kept(tmp_path):
+    home = Home(tmp_path / "home")
+    kept = begin(home, [tmp_path / "a.py", tmp_path / "b.py"], BUDGET, {"seed": 3})
+    other = begin(home, [tmp_path / "c.py"], BUDGET, {})
+    assert (kept.name, other.name) == ("portfolio-1", "portfolio-2")
+    assert find(home, "portfolio-1") == kept
+    assert find(home, "softmax-1") is None
+    (home.root / "portfolios" / "portfolio-2.json").write_text("{")
+    with pytest.raises(StoreError, match="expected a portfolio"):
+        find(home, "portfolio-2")
+
+
+def test_tasks_that_cannot_be_searched_are_given_up_and_the_report_says_why(tmp_path, capsys):
+    home = Home(tmp_path / "home").make()
+    portfolio = begin(home, [tmp_path / "a.py", tmp_path / "b.py"], BUDGET, {})
+    report = PortfolioRun(home, portfolio, task_with, silent, None, print).spend()
+    assert [row["run"] for row in report["tasks"]] == [None, None]
+    assert all("does not exist" in row["problem"] for row in report["tasks"])
+    assert report["spent"] == 0
+    assert report["geometric_mean"] is None
+    assert "is given up" in capsys.readouterr().err
+    json.dumps(report)
+
+
+def test_the_best_after_each_round_never_falls_and_starts_at_eager(tmp_path):
+    storage = open_storage(tmp_path)
+    record = storage.begin("play", {})
+    play(storage, record, settings_of())
+    best = best_by_round(record.graph)
+    assert len(best) == 4
+    assert list(best) == sorted(best)
+    assert best[0] >= 1
+    assert best[-1] == record.graph.best_speedup
