@@ -78,9 +78,7 @@ def _speeds(database: Path) -> list[float]:
     )
     with sqlite3.connect(database) as connection:
         found = [json.loads(text) for (text,) in connection.execute(query)]
-    return [
-        one["speedup"]["eager"]["ratio"] if one["kind"] == "passed" else 0.0 for one in found
-    ]
+    return [one["speedup"]["eager"]["ratio"] if one["kind"] == "passed" else 0.0 for one in found]
 
 
 def table(rows: list[dict[str, Any]]) -> None:

@@ -68,7 +68,7 @@ class WorkerTally:
     kinds: dict[str, int] = field(default_factory=dict)
 
 
-class Worker:
+class JudgingWorker:
     """Serves one database with one judge on one device.
 
     Args:
