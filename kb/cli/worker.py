@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from search.work.pools import WorkerOptions
-    from search.work.worker import Worker
+    from search.work.worker import JudgingWorker
 
 INTERRUPTED = 130
 
@@ -96,14 +96,14 @@ def _serve(device: str, options: WorkerOptions, *, recalibrate: bool, as_json: b
 
 def _make(
     engine: Engine, kind: str, options: WorkerOptions, *, recalibrate: bool, as_json: bool
-) -> Worker:
+) -> JudgingWorker:
     from search.judging.spool.judge_process import JudgeProcess
     from search.work.calibration import Calibrations
     from search.work.queue import WorkQueue
-    from search.work.worker import Worker
+    from search.work.worker import JudgingWorker
 
     cache = Path(options.home) / "cache"
-    return Worker(
+    return JudgingWorker(
         WorkQueue(engine, lease=options.lease),
         lambda tick: JudgeProcess(kind, cache, say, tick),
         Calibrations(engine, tolerance=options.drift),

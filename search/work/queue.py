@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from sqlalchemy import Engine, Select, and_, func, insert, select, true, update
+from sqlalchemy import Engine, Select, and_, exists, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -56,6 +56,7 @@ class Claimant:
         targets: hashes of the targets that its device is one of.
         warm: the bench of the judge that it holds; empty where it holds none.
         yields: what waits for others has its turn before what its own judge can do.
+        idle: it has found nothing for as long as work is to wait for a warm judge.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Claimant:
     targets: Sequence[str]
     warm: str = ""
     yields: bool = False
+    idle: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,9 +170,8 @@ class WorkQueue:
             mine = select(WORK.c.number).where(WORK.c.worker == who.name, WORK.c.state == "leased")
             number = session.scalar(mine.limit(1).with_for_update())
             for query in _in_order(who, self.patience) if number is None else ():
-                found = session.execute(query.limit(1)).one_or_none()
-                if found is not None and found.ripe:
-                    number = found.number
+                number = session.scalar(query.limit(1))
+                if number is not None:
                     break
             return None if number is None else self._lease(session, number, who)
 
@@ -301,30 +302,29 @@ def target_hash(job: Job) -> str:
     return hashlib.sha256(body.encode()).hexdigest()[:16]
 
 
-def _in_order(who: Claimant, patience: float) -> list[Select[tuple[int, bool]]]:
-    """Return what a worker looks for, first to last: each the oldest, and whether it may have it.
+def _in_order(who: Claimant, patience: float) -> list[Select[tuple[int]]]:
+    """Return what a worker looks for, first to last; each the oldest first.
 
-    Preparations, which whole searches wait for, are anybody's at once.
+    Preparations, which whole searches wait for, are anybody's at once. A worker that would have to put
+    away its judge leaves what is new, and, unless it idles, what another worker is serving just now: the
+    pieces of one step are equally old, and each of them would make another judge.
     """
-
-    def oldest(after: float, *where: Any) -> Select[tuple[int, bool]]:
-        ripe = (WORK.c.put <= _NOW - after) if after else true()
-        found = select(WORK.c.number, ripe.label("ripe"))
-        return found.where(WORK.c.state == "waiting", *where).order_by(WORK.c.number)
-
-    # One bench or target at a time is one walk along an index, however much work waits.
-    warm = [
-        oldest(0, WORK.c.bench == who.warm, WORK.c.target.in_(who.targets), WORK.c.context == one)
-        for one in ((who.context, "") if who.warm else ())
-    ]
-    after = patience if who.warm else 0.0
-    cold = [
-        oldest(0 if one == "" else after, WORK.c.target == target, WORK.c.context == one)
+    waiting = select(WORK.c.number).where(WORK.c.state == "waiting").order_by(WORK.c.number)
+    mine = waiting.where(WORK.c.bench == who.warm, WORK.c.target.in_(who.targets))
+    warm = [mine.where(WORK.c.context == one) for one in (who.context, "")] if who.warm else []
+    # One target at a time is one walk along an index, however much work waits.
+    new, ours = (
+        [waiting.where(WORK.c.target == target, WORK.c.context == one) for target in who.targets]
         for one in ("", who.context)
-        for target in who.targets
-    ]
-    queries = cold + warm if who.yields else warm + cold
-    return [query.with_for_update(skip_locked=True) for query in queries]
+    )
+    if who.warm and patience:
+        ours = [query.where(WORK.c.put <= _NOW - patience) for query in ours]
+        if not who.idle:
+            other = WORK.alias()
+            served = exists().where(other.c.bench == WORK.c.bench, other.c.state == "leased")
+            ours = [query.where(~served) for query in ours]
+    queries = [*new, *ours, *warm] if who.yields else [*warm, *new, *ours]
+    return [query.with_for_update(skip_locked=True, of=WORK) for query in queries]
 
 
 def _held(lease: Lease) -> tuple[Any, ...]:

@@ -68,7 +68,7 @@ class WorkerTally:
     kinds: dict[str, int] = field(default_factory=dict)
 
 
-class Worker:
+class JudgingWorker:
     """Serves one database with one judge on one device.
 
     Args:
@@ -106,6 +106,7 @@ class Worker:
         self._last = -float("inf")  # sign of life
         self._checked = -float("inf")
         self._looked = -float("inf")  # for targets that it does not know
+        self._worked = -float("inf")  # it had something to do
         self._in_a_row = 0
         self._pause = _IDLE[0]
         self._stopping = False
@@ -152,6 +153,7 @@ class Worker:
                 targets=[target for target, fits in self._fits.items() if fits],
                 warm=self._judge.task,
                 yields=self._in_a_row >= _IN_A_ROW,
+                idle=time.monotonic() - self._worked > self._queue.patience,
             )
         )
         if lease is None:
@@ -159,7 +161,7 @@ class Worker:
             time.sleep(self._pause)
             self._pause = min(1.2 * self._pause, _IDLE[1])
             return False
-        self._pause = _IDLE[0]
+        self._pause, self._worked = _IDLE[0], time.monotonic()
         self._in_a_row = self._in_a_row + 1 if lease.job.bench == self._judge.task else 0
         self._serve(lease)
         return True
@@ -186,6 +188,7 @@ class Worker:
             raise
         finally:
             self._lease, self._doing = None, ""
+        self._worked = time.monotonic()
         self._finish(lease, replace(answer, context=self._context), time.monotonic() - began)
 
     def _finish(self, lease: Lease, answer: JobAnswer, seconds: float) -> None:

@@ -37,7 +37,7 @@ from search.runs.storage import Record, Storage
 from search.task import Task, TaskFile
 from search.work.client import QueuedJudge
 from search.work.queue import WorkQueue
-from search.work.worker import Worker
+from search.work.worker import JudgingWorker
 
 ROUNDS = 6
 CONTEXT = "synthetic-1 / a processor / 2.13"
@@ -145,7 +145,7 @@ def work(url: str, *, lease: float, last: int = 0, seconds: float = 0.0, once: b
     engine = open_url(url, "--database")
     queue = WorkQueue(engine, lease=lease)
     point: Callable[[], None] = Moments(engine, last).pass_by if last else lambda: None
-    worker = Worker(
+    worker = JudgingWorker(
         queue,
         lambda tick: FreeJudge(tick, seconds=seconds, point=point),
         None,

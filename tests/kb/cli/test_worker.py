@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import sqlite3
 import time
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
-from scripted import write_task
+import typer.main
+from scripted import REFERENCE, write_task
 from sqlalchemy import create_engine, text
+
+from kb.cli.commands import app
 
 # The machine of a test is shared: its known kernels may take many times as long a moment later.
 STEADY = ("--drift", "1000")
@@ -109,3 +116,38 @@ def test_what_is_wrong_is_one_line(bare_shell, options, said):
     assert said in done.stderr
     assert "secret" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("ray") is None, reason="no Ray: pip install 'kernel-kb[ray]'")
+def test_a_search_starts_its_workers_on_ray(make_shell):
+    shell = make_shell()
+    task = write_task(shell.folder, "local")
+    done = shell("evolve", task, "--ray", "local", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["outcomes"]["wrong"] == 1
+    assert "a worker on cpu" in done.stderr
+    assert "Traceback" not in done.stderr
+    workers = sqlite3.connect(shell.home / "kb.sqlite").execute("SELECT * FROM workers").fetchall()
+    assert workers == []  # each gave its work back and said so
+
+
+def test_ray_that_is_not_installed_is_one_line(bare_shell):
+    (bare_shell.folder / "ref.py").write_text(REFERENCE)
+    bare_shell.env["PYTHONPATH"] = f"{bare_shell.folder}:{bare_shell.env.get('PYTHONPATH', '')}"
+    (bare_shell.folder / "ray.py").write_text("raise ImportError('none')\n")
+    done = bare_shell("evolve", "ref.py", "--ray", "local")
+    assert done.returncode == 2
+    assert "pip install 'kernel-kb[ray]'" in done.stderr
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "workers.md"
+
+
+def test_the_commands_of_the_page_are_those_of_the_command_line():
+    known = typer.main.get_command(app).commands
+    lines = re.findall(r"^\$ (?:\w+=\S+ )*kb (\w+)(.*)$", PAGE.read_text(), re.MULTILINE)
+    assert len(lines) >= 6
+    for command, rest in lines:
+        options = {option for one in known[command].params for option in one.opts}
+        assert set(re.findall(r"--[\w-]+", rest)) <= options

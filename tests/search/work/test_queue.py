@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from crew import CONTEXT, answer, job
@@ -228,6 +229,18 @@ def test_what_has_waited_for_long_has_its_turn_and_a_worker_without_a_judge_take
     hasty = WorkQueue(queue.engine, patience=0)
     eager = Claimant(name="c", context=CONTEXT, targets=[TARGET], warm=warm, yields=True)
     assert hasty.claim(eager).job.source == "other"
+
+
+def test_what_another_worker_is_serving_is_left_to_it_by_all_but_the_idle(queue: WorkQueue) -> None:
+    hurried = WorkQueue(queue.engine, patience=1e-6)
+    for one in (job("first", seed=2), job("second", seed=2), job("lonely", seed=3)):
+        hurried.put(one)
+    assert hurried.claim(who("a")).job.source == "first"
+    warm = Claimant(name="b", context=CONTEXT, targets=[TARGET], warm="another")
+    assert hurried.claim(warm).job.source == "lonely"
+    busy = Claimant(name="c", context=CONTEXT, targets=[TARGET], warm="another")
+    assert hurried.claim(busy) is None
+    assert hurried.claim(replace(busy, idle=True)).job.source == "second"
 
 
 class Protocol(RuleBasedStateMachine):

@@ -21,7 +21,7 @@ from search.work.calibration import Calibrations
 from search.work.queue import MOST_DEATHS, WorkQueue
 from search.work.roster import Roster
 from search.work.tables import RESULTS, WORK
-from search.work.worker import Worker
+from search.work.worker import JudgingWorker
 
 SLOW = Calibration(arithmetic=2e-3, memory=2e-3)
 
@@ -35,9 +35,11 @@ def url_of(engine: Engine) -> str:
     return engine.url.render_as_string(hide_password=False)
 
 
-def make(queue: WorkQueue, judge: FreeJudge, calibrations: Calibrations | None = None) -> Worker:
+def make(
+    queue: WorkQueue, judge: FreeJudge, calibrations: Calibrations | None = None
+) -> JudgingWorker:
     said: list[str] = []
-    worker = Worker(
+    worker = JudgingWorker(
         queue, lambda tick: judge, calibrations, say=said.append, report=lambda line: None
     )
     worker.said = said
