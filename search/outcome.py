@@ -61,6 +61,8 @@ class Passed:
         losses: why the compiler expects it to be slow, in the compiler's words.
         calls: seconds of what was timed, in its order, by contender ("candidate" and the baselines):
             single calls on a processor, means of batches on a GPU; to be looked at, four digits.
+        workloads: where a task has several: of each, the speed-up by baseline; the rest is of them together,
+            see `search.judging.workloads`.
     """
 
     seconds: float
@@ -74,6 +76,7 @@ class Passed:
     losses: tuple[str, ...] = ()
     build_seconds: float = 0.0
     calls: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    workloads: Mapping[str, Mapping[str, Ratio]] = field(default_factory=dict)
     kind: Literal["passed"] = "passed"
 
     @property
@@ -82,9 +85,11 @@ class Passed:
 
         The geometric mean of the speed by the clock and of the speed-up over each baseline. A
         machine that slows down between two candidates spoils the first, a neighbour that
-        disturbs a baseline spoils the second: together they wander less than each alone.
+        disturbs a baseline spoils the second: together they wander less than each alone. Over several
+        workloads only speed-ups say whether one of them is slower.
         """
-        views = (1 / self.seconds, *(ratio.ratio for ratio in self.speedup.values()))
+        ratios = tuple(ratio.ratio for ratio in self.speedup.values())
+        views = ratios if self.workloads else (1 / self.seconds, *ratios)
         return math.prod(views) ** (1 / len(views))
 
 
@@ -248,6 +253,10 @@ def from_json(text: str) -> Outcome:
         values["kernels"] = tuple(KernelTime(**told) for told in values.get("kernels", ()))
         values["losses"] = tuple(values.get("losses", ()))
         values["calls"] = {name: tuple(one) for name, one in values.get("calls", {}).items()}
+        values["workloads"] = {
+            workload: {name: Ratio(**ratio) for name, ratio in found.items()}
+            for workload, found in values.get("workloads", {}).items()
+        }
     if values["kind"] == "checked":
         values["kernels"] = tuple(map(_kernel, values["kernels"]))
         values["notes"] = tuple(values["notes"])

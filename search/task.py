@@ -22,6 +22,7 @@ from pydantic import (
 
 from kb.errors import TaskError
 from search.comparisons import as_names, checked_names, read_kernels
+from search.workloads import WorkloadSettings, checked_workloads
 
 FINAL_SECONDS = 10.0  # of measuring each of the best again, to report it
 
@@ -210,6 +211,14 @@ class TaskFile(_Strict):
         default=(),
         description="beside eager and torch.compile: max-autotune, reduce-overhead, kernels' .py files",
     )
+    workloads: Annotated[
+        tuple[WorkloadSettings, ...], BeforeValidator(as_names), AfterValidator(checked_workloads)
+    ] = Field(
+        default=(), description="several inputs with weights, for one candidate and one verdict"
+    )
+    slower_workloads: Literal["forbidden", "allowed"] = Field(
+        default="forbidden", description="than a baseline, in what a verdict is made of"
+    )
     search: SearchSettings = SearchSettings()
     library: Literal["allowed", "forbidden"] = "allowed"
     packing: Literal["allowed", "forbidden", "tables"] = Field(
@@ -275,6 +284,12 @@ class Task:
             self.settings.library,
             str(self.settings.special_values),
             *((f"packing {packing}",) if (packing := self.settings.packing) != "allowed" else ()),
+            *(one.model_dump_json() for one in self.settings.workloads),
+            *(
+                (f"slower {slower}",)
+                if (slower := self.settings.slower_workloads) != "forbidden"
+                else ()
+            ),
         )
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -451,5 +466,6 @@ def _known_keys(parents: list[str]) -> Iterable[str]:
         "models": ModelsSettings if len(parents) == 1 else ModelSettings,
         "precision": Tolerances,
         "evaluator": SpoolSettings,
+        "workloads": WorkloadSettings,
     }
     return sections[parents[0]].model_fields

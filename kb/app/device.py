@@ -129,6 +129,8 @@ def make_judge(
     from search.judging.limits import Limits
 
     limits = limits or Limits(thorough_seconds=problem.task.settings.final_seconds)
+    if problem.task.settings.workloads:
+        return _make_workload_judge(place, problem, seed=seed, folder=folder, limits=limits)
     common: Any = {"folder": folder, "zygote": zygote}
     if place.how == "cpu":
         from search.judging.cpu.judge import CpuJudge
@@ -145,6 +147,24 @@ def make_judge(
     from search.judging.dryrun.judge import DryJudge
 
     return DryJudge(problem, place.target, seed=seed, **common)
+
+
+def _make_workload_judge(
+    place: JudgingDevice, problem: Problem, *, seed: int, folder: Path, limits: Limits
+) -> Judge:
+    """Start a judge for each workload of a task, all from one warm process."""
+    from search.judging.workloads import WorkloadJudge, WorkloadSeat
+    from search.reference import load_problem
+    from search.workloads import task_of
+
+    task, seats = problem.task, []
+    zygote = make_zygote(place)
+    common: Any = {"seed": seed, "folder": folder, "limits": limits, "zygote": zygote}
+    for workload in task.settings.workloads:
+        one = load_problem(task_of(task, workload), device=place.device)
+        seats.append(WorkloadSeat(workload=workload, judge=make_judge(place, one, **common)))
+    slower = task.settings.slower_workloads == "allowed"
+    return WorkloadJudge(seats, allow_slower=slower, ending=zygote.close)
 
 
 def make_zygote(place: JudgingDevice) -> Zygote:

@@ -185,6 +185,10 @@ def notices(task: Task) -> tuple[str, ...]:
             f"{reason}: ideas and sources come from the knowledge base alone "
             "(a model is set by `model:` in the task, or KB_MODEL)."
         )
+        if len(task.settings.workloads) > 1:
+            lines.append(
+                "The offline author writes for the shapes of one workload: what it writes may fail on the others."
+            )
     return tuple(lines)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from kb.app.choices import check_settings, choose_author, choose_language
@@ -12,6 +12,7 @@ from kb.app.mailbox import Mail, with_mailbox
 from kb.app.models import make_cast
 from kb.app.session import Session, Setup
 from kb.config import Home
+from kb.errors import ConfigError
 from kb.progress import Progress, say
 from search.task import Task
 
@@ -122,8 +123,18 @@ def _reference(
     from search.costs.trace import operator_graph
     from search.costs.work import count_work
     from search.reference import load_problem
+    from search.workloads import chief, task_of
 
     progress("loading the reference")
-    problem = load_problem(task, device=place.device)
+    if not task.settings.workloads:
+        problem = load_problem(task, device=place.device)
+    else:  # what is written for one shape is written for the one that counts most
+        if task.elsewhere:
+            raise ConfigError(
+                "evaluator: expected local where a task has workloads, found one elsewhere: "
+                "judge on this machine, or leave workloads out"
+            )
+        most = task_of(task, chief(task.settings.workloads))
+        problem = replace(load_problem(most, device=place.device), task=task)
     graph = operator_graph(problem)
     return problem, graph, count_work(graph)

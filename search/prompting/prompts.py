@@ -34,6 +34,7 @@ from search.prompting.readings import PassageRetriever, Readings
 from search.standings import standings_of
 from search.task import Task
 from search.tunables import knob_trouble
+from search.workloads import workload_facts
 from synth.context import FORM, Context, Current, Note, Purpose
 from synth.device_facts import target_lines
 from synth.prompt import Prompt, compose
@@ -320,7 +321,8 @@ class PromptWriter:
     def _facts(self) -> tuple[str, ...]:
         precision = self._task.settings.precision
         named = precision if isinstance(precision, str) else precision.model_dump_json()
-        return (f"Precision: {named}", *(cost(self._work) if self._work else ()))
+        shapes = workload_facts(self._task.settings.workloads)
+        return (f"Precision: {named}", *shapes, *(cost(self._work) if self._work else ()))
 
     @cached_property
     def _notes(self) -> Document | None:

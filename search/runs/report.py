@@ -93,12 +93,8 @@ def _best(attempt: Attempt, outcome: Passed | Checked, *, confirmed: bool) -> di
         "seconds": outcome.seconds,
         "source": attempt.draft.source,
         "languages": written_in(attempt.draft.source),
-        "speedup": {
-            name: {
-                key: round(value, 4) for key, value in asdict(ratio).items() if key != "confidence"
-            }
-            for name, ratio in outcome.speedup.items()
-        },
+        "speedup": _ratios(outcome.speedup),
+        **({"workloads": _workloads(outcome)} if outcome.workloads else {}),
         "confirmed": confirmed,
         "idea": attempt.idea.title,
         "own_share": outcome.own_share,
@@ -108,6 +104,17 @@ def _best(attempt: Attempt, outcome: Passed | Checked, *, confirmed: bool) -> di
         "kernels": [asdict(kernel) for kernel in outcome.kernels],
         **({"losses": list(outcome.losses)} if outcome.losses else {}),
     }
+
+
+def _ratios(speedup: Mapping[str, Ratio]) -> dict[str, dict[str, float]]:
+    return {
+        name: {key: round(value, 4) for key, value in asdict(ratio).items() if key != "confidence"}
+        for name, ratio in speedup.items()
+    }
+
+
+def _workloads(outcome: Passed) -> dict[str, Any]:
+    return {name: _ratios(speedup) for name, speedup in outcome.workloads.items()}
 
 
 def _checked(attempt: Attempt, outcome: Checked) -> dict[str, Any]:

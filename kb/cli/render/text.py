@@ -64,6 +64,12 @@ def _timed_lines(best: dict[str, Any]) -> list[str]:
     for name, ratio in best["speedup"].items():
         label = f"over {_BASELINES.get(name, name)}"
         lines.append(f"    {label:<19} {ratio_text(ratio)}{_verdict(ratio)}")
+    for workload, found in best.get("workloads", {}).items():
+        told = ", ".join(
+            f"{ratio_text(ratio)} over {_BASELINES.get(name, name)}"
+            for name, ratio in found.items()
+        )
+        lines.append(f"      {workload:<17} {told}")
     if best.get("own_share") is not None:
         lines.append(f"    own kernels         {best['own_share']:.0%} of its time")
     lines += [f"      {line}" for line in kernel_lines(best.get("kernels", ()))]
