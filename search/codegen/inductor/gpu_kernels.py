@@ -45,7 +45,7 @@ def read_kernel(name: str, source: str, configs: Sequence[Mapping[str, Any]]) ->
         Unreadable: the kernel is not as this reader knows them.
     """
     functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
-    kernels = [node for node in functions if node.name == name or node.name == "triton_"]
+    kernels = [node for node in functions if node.name in {name, "triton_"}]
     if len(kernels) != 1 or not configs:
         raise Unreadable(f"the kernel {name} has no function, or no setting")
     (kernel,) = kernels

@@ -63,7 +63,7 @@ def capture(
     Raises:
         Unreadable: it writes nothing of which a candidate could be made.
     """
-    request = {"source": source, "program": program, "stubs": [*stubs]}
+    request: dict[str, Any] = {"source": source, "program": program, "stubs": [*stubs]}
     if device is not None:
         request |= {"device": "cuda", "figures": device.figures}
     return Captured.of(_told(json.dumps(request)))

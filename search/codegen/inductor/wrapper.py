@@ -163,18 +163,21 @@ class _Reader(ast.NodeTransformer):
             return _empty(called, given)
         if called == "reinterpret_tensor":
             return _view(given)
-        if called == "device":
-            return _call("torch.device", given, named)
-        if called.startswith("extern_kernels."):
-            name = called.removeprefix("extern_kernels.")
-            if name not in _EXTERN:
-                raise Unreadable(f"it calls {called}, which is not read")
-            return _call(_EXTERN[name], given, named)
-        if called.startswith("aten."):
-            called = f"torch.ops.{called}"
-        if called.startswith(_CALLED):
-            return _call(called, given, named)
-        raise Unreadable(f"it calls {called}, which is not read")
+        return _call(_torchs(called), given, named)
+
+
+def _torchs(called: str) -> str:
+    """Return torch's name of a function that Inductor calls."""
+    name = called.removeprefix("extern_kernels.")
+    if called == "device":
+        return "torch.device"
+    if name != called and name in _EXTERN:
+        return _EXTERN[name]
+    if called.startswith("aten."):
+        return f"torch.ops.{called}"
+    if called.startswith(_CALLED):
+        return called
+    raise Unreadable(f"it calls {called}, which is not read")
 
 
 def _stub(call: ast.Call) -> str:
