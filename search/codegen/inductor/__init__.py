@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 
-class Unreadable(Exception):
+class Uncaptured(Exception):
     """No candidate can be made of what torch.compile does with a program; the message says why."""
 
 

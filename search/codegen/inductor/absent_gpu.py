@@ -86,7 +86,7 @@ def _answer_triton(architecture: int) -> None:
     import triton
     from triton.backends.compiler import GPUTarget
 
-    class Driver:
+    class AbsentGpuDriver:
         """The driver of a device that is not here; nothing is launched."""
 
         get_current_target = staticmethod(lambda: GPUTarget("cuda", architecture, 32))
@@ -96,7 +96,7 @@ def _answer_triton(architecture: int) -> None:
         get_benchmarker = staticmethod(lambda: None)
         is_active = staticmethod(lambda: True)
 
-    triton.runtime.driver.set_active(Driver())
+    triton.runtime.driver.set_active(AbsentGpuDriver())
 
 
 def _leave_out(stack: ExitStack) -> None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from kb.errors import TaskError
-from search.codegen.inductor import Captured, Unreadable
+from search.codegen.inductor import Captured, Uncaptured
 from search.codegen.inductor.candidate import Native, write
 from search.codegen.inductor.process import Device, capture
 from search.codegen.inductor.stubs import stubbed
@@ -47,7 +47,7 @@ class CompilerSeed:
         try:
             found = capture(self._source, device=self._device)
             write(self._source, found)
-        except (Unreadable, TaskError) as error:
+        except (Uncaptured, TaskError) as error:
             return str(error)
         if not self.shop.library and (
             "extern_kernels." in found.code or "torch.ops." in found.code
@@ -89,7 +89,7 @@ class CompilerSeed:
             if not plan["segments"]:
                 return write(self._source, capture(self._source, device=self._device))
             return self._mixed(plan)
-        except Unreadable as error:
+        except Uncaptured as error:
             raise Unfit(str(error)) from error
 
     def _mixed(self, plan: Plan) -> str:
