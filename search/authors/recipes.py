@@ -96,9 +96,10 @@ class Recipes:
         cards = suiting(listed, target, self._languages, task.settings.precision)
         library = task.settings.library == "allowed"
         self._shop = make_shop(task.source, target, graph, cards, library=library)
-        device = device_of(target)
-        made = say is not None and {"cpp", "triton"} & set(self._languages)
-        self._seed = CompilerSeed(self._shop, task.source, graph, device) if made else None
+        self._seed: CompilerSeed | None = None
+        if say is not None and {"cpp", "triton"} & set(self._languages):
+            here = task.settings.evaluator == "local"
+            self._seed = CompilerSeed(self._shop, task.source, graph, device_of(target), here=here)
         self._say = say
         self._base: frozenset[str] | None = None
         try:

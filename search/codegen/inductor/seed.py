@@ -30,11 +30,19 @@ class CompilerSeed:
         source: text of the reference.
         graph: of the reference.
         device: a GPU; a processor where it is None.
+        here: it is judged on this machine; Inductor writes C++ for the processor that it runs on.
     """
 
     def __init__(
-        self, shop: Composer, source: str, graph: OperatorGraph, device: Device | None = None
+        self,
+        shop: Composer,
+        source: str,
+        graph: OperatorGraph,
+        device: Device | None = None,
+        *,
+        here: bool = True,
     ) -> None:
+        self._here = here
         self.shop = shop
         self._device = device
         self._source = source
@@ -44,6 +52,8 @@ class CompilerSeed:
     @cached_property
     def refusal(self) -> str:
         """Why no candidate can be made of what torch.compile writes; empty where one can."""
+        if self._device is None and not self._here:
+            return "it is judged elsewhere, and its C++ is for the processor of this machine"
         try:
             found = capture(self._source, device=self._device)
             write(self._source, found)

@@ -94,3 +94,7 @@ def test_what_torch_compile_cannot_take_is_a_reason_in_words() -> None:
     shop: Any = SimpleNamespace(library=True)
     graph: Any = None  # neither is read
     assert CompilerSeed(shop, source, graph).refusal
+
+
+def test_code_for_this_processor_is_not_judged_on_another_machine(case: Case) -> None:
+    assert "elsewhere" in CompilerSeed(case.seed.shop, BLOCK, case.bench.graph, here=False).refusal
