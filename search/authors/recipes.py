@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self
 
 from kb.errors import NoRecipe
 from kb.records.schema import Document, LessonRecord, TargetRecord
@@ -36,8 +36,6 @@ _FAMILIES = {
     "ndconv": ("convolution",),
     "matmul": ("matmul",),
 }
-
-_T = TypeVar("_T")
 
 
 class RecipeRetriever(Protocol):
@@ -98,16 +96,17 @@ class Recipes:
         cards = suiting(listed, target, self._languages, task.settings.precision)
         library = task.settings.library == "allowed"
         self._shop = make_shop(task.source, target, graph, cards, library=library)
-        device = device_of(target)
-        made = say is not None and {"cpp", "triton"} & set(self._languages)
-        self._seed = CompilerSeed(self._shop, task.source, graph, device) if made else None
+        self._seed: CompilerSeed | None = None
+        if say is not None and {"cpp", "triton"} & set(self._languages):
+            here = task.settings.evaluator == "local"
+            self._seed = CompilerSeed(self._shop, task.source, graph, device_of(target), here=here)
         self._say = say
+        self._base: frozenset[str] | None = None
         try:
             self._base = self._shop.base()
         except NoRecipe:
             if self._seed is None or self._seed.refusal:
                 raise
-            self._base = None
 
     @classmethod
     def of(cls, parts: AuthorParts) -> Self:
@@ -265,11 +264,12 @@ class Recipes:
             return None
 
 
-def _in_turns(one: Iterable[_T], other: Iterable[_T]) -> Iterator[_T]:
+def _in_turns(
+    one: Iterable[RecipeProposal], other: Iterable[RecipeProposal]
+) -> Iterator[RecipeProposal]:
     """Yield the first of `one`, the first of `other`, the second of `one`, until both are through."""
-    end = object()
-    for pair in zip_longest(one, other, fillvalue=end):
-        yield from (item for item in pair if item is not end)  # type: ignore[misc] - the end is none
+    for pair in zip_longest(one, other):
+        yield from (item for item in pair if item is not None)
 
 
 def _idea(proposal: RecipeProposal, plan: Plan, passages: tuple[str, ...]) -> Idea:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 
-class Unreadable(Exception):
+class Uncaptured(Exception):
     """No candidate can be made of what torch.compile does with a program; the message says why."""
 
 
@@ -77,4 +77,5 @@ class Captured:
 
 def _origin(told: Mapping[str, Any]) -> Origin:
     lists = ("strides", "data", "shape")
-    return Origin(**{key: tuple(v) if key in lists else v for key, v in told.items()})
+    values: dict[str, Any] = {k: tuple(v) if k in lists else v for k, v in told.items()}
+    return Origin(**values)

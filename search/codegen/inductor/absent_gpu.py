@@ -47,51 +47,46 @@ def absent_gpu(figures: Mapping[str, Any]) -> Iterator[None]:
     with ExitStack() as stack:
         for name, answer in answers.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, answer))
-        _answer_dynamo(properties)
+        _answer_dynamo(properties, 10 * major + minor)
         _answer_triton(10 * major + minor)
         _leave_out(stack)
         yield
 
 
-def _answer_dynamo(properties: Any) -> None:
+def _answer_dynamo(properties: Any, capability: int) -> None:
     """Register the device with Dynamo and Inductor."""
     from torch._dynamo import device_interface
 
-    class Worker:
-        """What a process that compiles for the device asks."""
-
-        set_device = staticmethod(lambda _: None)
-        current_device = staticmethod(lambda: 0)
-        get_device_properties = staticmethod(lambda _=None: properties)
-
-    class Device(device_interface.DeviceInterface):  # type: ignore[misc]  # torch types it as Any
-        """A device that is there."""
-
-        is_available = staticmethod(lambda: True)
-        device_count = staticmethod(lambda: 1)
-        current_device = staticmethod(lambda: 0)
-        set_device = staticmethod(lambda _: None)
-        maybe_exchange_device = staticmethod(lambda _: 0)
-        exchange_device = staticmethod(lambda _: 0)
-        get_device_properties = staticmethod(lambda _=None: properties)
-        get_compute_capability = staticmethod(lambda _=None: 10 * properties.major)
-        is_triton_capable = staticmethod(lambda _=None: True)
-        raise_if_triton_unavailable = staticmethod(lambda _=None: None)
-        is_bf16_supported = staticmethod(lambda including_emulation=False: True)  # noqa: ARG005
-        get_raw_stream = staticmethod(lambda _: 0)
-        synchronize = staticmethod(lambda _=None: None)
-
-    Device.Worker = Worker
+    asked: dict[str, Any] = {
+        "set_device": staticmethod(lambda _: None),
+        "current_device": staticmethod(lambda: 0),
+        "get_device_properties": staticmethod(lambda _=None: properties),
+    }
+    answers: dict[str, Any] = {
+        **asked,
+        "is_available": staticmethod(lambda: True),
+        "device_count": staticmethod(lambda: 1),
+        "maybe_exchange_device": staticmethod(lambda _: 0),
+        "exchange_device": staticmethod(lambda _: 0),
+        "get_compute_capability": staticmethod(lambda _=None: capability),
+        "is_triton_capable": staticmethod(lambda _=None: True),
+        "raise_if_triton_unavailable": staticmethod(lambda _=None: None),
+        "is_bf16_supported": staticmethod(lambda including_emulation=False: True),  # noqa: ARG005
+        "get_raw_stream": staticmethod(lambda _: 0),
+        "synchronize": staticmethod(lambda _=None: None),
+        "Worker": type("Worker", (), asked),
+    }
+    made: Any = type("AbsentDevice", (device_interface.DeviceInterface,), answers)
     device_interface.init_device_reg()
     for name in ("cuda", "cuda:0"):
-        device_interface.register_interface_for_device(name, Device)
+        device_interface.register_interface_for_device(name, made)
 
 
 def _answer_triton(architecture: int) -> None:
     import triton
     from triton.backends.compiler import GPUTarget
 
-    class Driver:
+    class AbsentGpuDriver:
         """The driver of a device that is not here; nothing is launched."""
 
         get_current_target = staticmethod(lambda: GPUTarget("cuda", architecture, 32))
@@ -101,11 +96,11 @@ def _answer_triton(architecture: int) -> None:
         get_benchmarker = staticmethod(lambda: None)
         is_active = staticmethod(lambda: True)
 
-    triton.runtime.driver.set_active(Driver())
+    triton.runtime.driver.set_active(AbsentGpuDriver())
 
 
 def _leave_out(stack: ExitStack) -> None:
     """Leave out the passes that make tensors on the device to learn what they look for."""
     from torch._inductor.fx_passes import joint_graph
 
-    stack.enter_context(mock.patch.object(joint_graph, "lazy_init", lambda *_: None))
+    stack.enter_context(mock.patch.object(joint_graph, "lazy_init", return_value=None))

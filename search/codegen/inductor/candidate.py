@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from search.codegen.inductor import Captured, Origin, Unreadable
+from search.codegen.inductor import Captured, Origin, Uncaptured
 from search.codegen.inductor.gpu_kernels import declared, imports
 from search.codegen.inductor.native import join
 from search.codegen.inductor.wrapper import Wrapper, contiguous, read
@@ -41,12 +41,12 @@ def write(source: str, found: Captured, native: Native | None = None) -> str:
         native: what recipes do in place of Inductor.
 
     Raises:
-        Unreadable: Inductor's module has something that is not read.
+        Uncaptured: Inductor's module has something that is not read.
     """
     wrapper = read(found.code, native.writes if native else {}, found.configs)
     module, arguments = strip(source)
     if len(wrapper.arguments) != len(found.origins):
-        raise Unreadable(f"it takes {len(wrapper.arguments)} arguments, {len(found.origins)} given")
+        raise Uncaptured(f"it takes {len(wrapper.arguments)} arguments, {len(found.origins)} given")
     body = _Body(found, wrapper, arguments, native.notes if native else {}).lines()
     head, tail = split_imports(fill(module, body))
     future = ["from __future__ import annotations", ""]

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+_KEPT: list[Any] = []  # what a library defines is gone with it
 _SMALL = 4096  # elements of a constant that is written out
 
 
@@ -68,14 +69,15 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
         _define(request.get("stubs", ()))
         file = _executed("program", request["program"])
         build = file.ModelNew
-    arguments = getattr(module, "get_init_inputs", tuple)()
-    model = build(*arguments).requires_grad_(False)
+    arguments: Any = getattr(module, "get_init_inputs", tuple)()
+    model: Any = build(*arguments).requires_grad_(False)
     inputs = tuple(module.get_inputs())
     seen = _Seen()
     with _placed(request.get("device", "cpu"), request.get("figures")) as move, torch.no_grad():
         model, inputs = move(model), tuple(map(move, inputs))
         with _intercepted(seen), _rnn_unrolled():
-            result = torch.compile(model, dynamic=False, fullgraph=True)(*inputs)
+            compiled: Any = torch.compile(model, dynamic=False, fullgraph=True)
+            result = compiled(*inputs)
         known = [*_known(model, inputs), *_globals(file)]
         told = _told(seen, known, result)
         return told if "reason" in told else {**told, "configs": _configs(told["code"])}
@@ -115,15 +117,15 @@ def _without_memory(value: Any) -> Any:
                 if one is not None:
                     made = torch.nn.Parameter(likeness(one), requires_grad=False)
                     module._parameters[name] = made
-            for name, one in module._buffers.items():
-                if one is not None:
-                    module._buffers[name] = likeness(one)
+            for name, buffer in module._buffers.items():
+                if buffer is not None:
+                    module._buffers[name] = likeness(buffer)
     return value
 
 
 def _configs(code: str) -> dict[str, list[dict[str, Any]]]:
     """Return the settings that Inductor's heuristics would try for each Triton kernel."""
-    found = {}
+    found: dict[str, list[dict[str, Any]]] = {}
     for call in ast.walk(ast.parse(code)):
         if isinstance(call, ast.Call) and ast.unparse(call.func) == "async_compile.triton":
             name, source = (ast.literal_eval(argument) for argument in call.args[:2])
@@ -200,7 +202,7 @@ def _uncached() -> Iterator[None]:
 def _stand_in(seen: _Seen, graph: Any) -> Callable[[list[Any]], list[Any]]:
     import torch
 
-    shapes = []
+    shapes: list[Any] = []
     for node in graph.graph_outputs:
         try:
             size = [int(n) for n in node.get_size()]
@@ -238,8 +240,8 @@ def _define(stubs: Any) -> None:
     """
     import torch
 
-    library = torch.library.Library("kb", "FRAGMENT")
-    _define.kept = library  # type: ignore[attr-defined] - what it defines is gone with it
+    library: Any = torch.library.Library("kb", "FRAGMENT")  # type: ignore[no-untyped-call]
+    _KEPT.append(library)
     for stub in stubs:
         read = ", ".join(f"Tensor x{at}" for at in range(stub["reads"]))
         library.define(f"{stub['name']}({read}) -> Tensor[]", tags=(_contiguous_tag(),))
@@ -340,7 +342,8 @@ def _same_place(one: Any, other: Any) -> bool:
     if one.shape != other.shape or one.stride() != other.stride() or one.dtype != other.dtype:
         return False
     if type(one) is not torch.Tensor and type(one) is not torch.nn.Parameter:
-        return one.untyped_storage()._cdata == other.untyped_storage()._cdata  # it has no address
+        # It has no address.
+        return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
     return bool(one.data_ptr() == other.data_ptr() and one.numel())
 
 

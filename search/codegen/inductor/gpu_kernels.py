@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from search.codegen.inductor import Unreadable
+from search.codegen.inductor import Uncaptured
 
 _BLOCKS = {"x": "XBLOCK", "y": "YBLOCK", "z": "ZBLOCK"}
 _AXES = {"Grid1D": "x", "Grid2D": "xy", "Grid3D": "xyz", "Grid2DWithYZOverflow": "xy"}
@@ -42,16 +42,16 @@ def read_kernel(name: str, source: str, configs: Sequence[Mapping[str, Any]]) ->
         configs: blocks (``kwargs``), ``num_warps`` and ``num_stages`` of each setting.
 
     Raises:
-        Unreadable: the kernel is not as this reader knows them.
+        Uncaptured: the kernel is not as this reader knows them.
     """
     functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
-    kernels = [node for node in functions if node.name == name or node.name == "triton_"]
+    kernels = [node for node in functions if node.name in {name, "triton_"}]
     if len(kernels) != 1 or not configs:
-        raise Unreadable(f"the kernel {name} has no function, or no setting")
+        raise Uncaptured(f"the kernel {name} has no function, or no setting")
     (kernel,) = kernels
     told = _told(kernel)
     if told.get("grid_type") not in _AXES:
-        raise Unreadable(f"the kernel {name} has a grid of the kind {told.get('grid_type')}")
+        raise Uncaptured(f"the kernel {name} has a grid of the kind {told.get('grid_type')}")
     text = "\n\n\n".join(_plain(node) for node in (*functions[: functions.index(kernel)], kernel))
     for helper in functions:
         own = name if helper is kernel else f"{name}{helper.name}"
@@ -101,12 +101,12 @@ def launched(kernel: TritonKernel, given: Sequence[ast.expr]) -> ast.expr:
     """Return the call that launches `kernel` with the arguments of Inductor's ``run``.
 
     Raises:
-        Unreadable: its sizes are not numbers.
+        Uncaptured: its sizes are not numbers.
     """
     texts = [ast.unparse(one) for one in given]
     sizes = dict(zip(kernel.parameters, texts, strict=False))
     if any(not sizes.get(f"{axis}numel", "1").isdigit() for axis in kernel.axes):
-        raise Unreadable(f"the kernel {kernel.name} is launched with sizes that are no numbers")
+        raise Uncaptured(f"the kernel {kernel.name} is launched with sizes that are no numbers")
     several = len(kernel.configs) > 1
     blocks = _blocks(kernel, kernel.configs[0])
     grid = []
@@ -114,7 +114,7 @@ def launched(kernel: TritonKernel, given: Sequence[ast.expr]) -> ast.expr:
         count, block = int(sizes[f"{axis}numel"]), _BLOCKS[axis]
         least = min(int(_blocks(kernel, one).get(block, 1)) for one in kernel.configs)
         if axis != "x" and -(-count // least) > _WIDEST:
-            raise Unreadable(
+            raise Uncaptured(
                 f"the kernel {kernel.name} has more than {_WIDEST} blocks along {axis}"
             )
         if several and block in blocks:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from search.codegen.inductor import Unreadable
+from search.codegen.inductor import Uncaptured
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[^\n]*\n", re.MULTILINE)
 _KERNEL = re.compile(r'extern "C"\s+(?:__declspec\(\w+\)\s+)?void\s+kernel\s*\(')
@@ -34,17 +34,17 @@ def join(kernels: Sequence[CppKernel]) -> str:
     """Return one C++ source with all kernels, each in a namespace of its own.
 
     Raises:
-        Unreadable: a kernel is not as Inductor writes them.
+        Uncaptured: a kernel is not as Inductor writes them.
     """
     includes: dict[str, None] = {}
     texts: list[str] = []
     for kernel in kernels:
         if any(not kind.rstrip().endswith("*") for kind in kernel.types):
-            raise Unreadable(f"the kernel {kernel.name} takes sizes, not pointers alone")
+            raise Uncaptured(f"the kernel {kernel.name} takes sizes, not pointers alone")
         includes.update(dict.fromkeys(line.strip() for line in _INCLUDE.findall(kernel.source)))
         text, found = _KERNEL.subn("static void kernel(", _INCLUDE.sub("", kernel.source))
         if found != 1:
-            raise Unreadable(f"the kernel {kernel.name} has no function named kernel")
+            raise Uncaptured(f"the kernel {kernel.name} has no function named kernel")
         texts.append(f"namespace {kernel.name}_ {{\n{text.strip()}\n}}\n\n{_entry(kernel)}")
     return "\n".join([*includes, "#include <exception>", _PYTHON, "", *texts])
 

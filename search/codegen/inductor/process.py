@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kb.records.schema import TargetRecord
-from search.codegen.inductor import Captured, Unreadable
+from search.codegen.inductor import Captured, Uncaptured
 
 _SECONDS = 300.0
 
@@ -61,9 +61,9 @@ def capture(
         stubs: operators of the namespace ``kb`` that `program` calls, see `search.codegen.inductor.capture`.
 
     Raises:
-        Unreadable: it writes nothing of which a candidate could be made.
+        Uncaptured: it writes nothing of which a candidate could be made.
     """
-    request = {"source": source, "program": program, "stubs": [*stubs]}
+    request: dict[str, Any] = {"source": source, "program": program, "stubs": [*stubs]}
     if device is not None:
         request |= {"device": "cuda", "figures": device.figures}
     return Captured.of(_told(json.dumps(request)))
@@ -92,5 +92,5 @@ def _answer(request: str) -> str:
 def _told(request: str) -> dict[str, Any]:
     told: dict[str, Any] = json.loads(_answer(request))
     if "reason" in told:
-        raise Unreadable(told["reason"])
+        raise Uncaptured(told["reason"])
     return told

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from kb.errors import TaskError
-from search.codegen.inductor import Captured, Unreadable
+from search.codegen.inductor import Captured, Uncaptured
 from search.codegen.inductor.candidate import Native, write
 from search.codegen.inductor.process import Device, capture
 from search.codegen.inductor.stubs import stubbed
@@ -30,11 +30,19 @@ class CompilerSeed:
         source: text of the reference.
         graph: of the reference.
         device: a GPU; a processor where it is None.
+        here: it is judged on this machine; Inductor writes C++ for the processor that it runs on.
     """
 
     def __init__(
-        self, shop: Composer, source: str, graph: OperatorGraph, device: Device | None = None
+        self,
+        shop: Composer,
+        source: str,
+        graph: OperatorGraph,
+        device: Device | None = None,
+        *,
+        here: bool = True,
     ) -> None:
+        self._here = here
         self.shop = shop
         self._device = device
         self._source = source
@@ -44,10 +52,12 @@ class CompilerSeed:
     @cached_property
     def refusal(self) -> str:
         """Why no candidate can be made of what torch.compile writes; empty where one can."""
+        if self._device is None and not self._here:
+            return "it is judged elsewhere, and its C++ is for the processor of this machine"
         try:
             found = capture(self._source, device=self._device)
             write(self._source, found)
-        except (Unreadable, TaskError) as error:
+        except (Uncaptured, TaskError) as error:
             return str(error)
         if not self.shop.library and (
             "extern_kernels." in found.code or "torch.ops." in found.code
@@ -89,7 +99,7 @@ class CompilerSeed:
             if not plan["segments"]:
                 return write(self._source, capture(self._source, device=self._device))
             return self._mixed(plan)
-        except Unreadable as error:
+        except Uncaptured as error:
             raise Unfit(str(error)) from error
 
     def _mixed(self, plan: Plan) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from search.codegen.inductor import Unreadable
+from search.codegen.inductor import Uncaptured
 from search.codegen.inductor.gpu_kernels import TritonKernel, launched, read_kernel
 from search.codegen.inductor.native import CppKernel
 
@@ -52,7 +52,7 @@ def read(
             what each writes.
 
     Raises:
-        Unreadable: it has something that this reader does not know.
+        Uncaptured: it has something that this reader does not know.
     """
     tree = ast.parse(code)
     kernels = [
@@ -65,7 +65,7 @@ def read(
     ]
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "call"]
     if len(calls) != 1:
-        raise Unreadable(f"its module has {len(calls)} functions named call, expected one")
+        raise Uncaptured(f"its module has {len(calls)} functions named call, expected one")
     return _Reader(kernels, stubs or {}).read(calls[0])
 
 
@@ -76,7 +76,7 @@ def _kernel(
     if kind == "async_compile.triton":
         return read_kernel(name, ast.literal_eval(call.args[1]), configs.get(name, ()))
     if kind != "async_compile.cpp_pybinding":
-        raise Unreadable(f"it has a kernel made by {kind}, which is not read")
+        raise Uncaptured(f"it has a kernel made by {kind}, which is not read")
     types, source = (ast.literal_eval(argument) for argument in call.args)
     return CppKernel(name=name, types=tuple(types), source=source)
 
@@ -114,9 +114,9 @@ class _Reader(ast.NodeTransformer):
                 case ast.Assign(targets=[ast.Name()]) | ast.Expr(value=ast.Call()):
                     body.append(self.visit(statement))
                 case _:
-                    raise Unreadable(f"unknown statement: {_short(statement)}")
+                    raise Uncaptured(f"unknown statement: {_short(statement)}")
         if results is None:
-            raise Unreadable("its function call returns no tuple")
+            raise Uncaptured("its function call returns no tuple")
         return Wrapper(
             kernels=self._kernels,
             triton=tuple(self._triton.values()),
@@ -163,18 +163,21 @@ class _Reader(ast.NodeTransformer):
             return _empty(called, given)
         if called == "reinterpret_tensor":
             return _view(given)
-        if called == "device":
-            return _call("torch.device", given, named)
-        if called.startswith("extern_kernels."):
-            name = called.removeprefix("extern_kernels.")
-            if name not in _EXTERN:
-                raise Unreadable(f"it calls {called}, which is not read")
-            return _call(_EXTERN[name], given, named)
-        if called.startswith("aten."):
-            called = f"torch.ops.{called}"
-        if called.startswith(_CALLED):
-            return _call(called, given, named)
-        raise Unreadable(f"it calls {called}, which is not read")
+        return _call(_torchs(called), given, named)
+
+
+def _torchs(called: str) -> str:
+    """Return torch's name of a function that Inductor calls."""
+    name = called.removeprefix("extern_kernels.")
+    if called == "device":
+        return "torch.device"
+    if name != called and name in _EXTERN:
+        return _EXTERN[name]
+    if called.startswith("aten."):
+        return f"torch.ops.{called}"
+    if called.startswith(_CALLED):
+        return called
+    raise Uncaptured(f"it calls {called}, which is not read")
 
 
 def _stub(call: ast.Call) -> str:
@@ -194,7 +197,7 @@ def _flat(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 def _empty(called: str, given: Sequence[ast.expr]) -> ast.expr:
     """Return the expression of an unwritten tensor of a shape and strides."""
     if called not in ("empty_strided_cpu", "empty_strided_cuda"):
-        raise Unreadable(f"it calls {called}, which is not read")
+        raise Uncaptured(f"it calls {called}, which is not read")
     named = {"dtype": given[2]}
     if called == "empty_strided_cuda":
         named["device"] = _parsed('"cuda"')

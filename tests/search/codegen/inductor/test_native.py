@@ -2,7 +2,7 @@
 
 import pytest
 
-from search.codegen.inductor import Unreadable
+from search.codegen.inductor import Uncaptured
 from search.codegen.inductor.native import CppKernel, join
 
 TEXT = (
@@ -24,10 +24,10 @@ def test_kernels_of_one_name_stand_in_namespaces_and_includes_once() -> None:
 
 
 def test_a_kernel_that_takes_sizes_is_refused() -> None:
-    with pytest.raises(Unreadable, match="sizes"):
+    with pytest.raises(Uncaptured, match="sizes"):
         join([kernel("one", types=("const float*", "const int64_t"))])
 
 
 def test_a_text_without_a_kernel_is_refused() -> None:
-    with pytest.raises(Unreadable, match="no function named kernel"):
+    with pytest.raises(Uncaptured, match="no function named kernel"):
         join([kernel("one", text="void other() {}")])

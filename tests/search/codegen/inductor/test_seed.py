@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from recipe_bench import Bench, reference
@@ -90,5 +91,10 @@ def test_the_library_forbidden_its_calls_are_refused(case: Case) -> None:
 
 def test_what_torch_compile_cannot_take_is_a_reason_in_words() -> None:
     source = reference("return a * 2 if float(a.sum()) > 0 else a", "torch.randn(4)")
-    shop = SimpleNamespace(library=True)
-    assert CompilerSeed(shop, source, None).refusal  # type: ignore[arg-type] - nothing else is read
+    shop: Any = SimpleNamespace(library=True)
+    graph: Any = None  # neither is read
+    assert CompilerSeed(shop, source, graph).refusal
+
+
+def test_code_for_this_processor_is_not_judged_on_another_machine(case: Case) -> None:
+    assert "elsewhere" in CompilerSeed(case.seed.shop, BLOCK, case.bench.graph, here=False).refusal

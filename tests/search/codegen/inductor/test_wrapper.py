@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from search.codegen.inductor import Unreadable
+from search.codegen.inductor import Uncaptured
 from search.codegen.inductor.wrapper import contiguous, read
 
 MODULE = """
@@ -66,7 +66,7 @@ def test_an_operator_of_the_candidates_own_becomes_its_kernel_and_new_tensors() 
     ],
 )
 def test_what_is_not_known_is_refused_by_name(old: str, new: str, told: str) -> None:
-    with pytest.raises(Unreadable, match=told):
+    with pytest.raises(Uncaptured, match=told):
         read(MODULE.replace(old, new))
 
 
