@@ -147,7 +147,7 @@ def test_a_reader_and_an_embedder_of_another_distribution_are_used(bare_shell) -
     shell.env["KB_EMBEDDER"] = "letters"
     (shell.folder / "notes.tex").write_text("\\section{Tiles} Zigzag zones quiz jazz.")
     done = shell("ingest", "notes.tex", "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     found = shell("search", "zigzag jazz quiz", "--json")
     assert found.returncode == 0, found.stderr
     assert "section{Tiles}" in json.dumps(json.loads(found.stdout))
@@ -156,7 +156,7 @@ def test_a_reader_and_an_embedder_of_another_distribution_are_used(bare_shell) -
 def test_a_policy_and_an_author_of_another_distribution_are_used(shell) -> None:
     (shell.folder / "t.yaml").write_text(json.dumps({**TASK, "author": "one-answer"}))
     done = shell("evolve", "t.yaml", "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["author"] == "one-answer"
     assert "Somebody else's idea" in shell("tree", json.loads(done.stdout)["run"]).stdout
 
@@ -165,7 +165,7 @@ def test_a_model_of_another_distribution_is_asked(shell) -> None:
     task = {**TASK, "author": "llm", "model": {"provider": "canned", "name": "can"}}
     (shell.folder / "t.yaml").write_text(json.dumps(task))
     done = shell("evolve", "t.yaml", "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     assert "Clamp first" in shell("tree", json.loads(done.stdout)["run"]).stdout
 
 
