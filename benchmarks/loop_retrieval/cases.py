@@ -122,8 +122,12 @@ class Loaded:
             "later ideas" if self.case.stage == "ideas" and self.case.symptoms else self.case.stage
         )
 
-    def questions(self) -> Questions:
-        """Return what asks for its task."""
+    def questions(self, left_out: frozenset[str] = frozenset()) -> Questions:
+        """Return what asks for its task.
+
+        Args:
+            left_out: names of patterns that are asked about as if nobody had written them.
+        """
         program = read_program(self.task, self.source, self.graph)
         subject = Subject(
             target=find_target(self.case.target),
@@ -131,9 +135,12 @@ class Loaded:
             told=program.text.told,
             families=self.work.families,
         )
-        # The task's own grades are left out: it is asked about as a new one.
-        graded = shipped_tasks() if self.part == "held-out" else _without(self.task)
-        return Questions(program, subject, load_patterns(), graded=graded)
+        patterns = [one for one in load_patterns() if one.name not in left_out]
+        return Questions(program, subject, patterns, graded=self.others())
+
+    def others(self) -> GradedTasks:
+        """Return the graded tasks but its own: it is asked about as a new one."""
+        return shipped_tasks() if self.part == "held-out" else _without(self.task)
 
     def step(self, tokens: int) -> QuestionStep:
         """Return its state as the loop would have it."""
