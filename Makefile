@@ -19,7 +19,7 @@ evolve: install
 # for processes, on every core.
 test: install
 	@$(MAKE) --no-print-directory -j2 check embed
-	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15 --ignore-glob='tests/search/judging/test_*' --ignore=tests/search/judging/corpus
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15 --ignore-glob='tests/search/judging/test_*' --ignore=tests/search/judging/corpus --ignore=tests/search/judging/cpu
 	@.venv/bin/python -m pytest tests/search/judging --ignore=tests/search/judging/cuda --ignore=tests/search/judging/dryrun --ignore=tests/search/judging/spool
 
 # A minute on two cores, for a look before each commit.

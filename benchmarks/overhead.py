@@ -16,7 +16,6 @@ from pathlib import Path
 
 from kb.records.schema import TargetRecord
 from search.judging.cpu.judge import CpuJudge
-from search.judging.cpu.session import CandidateSession
 from search.judging.limits import Limits
 from search.reference import load_problem
 from search.task import Task, TaskFile
@@ -81,8 +80,7 @@ def main() -> None:
         judge = CpuJudge(load_problem(task), TARGET, folder=folder, limits=limits)
         judge.prepare()
         apart = {"seconds": 0.0}
-        for owner, method in ((CpuJudge, "_time"), (CandidateSession, "share")):
-            _charge(owner, method, apart)
+        _charge(CpuJudge, "_time", apart)
         overheads = []
         for number in range(count):
             apart["seconds"] = 0.0

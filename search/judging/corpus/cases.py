@@ -85,7 +85,7 @@ def corpus_folder(device: Device) -> Path:
     """
     shipped = Path(__file__).parent / "data" / device
     checkout = Path(__file__).parents[3] / "tests" / "search" / "judging"
-    for folder in (shipped, checkout / "cuda" if device == "cuda" else checkout):
+    for folder in (shipped, checkout / device):
         if (folder / "cheats").is_dir():
             return folder
     raise ConfigError(

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from kb.errors import KbError
+from search.judging import Judge
 from search.judging.corpus.cases import (
     SECRET_VARIABLE,
     Bait,
@@ -73,22 +74,6 @@ _RATES: dict[str, dict[str, Any]] = {
         "memory": 80 << 30,
     },
 }
-
-
-class Judging(Protocol):
-    """What the corpus needs of a judge."""
-
-    def prepare(self) -> object:
-        """Make ready; raises what the user can mend."""
-        ...
-
-    def judge(self, source: str) -> Outcome:
-        """Say what becomes of a candidate."""
-        ...
-
-    def close(self) -> None:
-        """End all that it started."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +164,7 @@ def bait_in_the_environment() -> Iterator[None]:
 
 def open_judge(
     device: Device, reference: str, settings: Mapping[str, str], folder: Path
-) -> Judging:
+) -> Judge:
     """Return a judge for a task of the corpus; prepare it before use.
 
     Raises:
@@ -252,7 +237,7 @@ class CorpusRunner:
         self._device = device
         self._folder = folder
         self._task: tuple[str, tuple[tuple[str, str], ...]] | None = None
-        self._judge: Judging | None = None
+        self._judge: Judge | None = None
         self._twins: dict[str, Passed] = {}
 
     def __enter__(self) -> CorpusRunner:
@@ -316,7 +301,7 @@ class CorpusRunner:
             detail=str(getattr(outcome, "detail", ""))[:1500],
         )
 
-    def _seat(self, case: Case) -> Judging:
+    def _seat(self, case: Case) -> Judge:
         task = case.reference, tuple(sorted(case.settings.items()))
         if self._judge is None or self._task != task:
             self.close()
@@ -327,7 +312,7 @@ class CorpusRunner:
         assert self._judge is not None
         return self._judge
 
-    def _twin(self, case: Case, judge: Judging) -> Passed | str | None:
+    def _twin(self, case: Case, judge: Judge) -> Passed | str | None:
         """Return the outcome of the honest twin, or what became of it where it did not pass."""
         twin = twin_of(case, self._device)
         if twin is None:

@@ -1,4 +1,3 @@
-import textwrap
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -9,7 +8,7 @@ from search.judging.corpus.run import CorpusRunner
 from search.judging.cpu.judge import CpuJudge
 from search.judging.limits import Limits
 from search.reference import load_problem
-from search.task import Task, TaskFile
+from search.task import Task
 
 LIMITS = Limits(
     build_seconds=4.0,
@@ -21,24 +20,10 @@ LIMITS = Limits(
 )
 NORM = reference_source("cpu", "norm")
 
-TaskMaker = Callable[..., Task]
-
-
-@pytest.fixture(scope="session")
-def make_task(tmp_path_factory: pytest.TempPathFactory) -> TaskMaker:
-    def make(source: str, **settings: object) -> Task:
-        source = textwrap.dedent(source)
-        path = tmp_path_factory.mktemp("task") / "reference.py"
-        path.write_text(source)
-        chosen = TaskFile.model_validate({"reference": "reference.py", **settings})
-        return Task(name="reference", path=path, reference=path, source=source, settings=chosen)
-
-    return make
-
 
 @pytest.fixture(scope="session")
 def make_judge(
-    make_task: TaskMaker, tmp_path_factory: pytest.TempPathFactory
+    make_task: Callable[..., Task], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., CpuJudge]]:
     folder = tmp_path_factory.mktemp("judge")
     made: list[CpuJudge] = []
