@@ -94,7 +94,9 @@ def main() -> None:
         wall = time.perf_counter() - began
     costs = [1e3 * (b - a) for a, b in zip(clock.times, clock.times[1:], strict=False)]
     rate = 1e3 / statistics.mean(costs)
-    print(f"{len(costs)} candidates, {len(costs) / wall:.0f} a second, {rate:.0f} a processor second")
+    print(
+        f"{len(costs)} candidates, {len(costs) / wall:.0f} a second, {rate:.0f} a processor second"
+    )
     for first in (10, candidates // 2, candidates - 100):
         part = costs[first : first + 100]
         print(f"candidates {first} to {first + len(part)}: median {statistics.median(part):.2f} ms")

@@ -382,30 +382,6 @@ def override(
         raise TaskError(f"command line: {_explain(error)}") from error
 
 
-def task_with(
-    path: Path,
-    *,
-    spool: str | None = None,
-    workers: bool = False,
-    mailbox: str | None = None,
-    **over: Any,
-) -> Task:
-    """Return the task of a file with what the command line said in place of what the file said.
-
-    Args:
-        spool, mailbox: absolute paths of folders: judge elsewhere, ask by letters.
-        workers: judge by workers that take their work from the database.
-        over: as `override` takes them.
-
-    Raises:
-        TaskError: the file cannot be read, or a value is out of its range.
-    """
-    if mailbox is not None:
-        over = {**over, "author": "mailbox", "mailbox": mailbox}
-    evaluator = {"spool": spool} if spool is not None else "workers" if workers else None
-    return override(load_task(path), evaluator=evaluator, **over)
-
-
 def _read(path: Path, what: str) -> str:
     try:
         return path.read_text(encoding="utf-8")

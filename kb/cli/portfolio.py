@@ -59,9 +59,9 @@ def go_on_with(name: str, *, as_json: bool) -> None:
 
 
 def _spend(home: Home, portfolio: Portfolio, *, as_json: bool) -> NoReturn:
+    from kb.app.command_line import task_with
     from kb.app.portfolio import PortfolioRun
     from kb.cli.render.progress import Screen
-    from search.task import task_with
 
     load = partial(task_with, **portfolio.overrides)
     with steps() as progress:

@@ -68,11 +68,11 @@ def evolve(
     json: bool = JSON,
 ) -> None:
     """Search for a faster kernel: ideas, implementations, and a judge on this machine."""
+    from kb.app.command_line import task_with
     from kb.app.run import evolve as run
     from kb.app.run import notices
     from kb.cli.portfolio import begin, one_task
     from kb.cli.render.progress import Screen
-    from search.task import task_with
 
     options: dict[str, Any] = {
         "author": author,

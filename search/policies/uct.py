@@ -1,4 +1,4 @@
-"""UCT: descends the tree of what was made upon what, to where gain or ignorance is largest."""
+"""UCT: descends the tree of what was made upon what, where gain or ignorance is largest."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ from search.outcome import STANDING
 from search.standings import Standings
 
 _ROOT = 0  # the reference
-EXPLORATION = 1.4
 
 
 class Uct:
-    """Upper confidence bounds applied to trees.
+    """Upper confidence bounds applied to trees of standing attempts.
 
-    A visit of a node is a round of ideas upon it or below it, and the node's own judgement is its first.
-    A visit's reward is the best merit that it led to, on the scale from the worst to the best that
-    stands in the run (0 to 1); a round in which everything failed has the reward of the worst. Failed
-    attempts are never parents: what mended them stands in their place. A node on which nothing was tried
-    is taken when the descent comes to it. After that it gets another round when the rounds below it
-    reach the next square, so that the tree also grows in width.
+    A visit of a node is its own judgement, or a round of ideas upon it or below it. Its reward is the best
+    merit that it led to, scaled from the worst to the best that stands in the run; a round in which
+    everything failed has reward 0. A node on which nothing was tried is taken when the descent comes to
+    it, and again when the rounds below it reach the next square: the tree grows in width, too.
 
     Sources: Kocsis, Szepesvári, "Bandit based Monte-Carlo planning" (ECML 2006), with the exploration
     constant sqrt(2) of Auer, Cesa-Bianchi, Fischer (2002); Coulom, "Computing Elo ratings of move
@@ -33,7 +30,7 @@ class Uct:
         exploration: how much ignorance counts against gain; 0 goes for gain alone.
     """
 
-    def __init__(self, exploration: float = EXPLORATION) -> None:
+    def __init__(self, exploration: float = 1.4) -> None:
         self._exploration = exploration
 
     def select(self, standings: Standings, round: int, rng: Random) -> tuple[Attempt, ...]:  # noqa: ARG002 - the bounds decide
@@ -66,7 +63,7 @@ class SelectionTree:
         self._best = 0.0
 
     def proposed(self, parent: int | None, round: int) -> None:
-        """Count a round of ideas upon a node."""
+        """Count a round of ideas."""
         self._visit(_ROOT if parent is None else self._hosts.get(parent, _ROOT), round)
 
     def judged(self, attempt: Attempt) -> None:
@@ -98,10 +95,7 @@ class SelectionTree:
             node = chosen
 
     def _choose(self, node: _TreeNode, exploration: float) -> _TreeNode | None:
-        """Return the child of the largest bound, None where there is none.
-
-        Among children of as many visits only the most rewarded can have it.
-        """
+        """Return the child of the largest bound: of as many visits only the most rewarded can have it."""
         found: list[tuple[float, int]] = []
         scale = self._best - self._worst or 1.0
         for visits in tuple(node.children):

@@ -5,12 +5,12 @@ import json
 import pytest
 from play import open_storage, play, settings_of
 
+from kb.app.command_line import task_with
 from kb.app.portfolio import PortfolioRun, begin, best_by_round, find, task_files
 from kb.config import Home
 from kb.errors import ConfigError, StoreError
 from kb.progress import silent
 from search.portfolio.budget import Budget
-from search.task import task_with
 
 BUDGET = Budget(amount=5, unit="candidates")
 

@@ -20,6 +20,11 @@ BODIES = {"rows": "torch.softmax(torch.sigmoid(x) * x, -1)", "points": "torch.re
 
 
 @pytest.fixture
+def shell(make_shell):
+    return make_shell()
+
+
+@pytest.fixture
 def tasks(shell):
     folder = shell.folder / "tasks"
     folder.mkdir()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from kb.errors import ModelError
@@ -8,6 +10,7 @@ from synth.models.budgeted import BudgetedModel
 from synth.models.mailbox.model import Mailbox
 from synth.models.recorded import Recorded
 from synth.models.scripted import Scripted
+from synth.models.threaded import Threaded
 from synth.models.waiting import ask, finish
 
 FENCED = "```python\nclass ModelNew:\n    pass\n```\n"
@@ -77,3 +80,30 @@ def test_who_stops_waiting_gives_back_what_was_put_aside(tmp_path) -> None:
     waiting.close()
     assert (purse.tokens, box.waiting) == (0, ())
     assert list(tmp_path.glob("*-source-*.md"))
+
+
+def test_requests_in_threads_are_under_way_together_and_answered_each_by_its_own():
+    both = threading.Barrier(2)
+
+    class Slow:
+        name = "slow"
+
+        def reply(self, request: Request) -> Reply:
+            both.wait(30)
+            text = f"answer {request.seed}"
+            return Reply(
+                text=text, model="slow", tokens_in=1, tokens_out=1, seconds=0.0, finish="stop"
+            )
+
+    model = Threaded(Slow(), concurrency=2)
+    requests = [Request(messages=(), max_tokens=1, temperature=0, seed=seed) for seed in (1, 2)]
+    waits = [model.ask(request) for request in requests]
+    answers: dict[int, str] = {}
+    while len(answers) < 2:
+        for place, waiting in enumerate(waits):
+            try:
+                next(waiting)
+            except StopIteration as end:
+                if end.value is not None:
+                    answers[place] = end.value.text
+    assert answers == {0: "answer 1", 1: "answer 2"}

@@ -1,0 +1,32 @@
+"""The task of a file, with what a command line says in place of what the file says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from search.task import Task, load_task, override
+
+
+def task_with(
+    path: Path,
+    *,
+    spool: str | None = None,
+    workers: bool = False,
+    mailbox: str | None = None,
+    **over: Any,
+) -> Task:
+    """Return the task of a file with what the command line said in place of what the file said.
+
+    Args:
+        spool, mailbox: absolute paths of folders: judge elsewhere, ask by letters.
+        workers: judge by workers that take their work from the database.
+        over: as `override` takes them.
+
+    Raises:
+        TaskError: the file cannot be read, or a value is out of its range.
+    """
+    if mailbox is not None:
+        over = {**over, "author": "mailbox", "mailbox": mailbox}
+    evaluator = {"spool": spool} if spool is not None else "workers" if workers else None
+    return override(load_task(path), evaluator=evaluator, **over)
