@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,7 @@ class Call:
         """Return what it computes of its own arguments, which it may change."""
         if self.name.startswith("."):
             return getattr(self.arguments[0], self.name[1:])(*self.arguments[1:], **self.options)
-        return _function(self.name)(*self.arguments, **self.options)
+        return _look_up(self.name)(*self.arguments, **self.options)
 
 
 def function_name(name: str) -> str:
@@ -126,12 +126,6 @@ def _copy(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(map(_copy, value))
     return value
-
-
-def _function(name: str) -> Callable[..., Any]:
-    found = _look_up(name)
-    assert callable(found)
-    return found
 
 
 def _look_up(name: str) -> Any:
