@@ -18,7 +18,7 @@ class Unwritable(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class OperatorCall:
     """An operator with its arguments, tensors among them.
 
     Attributes:
@@ -33,7 +33,7 @@ class Call:
         """Return what it computes of copies of its arguments."""
         copies = tuple(_copy(value) for value in self.arguments)
         options = {name: _copy(value) for name, value in self.options.items()}
-        return Call(name=self.name, arguments=copies, options=options).run_in_place()
+        return OperatorCall(name=self.name, arguments=copies, options=options).run_in_place()
 
     def run_in_place(self) -> Any:
         """Return what it computes of its own arguments, which it may change."""
@@ -55,7 +55,7 @@ def function_name(name: str) -> str:
     raise Unwritable("torch has no function or method of this name")
 
 
-def write_program(call: Call, title: str) -> str:
+def write_program(call: OperatorCall, title: str) -> str:
     """Return the program of a call in KernelBench's form.
 
     Values are drawn uniformly from the range that those of the call have, so that what an operator is not
@@ -82,7 +82,7 @@ def write_program(call: Call, title: str) -> str:
     )
 
 
-def enlarged(call: Call, elements: int) -> Call | None:
+def enlarged(call: OperatorCall, elements: int) -> OperatorCall | None:
     """Return the call on tensors of about `elements` elements, None where it cannot be made larger.
 
     Every extent but the first stays where all floating-point tensors share their first one; a tensor of one
@@ -98,7 +98,7 @@ def enlarged(call: Call, elements: int) -> Call | None:
         return None
     (shape,) = shapes
     first = max(1, elements // max(1, math.prod(shape[1:])))
-    return Call(
+    return OperatorCall(
         name=call.name,
         arguments=tuple(_grown(x, (first, *shape[1:])) for x in call.arguments),
         options=call.options,

@@ -26,11 +26,12 @@ from typing import Any
 
 import torch
 
-from search.aten.programs import Call, Unwritable, enlarged, function_name, write_program
+from search.aten.programs import OperatorCall, Unwritable, enlarged, function_name, write_program
 
 NUMBER = 160
 _ELEMENTS = 1 << 18  # of a problem's tensors, where an operator allows more than its samples have
 _TRIED = 8  # of the samples of one operator, the largest first
+_MOST_OUTPUTS = 16
 _MOST_SAMPLES = 200  # of one operator that are looked at
 
 
@@ -112,7 +113,7 @@ def _problem(entry: Any, name: str) -> OperatorProblem:
         except Exception as error:
             raise Unwritable(f"its samples cannot be made: {type(error).__name__}") from error
         calls = [
-            Call(name=written, arguments=(one.input, *one.args), options=dict(one.kwargs))
+            OperatorCall(name=written, arguments=(one.input, *one.args), options=dict(one.kwargs))
             for one in samples
         ]
         reasons = []
@@ -130,7 +131,7 @@ def _problem(entry: Any, name: str) -> OperatorProblem:
     raise Unwritable(reasons[-1] if reasons else "it has no sample inputs")
 
 
-def _larger(call: Call) -> Call | None:
+def _larger(call: OperatorCall) -> OperatorCall | None:
     """Return the call on larger tensors, None where its work or its answer would grow faster than they do."""
     two, four = enlarged(call, 1 << 9), enlarged(call, 1 << 10)
     if two is None or four is None:
@@ -145,7 +146,7 @@ def _larger(call: Call) -> Call | None:
     return None if grows or not alike else enlarged(call, _ELEMENTS)
 
 
-def _require_judged(call: Call) -> None:
+def _require_judged(call: OperatorCall) -> None:
     """See that a call's answers can be judged.
 
     Raises:
@@ -184,16 +185,18 @@ def _outputs(result: Any) -> tuple[torch.Tensor, ...]:
     values = (result,) if isinstance(result, torch.Tensor) else result
     if not isinstance(values, (tuple, list)) or not values:
         raise Unwritable(f"it returns a {type(result).__name__}")
+    if len(values) > _MOST_OUTPUTS:
+        raise Unwritable(f"it returns more than {_MOST_OUTPUTS} tensors")
     for value in values:
         if not isinstance(value, torch.Tensor):
             raise Unwritable(f"it returns a {type(value).__name__}")
     return tuple(values)
 
 
-def _is_view(call: Call) -> bool:
+def _is_view(call: OperatorCall) -> bool:
     own = [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in call.arguments]
     before = [x.clone() for x in own if isinstance(x, torch.Tensor)]
-    function = Call(name=call.name, arguments=tuple(own), options=call.options)
+    function = OperatorCall(name=call.name, arguments=tuple(own), options=call.options)
     outputs = _outputs(function.run_in_place())
     given = [x for x in own if isinstance(x, torch.Tensor)]
     places = {x.untyped_storage().data_ptr() for x in given}
@@ -205,7 +208,7 @@ def _is_view(call: Call) -> bool:
     return changed or any(x.untyped_storage().data_ptr() in places for x in outputs)
 
 
-def _elements(call: Call) -> int:
+def _elements(call: OperatorCall) -> int:
     return sum(x.numel() for x in call.arguments if isinstance(x, torch.Tensor))
 
 

@@ -3,15 +3,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from search.aten.programs import Call, Unwritable, enlarged, function_name, write_program
+from search.aten.programs import OperatorCall, Unwritable, enlarged, function_name, write_program
 from search.aten.rule import _larger, _require_judged
 
 
-def call(name: str, *arguments: object, **options: object) -> Call:
-    return Call(name=name, arguments=arguments, options=options)
+def call(name: str, *arguments: object, **options: object) -> OperatorCall:
+    return OperatorCall(name=name, arguments=arguments, options=options)
 
 
-def program_of(one: Call) -> dict[str, object]:
+def program_of(one: OperatorCall) -> dict[str, object]:
     names: dict[str, object] = {}
     exec(write_program(one, "A title."), names)
     return names
