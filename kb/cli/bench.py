@@ -22,7 +22,9 @@ bench = typer.Typer(help="Run a suite of problems, and show its figures.", no_ar
 FOLDER = typer.Argument(..., help="Folder with the problems; they stay where they are.")
 SUITE = typer.Argument(..., help="A suite's name, as `kb bench list` shows it.")
 ONLY = typer.Option(None, "--only", help="A problem's name, number or pattern; may be repeated.")
-PRECISION = typer.Option(None, help="strict, tf32, half or kernelbench; over the tasks'.")
+PRECISION = typer.Option(
+    None, help="strict, framework, tf32, half or kernelbench; over the tasks'."
+)
 SEED = typer.Option(None, min=0, help="Seed of each search; over the tasks'.")
 AUTHOR = typer.Option(None, help="recipes, llm, mailbox or auto; over the tasks'.")
 TARGET = typer.Option(None, help="The device: this machine's, or one to compile for.")
@@ -45,7 +47,7 @@ def kernelbench(
     only: list[str] = ONLY,
     candidates: int = typer.Option(8, min=1, help="Candidates a problem, at most."),
     seconds: float = typer.Option(90.0, min=1, help="Wall time a problem, about."),
-    precision: str = typer.Option("strict", help="strict, tf32, half or kernelbench."),
+    precision: str = typer.Option("strict", help="strict, framework, tf32, half or kernelbench."),
     seed: int | None = SEED,
     author: str | None = AUTHOR,
     target: str | None = TARGET,
@@ -88,6 +90,51 @@ def tasks(
     )  # fmt: skip
     suite = chosen(task_folder(folder, options), only or ())
     _run(suite, options, devices=devices, again=again, json=json)
+
+
+@bench.command(epilog="Examples: kb bench aten --list; kb bench aten --only softmax --only add")
+def aten(
+    only: list[str] = ONLY,
+    candidates: int = typer.Option(8, min=1, help="Candidates a problem, at most."),
+    seconds: float = typer.Option(60.0, min=1, help="Wall time a problem, about."),
+    precision: str = typer.Option("strict", help="strict, framework, tf32, half or kernelbench."),
+    seed: int | None = SEED,
+    author: str | None = AUTHOR,
+    target: str | None = TARGET,
+    devices: str = DEVICES,
+    again: bool = AGAIN,
+    names: bool = typer.Option(
+        False, "--list", help="List the operators, and reasons; work on none."
+    ),
+    json: bool = JSON,
+) -> None:
+    """Work on 160 operators of torch that a rule takes from its own OpInfo."""
+    from kb.app.bench.aten import aten as read
+    from kb.app.bench.suites import SuiteOptions, chosen
+
+    options = SuiteOptions(
+        precision=precision, candidates=candidates, seconds=seconds, seed=seed, author=author, target=target,
+        special_values=True,
+    )  # fmt: skip
+    with steps() as progress:
+        suite, refused = read(Home.find().make(), options, progress)
+    if names:
+        _list_operators([task.name for task in suite.tasks], refused, json=json)
+        return
+    _run(chosen(suite, only or ()), options, devices=devices, again=again, json=json)
+
+
+def _list_operators(names: list[str], refused: dict[str, str], *, json: bool) -> None:
+    if json:
+        print_json({"operators": names, "refused": refused})
+        return
+    from collections import Counter
+
+    typer.echo(f"{len(names)} operators: {', '.join(names)}")
+    typer.echo(f"{len(refused)} are no part of the suite:")
+    for reason, count in Counter(refused.values()).most_common():
+        some = [name for name, why in refused.items() if why == reason]
+        typer.echo(f"{count:>5}  {reason}: {', '.join(some[:8])}{', …' if count > 8 else ''}")
 
 
 @bench.command(name="list", epilog="Example: kb bench list")

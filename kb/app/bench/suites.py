@@ -29,6 +29,7 @@ class SuiteOptions:
     seed: int | None = None
     author: str | None = None
     target: str | None = None
+    special_values: bool | None = None
 
     def settings(self, given: TaskFile) -> TaskFile:
         """Return a task's settings with what is asked in their place.
@@ -44,6 +45,7 @@ class SuiteOptions:
             (values, "precision", self.precision),
             (values, "author", self.author),
             (values, "target", self.target),
+            (values, "special_values", self.special_values),
             (values["stop"], "candidates", self.candidates),
             (values["stop"], "minutes", minutes),
             (values["search"], "seed", self.seed),

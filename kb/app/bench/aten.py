@@ -1,0 +1,45 @@
+"""The suite of torch's own operators: programs that a rule makes of OpInfo, written once a version of torch."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+
+from kb.app.bench.suites import Suite, SuiteOptions, task_folder
+from kb.config import Home
+from kb.progress import Progress
+
+_REFUSED = "refused.json"
+
+
+def aten(home: Home, options: SuiteOptions, progress: Progress) -> tuple[Suite, dict[str, str]]:
+    """Return the suite, and the operators that are no part of it, with reasons.
+
+    The programs are written below the home, where a person may read them, and read from there.
+    """
+    folder = programs_folder(home)
+    if not (folder / _REFUSED).is_file():
+        write_programs(folder, progress)
+    suite = task_folder(folder, options)
+    refused: dict[str, str] = json.loads((folder / _REFUSED).read_text(encoding="utf-8"))
+    return suite, refused
+
+
+def programs_folder(home: Home) -> Path:
+    """Return where the programs of the installed torch are."""
+    return home.root / "suites" / f"aten-{version('torch').partition('+')[0]}"
+
+
+def write_programs(folder: Path, progress: Progress) -> None:
+    """Apply the rule and write a program an operator; what was refused comes last and says that all is there."""
+    from search.aten.rule import select_operators
+
+    progress("reading torch's OpInfo")
+    found = select_operators()
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in found.chosen:
+        path = folder / f"{one.name.replace('.', '_')}.py"
+        path.write_text(one.program, encoding="utf-8")
+    text = json.dumps(dict(found.refused), indent=1)
+    (folder / _REFUSED).write_text(text + "\n", encoding="utf-8")

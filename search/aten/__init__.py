@@ -1,0 +1,1 @@
+"""Operators of torch as problems: which ones, and the programs that stand for them."""

@@ -1,0 +1,219 @@
+"""The rule that fixes the operators of the suite, from torch's own OpInfo.
+
+An entry of `op_db` is a problem where all of this holds; what does not is listed with the first reason:
+
+1. It has no variant name, and no dot in its name but that of ``nn.functional``: one entry an operator.
+2. It takes float32 on a processor, and torch has a public function or method of its name.
+3. On some sample input it returns dense float32 tensors that are not empty, and finite.
+4. Equal inputs give equal answers, the inputs stay as they are, and the answer is no view of one.
+5. The call can be written as a program that draws its inputs.
+
+Of those the 160 with the most sample inputs are the suite, ties by name. The list is fixed for a version of
+torch. Each problem is the largest such sample, made larger where the operator allows it, since samples of
+some hundred elements say nothing of time.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+
+from search.aten.programs import OperatorCall, Unwritable, enlarged, function_name, write_program
+
+NUMBER = 160
+_ELEMENTS = 1 << 18  # of a problem's tensors, where an operator allows more than its samples have
+_TRIED = 8  # of the samples of one operator, the largest first
+_MOST_OUTPUTS = 16
+_MOST_SAMPLES = 200  # of one operator that are looked at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorProblem:
+    """An operator of the suite.
+
+    Attributes:
+        samples: how many sample inputs OpInfo has of it.
+        program: text of the reference.
+    """
+
+    name: str
+    samples: int
+    program: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What the rule comes to.
+
+    Attributes:
+        refused: operators that are no problem, with the reason.
+    """
+
+    chosen: tuple[OperatorProblem, ...]
+    refused: tuple[tuple[str, str], ...]
+
+
+def select_operators(number: int = NUMBER) -> Selection:
+    """Apply the rule to the torch that is installed."""
+    found: list[OperatorProblem] = []
+    refused: list[tuple[str, str]] = []
+    for entry in _entries():
+        name = str(entry.name)
+        try:
+            found.append(_problem(entry, name))
+        except Unwritable as reason:
+            refused.append((name, str(reason)))
+    ranked = sorted(found, key=lambda one: (-one.samples, one.name))
+    refused += [(one.name, f"beyond the first {number}") for one in ranked[number:]]
+    return Selection(
+        chosen=tuple(sorted(ranked[:number], key=lambda one: one.name)),
+        refused=tuple(sorted(refused)),
+    )
+
+
+def _entries() -> Iterator[Any]:
+    """Yield the entries of OpInfo that pass the first condition."""
+    # torch's own test helpers import this, and nothing that is used here needs it.
+    if "expecttest" not in sys.modules:
+        try:
+            import expecttest  # type: ignore[import-not-found] # noqa: F401
+        except ModuleNotFoundError:
+            stand_in = types.ModuleType("expecttest")
+            stand_in.TestCase = type("TestCase", (), {})  # type: ignore[attr-defined]
+            sys.modules["expecttest"] = stand_in
+    with _quiet():
+        from torch.testing._internal.common_methods_invocations import op_db
+
+    for entry in op_db:
+        bare = entry.name.removeprefix("nn.functional.")
+        if not entry.variant_test_name and "." not in bare:
+            yield entry
+
+
+def _problem(entry: Any, name: str) -> OperatorProblem:
+    if torch.float32 not in entry.dtypes:
+        raise Unwritable("it takes no float32 on a processor")
+    written = function_name(name)
+    with _quiet(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        try:
+            samples = list(
+                islice(
+                    entry.sample_inputs("cpu", torch.float32, requires_grad=False), _MOST_SAMPLES
+                )
+            )
+        except Exception as error:
+            raise Unwritable(f"its samples cannot be made: {type(error).__name__}") from error
+        calls = [
+            OperatorCall(name=written, arguments=(one.input, *one.args), options=dict(one.kwargs))
+            for one in samples
+        ]
+        reasons = []
+        for call in sorted(calls, key=_elements, reverse=True)[:_TRIED]:
+            for tried in (_larger(call), call):
+                if tried is None:
+                    continue
+                try:
+                    _require_judged(tried)
+                    title = f"{name}: the operator of torch {torch.__version__.partition('+')[0]}."
+                    program = write_program(tried, title)
+                    return OperatorProblem(name=name, samples=len(samples), program=program)
+                except Unwritable as error:
+                    reasons.append(str(error))
+    raise Unwritable(reasons[-1] if reasons else "it has no sample inputs")
+
+
+def _larger(call: OperatorCall) -> OperatorCall | None:
+    """Return the call on larger tensors, None where its work or its answer would grow faster than they do."""
+    two, four = enlarged(call, 1 << 9), enlarged(call, 1 << 10)
+    if two is None or four is None:
+        return None
+    try:
+        small, large = _outputs(two.run()), _outputs(four.run())
+    except Exception:  # noqa: BLE001 - an operator that refuses such shapes
+        return None
+    grows = sum(x.numel() for x in large) > 2 * sum(x.numel() for x in small)
+    tensors = [x for x in four.arguments if isinstance(x, torch.Tensor)]
+    alike = len(tensors) == 1 or large[0].shape == tensors[0].shape
+    return None if grows or not alike else enlarged(call, _ELEMENTS)
+
+
+def _require_judged(call: OperatorCall) -> None:
+    """See that a call's answers can be judged.
+
+    Raises:
+        Unwritable: they cannot, and why.
+    """
+    arguments = [x for x in call.arguments if isinstance(x, torch.Tensor)]
+    if any(x.numel() == 0 for x in arguments):
+        raise Unwritable("an input is empty")
+    results = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        try:
+            results.append(call.run())
+        except Exception as error:
+            raise Unwritable(f"it raises {type(error).__name__}") from error
+    first, second = (_outputs(one) for one in results)
+    for value in first:
+        if value.layout is not torch.strided or value.dtype is not torch.float32:
+            raise Unwritable(f"it returns {value.dtype}, judged are dense float32 answers")
+        if value.numel() == 0:
+            raise Unwritable("its answer is empty")
+        if not bool(torch.isfinite(value).all()):
+            raise Unwritable("its answer is not finite")
+    if not all(
+        one.shape == two.shape and torch.equal(one, two)
+        for one, two in zip(first, second, strict=True)
+    ):
+        raise Unwritable("equal inputs give different answers")
+    if _is_view(call):
+        raise Unwritable(
+            "its answer is a view of its input, or its input changes: nothing is computed"
+        )
+
+
+def _outputs(result: Any) -> tuple[torch.Tensor, ...]:
+    values = (result,) if isinstance(result, torch.Tensor) else result
+    if not isinstance(values, (tuple, list)) or not values:
+        raise Unwritable(f"it returns a {type(result).__name__}")
+    if len(values) > _MOST_OUTPUTS:
+        raise Unwritable(f"it returns more than {_MOST_OUTPUTS} tensors")
+    for value in values:
+        if not isinstance(value, torch.Tensor):
+            raise Unwritable(f"it returns a {type(value).__name__}")
+    return tuple(values)
+
+
+def _is_view(call: OperatorCall) -> bool:
+    own = [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in call.arguments]
+    before = [x.clone() for x in own if isinstance(x, torch.Tensor)]
+    function = OperatorCall(name=call.name, arguments=tuple(own), options=call.options)
+    outputs = _outputs(function.run_in_place())
+    given = [x for x in own if isinstance(x, torch.Tensor)]
+    places = {x.untyped_storage().data_ptr() for x in given}
+    changed = any(
+        not torch.equal(one, two)
+        for one, two in zip(before, given, strict=True)
+        if not bool(torch.isnan(one).any() if one.is_floating_point() else False)
+    )
+    return changed or any(x.untyped_storage().data_ptr() in places for x in outputs)
+
+
+def _elements(call: OperatorCall) -> int:
+    return sum(x.numel() for x in call.arguments if isinstance(x, torch.Tensor))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
