@@ -63,6 +63,8 @@ class CompilerSeed:
             "extern_kernels." in found.code or "torch.ops." in found.code
         ):
             return "it calls the library, which the task forbids"
+        if self._device is not None and "async_compile.triton(" not in found.code:
+            return "it has no kernel of its own, and the judge asks for one on a GPU"
         return ""
 
     def plan(self, choices: Mapping[str, Choice]) -> dict[str, Any]:
