@@ -47,7 +47,7 @@ class CompilerSeed:
         self._device = device
         self._source = source
         self._graph = graph
-        self.shops: dict[frozenset[str], Composer] = {}
+        self._shops: dict[frozenset[str], Composer] = {}
 
     @cached_property
     def refusal(self) -> str:
@@ -132,13 +132,12 @@ class CompilerSeed:
             if operator.name not in taken
             and not any(name.startswith(f"{operator.name}_") for name in covered - names)
             and not is_view(operator)
-            and not packet(operator.target).endswith(
-                "_"
-            )  # what writes in place is written out of place
+            # What writes in place is written out of place.
+            and not packet(operator.target).endswith("_")
         )
 
     def _reduced(self, whole: frozenset[str]) -> Composer:
         """Return the workshop in which the operators of `whole` are nobody's to fuse."""
-        if whole not in self.shops:
-            self.shops[whole] = self.shop.over(lower(self._graph, whole=whole))
-        return self.shops[whole]
+        if whole not in self._shops:
+            self._shops[whole] = self.shop.over(lower(self._graph, whole=whole))
+        return self._shops[whole]
