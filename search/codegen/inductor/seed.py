@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -63,8 +64,8 @@ class CompilerSeed:
             "extern_kernels." in found.code or "torch.ops." in found.code
         ):
             return "it calls the library, which the task forbids"
-        if self._device is not None and "async_compile.triton(" not in found.code:
-            return "it has no kernel of its own, and the judge asks for one on a GPU"
+        if not re.search(r"= async_compile\.\w+\(", found.code):
+            return "it has no kernel of its own: all is the library's"
         return ""
 
     def plan(self, choices: Mapping[str, Choice]) -> dict[str, Any]:
