@@ -24,7 +24,7 @@ from unittest import mock
 
 from search.codegen.inductor.identify import (
     SMALL,
-    Seen,
+    Interception,
     constant,
     find,
     global_tensors,
@@ -70,7 +70,7 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
     arguments: Any = getattr(module, "get_init_inputs", tuple)()
     model: Any = build(*arguments).requires_grad_(False)
     inputs = tuple(module.get_inputs())
-    seen = Seen()
+    seen = Interception()
     with _placed(request.get("device", "cpu"), request.get("figures")) as move, torch.no_grad():
         model, inputs = move(model), tuple(map(move, inputs))
         with _intercepted(seen), _rnn_unrolled():
@@ -167,7 +167,7 @@ def _rnn_unrolled() -> Iterator[None]:
 
 
 @contextmanager
-def _intercepted(seen: Seen) -> Iterator[None]:
+def _intercepted(seen: Interception) -> Iterator[None]:
     """Keep what Inductor writes, compile nothing, and run a stand-in in its place.
 
     `torch._inductor.utils.get_code` replaces the same method in torch 2.1 to 2.13.
@@ -197,7 +197,7 @@ def _uncached() -> Iterator[None]:
         yield
 
 
-def _stand_in(seen: Seen, graph: Any) -> Callable[[list[Any]], list[Any]]:
+def _stand_in(seen: Interception, graph: Any) -> Callable[[list[Any]], list[Any]]:
     import torch
 
     shapes: list[Any] = []
@@ -264,7 +264,7 @@ def _allocate(writes: Any) -> Callable[..., list[Any]]:
     return made
 
 
-def _told(seen: Seen, known: list[tuple[Any, str, str]], result: Any) -> dict[str, Any]:
+def _told(seen: Interception, known: list[tuple[Any, str, str]], result: Any) -> dict[str, Any]:
     """Return the answer: the code with what is known of it, or the reason why it is none."""
     import torch
 

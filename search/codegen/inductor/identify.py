@@ -9,7 +9,7 @@ from typing import Any
 SMALL = 4096  # elements of a constant that is written out
 
 
-class Seen:
+class Interception:
     """What became of the program: Inductor's text, and what the stand-in was called with."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ def constant(value: Any) -> dict[str, Any] | None:
     }
 
 
-def place(value: Any, seen: Seen) -> tuple[int, Any] | None:
+def place(value: Any, seen: Interception) -> tuple[int, Any] | None:
     """Return which of the compiled program's results or arguments `value` is, and which view of it."""
     import torch
 
