@@ -100,7 +100,7 @@ class Recipes:
         if say is not None and {"cpp", "triton"} & set(self._languages):
             here = task.settings.evaluator == "local"
             self._seed = CompilerSeed(self._shop, task.source, graph, device_of(target), here=here)
-        self._say = say
+        self._say, self._told = say, set[str]()
         self._base: frozenset[str] | None = None
         try:
             self._base = self._shop.base()
@@ -221,10 +221,10 @@ class Recipes:
 
     def _compiled(self) -> Iterator[RecipeProposal]:
         """Yield torch.compile's code, or say why it is no candidate."""
-        if self._seed is None or self._say is None:
+        if self._seed is None:
             return
         if self._seed.refusal:
-            self._say(f"torch.compile's code is no candidate here: {self._seed.refusal}")
+            self._tell(f"torch.compile's code is no candidate here: {self._seed.refusal}")
         yield from whole(self._seed)
 
     def _first(
@@ -257,11 +257,19 @@ class Recipes:
 
     def _source(self, plan: Plan) -> str | None:
         try:
+            if not plan.get("compiler"):
+                return self._shop.source(plan)
+            return self._seed.source(plan) if self._seed is not None else None
+        except Unfit as error:
             if plan.get("compiler"):
-                return self._seed.source(plan) if self._seed is not None else None
-            return self._shop.source(plan)
-        except Unfit:
+                self._tell(f"a part of torch.compile's code cannot be replaced: {error}")
             return None
+
+    def _tell(self, line: str) -> None:
+        """Say something once."""
+        if self._say is not None and line not in self._told:
+            self._told.add(line)
+            self._say(line)
 
 
 def _in_turns(

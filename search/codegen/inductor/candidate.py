@@ -111,6 +111,8 @@ class _Body:
         names: dict[str, str] = {}
         for name, origin in zip(self._wrapper.arguments, self._found.origins, strict=True):
             if origin.kind == "input":
+                if int(origin.name) >= len(self._inputs):
+                    raise Uncaptured("the forward takes its inputs by a star")
                 names[name] = self._inputs[int(origin.name)]
                 continue
             if origin.kind == "global":

@@ -22,19 +22,17 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from search.codegen.inductor.identify import (
+    SMALL,
+    Interception,
+    constant,
+    find,
+    global_tensors,
+    known_tensors,
+    place,
+)
+
 _KEPT: list[Any] = []  # what a library defines is gone with it
-_SMALL = 4096  # elements of a constant that is written out
-
-
-class _Seen:
-    """What became of the program: Inductor's text, and what the stand-in was called with."""
-
-    def __init__(self) -> None:
-        self.codes: list[str] = []
-        self.constants: dict[str, Any] = {}
-        self.mutated: tuple[str, ...] = ()
-        self.arguments: list[Any] = []
-        self.returned: list[Any] = []
 
 
 def main() -> None:
@@ -72,13 +70,13 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
     arguments: Any = getattr(module, "get_init_inputs", tuple)()
     model: Any = build(*arguments).requires_grad_(False)
     inputs = tuple(module.get_inputs())
-    seen = _Seen()
+    seen = Interception()
     with _placed(request.get("device", "cpu"), request.get("figures")) as move, torch.no_grad():
         model, inputs = move(model), tuple(map(move, inputs))
         with _intercepted(seen), _rnn_unrolled():
             compiled: Any = torch.compile(model, dynamic=False, fullgraph=True)
             result = compiled(*inputs)
-        known = [*_known(model, inputs), *_globals(file)]
+        known = [*known_tensors(model, inputs), *global_tensors(file)]
         told = _told(seen, known, result)
         return told if "reason" in told else {**told, "configs": _configs(told["code"])}
 
@@ -169,7 +167,7 @@ def _rnn_unrolled() -> Iterator[None]:
 
 
 @contextmanager
-def _intercepted(seen: _Seen) -> Iterator[None]:
+def _intercepted(seen: Interception) -> Iterator[None]:
     """Keep what Inductor writes, compile nothing, and run a stand-in in its place.
 
     `torch._inductor.utils.get_code` replaces the same method in torch 2.1 to 2.13.
@@ -199,7 +197,7 @@ def _uncached() -> Iterator[None]:
         yield
 
 
-def _stand_in(seen: _Seen, graph: Any) -> Callable[[list[Any]], list[Any]]:
+def _stand_in(seen: Interception, graph: Any) -> Callable[[list[Any]], list[Any]]:
     import torch
 
     shapes: list[Any] = []
@@ -266,15 +264,15 @@ def _allocate(writes: Any) -> Callable[..., list[Any]]:
     return made
 
 
-def _told(seen: _Seen, known: list[tuple[Any, str, str]], result: Any) -> dict[str, Any]:
+def _told(seen: Interception, known: list[tuple[Any, str, str]], result: Any) -> dict[str, Any]:
     """Return the answer: the code with what is known of it, or the reason why it is none."""
     import torch
 
-    origins = [_find(value, known) for value in seen.arguments]
-    constants = {name: _constant(value) for name, value in seen.constants.items()}
+    origins = [find(value, known) for value in seen.arguments]
+    constants = {name: constant(value) for name, value in seen.constants.items()}
     single = isinstance(result, torch.Tensor)
     listed = [result] if single else list(result) if isinstance(result, (tuple, list)) else [None]
-    results = [_place(value, seen) for value in listed]
+    results = [place(value, seen) for value in listed]
     reasons = (
         (
             len(seen.codes) != 1,
@@ -282,7 +280,7 @@ def _told(seen: _Seen, known: list[tuple[Any, str, str]], result: Any) -> dict[s
         ),
         (bool(seen.mutated), "it writes into its own buffers or inputs"),
         (None in origins, "an argument of the compiled program is none of the module's tensors"),
-        (None in constants.values(), f"a constant has more than {_SMALL} elements, too many to be written out"),
+        (None in constants.values(), f"a constant has more than {SMALL} elements, too many to be written out"),
         (None in results, "a result of the forward is none of the compiled program's"),
     )  # fmt: skip
     for holds, reason in reasons:
@@ -297,92 +295,6 @@ def _told(seen: _Seen, known: list[tuple[Any, str, str]], result: Any) -> dict[s
         "flags": _flags(),
         "version": torch.__version__,
     }
-
-
-def _known(model: Any, inputs: tuple[Any, ...]) -> Iterator[tuple[Any, str, str]]:
-    """Yield every tensor of the module and its inputs, with kind and name."""
-    import torch
-
-    for at, value in enumerate(inputs):
-        if isinstance(value, torch.Tensor):
-            yield value, "input", str(at)
-    for name, value in model.named_parameters(remove_duplicate=False):
-        yield value, "parameter", name
-    for name, value in model.named_buffers(remove_duplicate=False):
-        yield value, "buffer", name
-    for prefix, module in model.named_modules():
-        for name, value in vars(module).items():
-            if isinstance(value, torch.Tensor):
-                yield value, "attribute", f"{prefix}.{name}".lstrip(".")
-
-
-def _globals(module: types.ModuleType) -> Iterator[tuple[Any, str, str]]:
-    """Yield the tensors that a file's module binds."""
-    import torch
-
-    for name, value in vars(module).items():
-        if isinstance(value, torch.Tensor):
-            yield value, "global", name
-
-
-def _find(value: Any, known: list[tuple[Any, str, str]]) -> dict[str, Any] | None:
-    import torch
-
-    if not isinstance(value, torch.Tensor):
-        return None
-    for other, kind, name in known:
-        if value is other or _same_place(value, other):
-            return {"kind": kind, "name": name, "strides": list(value.stride()), "shape": list(value.shape)}  # fmt: skip
-    return None
-
-
-def _same_place(one: Any, other: Any) -> bool:
-    import torch
-
-    if one.shape != other.shape or one.stride() != other.stride() or one.dtype != other.dtype:
-        return False
-    if type(one) is not torch.Tensor and type(one) is not torch.nn.Parameter:
-        # It has no address.
-        return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
-    return bool(one.data_ptr() == other.data_ptr() and one.numel())
-
-
-def _constant(value: Any) -> dict[str, Any] | None:
-    if value.numel() > _SMALL or value.is_complex():
-        return None
-    return {
-        "kind": "constant",
-        "name": "",
-        "data": value.flatten().tolist(),
-        "shape": list(value.shape),
-        "strides": list(value.stride()),
-        "dtype": str(value.dtype).removeprefix("torch."),
-        "device": value.device.type,
-    }
-
-
-def _place(value: Any, seen: _Seen) -> tuple[int, Any] | None:
-    """Return which of the compiled program's results or arguments `value` is, and which view of it."""
-    import torch
-
-    if not isinstance(value, torch.Tensor):
-        return None
-    for offset, listed in ((0, seen.returned), (None, seen.arguments)):
-        for at, other in enumerate(listed):
-            if not isinstance(other, torch.Tensor) or value.dtype != other.dtype:
-                continue
-            if value.untyped_storage()._cdata != other.untyped_storage()._cdata:
-                continue
-            place = at if offset == 0 else -1 - at
-            if (value.shape, value.stride(), value.storage_offset()) == (
-                other.shape,
-                other.stride(),
-                other.storage_offset(),
-            ):
-                return place, None
-            start = value.storage_offset() - other.storage_offset()
-            return place, (list(value.shape), list(value.stride()), start)
-    return None
 
 
 def _flags() -> list[str]:

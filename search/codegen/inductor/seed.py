@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -47,7 +48,7 @@ class CompilerSeed:
         self._device = device
         self._source = source
         self._graph = graph
-        self.shops: dict[frozenset[str], Composer] = {}
+        self._shops: dict[frozenset[str], Composer] = {}
 
     @cached_property
     def refusal(self) -> str:
@@ -63,6 +64,8 @@ class CompilerSeed:
             "extern_kernels." in found.code or "torch.ops." in found.code
         ):
             return "it calls the library, which the task forbids"
+        if not re.search(r"= async_compile\.\w+\(", found.code):
+            return "it has no kernel of its own: all is the library's"
         return ""
 
     def plan(self, choices: Mapping[str, Choice]) -> dict[str, Any]:
@@ -130,13 +133,12 @@ class CompilerSeed:
             if operator.name not in taken
             and not any(name.startswith(f"{operator.name}_") for name in covered - names)
             and not is_view(operator)
-            and not packet(operator.target).endswith(
-                "_"
-            )  # what writes in place is written out of place
+            # What writes in place is written out of place.
+            and not packet(operator.target).endswith("_")
         )
 
     def _reduced(self, whole: frozenset[str]) -> Composer:
         """Return the workshop in which the operators of `whole` are nobody's to fuse."""
-        if whole not in self.shops:
-            self.shops[whole] = self.shop.over(lower(self._graph, whole=whole))
-        return self.shops[whole]
+        if whole not in self._shops:
+            self._shops[whole] = self.shop.over(lower(self._graph, whole=whole))
+        return self._shops[whole]
