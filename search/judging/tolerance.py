@@ -18,13 +18,15 @@ from search.costs.sums import longest_sum
 from search.costs.trace import operator_graph
 from search.judging import inputs as distributions
 from search.judging.bounds import Slack, growth, measured_slack, told_slack
+from search.judging.indices import Lookup, Watch
 from search.judging.precision import rule
-from search.reference import Problem, as_tuple
+from search.reference import WHOLE, Problem, as_tuple
 
 _EPS = 2.0**-23
 _KERNELBENCH = (1e-4, 1e-4)  # absolute, relative
 _FEW, _DRAWS, _LEAST_DRAWS = 1024, 5, 2  # elements of an answer; roundings of its inputs
 _USED = 4  # the framework takes more than this part of a tolerance: it was made for other inputs
+_WIDER = 8  # times the rounding of inputs that may turn an integer or a boolean over
 _MOST_BYTES = 1 << 30  # of all trials together; beyond it only the most telling are kept
 _TELLING = ("task", "large mean", "negative", "normal")
 
@@ -34,9 +36,12 @@ class InputTrial:
     """One set of inputs with the bounds of a right answer.
 
     Attributes:
-        low, high: for each output, the least and the greatest allowed element.
+        low, high: for each output, the least and the greatest allowed element; of an output that holds
+            indices, the value at the index.
         slack: for each output, the error that is allowed on other inputs of this distribution.
         special: the reference's output where it may be infinite or NaN, else None.
+        whole: for each output of integers or booleans, the reference's own, else None.
+        lookups: for each output that holds indices, how to find the values at them, else None.
     """
 
     distribution: str
@@ -45,10 +50,38 @@ class InputTrial:
     high: tuple[torch.Tensor, ...]
     slack: tuple[Slack, ...]
     special: tuple[torch.Tensor, ...] | None = None
+    whole: tuple[torch.Tensor | None, ...] = ()
+    lookups: tuple[Lookup | None, ...] = ()
 
     def truth(self, number: int) -> torch.Tensor:
-        """Return output `number` in float64, up to the rounding of its bounds."""
+        """Return output `number` in float64, up to the rounding of its bounds.
+
+        Of an output that holds indices, the values at them.
+        """
         return (self.low[number].double() + self.high[number].double()) / 2
+
+    def answer(self, number: int) -> torch.Tensor:
+        """Return output `number` as the reference answers it, in its own type."""
+        whole = self.whole[number] if self.whole else None
+        return self.truth(number).float() if whole is None else whole
+
+    def found(self, number: int, got: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return what is compared of an output, and which of its indices are permitted ones."""
+        lookup = self.lookups[number] if self.lookups else None
+        if lookup is not None:
+            return lookup.values(got)
+        # A byte that is neither 0 nor 1 is no truth value: it was never written.
+        return (got.view(torch.uint8) if got.dtype is torch.bool else got), None
+
+    def wrong(self, number: int, got: torch.Tensor) -> torch.Tensor:
+        """Say of each element whether it is outside its bounds."""
+        value, permitted = self.found(number, got)
+        fine = (value >= self.low[number]) & (value <= self.high[number])
+        if self.special is not None:
+            wanted = self.special[number]
+            same = (value == wanted) | (torch.isnan(value) & torch.isnan(wanted))
+            fine = torch.where(torch.isfinite(wanted), fine, same)
+        return ~fine if permitted is None else ~(fine & permitted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +130,7 @@ class Truth:
     """
 
     def __init__(self, problem: Problem, state: Mapping[str, torch.Tensor] | None = None) -> None:
+        self._problem = problem
         self._state = problem.state if state is None else state
         self.model = copy.deepcopy(problem.model).double()
         if state is not None:
@@ -116,6 +150,42 @@ class Truth:
                 return as_tuple(self.model(*wide))
             state = {name: _widen(value, moved) for name, value in self._state.items()}
             return as_tuple(torch.func.functional_call(self.model, state, wide))
+
+    def values(
+        self, inputs: tuple[Any, ...], moved: Callable[[torch.Tensor], torch.Tensor] | None = None
+    ) -> tuple[torch.Tensor, ...]:
+        """Return the same, with values in place of the indices that stand for them."""
+        return watched(self._problem, lambda: self(inputs, moved)).values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """An answer of the reference, and the values at the indices in it."""
+
+    outputs: tuple[torch.Tensor, ...]
+    values: tuple[torch.Tensor, ...]
+    lookups: tuple[Lookup | None, ...]
+
+
+def _plain(outputs: tuple[torch.Tensor, ...]) -> Watched:
+    return Watched(outputs=outputs, values=outputs, lookups=(None,) * len(outputs))
+
+
+def watched(problem: Problem, run: Callable[[], tuple[torch.Tensor, ...]]) -> Watched:
+    """Run the reference, and find the values at the indices that it answers."""
+    if not problem.special:
+        return _plain(run())
+    with Watch() as watch:
+        outputs = run()
+    lookups = tuple(
+        watch.lookup(value) if layout.dtype in WHOLE else None
+        for value, layout in zip(outputs, problem.outputs, strict=True)
+    )
+    values = tuple(
+        value if lookup is None else lookup.values(value)[0]
+        for value, lookup in zip(outputs, lookups, strict=True)
+    )
+    return Watched(outputs=outputs, values=values, lookups=lookups)
 
 
 def _widen(value: Any, moved: Callable[[torch.Tensor], torch.Tensor] | None) -> Any:
@@ -215,7 +285,7 @@ def _terms(problem: Problem, graph: OperatorGraph | None) -> tuple[int, ...]:
 
 def _nbytes(trial: InputTrial) -> int:
     tensors = [*trial.low, *trial.high, *(x for x in trial.inputs if isinstance(x, torch.Tensor))]
-    return sum(tensor.nbytes for tensor in tensors)
+    return sum(tensor.nbytes for tensor in tensors) + sum(x.nbytes for x in trial.lookups if x)
 
 
 def _trial(
@@ -223,8 +293,14 @@ def _trial(
 ) -> InputTrial | str:
     """Return a trial, or why it cannot be one."""
     inputs = distributions.draw(problem, name, seed)
-    eager = problem.run(*(x.clone() if isinstance(x, torch.Tensor) else x for x in inputs))
-    return _bounded(problem, truth, name, inputs, eager, terms)
+    return _bounded(problem, truth, name, inputs, _answered(problem, inputs), terms)
+
+
+def _answered(
+    problem: Problem, inputs: tuple[Any, ...], state: Mapping[str, torch.Tensor] | None = None
+) -> Watched:
+    copies = tuple(x.clone() if isinstance(x, torch.Tensor) else x for x in inputs)
+    return watched(problem, lambda: problem.run(*copies, state=state))
 
 
 def bounds_of(
@@ -244,7 +320,9 @@ def bounds_of(
         eager: the framework's answer to them.
         state: the parameters, where they are not the problem's own.
     """
-    made = _bounded(problem, Truth(problem, state), name, inputs, eager, bank.terms)
+    # The values at indices are known only where the framework is seen to look for them.
+    answered = _answered(problem, inputs, state) if problem.special else _plain(eager)
+    made = _bounded(problem, Truth(problem, state), name, inputs, answered, bank.terms)
     return None if isinstance(made, str) else made
 
 
@@ -253,11 +331,12 @@ def _bounded(
     truth: Truth,
     name: str,
     inputs: tuple[Any, ...],
-    eager: tuple[torch.Tensor, ...],
+    answered: Watched,
     terms: tuple[int, ...],
 ) -> InputTrial | str:
+    known = watched(problem, lambda: truth(inputs))
+    eager, exact = answered.values, tuple(value.double() for value in known.values)
     special = name == distributions.SPECIAL
-    exact = truth(inputs)
     if not special and not all(
         bool(torch.isfinite(value).all()) for value in (*eager, *(value.float() for value in exact))
     ):
@@ -283,14 +362,57 @@ def _bounded(
         # Rounding the bounds outwards keeps an exact answer inside.
         low.append(torch.nextafter((value - margin).float(), least))
         high.append(torch.nextafter((value + margin).float(), -least))
+    slacks = [slack for slack, _ in bounds]
+    for number, (least, greatest) in _met(problem, truth, inputs, answered, known).items():
+        low[number], high[number], slacks[number] = least, greatest, told_slack(0.0, 0.0)
     return InputTrial(
         distribution=name,
         inputs=inputs,
         low=tuple(low),
         high=tuple(high),
-        slack=tuple(slack for slack, _ in bounds),
+        slack=tuple(slacks),
         special=eager if special else None,
+        whole=tuple(
+            value.to(layout.dtype) if layout.dtype in WHOLE else None
+            for value, layout in zip(known.outputs, problem.outputs, strict=True)
+        ),
+        lookups=known.lookups,
     )
+
+
+def _met(
+    problem: Problem,
+    truth: Truth,
+    inputs: tuple[Any, ...],
+    answered: Watched,
+    known: Watched,
+) -> dict[int, tuple[torch.Tensor, torch.Tensor]]:
+    """Return by output of integers or booleans, which are no indices, the least and greatest that are right.
+
+    They are the same nearly everywhere. Where rounding decides what an element is, both are right: the
+    framework's, the truth's, and what changes of the inputs by some roundings make of it.
+    """
+    numbers = [
+        number
+        for number, (layout, lookup) in enumerate(zip(problem.outputs, known.lookups, strict=True))
+        if layout.dtype in WHOLE and lookup is None
+    ]
+    seen = [answered.outputs, known.outputs]
+    tensors = (*inputs, *problem.state.values())
+    if numbers and any(isinstance(x, torch.Tensor) and x.is_floating_point() for x in tensors):
+        generator = torch.Generator(known.outputs[0].device).manual_seed(problem.seed)
+        moves = [lambda x: _jitter(x, generator, _WIDER)] * _LEAST_DRAWS
+        seen += [truth(inputs, move) for move in (*moves, *_ROUNDINGS.get(rule(problem), ()))]
+    found = {}
+    for number in numbers:
+        dtype = problem.outputs[number].dtype
+        kept = torch.uint8 if dtype is torch.bool else dtype
+        stacked = [outputs[number].to(dtype).to(kept) for outputs in seen]
+        least, greatest = stacked[0], stacked[0]
+        for other in stacked[1:]:
+            least, greatest = torch.minimum(least, other), torch.maximum(greatest, other)
+        found[number] = (least, greatest)
+    return found
 
 
 def _told(problem: Problem) -> tuple[float, float] | None:
@@ -324,12 +446,12 @@ def _move(
     # The error of few elements is a matter of luck: it is sought in several draws.
     draws = _DRAWS if sum(x.numel() for x in exact) <= _FEW else _LEAST_DRAWS
     for _ in range(draws):
-        moved = truth(inputs, lambda x: _jitter(x, generator))
+        moved = truth.values(inputs, lambda x: _jitter(x, generator))
         for number, value in enumerate(moved):
             error = _error(value, exact[number]).mul_(2 * growth(terms[number]))
             torch.maximum(errors[number], error, out=errors[number])
     for rounding in _ROUNDINGS.get(rule(problem), ()):
-        for number, value in enumerate(truth(inputs, rounding)):
+        for number, value in enumerate(truth.values(inputs, rounding)):
             error = _error(value, exact[number])
             torch.maximum(errors[number], error, out=errors[number])
 
@@ -338,12 +460,16 @@ def _error(got: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
     return (got.double() - exact).abs_().nan_to_num_(0.0, 0.0, 0.0)
 
 
-def _jitter(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Move every element by half a unit in its last place: the error that a right answer may have."""
+def _jitter(value: torch.Tensor, generator: torch.Generator, times: int = 1) -> torch.Tensor:
+    """Move every element by half a unit in its last place: the error that a right answer may have.
+
+    Args:
+        times: so many half units instead.
+    """
     where = generator.device
     sign = torch.randint(2, value.shape, generator=generator, dtype=torch.int8, device=where)
     sign = sign.double() * 2 - 1
-    return value.double() * (1 + sign * _EPS / 2)
+    return value.double() * (1 + sign * times * _EPS / 2)
 
 
 def _to_tf32(value: torch.Tensor) -> torch.Tensor:
@@ -370,35 +496,27 @@ _ROUNDINGS = {"tf32": (_to_tf32, _cut_to_tf32), "half": (_to_half,)}
 
 def inside(trial: InputTrial, outputs: tuple[torch.Tensor, ...]) -> bool:
     """Say whether every element of `outputs` is within the trial's bounds."""
-    for number, got in enumerate(outputs):
-        fine = (got >= trial.low[number]) & (got <= trial.high[number])
-        if trial.special is not None:
-            wanted = trial.special[number]
-            odd = ~torch.isfinite(wanted)
-            same = (got == wanted) | (torch.isnan(got) & torch.isnan(wanted))
-            fine = torch.where(odd, same, fine)
-        if not bool(fine.all()):
-            return False
-    return True
+    return not any(bool(trial.wrong(number, got).any()) for number, got in enumerate(outputs))
 
 
 def _probe(problem: Problem, bank: TrialSet) -> None:
     """Try answers that took no work; refuse a task that one of them solves."""
+
+    def answers_to(at: int) -> tuple[torch.Tensor, ...]:
+        trial = bank.trials[at]
+        return tuple(trial.answer(number) for number in range(len(trial.low)))
+
     kinds: dict[str, Callable[[int], tuple[torch.Tensor, ...] | None]] = {
-        "all zeros": lambda at: tuple(torch.zeros_like(x) for x in bank.trials[at].low),
+        "all zeros": lambda at: tuple(torch.zeros_like(x) for x in answers_to(at)),
         "a constant": lambda at: tuple(
             # Of a single element the mean is the answer: there one constant must do for all trials.
-            torch.full_like(
-                x, float(bank.trials[at if x.numel() > 1 else 0].truth(n).nan_to_num().mean())
-            )
-            for n, x in enumerate(bank.trials[at].low)
+            _mean(x if x.numel() > 1 else first)
+            for x, first in zip(answers_to(at), answers_to(0), strict=True)
         ),
-        "the answer to other inputs": lambda at: tuple(
-            bank.trials[at - 1].truth(n).float() for n in range(len(bank.trials[at].low))
-        ),
+        "the answer to other inputs": lambda at: answers_to(at - 1),
     }
     for place, value in enumerate(problem.inputs):
-        if isinstance(value, torch.Tensor) and value.dtype is torch.float32:
+        if isinstance(value, torch.Tensor):
             kinds[f"input {place} itself"] = _echo(bank, place)
     for what, answer in kinds.items():
         answers = [answer(at) for at in range(len(bank.trials))]
@@ -413,10 +531,17 @@ def _probe(problem: Problem, bank: TrialSet) -> None:
             )
 
 
+def _mean(answer: torch.Tensor) -> torch.Tensor:
+    """Return the mean of an answer in each of its places, rounded where it is of whole numbers."""
+    mean = float(answer.double().nan_to_num().mean())
+    return torch.full_like(answer, round(mean) if answer.dtype in WHOLE else mean)
+
+
 def _echo(bank: TrialSet, place: int) -> Callable[[int], tuple[torch.Tensor, ...] | None]:
     def answer(at: int) -> tuple[torch.Tensor, ...] | None:
-        given = bank.trials[at].inputs[place]
-        fits = all(given.shape == value.shape for value in bank.trials[at].low)
-        return tuple(given for _ in bank.trials[at].low) if fits else None
+        trial, given = bank.trials[at], bank.trials[at].inputs[place]
+        wanted = [trial.answer(number) for number in range(len(trial.low))]
+        fits = all(given.shape == x.shape and given.dtype == x.dtype for x in wanted)
+        return tuple(given for _ in wanted) if fits else None
 
     return answer
