@@ -20,12 +20,13 @@ from search.judging import inputs as distributions
 from search.judging.bounds import Slack, growth, measured_slack, told_slack
 from search.judging.indices import Lookup, Watch
 from search.judging.precision import rule
-from search.reference import WHOLE, Problem, as_tuple
+from search.reference import WHOLE, Problem, as_tuple, scaled
 
 _EPS = 2.0**-23
 _KERNELBENCH = (1e-4, 1e-4)  # absolute, relative
 _FEW, _DRAWS, _LEAST_DRAWS = 1024, 5, 2  # elements of an answer; roundings of its inputs
 _USED = 4  # the framework takes more than this part of a tolerance: it was made for other inputs
+_SAME_SHARE, _SAME = 1e-6, 1e-9  # relative and absolute: of two truths that are one
 _WIDER = 8  # times the rounding of inputs that may turn an integer or a boolean over
 _MOST_BYTES = 1 << 30  # of all trials together; beyond it only the most telling are kept
 _TELLING = ("task", "large mean", "negative", "normal")
@@ -92,12 +93,14 @@ class TrialSet:
         dropped: distributions that the reference cannot take, with the reason.
         terms: by output, of the longest sum that it comes from.
         widened: distributions on which the framework itself uses up the task's tolerances.
+        degenerate: the reference's answer is the same for all inputs and parameters.
     """
 
     trials: tuple[InputTrial, ...]
     dropped: tuple[tuple[str, str], ...]
     terms: tuple[int, ...]
     widened: tuple[str, ...] = ()
+    degenerate: bool = False
 
     @property
     def slack(self) -> tuple[Slack, ...]:
@@ -107,6 +110,11 @@ class TrialSet:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know of the bounds, a line each."""
+        if self.degenerate:
+            return (
+                "degenerate: the reference answers the same for all inputs and parameters; whatever is gained is "
+                "counted apart, and teaches nothing",
+            )
         if not self.widened:
             return ()
         names = ", ".join(f"'{name}'" for name in self.widened)
@@ -254,8 +262,7 @@ def make_bank(
     bank = TrialSet(
         trials=tuple(trials), dropped=tuple(dropped), terms=terms, widened=tuple(widened)
     )
-    _probe(problem, bank)
-    return bank
+    return replace(bank, degenerate=_probe(problem, bank))
 
 
 def _names(problem: Problem) -> tuple[str, ...]:
@@ -499,8 +506,12 @@ def inside(trial: InputTrial, outputs: tuple[torch.Tensor, ...]) -> bool:
     return not any(bool(trial.wrong(number, got).any()) for number, got in enumerate(outputs))
 
 
-def _probe(problem: Problem, bank: TrialSet) -> None:
-    """Try answers that took no work; refuse a task that one of them solves."""
+def _probe(problem: Problem, bank: TrialSet) -> bool:
+    """Try answers that took no work; refuse a task that one of them solves, unless it is degenerate.
+
+    Returns:
+        Whether it is.
+    """
 
     def answers_to(at: int) -> tuple[torch.Tensor, ...]:
         trial = bank.trials[at]
@@ -524,11 +535,34 @@ def _probe(problem: Problem, bank: TrialSet) -> None:
             given is not None and inside(trial, given)
             for trial, given in zip(bank.trials, answers, strict=True)
         ):
+            if _is_constant(problem, bank):
+                return True
             raise TaskError(
                 f"{problem.task.reference}: {what} would pass as an answer at precision "
                 f"{problem.task.settings.precision}: use precision: strict, or a reference whose output depends on "
                 "its inputs"
             )
+
+    return False
+
+
+def _is_constant(problem: Problem, bank: TrialSet) -> bool:
+    """Say whether the truth is the same on every trial, and with other parameters."""
+    first = bank.trials[0]
+    others = [trial for trial in bank.trials if trial.special is None]
+    for number in range(len(first.low)):
+        wanted = first.truth(number)
+        if not all(_equals(trial.truth(number), wanted) for trial in others):
+            return False
+    for state in (scaled(problem.state), problem.initial_state):
+        for number, value in enumerate(Truth(problem, state).values(first.inputs)):
+            if not _equals(value.double(), first.truth(number)):
+                return False
+    return True
+
+
+def _equals(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return torch.allclose(one, other, rtol=_SAME_SHARE, atol=_SAME)
 
 
 def _mean(answer: torch.Tensor) -> torch.Tensor:

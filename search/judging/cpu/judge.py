@@ -464,7 +464,8 @@ class CpuJudge:
         if prepared.work is not None:
             work = prepared.work
             floor, terms = roofline(work, self._target)
-            if seconds < _BEATEN * floor:
+            # What is always the same need not be computed.
+            if seconds < _BEATEN * floor and not self._bank.degenerate:
                 raise Fault(
                     Refused(
                         reason=f"{seconds:.3g} s is less than this task can take on {self._target.name} "
@@ -482,6 +483,7 @@ class CpuJudge:
             own_share=own,
             profile={**profile, **self._counted},
             calls=timing.calls,
+            degenerate=self._bank.degenerate,
         )
 
     def close(self) -> None:

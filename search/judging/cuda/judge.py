@@ -117,6 +117,7 @@ class CudaJudge:
         with turn(self._device):
             self._bank = make_bank(problem, room=free_memory() // _SHARE_OF_MEMORY)
             self._draws = Draws(problem, self._bank)
+            self._verdict.degenerate = self._bank.degenerate
             self._lay_out()
         progress("the sandbox")
         self._spare()

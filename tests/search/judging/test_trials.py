@@ -116,3 +116,35 @@ def test_a_reference_that_has_no_float64_is_told(make_task: Callable[..., Task])
     )
     with pytest.raises(TaskError, match="cannot run in float64"):
         make_bank(problem, 1)
+
+
+CONSTANT = """import torch
+import torch.nn as nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(40, 50)
+    def forward(self, x):
+        x = self.linear(x).max(dim=1, keepdim=True).values
+        return torch.nn.functional.gelu(x - x.mean(dim=1, keepdim=True))
+def get_inputs():
+    return [torch.randn(32, 40)]
+"""
+
+
+def test_a_reference_that_always_answers_the_same_is_judged_and_marked(
+    make_task: Callable[..., Task],
+) -> None:
+    bank = make_bank(load_problem(make_task(CONSTANT)), 1)
+    assert bank.degenerate
+    assert any("degenerate" in note for note in bank.notes)
+    assert inside(bank.trials[0], (torch.zeros(32, 1),))
+    assert not inside(bank.trials[0], (torch.full((32, 1), 1e-3),))
+
+
+def test_a_bias_alone_is_no_constant_for_other_parameters_give_another(
+    make_task: Callable[..., Task],
+) -> None:
+    source = CONSTANT.replace("return torch", "return self.linear.bias + 0 * torch")
+    with pytest.raises(TaskError, match="would pass"):
+        make_bank(load_problem(make_task(source)), 1)
