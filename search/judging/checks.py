@@ -195,8 +195,7 @@ def agrees(
         return True
     if not problem.special:
         return False
-    copies = tuple(x.clone() if isinstance(x, torch.Tensor) else x for x in inputs)
-    mine = watched(problem, lambda: problem.run(*copies, state=state))
+    mine = watched(problem, lambda: problem.run(*inputs, state=state))
     found = [
         (value, None) if lookup is None else lookup.values(value)
         for value, lookup in zip(got, mine.lookups, strict=True)

@@ -28,31 +28,80 @@ _FEW, _DRAWS, _LEAST_DRAWS = 1024, 5, 2  # elements of an answer; roundings of i
 _USED = 4  # the framework takes more than this part of a tolerance: it was made for other inputs
 _SAME_SHARE, _SAME = 1e-6, 1e-9  # relative and absolute: of two truths that are one
 _WIDER = 8  # times the rounding of inputs that may turn an integer or a boolean over
-_MOST_BYTES = 1 << 30  # of all trials together; beyond it only the most telling are kept
-_TELLING = ("task", "large mean", "negative", "normal")
+_MOST_BYTES = 1 << 30  # of all trials together; beyond it they are made again when asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InputTrial:
+class Bounds:
     """One set of inputs with the bounds of a right answer.
 
     Attributes:
         low, high: for each output, the least and the greatest allowed element; of an output that holds
             indices, the value at the index.
-        slack: for each output, the error that is allowed on other inputs of this distribution.
         special: the reference's output where it may be infinite or NaN, else None.
         whole: for each output of integers or booleans, the reference's own, else None.
         lookups: for each output that holds indices, how to find the values at them, else None.
     """
 
-    distribution: str
     inputs: tuple[Any, ...]
     low: tuple[torch.Tensor, ...]
     high: tuple[torch.Tensor, ...]
-    slack: tuple[Slack, ...]
     special: tuple[torch.Tensor, ...] | None = None
     whole: tuple[torch.Tensor | None, ...] = ()
     lookups: tuple[Lookup | None, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it keeps alive."""
+        given = (x for x in self.inputs if isinstance(x, torch.Tensor))
+        kept = sum(x.nbytes for x in self.lookups if x)
+        return kept + sum(x.nbytes for x in (*self.low, *self.high, *given))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputTrial:
+    """One set of inputs with the bounds of a right answer, kept or made again when it is asked for.
+
+    Attributes:
+        slack: for each output, the error that is allowed on other inputs of this distribution.
+        limits: for each output, the greatest errors that are usual in slices of it.
+        recall: returns the tensors, the same each time.
+    """
+
+    distribution: str
+    slack: tuple[Slack, ...]
+    limits: tuple[tuple[torch.Tensor, ...], ...]
+    recall: Callable[[], Bounds]
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """What the candidate is given."""
+        return self.recall().inputs
+
+    @property
+    def low(self) -> tuple[torch.Tensor, ...]:
+        """The least allowed elements, see `Bounds`."""
+        return self.recall().low
+
+    @property
+    def high(self) -> tuple[torch.Tensor, ...]:
+        """The greatest allowed elements."""
+        return self.recall().high
+
+    @property
+    def special(self) -> tuple[torch.Tensor, ...] | None:
+        """The reference's output where it may be infinite or NaN, else None."""
+        return self.recall().special if self.distribution == distributions.SPECIAL else None
+
+    @property
+    def whole(self) -> tuple[torch.Tensor | None, ...]:
+        """The reference's own integers and booleans."""
+        return self.recall().whole
+
+    @property
+    def lookups(self) -> tuple[Lookup | None, ...]:
+        """How to find the values at indices."""
+        return self.recall().lookups
 
     def truth(self, number: int) -> torch.Tensor:
         """Return output `number` in float64, up to the rounding of its bounds.
@@ -224,7 +273,8 @@ def make_bank(
 
     Args:
         seed: that the draws follow from; None for a secret one each.
-        room: bytes that the trials may take together.
+        room: bytes that the trials may take together; those beyond are drawn again from their seeds when
+            they are asked for, one at a time.
         graph: of the reference, traced here where it is not given.
 
     Raises:
@@ -235,11 +285,9 @@ def make_bank(
     trials: list[InputTrial] = []
     dropped: list[tuple[str, str]] = []
     widened: list[str] = []
+    shelf: dict[int, Bounds] = {}
     for number, name in enumerate(_names(problem)):
         # The second set of the task's own inputs is what catches an answer kept from the first.
-        if room <= 0 and name not in _TELLING:
-            dropped.append((name, "the tensors are too large to keep this many"))
-            continue
         try:
             drawn = seeds.secret() if seed is None else seed + 7919 * (number + 1)
             made = _trial(problem, truth, name, drawn, terms)
@@ -255,10 +303,12 @@ def make_bank(
         if isinstance(made, str):
             dropped.append((name, made))
             continue
+        room -= made.recall().nbytes
+        if room < 0:
+            made = replace(made, recall=_redrawn(problem, truth, made, drawn, terms, shelf))
         trials.append(made)
         if any(slack.told is not None and slack.seen is not None for slack in made.slack):
             widened.append(name)
-        room -= _nbytes(made)
     bank = TrialSet(
         trials=tuple(trials), dropped=tuple(dropped), terms=terms, widened=tuple(widened)
     )
@@ -290,11 +340,6 @@ def _terms(problem: Problem, graph: OperatorGraph | None) -> tuple[int, ...]:
     return (longest_sum(graph, graph.outputs),) * count
 
 
-def _nbytes(trial: InputTrial) -> int:
-    tensors = [*trial.low, *trial.high, *(x for x in trial.inputs if isinstance(x, torch.Tensor))]
-    return sum(tensor.nbytes for tensor in tensors) + sum(x.nbytes for x in trial.lookups if x)
-
-
 def _trial(
     problem: Problem, truth: Truth, name: str, seed: int, terms: tuple[int, ...]
 ) -> InputTrial | str:
@@ -306,8 +351,53 @@ def _trial(
 def _answered(
     problem: Problem, inputs: tuple[Any, ...], state: Mapping[str, torch.Tensor] | None = None
 ) -> Watched:
-    copies = tuple(x.clone() if isinstance(x, torch.Tensor) else x for x in inputs)
-    return watched(problem, lambda: problem.run(*copies, state=state))
+    return watched(problem, lambda: problem.run(*inputs, state=state))
+
+
+def _redrawn(
+    problem: Problem,
+    truth: Truth,
+    made: InputTrial,
+    seed: int,
+    terms: tuple[int, ...],
+    shelf: dict[int, Bounds],
+) -> Callable[[], Bounds]:
+    """Return what makes the tensors of a trial again, from the seed that they were drawn from.
+
+    Args:
+        shelf: where the tensors of one trial are kept, those that were asked for last.
+    """
+    name, slack, limits = made.distribution, made.slack, made.limits
+
+    def recall() -> Bounds:
+        if seed not in shelf:
+            shelf.clear()  # first: there is room for one
+            if problem.special or name == distributions.SPECIAL:
+                again = _trial(problem, truth, name, seed, terms)
+                assert isinstance(again, InputTrial)
+                shelf[seed] = again.recall()
+            else:
+                inputs = distributions.draw(problem, name, seed)
+                low, high = _edges(truth(inputs), slack, limits)
+                shelf[seed] = Bounds(inputs=inputs, low=low, high=high)
+        return shelf[seed]
+
+    return recall
+
+
+def _edges(
+    exact: Sequence[torch.Tensor],
+    slack: Sequence[Slack],
+    limits: Sequence[tuple[torch.Tensor, ...]],
+) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
+    """Return the least and the greatest that each element may be, rounded outwards to float32."""
+    low, high = [], []
+    least = torch.tensor(-math.inf, device=exact[0].device)
+    for value, allowed, usual in zip(exact, slack, limits, strict=True):
+        margin = allowed.margin(value.double(), *usual)
+        low.append(torch.nextafter((value - margin).float(), least))
+        high.append(torch.nextafter((value + margin).float(), -least))
+    return tuple(low), tuple(high)
 
 
 def bounds_of(
@@ -362,22 +452,15 @@ def _bounded(
             for value, error, count in zip(exact, errors, terms, strict=True)
         ]
         bounds = [(replace(slack, told=told), limits) for slack, limits in bounds]
-    low, high = [], []
-    least = torch.tensor(-math.inf, device=exact[0].device)
-    for value, (slack, limits) in zip(exact, bounds, strict=True):
-        margin = slack.margin(value, *limits)
-        # Rounding the bounds outwards keeps an exact answer inside.
-        low.append(torch.nextafter((value - margin).float(), least))
-        high.append(torch.nextafter((value + margin).float(), -least))
-    slacks = [slack for slack, _ in bounds]
+    slack = [one for one, _ in bounds]
+    limits = tuple(usual for _, usual in bounds)
+    low, high = (list(edge) for edge in _edges(exact, slack, limits))
     for number, (least, greatest) in _met(problem, truth, inputs, answered, known).items():
-        low[number], high[number], slacks[number] = least, greatest, told_slack(0.0, 0.0)
-    return InputTrial(
-        distribution=name,
+        low[number], high[number], slack[number] = least, greatest, told_slack(0.0, 0.0)
+    kept = Bounds(
         inputs=inputs,
         low=tuple(low),
         high=tuple(high),
-        slack=tuple(slacks),
         special=eager if special else None,
         whole=tuple(
             value.to(layout.dtype) if layout.dtype in WHOLE else None
@@ -385,6 +468,7 @@ def _bounded(
         ),
         lookups=known.lookups,
     )
+    return InputTrial(distribution=name, slack=tuple(slack), limits=limits, recall=lambda: kept)
 
 
 def _met(
@@ -530,10 +614,9 @@ def _probe(problem: Problem, bank: TrialSet) -> bool:
         if isinstance(value, torch.Tensor):
             kinds[f"input {place} itself"] = _echo(bank, place)
     for what, answer in kinds.items():
-        answers = [answer(at) for at in range(len(bank.trials))]
         if all(
-            given is not None and inside(trial, given)
-            for trial, given in zip(bank.trials, answers, strict=True)
+            (given := answer(at)) is not None and inside(trial, given)
+            for at, trial in enumerate(bank.trials)
         ):
             if _is_constant(problem, bank):
                 return True

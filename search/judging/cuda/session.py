@@ -81,7 +81,7 @@ class CudaCandidateSession(CandidateSession):
             seconds = self._seconds + _SLOWER * first * len(chosen)
             self.batches.doing = f"forward on '{chosen[0].distribution}' inputs"
             self._state = None if self._problem.packs else self._problem.state
-            inputs = [trial.inputs for trial in chosen]
+            inputs = (trial.inputs for trial in chosen)  # one at a time: each may be drawn anew
             batch = self.batches.run(len(chosen), 1, inputs, state=self._state, seconds=seconds)
             first = first or batch.wall
             self._check_told(batch)

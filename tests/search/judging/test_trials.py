@@ -148,3 +148,31 @@ def test_a_bias_alone_is_no_constant_for_other_parameters_give_another(
     source = CONSTANT.replace("return torch", "return self.linear.bias + 0 * torch")
     with pytest.raises(TaskError, match="would pass"):
         make_bank(load_problem(make_task(source)), 1)
+
+
+def test_memory_decides_no_distribution_and_no_bound(make_task: Callable[..., Task]) -> None:
+    # Given positive inputs alone, it is the identity.
+    problem = problem_of(make_task, "torch.nn.functional.leaky_relu(x)", "torch.rand(64, 100)")
+    roomy, scarce = make_bank(problem, 1), make_bank(problem, 1, room=0)
+    assert not scarce.dropped
+    names = [trial.distribution for trial in scarce.trials]
+    assert names == [trial.distribution for trial in roomy.trials]
+    for kept, again in zip(roomy.trials, scarce.trials, strict=True):
+        for one, other in (
+            (kept.inputs, again.inputs),
+            (kept.low, again.low),
+            (kept.high, again.high),
+        ):
+            assert torch.equal(one[0], other[0]), kept.distribution
+    first = scarce.trials[0].recall()
+    assert scarce.trials[0].recall() is first
+    assert scarce.trials[1].recall() is not first
+    assert scarce.trials[0].recall() is not first
+
+
+def test_indices_are_looked_up_where_trials_are_drawn_again(make_task: Callable[..., Task]) -> None:
+    problem = problem_of(make_task, "torch.topk(x, 3)", "torch.randn(16, 50)")
+    for trial in make_bank(problem, 1, room=0).trials:
+        values, indices = problem.run(*trial.inputs)
+        assert inside(trial, (values, indices)), trial.distribution
+        assert not inside(trial, (values, indices.flip(-1))), trial.distribution
