@@ -30,7 +30,7 @@ _COPIES = ("_to_copy", "clone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class PlaceSearch:
     """One call of an operator that looks for places.
 
     Attributes:
@@ -110,7 +110,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lookup:
+class IndexLookup:
     """Finds the values at the indices of one output.
 
     Attributes:
@@ -118,7 +118,7 @@ class Lookup:
     """
 
     trail: tuple[tuple[torch.Tensor, torch.Tensor], ...]
-    search: Search
+    search: PlaceSearch
 
     @property
     def nbytes(self) -> int:
@@ -150,12 +150,12 @@ class Lookup:
         return found
 
 
-class Watch(TorchDispatchMode):
+class IndexWatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's own
     """Remembers the calls that look for places, and what was copied from their results."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._origins: dict[int, tuple[torch.Tensor, Search | torch.Tensor]] = {}
+        super().__init__()  # type: ignore[no-untyped-call] # torch's own
+        self._origins: dict[int, tuple[torch.Tensor, PlaceSearch | torch.Tensor]] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -172,11 +172,11 @@ class Watch(TorchDispatchMode):
             if found is not None:
                 names = [argument.name for argument in func._schema.arguments]
                 given = {**dict(zip(names, args, strict=False)), **(kwargs or {})}
-                search = Search(name=name, given=given, found=found)
+                search = PlaceSearch(name=name, given=given, found=found)
                 self._origins[_memory(found)] = (found, search)
         return result
 
-    def lookup(self, output: torch.Tensor) -> Lookup | None:
+    def lookup(self, output: torch.Tensor) -> IndexLookup | None:
         """Return how to find the values at the indices in `output`, None where it holds none."""
         trail, shown = [], output
         while _memory(shown) in self._origins:
@@ -184,8 +184,8 @@ class Watch(TorchDispatchMode):
             if _overlapping(shown):
                 return None
             trail.append((shown, base))
-            if isinstance(origin, Search):
-                return Lookup(trail=tuple(trail), search=origin)
+            if isinstance(origin, PlaceSearch):
+                return IndexLookup(trail=tuple(trail), search=origin)
             shown = origin
         return None
 

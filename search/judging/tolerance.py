@@ -18,7 +18,7 @@ from search.costs.sums import longest_sum
 from search.costs.trace import operator_graph
 from search.judging import inputs as distributions
 from search.judging.bounds import Slack, growth, measured_slack, told_slack
-from search.judging.indices import Lookup, Watch
+from search.judging.indices import IndexLookup, IndexWatch
 from search.judging.precision import rule
 from search.reference import WHOLE, Problem, as_tuple, scaled
 
@@ -32,7 +32,7 @@ _MOST_BYTES = 1 << 30  # of all trials together; beyond it they are made again w
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class TrialBounds:
     """One set of inputs with the bounds of a right answer.
 
     Attributes:
@@ -48,7 +48,7 @@ class Bounds:
     high: tuple[torch.Tensor, ...]
     special: tuple[torch.Tensor, ...] | None = None
     whole: tuple[torch.Tensor | None, ...] = ()
-    lookups: tuple[Lookup | None, ...] = ()
+    lookups: tuple[IndexLookup | None, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -71,7 +71,7 @@ class InputTrial:
     distribution: str
     slack: tuple[Slack, ...]
     limits: tuple[tuple[torch.Tensor, ...], ...]
-    recall: Callable[[], Bounds]
+    recall: Callable[[], TrialBounds]
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -80,7 +80,7 @@ class InputTrial:
 
     @property
     def low(self) -> tuple[torch.Tensor, ...]:
-        """The least allowed elements, see `Bounds`."""
+        """The least allowed elements, see `TrialBounds`."""
         return self.recall().low
 
     @property
@@ -99,7 +99,7 @@ class InputTrial:
         return self.recall().whole
 
     @property
-    def lookups(self) -> tuple[Lookup | None, ...]:
+    def lookups(self) -> tuple[IndexLookup | None, ...]:
         """How to find the values at indices."""
         return self.recall().lookups
 
@@ -221,7 +221,7 @@ class Watched:
 
     outputs: tuple[torch.Tensor, ...]
     values: tuple[torch.Tensor, ...]
-    lookups: tuple[Lookup | None, ...]
+    lookups: tuple[IndexLookup | None, ...]
 
 
 def _plain(outputs: tuple[torch.Tensor, ...]) -> Watched:
@@ -232,7 +232,7 @@ def watched(problem: Problem, run: Callable[[], tuple[torch.Tensor, ...]]) -> Wa
     """Run the reference, and find the values at the indices that it answers."""
     if not problem.special:
         return _plain(run())
-    with Watch() as watch:
+    with IndexWatch() as watch:
         outputs = run()
     lookups = tuple(
         watch.lookup(value) if layout.dtype in WHOLE else None
@@ -285,7 +285,7 @@ def make_bank(
     trials: list[InputTrial] = []
     dropped: list[tuple[str, str]] = []
     widened: list[str] = []
-    shelf: dict[int, Bounds] = {}
+    shelf: dict[int, TrialBounds] = {}
     for number, name in enumerate(_names(problem)):
         # The second set of the task's own inputs is what catches an answer kept from the first.
         try:
@@ -360,8 +360,8 @@ def _redrawn(
     made: InputTrial,
     seed: int,
     terms: tuple[int, ...],
-    shelf: dict[int, Bounds],
-) -> Callable[[], Bounds]:
+    shelf: dict[int, TrialBounds],
+) -> Callable[[], TrialBounds]:
     """Return what makes the tensors of a trial again, from the seed that they were drawn from.
 
     Args:
@@ -369,7 +369,7 @@ def _redrawn(
     """
     name, slack, limits = made.distribution, made.slack, made.limits
 
-    def recall() -> Bounds:
+    def recall() -> TrialBounds:
         if seed not in shelf:
             shelf.clear()  # first: there is room for one
             if problem.special or name == distributions.SPECIAL:
@@ -379,7 +379,7 @@ def _redrawn(
             else:
                 inputs = distributions.draw(problem, name, seed)
                 low, high = _edges(truth(inputs), slack, limits)
-                shelf[seed] = Bounds(inputs=inputs, low=low, high=high)
+                shelf[seed] = TrialBounds(inputs=inputs, low=low, high=high)
         return shelf[seed]
 
     return recall
@@ -457,7 +457,7 @@ def _bounded(
     low, high = (list(edge) for edge in _edges(exact, slack, limits))
     for number, (least, greatest) in _met(problem, truth, inputs, answered, known).items():
         low[number], high[number], slack[number] = least, greatest, told_slack(0.0, 0.0)
-    kept = Bounds(
+    kept = TrialBounds(
         inputs=inputs,
         low=tuple(low),
         high=tuple(high),

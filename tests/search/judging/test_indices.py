@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from search.judging.checks import agrees
 from search.judging.compare import explain
-from search.judging.indices import Watch
+from search.judging.indices import IndexWatch
 from search.judging.tolerance import inside, make_bank
 from search.reference import Problem, load_problem
 from search.task import Task
@@ -42,7 +42,7 @@ def problem_of(make_task: Callable[..., Task], forward: str, inputs: str) -> Pro
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_an_index_leads_to_its_value_and_one_outside_to_none(name: str) -> None:
-    with torch.no_grad(), Watch() as watch:
+    with torch.no_grad(), IndexWatch() as watch:
         output = SEARCHES[name]()
     lookup = watch.lookup(output)
     assert lookup is not None
@@ -54,7 +54,7 @@ def test_an_index_leads_to_its_value_and_one_outside_to_none(name: str) -> None:
 
 
 def test_arithmetic_with_an_index_makes_a_number_of_it() -> None:
-    with Watch() as watch:
+    with IndexWatch() as watch:
         output = torch.argmax(X, -1) % 2
     assert watch.lookup(output) is None
 
