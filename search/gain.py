@@ -119,6 +119,11 @@ def fate_of(ratio: Ratio) -> Fate:
     return "lost" if ratio.high < 1 else "even"
 
 
+def is_degenerate(attempts: Iterable[Attempt]) -> bool:
+    """Say whether the task of these attempts has a reference whose answer is always the same."""
+    return any(isinstance(one.outcome, Passed) and one.outcome.degenerate for one in attempts)
+
+
 def best(found: Sequence[Gain]) -> Gain:
     """Return the gain that speaks for several of one idea.
 

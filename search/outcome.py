@@ -63,6 +63,7 @@ class Passed:
             single calls on a processor, means of batches on a GPU; to be looked at, four digits.
         workloads: where a task has several: of each, the speed-up by baseline; the rest is of them together,
             see `search.judging.workloads`.
+        degenerate: the reference answers the same whatever it is given, so that nothing follows from a speed-up.
     """
 
     seconds: float
@@ -77,6 +78,7 @@ class Passed:
     build_seconds: float = 0.0
     calls: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     workloads: Mapping[str, Mapping[str, Ratio]] = field(default_factory=dict)
+    degenerate: bool = False
     kind: Literal["passed"] = "passed"
 
     @property

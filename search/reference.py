@@ -20,6 +20,8 @@ from search import seeds
 if TYPE_CHECKING:
     from search.task import Task  # a judging machine need not have what checks task files
 
+# Outputs of these types are compared exactly, or hold indices (`search.judging.indices`).
+WHOLE = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool})
 _NORMS = (nn.modules.batchnorm._NormBase,)
 Scalar = int | float | bool | str | None
 
@@ -95,6 +97,11 @@ class Problem:
         """
         packing = self.task.settings.packing
         return packing == "tables" or (packing == "allowed" and not self.countable)
+
+    @property
+    def special(self) -> bool:
+        """Whether an output holds integers or booleans, which may be indices."""
+        return any(layout.dtype in WHOLE for layout in self.outputs)
 
     @property
     def countable(self) -> bool:
@@ -378,12 +385,18 @@ def _run_twice(task: Task, model: nn.Module, inputs: tuple[Any, ...]) -> Any:
                 f"{task.reference}: output {number} has {bad} of {one.numel()} elements that are NaN or infinite on "
                 "inputs of get_inputs(): mend the reference or its inputs"
             )
-        if one.shape != other.shape or not torch.allclose(one, other, rtol=1e-4, atol=1e-6):
+        if one.shape != other.shape or not _alike(one, other):
             raise TaskError(
                 f"{task.reference}: two runs on equal inputs differ in output {number} of {len(outputs)}: the reference "
                 "is random (dropout in training mode?): call self.eval() in its constructor or remove it"
             )
     return first
+
+
+def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.dtype in WHOLE:
+        return torch.equal(one, other)
+    return torch.allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
 def _views(model: nn.Module, inputs: tuple[Any, ...]) -> bool:
@@ -417,10 +430,10 @@ def _checked_outputs(task: Task, result: Any) -> tuple[TensorLayout, ...]:
             raise TaskError(
                 f"{path}: output {number} is empty {tuple(value.shape)}: there is nothing to judge"
             )
-        if value.dtype is not torch.float32:
+        if value.dtype is not torch.float32 and value.dtype not in WHOLE:
             raise TaskError(
                 f"{path}: output {number} is {value.dtype}: kb judges floating-point outputs in torch.float32, "
-                "return such a tensor (for an index, the values that it selects)"
+                "integers and booleans: return such a tensor"
             )
     return tuple(TensorLayout.of(value) for value in values)
 

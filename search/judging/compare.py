@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from search.judging.tolerance import InputTrial, Truth
-from search.reference import Problem
+from search.reference import WHOLE, Problem
 
 _SHOWN = 4
 _POISON = 3.3e38  # what fresh memory reads as in a runner
@@ -19,11 +19,13 @@ def explain(
 ) -> tuple[str, str]:
     """Return (reason, detail) for outputs that are outside the trial's bounds."""
     for number, got in enumerate(outputs):
-        wrong = _wrong(trial, number, got)
+        wrong = trial.wrong(number, got)
         count = int(wrong.sum())
         if count:
             break
     truth = trial.truth(number) if trial.special is None else trial.special[number].double()
+    if problem.outputs[number].dtype in WHOLE:
+        return _explained_whole(trial, number, got, wrong)
     which = f"output {number}" if len(outputs) > 1 else "the output"
     error = (got.double() - truth).abs()[wrong]
     worst = float(error.nan_to_num(math.inf).max())
@@ -36,13 +38,39 @@ def explain(
     return reason, "\n".join(lines)
 
 
-def _wrong(trial: InputTrial, number: int, got: torch.Tensor) -> torch.Tensor:
-    fine = (got >= trial.low[number]) & (got <= trial.high[number])
-    if trial.special is not None:
-        wanted = trial.special[number]
-        same = (got == wanted) | (torch.isnan(got) & torch.isnan(wanted))
-        fine = torch.where(torch.isfinite(wanted), fine, same)
-    return ~fine
+def _explained_whole(
+    trial: InputTrial, number: int, got: torch.Tensor, wrong: torch.Tensor
+) -> tuple[str, str]:
+    """Return (reason, detail) for integers, booleans or indices that are wrong."""
+    value, permitted = trial.found(number, got)
+    wanted, shown = trial.answer(number), got
+    what, rule = "values", "they must be equal"
+    if got.dtype is torch.bool:
+        shown = value  # bytes, which may be neither 0 nor 1
+    if permitted is not None:
+        what, rule = (
+            "indices",
+            "the value at an index must be the right one; which of equal ones is free",
+        )
+    reason = (
+        f"output {number} differs from the reference on '{trial.distribution}' inputs in {int(wrong.sum())} of "
+        f"{got.numel()} {what}: {rule}"
+    )
+    lines = []
+    for flat in wrong.flatten().nonzero().flatten()[:_SHOWN].tolist():
+        place = _index(flat, got.shape)
+        line = f"at {list(place)}: got {shown[place].item()}, expected {int(wanted[place])}"
+        if permitted is not None and bool(permitted[place]):
+            low, high = float(trial.low[number][place]), float(trial.high[number][place])
+            line += (
+                f"; the value there is {float(value[place]):.7g}, allowed {low:.7g} to {high:.7g}"
+            )
+        elif permitted is not None:
+            line += "; outside of what is searched, or a second time"
+        lines.append(line)
+    if bool((got == got.flatten()[0]).all()) and got.numel() > 1:
+        lines.append("every element of the output is the same")
+    return reason, "\n".join(lines)
 
 
 def _worst(

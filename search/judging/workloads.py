@@ -149,6 +149,7 @@ def verdict(
         own_share=min(shares) if shares else None,
         losses=tuple(dict.fromkeys(loss for _, one in found for loss in one.losses)),
         build_seconds=sum(one.build_seconds for _, one in found),
+        degenerate=all(one.degenerate for _, one in found),
         workloads={workload.name: one.speedup for workload, one in found},
     )
 

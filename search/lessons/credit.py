@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 from kb.retrieval.effect_estimate import WITHIN, GainMeasurement
 from kb.retrieval.effect_store import Use, record, subject
 from kb.store.documents import Store
-from search.gain import Gain, best, gains
+from search.gain import Gain, best, gains, is_degenerate
 from search.graph import Graph, Node, Slot, hash_source
 from search.lessons.distill import symptoms_of
 from search.lessons.setting import Setting
@@ -56,13 +56,15 @@ def credits_of(
 
     A draft that was mended is one implementation: what became of it in the end counts. Of several
     implementations of one idea the best counts whole, the others in part. What was compiled and
-    not timed counts nothing.
+    not timed counts nothing, nor what was done for a task whose answer is always the same.
 
     Args:
         confirmed: outcomes of finalists that were measured again, by node; they count instead.
         now: seconds since the epoch.
         subjects: of passages that are still known, by their ids, and of ideas' records, by name.
     """
+    if is_degenerate(graph.attempts()):
+        return
     bottlenecks: dict[int | None, str] = {}
     ends = _ends(graph, confirmed)
     groups: dict[tuple[Slot, int], list[Gain]] = {}

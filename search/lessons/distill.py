@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from kb.records.schema import Claim, Effect, Evidence, LessonRecord, TargetRecord
 from kb.retrieval.effect_estimate import LOSS
 from search.attempt import Attempt, Idea
-from search.gain import Gain, best, fate_of, gains, over
+from search.gain import Gain, best, fate_of, gains, is_degenerate, over
 from search.graph import Graph
 from search.lessons.changes import LessonTrial, trials
 from search.lessons.setting import EvidenceRun, Setting
@@ -48,9 +48,12 @@ class LessonVerdict:
 def lessons(graph: Graph, confirmed: Mapping[int, Outcome], setting: Setting) -> list[Lesson]:
     """Distil a finished run: the winner, and what every idea did to what it changed.
 
-    A dry run teaches nothing: what was not timed has neither won nor lost.
+    A dry run teaches nothing: what was not timed has neither won nor lost. Nor does a degenerate task:
+    what is always the same need not be computed.
     """
     if any(attempt.outcome.kind == "checked" for attempt in graph.attempts()):
+        return []
+    if is_degenerate(graph.attempts()):
         return []
     found: list[Lesson] = []
     winner = best_of(graph, confirmed)
@@ -81,6 +84,8 @@ def verdicts(
     Args:
         cited: names of the lessons that an idea starts from.
     """
+    if is_degenerate(graph.attempts()):
+        return []
     found = best_of(graph, confirmed)
     winner = found[1] if found is not None and isinstance(found[1], Passed) else None
     path = {node.number for node in graph.path(found[0].number)} if found is not None else set()

@@ -151,6 +151,8 @@ def _passed(outcome: Passed) -> tuple[str, ...]:
         f"It passed: {duration(outcome.seconds)} a call" + (f", {ratios}" if ratios else ""),
         f"Largest error {outcome.max_error:.2g} of {outcome.allowed_error:.2g} allowed",
     ]
+    if outcome.degenerate:
+        lines.append("Degenerate: the reference answers the same whatever it is given")
     if outcome.own_share is not None:
         lines.append(f"{outcome.own_share:.0%} of its time is spent in its own kernels")
     lines += [f"The compiler warns: {loss}" for loss in outcome.losses]

@@ -95,6 +95,7 @@ def _best(attempt: Attempt, outcome: Passed | Checked, *, confirmed: bool) -> di
         "languages": written_in(attempt.draft.source),
         "speedup": _ratios(outcome.speedup),
         **({"workloads": _workloads(outcome)} if outcome.workloads else {}),
+        **({"degenerate": True} if outcome.degenerate else {}),
         "confirmed": confirmed,
         "idea": attempt.idea.title,
         "own_share": outcome.own_share,

@@ -20,6 +20,7 @@ MOST_OUTPUTS = 256
 _HEAD = 4096
 _NAME = "kb-arena"
 _ALIGN = 4096
+_NO_TRUTH = 0x7F
 _DTYPES = {str(value): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 
 
@@ -114,6 +115,25 @@ def scrub(tensors: Sequence[Any]) -> None:
     for value in tensors:
         if isinstance(value, torch.Tensor) and value.is_floating_point():
             value.fill_(float("nan"))
+
+
+def poison(tensor: torch.Tensor) -> None:
+    """Write what no answer holds: NaN, the greatest integer, a byte that is no truth value."""
+    if tensor.is_floating_point():
+        tensor.fill_(float("nan"))
+    elif tensor.dtype is torch.bool:
+        tensor.view(torch.uint8).fill_(_NO_TRUTH)
+    else:
+        tensor.fill_(torch.iinfo(tensor.dtype).max)
+
+
+def poisoned(tensor: torch.Tensor) -> bool:
+    """Say whether all of a tensor is as `poison` left it."""
+    if tensor.is_floating_point():
+        return bool(tensor.isnan().all())
+    if tensor.dtype is torch.bool:
+        return bool((tensor.view(torch.uint8) == _NO_TRUTH).all())
+    return bool((tensor == torch.iinfo(tensor.dtype).max).all())
 
 
 def mappings(pid: int) -> list[tuple[int, int]]:

@@ -45,6 +45,7 @@ class SuiteFigures:
         problems: that have ended; figures are of these.
         judged: of which the judge began; the rest is listed with reasons.
         solved: of which a candidate passed, and again at the end.
+        degenerate: problems whose answer is always the same; all other figures leave them out.
         checked: compiled for a device that is not here; not among the solved.
         roofline: median share of the attainable rate of the solved, None where it is not known.
     """
@@ -55,10 +56,13 @@ class SuiteFigures:
     checked: int
     roofline: float | None
     against: tuple[Against, ...]
+    degenerate: int = 0
 
 
 def figures(rows: Sequence[SuiteRow]) -> SuiteFigures:
     """Return the figures of a suite's rows."""
+    constant = [row for row in rows if row.degenerate]
+    rows = [row for row in rows if not row.degenerate]
     shares = sorted(row.roofline for row in rows if row.status == "solved" and row.roofline)
     named = {name for row in rows for name in row.speedup}
     others = sorted(named - set(BASELINES))
@@ -69,6 +73,7 @@ def figures(rows: Sequence[SuiteRow]) -> SuiteFigures:
         checked=sum(row.status == "checked" for row in rows),
         roofline=shares[len(shares) // 2] if shares else None,
         against=tuple(against(rows, name) for name in (*BASELINES, *others)),
+        degenerate=len(constant),
     )
 
 
@@ -78,7 +83,7 @@ def against(rows: Sequence[SuiteRow], baseline: str) -> Against:
     return Against(
         baseline=baseline,
         of=of,
-        without=len(rows) - of,
+        without=sum(not row.degenerate for row in rows) - of,
         fast={f"{p:g}": sum(ratio > p for ratio in ratios) / of if of else 0.0 for p in THRESHOLDS},
         solved=geometric_mean(ratios),
         number=len(ratios),
@@ -88,6 +93,7 @@ def against(rows: Sequence[SuiteRow], baseline: str) -> Against:
 
 def speeds(rows: Sequence[SuiteRow], baseline: str) -> tuple[int, list[float]]:
     """Return how many problems count over a baseline, and the speed-ups of those solved."""
+    rows = [row for row in rows if not row.degenerate]
     without = sum(row.status == "solved" and row.ratio(baseline) is None for row in rows)
     ratios = [ratio for row in rows if (ratio := row.ratio(baseline)) is not None]
     return len(rows) - without, ratios

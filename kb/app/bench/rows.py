@@ -35,6 +35,7 @@ class SuiteRow:
         roofline: fraction of the attainable rate; None where it is not known.
         failures: what became of candidates that failed, the commonest first: fate, reason, how often.
         at: seconds since the epoch.
+        degenerate: its reference answers the same whatever it is given; no figure counts it.
     """
 
     problem: str
@@ -57,6 +58,7 @@ class SuiteRow:
     idea: str = ""
     failures: Sequence[tuple[str, str, int]] = ()
     at: float = 0.0
+    degenerate: bool = False
 
     def ratio(self, baseline: str) -> float | None:
         """Return its speed-up over a baseline, None where it has none."""
@@ -110,6 +112,7 @@ def solved_row(row: SuiteRow, report: Mapping[str, Any]) -> SuiteRow:
         speedup={name: Ratio(**one) for name, one in best["speedup"].items()},
         roofline=best["profile"].get("roofline"),
         idea=best["idea"],
+        degenerate=bool(best.get("degenerate")),
         **common,
     )
 

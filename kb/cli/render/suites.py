@@ -52,6 +52,8 @@ def suite_text(found: SuiteRecord) -> str:
         + (f", {told.checked} compiled only" if told.checked else "")
         + (f", {found.open} are open" if found.open else ""),
     ]
+    if told.degenerate:
+        lines.append(f"  apart:     {told.degenerate} degenerate: the answer is always the same")
     lines += [_against(one) for one in told.against if told.solved]
     if told.roofline is not None:
         lines.append(

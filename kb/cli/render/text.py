@@ -64,6 +64,10 @@ def _timed_lines(best: dict[str, Any]) -> list[str]:
     for name, ratio in best["speedup"].items():
         label = f"over {_BASELINES.get(name, name)}"
         lines.append(f"    {label:<19} {ratio_text(ratio)}{_verdict(ratio)}")
+    if best.get("degenerate"):
+        lines.append(
+            "    degenerate          the reference answers the same whatever it is given: counted apart, no lesson"
+        )
     for workload, found in best.get("workloads", {}).items():
         told = ", ".join(
             f"{ratio_text(ratio)} over {_BASELINES.get(name, name)}"

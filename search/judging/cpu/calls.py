@@ -195,12 +195,11 @@ class Calls(Turns):
 
     def answers_in_place(self) -> bool:
         """Say whether the last answer lies in the memory that it shares with the judge."""
+        return self._shared(self._kept[-1].spans)
+
+    def _shared(self, spans: Sequence[tuple[int, int]]) -> bool:
         shared = mappings(self.pid)
-        return any(
-            _overlap(span, (start, end - start))
-            for span in self._kept[-1].spans
-            for start, end in shared
-        )
+        return any(_overlap(span, (start, end - start)) for span in spans for start, end in shared)
 
     # -------------------------------------------------------------------------------------------------
 
@@ -239,6 +238,9 @@ class Calls(Turns):
         scrub(self._arena.inputs)
         read = self._read()
         self._put(self._placed)
+        # Whole numbers cannot be NaN.
+        if self._problem.special and self._shared(read.spans):
+            raise in_place()
         return read
 
     def _read(self) -> _Read:
@@ -332,6 +334,16 @@ def check_inputs(slots: Sequence[Any], values: Sequence[Any]) -> None:
                     trick="input-mutation",
                 )
             )
+
+
+def in_place() -> Fault:
+    """Return the fault of an answer that lies where its inputs do."""
+    return Fault(
+        Refused(
+            reason="its answer lies in the memory of its inputs: allocate the output in each call",
+            trick="input-alias",
+        )
+    )
 
 
 def reused() -> Fault:

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from kb.records.schema import TargetRecord
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cpu-7"
+JUDGE_VERSION = "cpu-8"
 _OWN_SHARE = 0.5
 _LOOKING, _PATIENT_LOOKING = 0.1, 3.0  # seconds; the longer where a verdict hangs on it
 _CLOSE = 100_000  # ns between two samples of timed calls, where a verdict hangs on them
@@ -464,7 +464,8 @@ class CpuJudge:
         if prepared.work is not None:
             work = prepared.work
             floor, terms = roofline(work, self._target)
-            if seconds < _BEATEN * floor:
+            # What is always the same need not be computed.
+            if seconds < _BEATEN * floor and not self._bank.degenerate:
                 raise Fault(
                     Refused(
                         reason=f"{seconds:.3g} s is less than this task can take on {self._target.name} "
@@ -482,6 +483,7 @@ class CpuJudge:
             own_share=own,
             profile={**profile, **self._counted},
             calls=timing.calls,
+            degenerate=self._bank.degenerate,
         )
 
     def close(self) -> None:

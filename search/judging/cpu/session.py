@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from search.judging.checks import cached, check_state, equal, near, told, varied
+from search.judging.checks import agrees, apart, cached, check_state, equal, told, varied
 from search.judging.compare import explain
-from search.judging.cpu.calls import Calls
+from search.judging.cpu.calls import Calls, in_place
 from search.judging.cpu.looks import Looks
 from search.judging.cpu.timing import CpuPinning, Drawn, Sample
 from search.judging.tolerance import InputTrial, TrialSet, bounds_of, inside
@@ -154,7 +154,7 @@ class CandidateSession:
         """Remember the greatest error on the task's own inputs."""
         for number, got in enumerate(outputs):
             truth = trial.truth(number)
-            error = (got.double() - truth).abs()
+            error = (trial.found(number, got)[0].double() - truth).abs()
             allowed = (trial.high[number].double() - trial.low[number].double()) / 2
             share = (error / allowed.clamp(min=1e-300)).flatten()
             at = int(share.argmax())
@@ -224,18 +224,15 @@ class CandidateSession:
         """
         if not all(bool(torch.isfinite(value).all()) for value in eager):
             return  # the framework itself cannot take them: that draw tells nothing
-        if near(got, eager, drawn.trial):
+        if self._agrees(drawn, got, eager):
             self._previous = got
             return
         if self._is_right(drawn, got, eager):
             return
         if self._previous is not None and equal(got, self._previous):
             raise cached("a timed call gave the answer to the inputs before")
-        self._blame(lambda later: near(later, eager, drawn.trial))
-        difference = max(
-            float((a - b).abs().nan_to_num(torch.inf).max())
-            for a, b in zip(got, eager, strict=True)
-        )
+        self._blame(lambda later: self._agrees(drawn, later, eager))
+        difference = max(apart(a, b) for a, b in zip(got, eager, strict=True))
         raise wrong(
             f"the answer of a timed call on '{drawn.trial.distribution}' inputs differs from the framework's by up to "
             f"{difference:.3g}, although it passed the trials: does it keep state between calls?"
@@ -252,6 +249,11 @@ class CandidateSession:
         trial = bounds_of(self._problem, self._bank, name, drawn.inputs, eager, drawn.state)
         return trial is not None and inside(trial, got)
 
+    def _agrees(
+        self, drawn: Drawn, got: tuple[torch.Tensor, ...], eager: tuple[torch.Tensor, ...]
+    ) -> bool:
+        return agrees(self._problem, drawn.trial, drawn.inputs, drawn.state, (got, eager))
+
     def _blame(self, right: Callable[[tuple[torch.Tensor, ...]], bool]) -> None:
         """Look why the last answer is wrong: where it lies, and whether it is right some time later.
 
@@ -259,12 +261,7 @@ class CandidateSession:
             Fault: it lies in the inputs' memory, or was finished after the clock.
         """
         if self.single.answers_in_place():
-            raise Fault(
-                Refused(
-                    reason="its answer lies in the memory of its inputs: allocate the output in each call",
-                    trick="input-alias",
-                )
-            )
+            raise in_place()
         if right(self.single.later(_SETTLE)):
             raise Fault(
                 Refused(

@@ -22,7 +22,7 @@ from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror
 from search.judging.cuda.runner import COUNT, FLUSHES, HOST, MOST_CALLS, TIMES, TOLD
 from search.judging.cuda.worker import CudaWorker
 from search.sandbox.faults import forged
-from search.sandbox.shared_memory import DONE, EMPTY
+from search.sandbox.shared_memory import DONE, EMPTY, poison
 
 ANYWHERE = CpuPinning(stage=0, seat=1)  # a device is shared by time, not by processor
 
@@ -144,7 +144,7 @@ class Batches(Turns):
         fill: Iterable[Sequence[Any]] | None,
         state: Mapping[str, torch.Tensor] | None = None,
     ) -> float:
-        """Put inputs in place and NaN where the answers go; return the seconds that it took."""
+        """Put inputs in place and what no answer holds where they go; return the seconds that it took."""
         began = time.perf_counter()
         for number, values in zip(range(calls), fill or (), strict=False):
             for slot, value in zip(self._device_arena.sets[number], values, strict=True):
@@ -155,7 +155,7 @@ class Batches(Turns):
         for _ in range(2):  # the second time to see what the device does besides
             for row in self._device_arena.results[:calls]:
                 for slot in row:
-                    slot.fill_(float("nan"))
+                    poison(slot)
             torch.cuda.synchronize()
         return time.perf_counter() - began
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kb.records.schema import TargetRecord
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cuda-6"
+JUDGE_VERSION = "cuda-7"
 _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
 _EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take
@@ -117,6 +117,7 @@ class CudaJudge:
         with turn(self._device):
             self._bank = make_bank(problem, room=free_memory() // _SHARE_OF_MEMORY)
             self._draws = Draws(problem, self._bank)
+            self._verdict.degenerate = self._bank.degenerate
             self._lay_out()
         progress("the sandbox")
         self._spare()

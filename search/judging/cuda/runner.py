@@ -23,7 +23,17 @@ from search.judging.cuda.memory import CudaArena, DeviceRegion
 from search.languages.cute import imports_cute
 from search.profilers.capture import capture, warm_up
 from search.sandbox.runner import Runner, described
-from search.sandbox.shared_memory import DONE, EMPTY, FAILED, GO, PREPARE, READY, STOP, Arena
+from search.sandbox.shared_memory import (
+    DONE,
+    EMPTY,
+    FAILED,
+    GO,
+    PREPARE,
+    READY,
+    STOP,
+    Arena,
+    poison,
+)
 
 # Control words beside those of the arena; the times of a batch's calls follow as doubles.
 COUNT, FLUSHES, TOLD, HOST, TIMES = 6, 8, 9, 10, 64
@@ -154,11 +164,10 @@ class CudaRunner(Runner):
             gc.enable()
 
     def _spoil(self) -> None:
-        """Leave NaN in the memory that an answer will be allocated in."""
+        """Leave what no answer holds in the memory that one will be allocated in."""
         for slot in self._arena.outputs:
             stale = torch.empty_like(slot)
-            if stale.is_floating_point():
-                stale.fill_(float("nan"))
+            poison(stale)
             del stale
         _synchronize()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from search.judging.checks import cached, check_outputs, equal, near, told
+from search.judging.checks import agrees, apart, cached, check_outputs, equal, same, told
 from search.judging.cpu.calls import check_inputs, reused
 from search.judging.cpu.session import CandidateSession
 from search.judging.cuda.batches import ANYWHERE, Batch, Batches
@@ -18,6 +18,7 @@ from search.judging.tolerance import TrialSet
 from search.outcome import Refused
 from search.reference import Problem, scaled
 from search.sandbox.faults import Fault, raised, wrong
+from search.sandbox.shared_memory import poisoned
 
 _SETTLE = 0.05  # seconds that work after the clock is given to show itself
 _SLOWER = 3.0  # times that a call may take on other inputs
@@ -80,7 +81,7 @@ class CudaCandidateSession(CandidateSession):
             seconds = self._seconds + _SLOWER * first * len(chosen)
             self.batches.doing = f"forward on '{chosen[0].distribution}' inputs"
             self._state = None if self._problem.packs else self._problem.state
-            inputs = [trial.inputs for trial in chosen]
+            inputs = (trial.inputs for trial in chosen)  # one at a time: each may be drawn anew
             batch = self.batches.run(len(chosen), 1, inputs, state=self._state, seconds=seconds)
             first = first or batch.wall
             self._check_told(batch)
@@ -116,15 +117,14 @@ class CudaCandidateSession(CandidateSession):
             self.peak = self.peak or peak
         first, again = self._mirror.results[0], self._cuda_arena.again
         if not self._problem.views and not all(
-            torch.equal(a.nan_to_num(7.0), b.nan_to_num(7.0))
-            for a, b in zip(first, again, strict=True)
+            same(a, b) for a, b in zip(first, again, strict=True)
         ):
             self._blame_change(first)
             raise reused()
 
     def _blame_change(self, first: Sequence[torch.Tensor]) -> None:
         """Say of an answer that was not there yet when the clock stopped that it came late."""
-        if all(bool(value.isnan().all()) for value in first):
+        if all(poisoned(value) for value in first):
             raise _late()
 
     def _check_inputs(self, number: int, inputs: Sequence[Any]) -> None:
@@ -183,16 +183,17 @@ class CudaCandidateSession(CandidateSession):
             self._check_inputs(number, inputs)
             wanted = self._problem.run(*inputs, state=self._state)
             got = self._mirror.results[number]
-            if near(got, wanted, one.trial):
+            if agrees(self._problem, one.trial, inputs, self._state, (got, wanted)):
                 continue
             if not all(bool(torch.isfinite(value).all()) for value in wanted):
                 continue  # the framework itself cannot take them: that draw tells nothing
-            self._blame_call(number, one, got, wanted)
+            self._blame_call(number, one, inputs, got, wanted)
 
     def _blame_call(
         self,
         number: int,
         given: Given,
+        inputs: tuple[Any, ...],
         got: tuple[torch.Tensor, ...],
         wanted: tuple[torch.Tensor, ...],
     ) -> None:
@@ -201,12 +202,9 @@ class CudaCandidateSession(CandidateSession):
                 raise cached("a timed call gave the answer to the inputs of another")
         self.batches.settle(_SETTLE)
         later = self._cuda_arena.results[number]
-        if near(later, wanted, given.trial):
+        if agrees(self._problem, given.trial, inputs, self._state, (later, wanted)):
             raise _late()
-        difference = max(
-            float((a - b).abs().nan_to_num(torch.inf).max())
-            for a, b in zip(got, wanted, strict=True)
-        )
+        difference = max(apart(a, b) for a, b in zip(got, wanted, strict=True))
         raise wrong(
             f"the answer of a timed call on '{given.trial.distribution}' inputs differs from the framework's by up to "
             f"{difference:.3g}, although it passed the trials: does it keep state between calls, or work on a stream "

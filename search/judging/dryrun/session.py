@@ -19,7 +19,7 @@ from search.judging.tolerance import InputTrial, TrialSet, inside
 from search.outcome import Crashed, TimedOut, Wrong
 from search.sandbox.faults import Fault, forged, raised
 from search.sandbox.runner_handle import Worker
-from search.sandbox.shared_memory import Arena, scrub
+from search.sandbox.shared_memory import Arena, poison
 
 _SLOWER = 3.0  # seconds in the interpreter for each that a call may take on a device
 _MARGIN = 5.0  # seconds after which a process that has not answered is ended
@@ -134,7 +134,8 @@ class DryCandidateSession(CandidateSession):
         """Make another answer while the first is alive: the first must not change."""
         other = self._bank.trials[1 % len(self._bank.trials)]
         self._ask(other, {"op": "again"})
-        scrub(self._arena.outputs)
+        for slot in self._arena.outputs:
+            poison(slot)
         answer = self._worker.ask({"op": "recopy"}, self._seconds)
         if "raised" in answer:
             raise forged("an answer that was given is gone")
@@ -145,7 +146,8 @@ class DryCandidateSession(CandidateSession):
         """Ask no further: nothing was timed, and nothing stopped."""
 
     def _ask(self, trial: InputTrial, message: dict[str, Any]) -> dict[str, Any]:
-        scrub(self._arena.outputs)
+        for slot in self._arena.outputs:
+            poison(slot)
         for slot, value in zip(self._arena.inputs, trial.inputs, strict=True):
             if isinstance(slot, torch.Tensor):
                 slot.copy_(value)

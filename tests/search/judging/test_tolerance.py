@@ -116,3 +116,63 @@ def test_a_reference_that_has_no_float64_is_told(make_task: Callable[..., Task])
     )
     with pytest.raises(TaskError, match="cannot run in float64"):
         make_bank(problem, 1)
+
+
+CONSTANT = """import torch
+import torch.nn as nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(40, 50)
+    def forward(self, x):
+        x = self.linear(x).max(dim=1, keepdim=True).values
+        return torch.nn.functional.gelu(x - x.mean(dim=1, keepdim=True))
+def get_inputs():
+    return [torch.randn(32, 40)]
+"""
+
+
+def test_a_reference_that_always_answers_the_same_is_judged_and_marked(
+    make_task: Callable[..., Task],
+) -> None:
+    bank = make_bank(load_problem(make_task(CONSTANT)), 1)
+    assert bank.degenerate
+    assert any("degenerate" in note for note in bank.notes)
+    assert inside(bank.trials[0], (torch.zeros(32, 1),))
+    assert not inside(bank.trials[0], (torch.full((32, 1), 1e-3),))
+
+
+def test_a_bias_alone_is_no_constant_for_other_parameters_give_another(
+    make_task: Callable[..., Task],
+) -> None:
+    source = CONSTANT.replace("return torch", "return self.linear.bias + 0 * torch")
+    with pytest.raises(TaskError, match="would pass"):
+        make_bank(load_problem(make_task(source)), 1)
+
+
+def test_memory_decides_no_distribution_and_no_bound(make_task: Callable[..., Task]) -> None:
+    # Given positive inputs alone, it is the identity.
+    problem = problem_of(make_task, "torch.nn.functional.leaky_relu(x)", "torch.rand(64, 100)")
+    roomy, scarce = make_bank(problem, 1), make_bank(problem, 1, room=0)
+    assert not scarce.dropped
+    names = [trial.distribution for trial in scarce.trials]
+    assert names == [trial.distribution for trial in roomy.trials]
+    for kept, again in zip(roomy.trials, scarce.trials, strict=True):
+        for one, other in (
+            (kept.inputs, again.inputs),
+            (kept.low, again.low),
+            (kept.high, again.high),
+        ):
+            assert torch.equal(one[0], other[0]), kept.distribution
+    first = scarce.trials[0].recall()
+    assert scarce.trials[0].recall() is first
+    assert scarce.trials[1].recall() is not first
+    assert scarce.trials[0].recall() is not first
+
+
+def test_indices_are_looked_up_where_trials_are_drawn_again(make_task: Callable[..., Task]) -> None:
+    problem = problem_of(make_task, "torch.topk(x, 3)", "torch.randn(16, 50)")
+    for trial in make_bank(problem, 1, room=0).trials:
+        values, indices = problem.run(*trial.inputs)
+        assert inside(trial, (values, indices)), trial.distribution
+        assert not inside(trial, (values, indices.flip(-1))), trial.distribution

@@ -235,3 +235,15 @@ def test_a_regime_is_the_cache_that_holds_the_data_and_the_length_of_rows():
     assert regime_of(2**18, target, [(3, 3), (64, 1024)]) == "fits l2, middling rows"
     assert regime_of(2**21, target, [(1, 50257)]) == "larger than the caches, long rows"
     assert regime_of(1000, target, []) == "fits l1"
+
+
+def test_a_task_whose_answer_is_always_the_same_teaches_nothing(graph):
+    constant = Graph()
+    for one in graph.nodes:
+        outcome = one.outcome
+        if isinstance(outcome, Passed):
+            outcome = replace(outcome, degenerate=True)
+        constant.add(replace(one, outcome=outcome))
+    assert lessons(graph, {}, SETTING)
+    assert lessons(constant, {}, SETTING) == []
+    assert verdicts(constant, {}, SETTING, lambda idea: ["a lesson"]) == []

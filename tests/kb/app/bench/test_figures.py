@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kb.app.bench.figures import curve, figures
@@ -28,6 +30,14 @@ ROWS = (
 
 def against(rows, name):
     return next(one for one in figures(rows).against if one.baseline == name)
+
+
+def test_a_degenerate_problem_is_counted_apart():
+    constant = replace(solved("e", 1000.0, 1000.0), degenerate=True)
+    told, without = figures((*ROWS, constant)), figures(ROWS)
+    assert told.degenerate == 1
+    assert replace(told, degenerate=0) == without
+    assert curve((*ROWS, constant), "eager") == curve(ROWS, "eager")
 
 
 def test_what_is_not_solved_counts_in_every_share():

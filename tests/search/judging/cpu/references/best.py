@@ -1,0 +1,15 @@
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.topk(x, 4, dim=-1)
+
+
+def get_inputs():
+    return [torch.randint(0, 200, (64, 256)).float()]
+
+
+def get_init_inputs():
+    return []
