@@ -10,6 +10,7 @@ import pytest
 
 from kb.config import shipped_docs
 from kb.records.library import load_library
+from kb.records.patterns import load_patterns
 from kb.records.schema import Document, TargetRecord
 from kb.records.types import Answer, Hit, Passage, Query
 from kb.retrieval.multi_query import Inquiry
@@ -86,6 +87,7 @@ class Knowledge:
     store = Store()
     known = None
     readings = None
+    patterns = staticmethod(load_patterns)
 
 
 def processor() -> TargetRecord:

@@ -162,9 +162,7 @@ def bait_in_the_environment() -> Iterator[None]:
             os.environ[SECRET_VARIABLE] = before
 
 
-def open_judge(
-    device: Device, reference: str, settings: Mapping[str, str], folder: Path
-) -> Judge:
+def open_judge(device: Device, reference: str, settings: Mapping[str, str], folder: Path) -> Judge:
     """Return a judge for a task of the corpus; prepare it before use.
 
     Raises:

@@ -8,6 +8,7 @@ import pytest
 from kb.config import shipped_docs
 from kb.errors import ConfigError, ModelError
 from kb.records.library import load_library
+from kb.records.patterns import load_patterns
 from kb.records.schema import Document, TargetRecord
 from kb.records.types import Answer, Hit, Passage, Query
 from kb.retrieval.multi_query import Inquiry
@@ -100,6 +101,7 @@ class Shelf:
         self.readings = None
         self.retriever = ByWords()
         self.store = Store()
+        self.patterns = load_patterns
 
 
 class Heard:
@@ -550,4 +552,4 @@ def test_a_prompt_stays_as_large_as_its_context_however_long_the_history() -> No
 
 
 def test_the_registry_knows_the_author() -> None:
-    assert AUTHORS.factory("llm") is LanguageModel
+    assert AUTHORS.factory("llm") == LanguageModel.of

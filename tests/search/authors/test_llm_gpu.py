@@ -9,6 +9,7 @@ import pytest
 
 from kb.config import shipped_docs
 from kb.records.library import load_library
+from kb.records.patterns import load_patterns
 from kb.records.schema import Document, TargetRecord
 from kb.records.types import Answer, Hit, Query
 from kb.retrieval.multi_query import Inquiry
@@ -55,6 +56,7 @@ class Knowledge:
     store = Records()
     known = None
     readings = None
+    patterns = staticmethod(load_patterns)
 
 
 class Listener:
