@@ -128,8 +128,8 @@ def throughput(count: int) -> None:
 
 
 def first_call(question, spent):
-    def run(hearing):
-        batch, took = hearing.batches.run, []
+    def run(candidate_session):
+        batch, took = candidate_session.batches.run, []
 
         def timed(calls, *more, **named):
             start = time.perf_counter()
@@ -138,9 +138,9 @@ def first_call(question, spent):
             finally:
                 took.append((time.perf_counter() - start) / calls)
 
-        hearing.batches.run = timed
-        question(hearing)
-        hearing.batches.run = batch
+        candidate_session.batches.run = timed
+        question(candidate_session)
+        candidate_session.batches.run = batch
         spent["first"] = took[0] - min(took)
 
     return run

@@ -18,7 +18,8 @@ import numpy as np
 import torch
 
 from search.judging.spool.wire_types import JudgedSettings, JudgedTask
-from search.judging.tolerance import inside, make_bank
+from search.judging.tolerance import make_trials
+from search.judging.trial import inside
 from search.reference import Problem, load_problem
 
 ROWS, LONGEST = 64, 1 << 16
@@ -98,7 +99,7 @@ def refusing(name: str, length: int, seeds: int, folder: Path) -> list[str]:
     problem, loop = problem_of(name, length, folder), KERNELS[name][3]
     found: dict[str, None] = {}
     for seed in range(seeds):
-        for trial in make_bank(problem, 101 * seed + 1).trials:
+        for trial in make_trials(problem, 101 * seed + 1).trials:
             inputs = [x.numpy() for x in trial.inputs if isinstance(x, torch.Tensor)]
             if not inside(trial, (torch.from_numpy(loop(*inputs)),)):
                 found[trial.distribution] = None

@@ -38,10 +38,10 @@ def judge_corpus(only: Sequence[str], *, json: bool) -> None:
     verdicts: list[tuple[str, CaseResult]] = []
     with tempfile.TemporaryDirectory(prefix="kb-corpus-") as folder, steps() as progress:
         for device, cases in chosen.items():
-            with CorpusRunner(device, Path(folder) / device) as court:
+            with CorpusRunner(device, Path(folder) / device) as corpus_judge:
                 for number, case in enumerate(cases):
                     progress(f"{device} {case.label}", number, len(cases))
-                    verdicts.append((device, court.hear(case)))
+                    verdicts.append((device, corpus_judge.judge(case)))
                     if not json:
                         typer.echo(f"{device:<5}{line(verdicts[-1][1])}")
     if json:

@@ -136,7 +136,7 @@ def _on_gpu(ground: DiagnosisGround, attempt: Attempt | None, look: Look) -> tup
     if seconds == inf:  # nothing is timed where the device is not
         return tuple(_eager(ground, seconds)) if attempt is None else ()
     rate, peak = _peak(ground, seconds)
-    scene = ProgramFacts(
+    program = ProgramFacts(
         work=ground.work,
         target=ground.target,
         rate=rate,
@@ -149,7 +149,7 @@ def _on_gpu(ground: DiagnosisGround, attempt: Attempt | None, look: Look) -> tup
         own_share=passed.own_share if passed else None,
         strict=ground.precision not in _RATES,
     )
-    return (*findings(scene), *(_eager(ground, seconds) if attempt is None else ()))
+    return (*findings(program), *(_eager(ground, seconds) if attempt is None else ()))
 
 
 def _peak(ground: DiagnosisGround, seconds: float) -> tuple[str, float]:

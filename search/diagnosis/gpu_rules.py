@@ -18,49 +18,53 @@ _PRODUCTS = {"matmul", "convolution", "attention"}
 _ROWS = {"softmax", "normalization", "reduction", "loss", "scan"}
 
 
-def findings(scene: ProgramFacts) -> tuple[Finding, ...]:
+def findings(program: ProgramFacts) -> tuple[Finding, ...]:
     """Return what holds the program back, what could gain most first; one finding a symptom."""
     best: dict[str, Finding] = {}
     for rule in RULES:
-        for finding in rule(scene):
+        for finding in rule(program):
             before = best.get(finding.symptom)
             if before is None or finding.gain > before.gain:
                 best[finding.symptom] = finding
     return tuple(sorted(best.values(), key=lambda finding: -finding.gain))
 
 
-def _bound(scene: ProgramFacts) -> Iterator[Finding]:
+def _bound(program: ProgramFacts) -> Iterator[Finding]:
     """Say which ceiling is the nearer one, and how far away it is."""
-    compute = scene.compute_floor > scene.memory_floor
-    floor = max(scene.compute_floor, scene.memory_floor)
-    intensity = scene.work.flops / max(scene.work.bytes, 1.0)
+    compute = program.compute_floor > program.memory_floor
+    floor = max(program.compute_floor, program.memory_floor)
+    intensity = program.work.flops / max(program.work.bytes, 1.0)
     if compute:
-        told = f"{scene.work.flops / scene.seconds / 1e12:.3g} of {scene.peak / 1e12:.3g} TFLOP/s {scene.rate}"
+        told = f"{program.work.flops / program.seconds / 1e12:.3g} of {program.peak / 1e12:.3g} TFLOP/s {program.rate}"
     else:
-        told = f"{scene.work.bytes / scene.seconds / 1e9:.0f} of {scene.bandwidth / 1e9:.0f} GB/s"
-    share = floor / scene.seconds
-    busy = scene.busy
+        told = f"{program.work.bytes / program.seconds / 1e9:.0f} of {program.bandwidth / 1e9:.0f} GB/s"
+    share = floor / program.seconds
+    busy = program.busy
     # Where the counters find nothing busy, the ceiling that is nearer is not what holds it back.
     idle = busy is not None and busy < 0.5
     # What is lost between launches is no fault of the memory's or of the arithmetic.
-    running = 1 - (scene.get("gap_share") or 0.0)
+    running = 1 - (program.get("gap_share") or 0.0)
     kind = "Compute" if compute else "Memory"
     yield Finding(
         symptom=f"{kind.lower()}-bound",
-        text=beyond("arithmetic" if compute else "traffic", floor, scene.seconds)
+        text=beyond("arithmetic" if compute else "traffic", floor, program.seconds)
         or f"{kind}-bound by its least work ({intensity:.1f} FLOP a byte): at least {duration(floor)}, it takes "
-        f"{duration(scene.seconds)}, {share:.0%} of what the device allows ({told}).",
+        f"{duration(program.seconds)}, {share:.0%} of what the device allows ({told}).",
         gain=running * max(0.0, 1 - share) * (0.3 if idle else 1.0),
         evidence=SEEN,
         headline=True,
     )
 
 
-def _launches(scene: ProgramFacts) -> Iterator[Finding]:
-    gap, launches, host = scene.get("gap_share"), scene.get("launches"), scene.get("host_seconds")
+def _launches(program: ProgramFacts) -> Iterator[Finding]:
+    gap, launches, host = (
+        program.get("gap_share"),
+        program.get("launches"),
+        program.get("host_seconds"),
+    )
     if gap is None or launches is None:
         return
-    kernels = scene.get("kernels") or launches
+    kernels = program.get("kernels") or launches
     if gap > 0.2 and launches > 1:  # beside one launch it is what a launch costs
         calls = f", the host needs {duration(host)} a call" if host else ""
         yield Finding(
@@ -79,22 +83,22 @@ def _launches(scene: ProgramFacts) -> Iterator[Finding]:
         )
 
 
-def _library(scene: ProgramFacts) -> Iterator[Finding]:
-    if scene.own_share is None or scene.own_share >= 0.5:
+def _library(program: ProgramFacts) -> Iterator[Finding]:
+    if program.own_share is None or program.own_share >= 0.5:
         return
-    others = [kernel for kernel in scene.kernels if not kernel.own]
+    others = [kernel for kernel in program.kernels if not kernel.own]
     named = f", most in {others[0].name}" if others else ""
     yield Finding(
         symptom="redundant-work",
-        text=f"{1 - scene.own_share:.0%} of the time is spent in library operators, outside the candidate's own "
+        text=f"{1 - program.own_share:.0%} of the time is spent in library operators, outside the candidate's own "
         f"kernels{named}.",
-        gain=(1 - scene.own_share) * 0.5,
+        gain=(1 - program.own_share) * 0.5,
         evidence=SEEN,
     )
 
 
-def _copies(scene: ProgramFacts) -> Iterator[Finding]:
-    share = scene.get("copy_share")
+def _copies(program: ProgramFacts) -> Iterator[Finding]:
+    share = program.get("copy_share")
     if share is not None and share > 0.05:
         yield Finding(
             symptom="intermediate-traffic",
@@ -104,14 +108,14 @@ def _copies(scene: ProgramFacts) -> Iterator[Finding]:
         )
 
 
-def _spills(scene: ProgramFacts) -> Iterator[Finding]:
-    counted, told = scene.get("ncu_spill_bytes"), scene.get("spill_bytes")
+def _spills(program: ProgramFacts) -> Iterator[Finding]:
+    counted, told = program.get("ncu_spill_bytes"), program.get("spill_bytes")
     if counted:
         yield Finding(
             symptom="register-spills",
-            text=f"Local memory takes {counted / 1e6:.1f} MB of traffic a call ({scene.get('ncu_registers') or 0:.0f} "
+            text=f"Local memory takes {counted / 1e6:.1f} MB of traffic a call ({program.get('ncu_registers') or 0:.0f} "
             "registers a thread): smaller tiles, or more warps for the same tile.",
-            gain=min(0.9, counted / max(scene.get("ncu_l2_bytes") or scene.work.bytes, 1.0)),
+            gain=min(0.9, counted / max(program.get("ncu_l2_bytes") or program.work.bytes, 1.0)),
             evidence=COUNTED,
         )
     elif told:
@@ -123,17 +127,17 @@ def _spills(scene: ProgramFacts) -> Iterator[Finding]:
         )
 
 
-def _occupancy(scene: ProgramFacts) -> Iterator[Finding]:
-    reached = scene.get("ncu_occupancy")
+def _occupancy(program: ProgramFacts) -> Iterator[Finding]:
+    reached = program.get("ncu_occupancy")
     evidence = COUNTED if reached is not None else SEEN
-    reached = reached if reached is not None else scene.get("occupancy")
-    reached = reached if reached is not None else _resident(scene)
+    reached = reached if reached is not None else program.get("occupancy")
+    reached = reached if reached is not None else _resident(program)
     if reached is None or reached >= 0.4:
         return
-    busy = scene.busy or 0.0
+    busy = program.busy or 0.0
     if busy >= NEAR:
         return  # few warps that keep the device busy are no fault
-    why, symptom = _limit(scene)
+    why, symptom = _limit(program)
     yield Finding(
         symptom=symptom,
         text=f"Only {reached:.0%} of the warps that an SM can hold are resident{why}.",
@@ -142,30 +146,30 @@ def _occupancy(scene: ProgramFacts) -> Iterator[Finding]:
     )
 
 
-def _fit(scene: ProgramFacts) -> Occupancy | None:
+def _fit(program: ProgramFacts) -> Occupancy | None:
     """Return how the longest kernel fits on an SM, None where its launch or the limits are unknown."""
-    threads = scene.get("threads", "ncu_threads")
+    threads = program.get("threads", "ncu_threads")
     if not threads:
         return None
-    registers = scene.get("registers", "ncu_registers") or 0
-    shared = scene.get("shared_bytes", "ncu_shared_bytes") or 0
+    registers = program.get("registers", "ncu_registers") or 0
+    shared = program.get("shared_bytes", "ncu_shared_bytes") or 0
     try:
-        return occupancy(scene.target.limits, int(registers), int(shared), int(threads))
+        return occupancy(program.target.limits, int(registers), int(shared), int(threads))
     except ValueError:
         return None
 
 
-def _resident(scene: ProgramFacts) -> float | None:
+def _resident(program: ProgramFacts) -> float | None:
     """Return the share of an SM's warps that the launch can fill, None where that is unknown."""
-    fit, blocks = _fit(scene), scene.get("blocks", "ncu_blocks")
+    fit, blocks = _fit(program), program.get("blocks", "ncu_blocks")
     if fit is None or not fit.blocks or not blocks:
         return None
-    return fit.fraction * min(1.0, blocks / scene.target.units / fit.blocks)
+    return fit.fraction * min(1.0, blocks / program.target.units / fit.blocks)
 
 
-def _limit(scene: ProgramFacts) -> tuple[str, str]:
+def _limit(program: ProgramFacts) -> tuple[str, str]:
     """Return what limits occupancy, in words, and the symptom that it amounts to."""
-    fit, blocks, units = _fit(scene), scene.get("blocks", "ncu_blocks"), scene.target.units
+    fit, blocks, units = _fit(program), program.get("blocks", "ncu_blocks"), program.target.units
     if fit is None:
         return "", "low-occupancy"
     if blocks and blocks < units * max(fit.blocks, 1) and fit.fraction > 0.4:
@@ -173,18 +177,18 @@ def _limit(scene: ProgramFacts) -> tuple[str, str]:
             f": {blocks:.0f} blocks on {units} SMs, each of which takes {fit.blocks}; split the work further",
             "low-occupancy",
         )
-    registers = scene.get("registers", "ncu_registers") or 0
+    registers = program.get("registers", "ncu_registers") or 0
     if "registers" in fit.limited_by:
         return f", limited by {registers:.0f} registers a thread", "register-pressure"
     if "shared memory" in fit.limited_by:
-        shared = scene.get("shared_bytes", "ncu_shared_bytes") or 0
+        shared = program.get("shared_bytes", "ncu_shared_bytes") or 0
         return f", limited by {shared / 1024:.0f} KiB of shared memory a block", "low-occupancy"
     return f", limited by the number of {' and '.join(fit.limited_by)}", "low-occupancy"
 
 
-def _tail(scene: ProgramFacts) -> Iterator[Finding]:
-    waves, blocks = scene.get("ncu_waves"), scene.get("blocks", "ncu_blocks")
-    fit, units = _fit(scene), scene.target.units
+def _tail(program: ProgramFacts) -> Iterator[Finding]:
+    waves, blocks = program.get("ncu_waves"), program.get("blocks", "ncu_blocks")
+    fit, units = _fit(program), program.target.units
     if waves is None and fit is not None and fit.blocks and blocks:
         waves = blocks / (fit.blocks * units)
     if waves is None or waves <= 0:
@@ -195,7 +199,7 @@ def _tail(scene: ProgramFacts) -> Iterator[Finding]:
             symptom="tail-effect",
             text=f"{waves:.2f} waves of blocks: the last leaves {math.ceil(waves) - waves:.0%} of the device idle.",
             gain=lost,
-            evidence=COUNTED if "ncu_waves" in scene.profile else INFERRED,
+            evidence=COUNTED if "ncu_waves" in program.profile else INFERRED,
         )
     elif waves <= 1 and blocks and blocks < 0.9 * units:
         yield Finding(
@@ -207,18 +211,18 @@ def _tail(scene: ProgramFacts) -> Iterator[Finding]:
         )
 
 
-def _losses(scene: ProgramFacts) -> Iterator[Finding]:
+def _losses(program: ProgramFacts) -> Iterator[Finding]:
     """Pass on what the compiler warns of: serialised wgmma shows in no register count and no spill."""
-    for loss in scene.losses:
+    for loss in program.losses:
         yield lossy(loss, gain=0.5)
 
 
-def _tensor_cores(scene: ProgramFacts) -> Iterator[Finding]:
-    if not _PRODUCTS & set(scene.work.families) or scene.compute_floor < scene.memory_floor:
+def _tensor_cores(program: ProgramFacts) -> Iterator[Finding]:
+    if not _PRODUCTS & set(program.work.families) or program.compute_floor < program.memory_floor:
         return
-    share = scene.get("ncu_tensor_share")
-    rate = scene.work.flops / scene.seconds
-    ordinary = scene.target.peak.get("float32", math.inf)
+    share = program.get("ncu_tensor_share")
+    rate = program.work.flops / program.seconds
+    ordinary = program.target.peak.get("float32", math.inf)
     if share is not None and share < 0.3:
         text, evidence = f"Tensor cores work {share:.0%} of the time", COUNTED
     elif share is None and rate < ordinary:
@@ -227,18 +231,18 @@ def _tensor_cores(scene: ProgramFacts) -> Iterator[Finding]:
         return
     hint = (
         ": split float32 operands into halves and sum the products"
-        if scene.strict
-        else f": feed them {scene.rate} operands"
+        if program.strict
+        else f": feed them {program.rate} operands"
     )
     yield Finding(symptom="tensor-cores-idle", text=f"{text}{hint}.", gain=0.5, evidence=evidence)
 
 
-def _rows(scene: ProgramFacts) -> Iterator[Finding]:
+def _rows(program: ProgramFacts) -> Iterator[Finding]:
     """Without counters, a row operator far from the memory's ceiling most likely reads twice."""
-    if "ncu_dram_bytes" in scene.profile or not _ROWS & set(scene.work.families):
+    if "ncu_dram_bytes" in program.profile or not _ROWS & set(program.work.families):
         return
-    share = scene.memory_floor / scene.seconds
-    if scene.memory_floor >= scene.compute_floor and share < 0.6:
+    share = program.memory_floor / program.seconds
+    if program.memory_floor >= program.compute_floor and share < 0.6:
         yield Finding(
             symptom="several-passes",
             text=f"At {share:.0%} of the bandwidth a row operator often reads its rows {_times(share)}: keep the row on "
@@ -252,8 +256,8 @@ def _times(share: float) -> str:
     return "twice" if share > 0.4 else "several times"
 
 
-def _memory_peak(scene: ProgramFacts) -> Iterator[Finding]:
-    peak, reference = scene.get("peak_bytes"), scene.get("reference_peak_bytes")
+def _memory_peak(program: ProgramFacts) -> Iterator[Finding]:
+    peak, reference = program.get("peak_bytes"), program.get("reference_peak_bytes")
     if peak and reference and peak > 1.5 * reference:
         yield Finding(
             symptom="intermediate-traffic",

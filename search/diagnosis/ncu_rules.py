@@ -28,19 +28,19 @@ _STALLS: dict[str, tuple[str, str]] = {
 }
 
 
-def _passes(scene: ProgramFacts) -> Iterator[Finding]:
+def _passes(program: ProgramFacts) -> Iterator[Finding]:
     """Compare the bytes that crossed to memory with the bytes that had to."""
-    moved = scene.get("ncu_dram_bytes")
-    if moved is None or moved < 1.3 * scene.work.bytes or moved < 1e6:
+    moved = program.get("ncu_dram_bytes")
+    if moved is None or moved < 1.3 * program.work.bytes or moved < 1e6:
         return
-    if (scene.get("ncu_load_efficiency") or 1.0) < 0.5:
+    if (program.get("ncu_load_efficiency") or 1.0) < 0.5:
         return  # what is fetched and not used explains it
-    if (scene.get("ncu_spill_bytes") or 0.0) > 0.5 * moved:
+    if (program.get("ncu_spill_bytes") or 0.0) > 0.5 * moved:
         return  # so does what is spilled
-    ratio = moved / scene.work.bytes
-    hit = scene.get("ncu_l2_hit")
-    text = f"It moves {moved / 1e6:.0f} MB through memory where {scene.work.bytes / 1e6:.0f} MB would do ({ratio:.1f} times)"
-    share = scene.get("ncu_dram_share")
+    ratio = moved / program.work.bytes
+    hit = program.get("ncu_l2_hit")
+    text = f"It moves {moved / 1e6:.0f} MB through memory where {program.work.bytes / 1e6:.0f} MB would do ({ratio:.1f} times)"
+    share = program.get("ncu_dram_share")
     gain = (1 - 1 / ratio) * (share if share is not None else 0.7)
     yield Finding(
         symptom="several-passes",
@@ -48,7 +48,7 @@ def _passes(scene: ProgramFacts) -> Iterator[Finding]:
         gain=gain,
         evidence=COUNTED,
     )
-    l2 = scene.target.caches.get("l2")
+    l2 = program.target.caches.get("l2")
     if hit is not None and hit < 0.4 and l2 is not None:
         yield Finding(
             symptom="poor-cache-reuse",
@@ -59,21 +59,21 @@ def _passes(scene: ProgramFacts) -> Iterator[Finding]:
         )
 
 
-def _memory(scene: ProgramFacts) -> Iterator[Finding]:
-    share = scene.get("ncu_dram_share")
+def _memory(program: ProgramFacts) -> Iterator[Finding]:
+    share = program.get("ncu_dram_share")
     if share is not None and share >= NEAR:
         yield Finding(
             symptom="memory-bound",
             text=f"Memory is busy at {share:.0%} of its peak: only fewer bytes make it faster.",
-            gain=max(0.02, 1 - scene.memory_floor / scene.seconds),
+            gain=max(0.02, 1 - program.memory_floor / program.seconds),
             evidence=COUNTED,
         )
 
 
-def _coalescing(scene: ProgramFacts) -> Iterator[Finding]:
+def _coalescing(program: ProgramFacts) -> Iterator[Finding]:
     lost = []
     for way, word in (("load", "loads"), ("store", "stores")):
-        used, sectors = scene.get(f"ncu_{way}_efficiency"), scene.get(f"ncu_sectors_per_{way}")
+        used, sectors = program.get(f"ncu_{way}_efficiency"), program.get(f"ncu_sectors_per_{way}")
         # Asynchronous copies are requests whose bytes this counter does not see: it says 0.
         if used is not None and 0 < used < 0.8 and (sectors or 0) > 0:
             lost.append(
@@ -86,27 +86,27 @@ def _coalescing(scene: ProgramFacts) -> Iterator[Finding]:
         yield Finding(
             symptom="uncoalesced-access",
             text=f"Global {' and '.join(text for _, text in lost)}: let neighbouring lanes take neighbouring addresses.",
-            gain=(1 - min(used for used, _ in lost)) * (scene.get("ncu_l2_share") or 0.5),
+            gain=(1 - min(used for used, _ in lost)) * (program.get("ncu_l2_share") or 0.5),
             evidence=COUNTED,
         )
 
 
-def _conflicts(scene: ProgramFacts) -> Iterator[Finding]:
-    share = scene.get("ncu_bank_conflict_share")
+def _conflicts(program: ProgramFacts) -> Iterator[Finding]:
+    share = program.get("ncu_bank_conflict_share")
     if share is not None and share > 0.1:
         yield Finding(
             symptom="bank-conflicts",
             text=f"{share:.0%} of the shared-memory wavefronts are repeats for bank conflicts: pad or swizzle the tile.",
-            gain=share * max(0.2, scene.get("ncu_l1_share") or 0.5),
+            gain=share * max(0.2, program.get("ncu_l1_share") or 0.5),
             evidence=COUNTED,
         )
 
 
-def _stalls(scene: ProgramFacts) -> Iterator[Finding]:
-    told = {name: scene.get(f"ncu_stall_{name}") for name in _STALLS}
+def _stalls(program: ProgramFacts) -> Iterator[Finding]:
+    told = {name: program.get(f"ncu_stall_{name}") for name in _STALLS}
     stalls = {name: value for name, value in told.items() if value}
-    total = scene.get("ncu_stall_total") or sum(stalls.values())
-    issue = scene.get("ncu_issue_share")
+    total = program.get("ncu_stall_total") or sum(stalls.values())
+    issue = program.get("ncu_issue_share")
     if not stalls or issue is None or issue > 0.6 or total <= 0:
         return
     name, value = max(stalls.items(), key=lambda pair: pair[1])
@@ -114,7 +114,7 @@ def _stalls(scene: ProgramFacts) -> Iterator[Finding]:
     if share < 0.3:
         return
     symptom, words = _STALLS[name]
-    near = max(scene.get("ncu_dram_share") or 0.0, scene.get("ncu_tensor_share") or 0.0)
+    near = max(program.get("ncu_dram_share") or 0.0, program.get("ncu_tensor_share") or 0.0)
     if symptom == "latency-bound" and near >= NEAR:
         return  # waiting for memory that is busy is no latency problem
     yield Finding(
@@ -125,8 +125,8 @@ def _stalls(scene: ProgramFacts) -> Iterator[Finding]:
     )
 
 
-def _latency(scene: ProgramFacts) -> Iterator[Finding]:
-    dram, sm = scene.get("ncu_dram_share"), scene.get("ncu_sm_share")
+def _latency(program: ProgramFacts) -> Iterator[Finding]:
+    dram, sm = program.get("ncu_dram_share"), program.get("ncu_sm_share")
     if dram is None or sm is None or max(dram, sm) >= 0.5:
         return
     yield Finding(
@@ -138,8 +138,8 @@ def _latency(scene: ProgramFacts) -> Iterator[Finding]:
     )
 
 
-def _lanes(scene: ProgramFacts) -> Iterator[Finding]:
-    lanes = scene.get("ncu_active_lanes")
+def _lanes(program: ProgramFacts) -> Iterator[Finding]:
+    lanes = program.get("ncu_active_lanes")
     if lanes is not None and lanes < 0.75 * _FULL_LANES:
         yield Finding(
             symptom="branch-divergence",
@@ -149,8 +149,8 @@ def _lanes(scene: ProgramFacts) -> Iterator[Finding]:
         )
 
 
-def _special(scene: ProgramFacts) -> Iterator[Finding]:
-    share = scene.get("ncu_special_share")
+def _special(program: ProgramFacts) -> Iterator[Finding]:
+    share = program.get("ncu_special_share")
     if share is not None and share > 0.6:
         yield Finding(
             symptom="slow-transcendentals",
@@ -160,8 +160,8 @@ def _special(scene: ProgramFacts) -> Iterator[Finding]:
         )
 
 
-def _balance(scene: ProgramFacts) -> Iterator[Finding]:
-    balance, waves = scene.get("ncu_balance"), scene.get("ncu_waves")
+def _balance(program: ProgramFacts) -> Iterator[Finding]:
+    balance, waves = program.get("ncu_balance"), program.get("ncu_waves")
     # With less than a wave some SMs have no block at all, which is another matter.
     if balance is not None and balance < 0.7 and (waves is None or waves >= 1):
         yield Finding(
@@ -172,24 +172,24 @@ def _balance(scene: ProgramFacts) -> Iterator[Finding]:
         )
 
 
-def _pipes(scene: ProgramFacts) -> Iterator[Finding]:
+def _pipes(program: ProgramFacts) -> Iterator[Finding]:
     pipes = {
-        "tensor": scene.get("ncu_tensor_share") or 0.0,
-        "FMA": scene.get("ncu_fma_share") or 0.0,
-        "integer": scene.get("ncu_alu_share") or 0.0,
+        "tensor": program.get("ncu_tensor_share") or 0.0,
+        "FMA": program.get("ncu_fma_share") or 0.0,
+        "integer": program.get("ncu_alu_share") or 0.0,
     }
     name, share = max(pipes.items(), key=lambda pair: pair[1])
     if share >= NEAR:
         yield Finding(
             symptom="compute-bound",
             text=f"The {name} pipe is busy at {share:.0%}: only fewer or cheaper operations make it faster.",
-            gain=max(0.02, 1 - scene.compute_floor / scene.seconds),
+            gain=max(0.02, 1 - program.compute_floor / program.seconds),
             evidence=COUNTED,
         )
 
 
-def _atomics(scene: ProgramFacts) -> Iterator[Finding]:
-    requests, share = scene.get("ncu_atomic_share"), scene.get("ncu_dram_share")
+def _atomics(program: ProgramFacts) -> Iterator[Finding]:
+    requests, share = program.get("ncu_atomic_share"), program.get("ncu_dram_share")
     if requests is not None and requests > 0.2 and (share or 0.0) < NEAR:
         yield Finding(
             symptom="atomic-contention",

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from kb.errors import TaskError
-from search.judging.tolerance import InputTrial, TrialSet, watched
+from search.judging.trial import InputTrial, TrialSet
+from search.judging.truth import watched
 from search.outcome import Refused
 from search.reference import Problem, TensorLayout
 from search.sandbox.faults import Fault, forged, wrong
@@ -155,13 +156,13 @@ def strides_fit(told: Any, layout: TensorLayout) -> bool:
 
 
 def near(
-    got: Sequence[torch.Tensor], eager: Sequence[torch.Tensor], bank: TrialSet | InputTrial
+    got: Sequence[torch.Tensor], eager: Sequence[torch.Tensor], trial_set: TrialSet | InputTrial
 ) -> bool:
     """Say whether `got` is as close to the framework's answer as two right answers are.
 
     Both may be off by their own error, hence a quarter more than the candidate's share.
     """
-    for value, wanted, slack in zip(got, eager, bank.slack, strict=True):
+    for value, wanted, slack in zip(got, eager, trial_set.slack, strict=True):
         if not value.is_floating_point():
             if not torch.equal(value, wanted):
                 return False

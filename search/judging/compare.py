@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
-from search.judging.tolerance import InputTrial, Truth
+from search.judging.trial import InputTrial
+from search.judging.truth import Truth
 from search.reference import WHOLE, Problem
 
 _SHOWN = 4

@@ -27,7 +27,7 @@ from search.codegen.lower import lower
 from search.codegen.plan import Choice, Composer
 from search.codegen.render import Unfit, render
 from search.costs.trace import operator_graph
-from search.judging.tolerance import make_bank
+from search.judging.tolerance import make_trials
 from search.reference import Problem, load_problem
 from search.task import Task, TaskFile
 
@@ -116,11 +116,11 @@ def _load(text: str, folder: Path, name: str) -> types.ModuleType:
     return module
 
 
-def _faults(problem: Problem, bank: Any, text: str, folder: Path, name: str) -> list[str]:
+def _faults(problem: Problem, trial_set: Any, text: str, folder: Path, name: str) -> list[str]:
     model = _load(text, folder, name).ModelNew(*problem.init_inputs)
     model.load_state_dict(problem.state)
     faults = []
-    for trial in (trial for trial in bank.trials if trial.distribution in TELLING):
+    for trial in (trial for trial in trial_set.trials if trial.distribution in TELLING):
         given = [x.clone() if isinstance(x, torch.Tensor) else x for x in trial.inputs]
         with torch.no_grad():
             answer = model(*given)
@@ -146,14 +146,14 @@ def main() -> None:
             folder.mkdir()
             problem = problem_of(source, folder)
             try:
-                bank = make_bank(problem, 1)
+                trial_set = make_trials(problem, 1)
             except TaskError as error:
                 result[case] = [str(error)]
                 continue
             result[case] = [
                 f"{name}: {fault}"
                 for at, (name, text) in enumerate(texts.items())
-                for fault in _faults(problem, bank, text, folder, f"candidate{number}_{at}")
+                for fault in _faults(problem, trial_set, text, folder, f"candidate{number}_{at}")
             ]
     print(json.dumps(result))
 

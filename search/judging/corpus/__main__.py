@@ -65,12 +65,12 @@ def _judge(cases: list[Case], device: Device, seconds: float | None) -> Iterator
     end = time.monotonic() + seconds if seconds is not None else None
     with (
         tempfile.TemporaryDirectory(prefix="kb-corpus-") as folder,
-        CorpusRunner(device, Path(folder)) as court,
+        CorpusRunner(device, Path(folder)) as corpus_judge,
     ):
         for case in cases:
             if end is not None and time.monotonic() > end:
                 break
-            yield court.hear(case)
+            yield corpus_judge.judge(case)
 
 
 def _as_json(verdicts: list[CaseResult]) -> str:

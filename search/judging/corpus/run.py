@@ -250,7 +250,7 @@ class CorpusRunner:
             self._judge.close()
         self._judge, self._task, self._twins = None, None, {}
 
-    def hear(self, case: Case) -> CaseResult:
+    def judge(self, case: Case) -> CaseResult:
         """CpuJudge one case; a judge that fails at it is a complaint, and the next case gets a new one.
 
         One that seems to gain is judged again, its honest twin as well: a busy machine is slow for one of

@@ -18,7 +18,7 @@ from kb.errors import ToolchainError
 from search.judging.cpu.looks import Looks
 from search.judging.cpu.session import CandidateSession
 from search.judging.cpu.timing import CpuPinning, Drawn, Sample, Waking
-from search.judging.tolerance import TrialSet
+from search.judging.trial import TrialSet
 from search.outcome import Crashed
 from search.profilers.sampling import Sampled
 from search.reference import Problem
@@ -34,16 +34,16 @@ _COMPILING = 600.0
 class Timed:
     """Times a candidate as the baselines are timed."""
 
-    def __init__(self, hearing: CandidateSession, waking: Waking) -> None:
-        self._hearing, self._waking = hearing, waking
+    def __init__(self, candidate_session: CandidateSession, waking: Waking) -> None:
+        self._candidate_session, self._waking = candidate_session, waking
 
     def place(self, drawn: Drawn) -> None:
         """Put the inputs of the next call in place."""
-        self._hearing.place(drawn)
+        self._candidate_session.place(drawn)
 
     def sample(self) -> Sample:
         """Time one call."""
-        return self._waking.less(self._hearing.sample())
+        return self._waking.less(self._candidate_session.sample())
 
 
 class Baseline:
@@ -65,7 +65,7 @@ class Baseline:
     def __init__(  # noqa: PLR0913 - what every runner is started with
         self,
         problem: Problem,
-        bank: TrialSet,
+        trial_set: TrialSet,
         zygote: Zygote,
         cell: Cell | None,
         seats: CpuPinning,
@@ -87,23 +87,23 @@ class Baseline:
         self._whose = "the reference's own" if own is None else "a baseline kernel's"
         source, prebuilt = own or (f"{problem.task.source}\n\n{program}\n", {})
         try:
-            self._hearing = CandidateSession(
+            self._candidate_session = CandidateSession(
                 problem,
-                bank,
+                trial_set,
                 self._arena,
                 self._worker,
                 seats,
                 seconds=_SECONDS,
                 trusted=own is None,
             )
-            self._hearing.load(source, prebuilt, layout, _SECONDS)
+            self._candidate_session.load(source, prebuilt, layout, _SECONDS)
             if own is not None:
-                self._hearing.question()
+                self._candidate_session.question()
             if compiled is not None:
-                failed = self._hearing.compile(_COMPILING, mode)
+                failed = self._candidate_session.compile(_COMPILING, mode)
                 if failed is not None:
                     raise Fault(Crashed(reason=failed))
-            self._hearing.start_timing()
+            self._candidate_session.start_timing()
         except Fault:
             self.close()
             raise
@@ -115,7 +115,7 @@ class Baseline:
 
     def place(self, drawn: Drawn) -> None:
         """Put the inputs of the next call in place."""
-        self._hearing.place(drawn)
+        self._candidate_session.place(drawn)
 
     def sample(self) -> Sample:
         """Time one call.
@@ -124,14 +124,14 @@ class Baseline:
             ToolchainError: the reference's process has ended.
         """
         try:
-            return self._waking.less(self._hearing.sample())
+            return self._waking.less(self._candidate_session.sample())
         except Fault as fault:
             raise self._ended(fault) from fault
 
     def wake(self) -> None:
         """Measure a call that does nothing."""
         try:
-            self._waking.note(self._hearing.empty())
+            self._waking.note(self._candidate_session.empty())
         except Fault as fault:
             raise self._ended(fault) from fault
 
@@ -147,7 +147,7 @@ class Baseline:
 
     def looked_at(self, every: int) -> AbstractContextManager[Looks]:
         """Look at whose code its calls are in; `every`: ns of processor time between samples."""
-        return self._hearing.looked_at((), every)
+        return self._candidate_session.looked_at((), every)
 
     def _ended(self, fault: Fault) -> ToolchainError:
         return ToolchainError(

@@ -41,7 +41,8 @@ from search.judging.cpu.timing import (
     taken,
 )
 from search.judging.limits import Limits, Prepared
-from search.judging.tolerance import InputTrial, TrialSet, make_bank
+from search.judging.tolerance import make_trials
+from search.judging.trial import InputTrial, TrialSet
 from search.languages import LANGUAGES
 from search.outcome import Outcome, Passed, Refused
 from search.profilers.perf import Counters, per_call
@@ -101,9 +102,9 @@ class CpuJudge:
             self._zygote, LANGUAGES.create("cpp"), folder / "native", self._limits.build_seconds
         )
         self._seats = choose_seats()
-        self._bank: TrialSet
+        self._trial_set: TrialSet
         self._arena: Arena | None = None
-        self._rivals: dict[str, Baseline] = {}
+        self._timed_baselines: dict[str, Baseline] = {}
         self._waking = Waking()
         self._audits: list[InputTrial] = []  # the next ones' distributions
         self._layout: dict[str, Any] = {}
@@ -128,7 +129,7 @@ class CpuJudge:
         problem = self._problem
         keep_freed_memory()
         progress("the reference in float64, on several distributions of inputs")
-        self._bank = make_bank(problem)
+        self._trial_set = make_trials(problem)
         self._layout = plan(problem.inputs, problem.state)
         self._check_memory()
         self._arena = Arena.create(self._layout)
@@ -136,23 +137,23 @@ class CpuJudge:
         progress("the sandbox")
         sandbox = self._try_sandbox()
         progress("the baselines, eager and torch.compile")
-        compile_error, seating = self._seat_rivals()
+        compile_error, seating = self._pin_baselines()
         graph, work, notes = self._trace()
-        notes += [*seating, *input_notes(problem, *self._bank.task_inputs)]
+        notes += [*seating, *input_notes(problem, *self._trial_set.task_inputs)]
         progress("the baselines' times")
         baselines = self._time_baselines()
-        if "eager" in self._rivals:
+        if "eager" in self._timed_baselines:
             with one_thread(), taken(self._seats):
                 self._handling = self._measure_handling()
         self._call_seconds = self._limits.call_seconds + 30 * baselines["eager"]
-        notes += self._bank.notes
+        notes += self._trial_set.notes
         notes += [
             f"{part.name}: not available here ({part.detail})" for part in sandbox if not part.works
         ]
         self.prepared = Prepared(
             baselines=baselines,
             compile_error=compile_error,
-            dropped=self._bank.dropped,
+            dropped=self._trial_set.dropped,
             sandbox=sandbox,
             graph=graph,
             work=work,
@@ -207,16 +208,16 @@ class CpuJudge:
             file_bytes=1 << 20,
         )
 
-    def _seat_rivals(self) -> tuple[str | None, list[str]]:
+    def _pin_baselines(self) -> tuple[str | None, list[str]]:
         """Put the baselines into runners as candidates are.
 
         Returns:
             Why torch.compile is none, and what else to say.
         """
-        self._close_rivals()
+        self._close_baselines()
         notes, compile_error = [], None
         try:
-            self._rivals["eager"] = self._seat(self._cell({}), None)
+            self._timed_baselines["eager"] = self._seat(self._cell({}), None)
         except Fault as fault:
             notes.append(
                 f"eager is timed in this process, which flatters it by some {_FLATTERY} us, since its own would not start: "
@@ -224,13 +225,13 @@ class CpuJudge:
             )
         if self._limits.compile:
             try:
-                self._rivals["compile"] = self._seat(None, self._folder)
+                self._timed_baselines["compile"] = self._seat(None, self._folder)
             except Fault as fault:
                 compile_error = str(getattr(fault.outcome, "reason", fault.outcome.kind))
         further, lines = seat_further(
             self._problem.task, self._builder, self._seat_further, compiled=self._limits.compile
         )
-        self._rivals |= further
+        self._timed_baselines |= further
         return compile_error, [*notes, *lines]
 
     def _seat_further(
@@ -243,7 +244,7 @@ class CpuJudge:
     def _seat(self, cell: Cell | None, compiled: Path | None, **more: Any) -> Baseline:
         return Baseline(
             self._problem,
-            self._bank,
+            self._trial_set,
             self._zygote,
             cell,
             self._seats,
@@ -252,10 +253,10 @@ class CpuJudge:
             **more,
         )
 
-    def _close_rivals(self) -> None:
-        for rival in self._rivals.values():
+    def _close_baselines(self) -> None:
+        for rival in self._timed_baselines.values():
             rival.close()
-        self._rivals = {}
+        self._timed_baselines = {}
 
     def _trace(self) -> tuple[OperatorGraph | None, Work | None, list[str]]:
         try:
@@ -273,12 +274,12 @@ class CpuJudge:
 
     def _baselines(self) -> dict[str, Contender]:
         """Return the baselines; the reference is called here where no runner can hold it."""
-        here = {} if "eager" in self._rivals else {"eager": Local(self._problem.model)}
-        return {**here, **self._rivals}
+        here = {} if "eager" in self._timed_baselines else {"eager": Local(self._problem.model)}
+        return {**here, **self._timed_baselines}
 
     def _wake(self, count: int) -> None:
         """Measure what waking a runner takes, in one that no candidate has touched."""
-        rival = self._rivals.get("eager")
+        rival = self._timed_baselines.get("eager")
         for _ in range(count if rival is not None else 0):
             assert rival is not None
             self._empty_caches()
@@ -301,8 +302,8 @@ class CpuJudge:
         """
         prepared = self.prepare()
         # Before the candidate's: asking for what a dead zygote's child died of ends the new zygote.
-        if not all(rival.alive() for rival in self._rivals.values()):
-            self._seat_rivals()
+        if not all(rival.alive() for rival in self._timed_baselines.values()):
+            self._pin_baselines()
         start = time.monotonic()
         build_seconds = 0.0
         try:
@@ -322,44 +323,44 @@ class CpuJudge:
         try:
             # One thread throughout: a second one waits at every barrier while the runner has its core.
             with one_thread():
-                hearing = CandidateSession(
+                candidate_session = CandidateSession(
                     self._problem,
-                    self._bank,
+                    self._trial_set,
                     self._arena,
                     worker,
                     self._seats,
                     seconds=self._call_seconds,
                 )
-                hearing.load(source, prebuilt, self._layout, self._limits.start_seconds)
-                hearing.question()
-                timing, own = self._time(hearing, tuple(prebuilt.values()), thorough)
-                hearing.end_timing()
+                candidate_session.load(source, prebuilt, self._layout, self._limits.start_seconds)
+                candidate_session.question()
+                timing, own = self._time(candidate_session, tuple(prebuilt.values()), thorough)
+                candidate_session.end_timing()
         finally:
             worker.close()
-        return self._passed(hearing, timing, own, prepared)
+        return self._passed(candidate_session, timing, own, prepared)
 
     def _time(
-        self, hearing: CandidateSession, own: tuple[str, ...], thorough: bool
+        self, candidate_session: CandidateSession, own: tuple[str, ...], thorough: bool
     ) -> tuple[Timing, float | None]:
         """Return the times, and which part of its time the candidate spends in its own kernels.
 
         Where a verdict hangs on that, timed calls are sampled, the baselines' too; else audited ones after them.
         """
         seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
-        hearing.start_timing()
-        race = self._race(hearing, blocks=12 if thorough else 6, seconds=seconds)
-        before, share = hearing.calls, None
+        candidate_session.start_timing()
+        race = self._race(candidate_session, blocks=12 if thorough else 6, seconds=seconds)
+        before, share = candidate_session.calls, None
         with (
             taken(self._seats),
-            Counters(hearing.pid) as counters,
-            hearing.looked_at(own, _CLOSE if self._own_only else 0) as looks,
+            Counters(candidate_session.pid) as counters,
+            candidate_session.looked_at(own, _CLOSE if self._own_only else 0) as looks,
         ):
             self._wake(_FEW_WAKINGS)
             with ExitStack() as alike:
-                for rival in self._rivals.values() if self._own_only else ():
+                for rival in self._timed_baselines.values() if self._own_only else ():
                     alike.enter_context(rival.sampled(_CLOSE))
                 timing = race.run()
-            self._counted = per_call(counters.read(), hearing.calls - before)
+            self._counted = per_call(counters.read(), candidate_session.calls - before)
             if self._own_only:
                 share = self._share(looks.spent())
             if share is None:
@@ -408,17 +409,19 @@ class CpuJudge:
         )
 
     def _race(
-        self, hearing: CandidateSession | None, *, blocks: int, seconds: float
+        self, candidate_session: CandidateSession | None, *, blocks: int, seconds: float
     ) -> TimingSession:
         def check(drawn: Drawn, samples: Mapping[str, Sample]) -> None:
-            if hearing is not None:
+            if candidate_session is not None:
                 eager = samples["eager"].outputs
-                hearing.check_timed(drawn, samples["candidate"].outputs, eager)
+                candidate_session.check_timed(drawn, samples["candidate"].outputs, eager)
 
         contenders = self._baselines()
         # A race needs a candidate; without one the framework runs against itself.
         contenders["candidate"] = (
-            contenders["eager"] if hearing is None else Timed(hearing, self._waking)
+            contenders["eager"]
+            if candidate_session is None
+            else Timed(candidate_session, self._waking)
         )
         return TimingSession(
             contenders=contenders,
@@ -427,7 +430,7 @@ class CpuJudge:
             prepare=self._empty_caches,
             blocks=blocks,
             seconds=seconds,
-            audits=0 if hearing is None else _AUDITS[self._own_only],
+            audits=0 if candidate_session is None else _AUDITS[self._own_only],
         )
 
     def _empty_caches(self) -> None:
@@ -436,7 +439,7 @@ class CpuJudge:
 
     def _draw(self, audit: bool) -> Drawn:
         """Draw a round's inputs: the task's own, or for an audit those of some distribution."""
-        trial = self._audited() if audit else self._bank.trials[0]
+        trial = self._audited() if audit else self._trial_set.trials[0]
         inputs = distributions.draw(self._problem, trial.distribution, seeds.secret())
         state = None if self._problem.packs else scaled(self._problem.state)
         return Drawn(inputs=inputs, state=state, trial=trial, audit=audit)
@@ -447,17 +450,21 @@ class CpuJudge:
         Spikes are what a program does not see that guesses its range from some elements.
         """
         if not self._audits:
-            trials = [trial for trial in self._bank.trials[1:] if trial.special is None]
+            trials = [trial for trial in self._trial_set.trials[1:] if trial.special is None]
             spiked = [trial for trial in trials if trial.distribution in distributions.SPIKED]
             others = [trial for trial in trials if trial.distribution != "task"] or trials
-            others = others or list(self._bank.trials[:1])
+            others = others or list(self._trial_set.trials[:1])
             spikes = [secrets.choice(spiked) for _ in range(2)] if spiked else []
             self._audits = [*spikes, secrets.choice(others)]
             random.SystemRandom().shuffle(self._audits)
         return self._audits.pop()
 
     def _passed(
-        self, hearing: CandidateSession, timing: Timing, own: float | None, prepared: Prepared
+        self,
+        candidate_session: CandidateSession,
+        timing: Timing,
+        own: float | None,
+        prepared: Prepared,
     ) -> Passed:
         seconds = timing.seconds["candidate"]
         profile: dict[str, float] = {}
@@ -465,7 +472,7 @@ class CpuJudge:
             work = prepared.work
             floor, terms = roofline(work, self._target)
             # What is always the same need not be computed.
-            if seconds < _BEATEN * floor and not self._bank.degenerate:
+            if seconds < _BEATEN * floor and not self._trial_set.degenerate:
                 raise Fault(
                     Refused(
                         reason=f"{seconds:.3g} s is less than this task can take on {self._target.name} "
@@ -478,17 +485,17 @@ class CpuJudge:
             seconds=seconds,
             samples=timing.samples,
             speedup=timing.speedup,
-            max_error=hearing.max_error,
-            allowed_error=hearing.allowed_error,
+            max_error=candidate_session.max_error,
+            allowed_error=candidate_session.allowed_error,
             own_share=own,
             profile={**profile, **self._counted},
             calls=timing.calls,
-            degenerate=self._bank.degenerate,
+            degenerate=self._trial_set.degenerate,
         )
 
     def close(self) -> None:
         """End every process that it started."""
-        self._close_rivals()
+        self._close_baselines()
         if not self._shared:
             self._zygote.close()
         if self._arena is not None:

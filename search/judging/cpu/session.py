@@ -14,7 +14,8 @@ from search.judging.compare import explain
 from search.judging.cpu.calls import Calls, in_place
 from search.judging.cpu.looks import Looks
 from search.judging.cpu.timing import CpuPinning, Drawn, Sample
-from search.judging.tolerance import InputTrial, TrialSet, bounds_of, inside
+from search.judging.tolerance import bounds_of
+from search.judging.trial import InputTrial, TrialSet, inside
 from search.outcome import BuildFailed, Refused
 from search.reference import Problem
 from search.sandbox.faults import Fault, raised, wrong
@@ -39,7 +40,7 @@ class CandidateSession:
     def __init__(  # noqa: PLR0913 - one runner, and what it is held to
         self,
         problem: Problem,
-        bank: TrialSet,
+        trial_set: TrialSet,
         arena: Arena,
         worker: Worker,
         seats: CpuPinning,
@@ -48,7 +49,7 @@ class CandidateSession:
         trusted: bool = False,
     ) -> None:
         self._problem = problem
-        self._bank = bank
+        self._trial_set = trial_set
         self._arena = arena
         self._worker = worker
         self._seats = seats
@@ -125,14 +126,14 @@ class CandidateSession:
         Raises:
             Fault: an answer is wrong, or is not the candidate's own work.
         """
-        for number, trial in enumerate(self._bank.trials):
+        for number, trial in enumerate(self._trial_set.trials):
             self._compare(number, self._answer(trial))
 
     def _compare(self, number: int, outputs: tuple[torch.Tensor, ...]) -> None:
         """Compare the answer to a trial with its bounds."""
-        trial = self._bank.trials[number]
+        trial = self._trial_set.trials[number]
         if not inside(trial, outputs):
-            if number and varied(outputs) and inside(self._bank.trials[number - 1], outputs):
+            if number and varied(outputs) and inside(self._trial_set.trials[number - 1], outputs):
                 raise cached(
                     f"on '{trial.distribution}' inputs it gave the answer to the inputs before"
                 )
@@ -246,7 +247,7 @@ class CandidateSession:
             return False
         self._bounded += 1
         name = drawn.trial.distribution
-        trial = bounds_of(self._problem, self._bank, name, drawn.inputs, eager, drawn.state)
+        trial = bounds_of(self._problem, self._trial_set, name, drawn.inputs, eager, drawn.state)
         return trial is not None and inside(trial, got)
 
     def _agrees(

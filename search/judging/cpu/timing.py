@@ -21,7 +21,7 @@ from filelock import FileLock
 
 from kb.runtime.cpp import cache_folder
 from search.judging.cpu.clocks import wake_soon
-from search.judging.tolerance import InputTrial
+from search.judging.trial import InputTrial
 from search.outcome import Ratio
 
 _WARM_UPS = 2

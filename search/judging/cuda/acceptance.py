@@ -189,7 +189,7 @@ class Acceptance:
 
     def passed(
         self,
-        hearing: CudaCandidateSession,
+        candidate_session: CudaCandidateSession,
         timing: Timing,
         timeline: Timeline,
         reports: Sequence[str],
@@ -215,8 +215,8 @@ class Acceptance:
             seconds=seconds,
             samples=timing.samples,
             speedup=timing.speedup,
-            max_error=hearing.max_error,
-            allowed_error=hearing.allowed_error,
+            max_error=candidate_session.max_error,
+            allowed_error=candidate_session.allowed_error,
             own_share=share,
             profile=profile,
             kernels=timeline.kernels,

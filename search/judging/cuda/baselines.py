@@ -11,7 +11,7 @@ from search.judging.cuda.draws import Draws
 from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror
 from search.judging.cuda.session import CudaCandidateSession
 from search.judging.cuda.worker import CudaWorker
-from search.judging.tolerance import TrialSet
+from search.judging.trial import TrialSet
 from search.reference import Problem
 from search.sandbox.faults import Fault
 
@@ -33,14 +33,14 @@ class Baselines:
     def __init__(  # noqa: PLR0913 - what a candidate's runner is started with, too
         self,
         problem: Problem,
-        bank: TrialSet,
+        trial_set: TrialSet,
         draws: Draws,
         launch: Callable[[], CudaWorker],
         region: DeviceRegion,
         mirror: Mirror,
         told: Mapping[str, Any],
     ) -> None:
-        self._problem, self._bank, self._draws = problem, bank, draws
+        self._problem, self._trial_set, self._draws = problem, trial_set, draws
         self._launch, self._region, self._mirror, self._told = launch, region, mirror, told
         self._workers: list[CudaWorker] = []
         self._compiled = False
@@ -75,12 +75,12 @@ class Baselines:
                     self.hearings[mode] = other
                 else:
                     self.notes.append(f"{mode} is no baseline here: {failed}")
-        for hearing in self.hearings.values():
-            hearing.start_timing()
+        for candidate_session in self.hearings.values():
+            candidate_session.start_timing()
 
     def ensure(self) -> None:
         """Start them anew where one has died, or raised in a timed call."""
-        running = all(hearing.timing for hearing in self.hearings.values())
+        running = all(candidate_session.timing for candidate_session in self.hearings.values())
         if not running or not all(worker.alive() for worker in self._workers):
             self.close()
             self.start(compiled=self._compiled)
@@ -97,9 +97,9 @@ class Baselines:
         try:
             worker.ready()
             arena = CudaArena(worker.words, self._region, self._told)
-            hearing = CudaCandidateSession(
+            candidate_session = CudaCandidateSession(
                 self._problem,
-                self._bank,
+                self._trial_set,
                 arena,
                 worker,
                 self._region,
@@ -108,13 +108,13 @@ class Baselines:
                 trusted=True,
             )
             source = f"{self._problem.task.source}\n\nModelNew = Model\n"
-            hearing.load(source, {}, dict(self._told), _LONG)
+            candidate_session.load(source, {}, dict(self._told), _LONG)
         except Fault as fault:
             raise TaskError(
                 f"{self._problem.task.reference}: the reference does not run in a process of its own on the device: "
                 f"{getattr(fault.outcome, 'reason', fault.outcome.kind)}"
             ) from fault
-        return hearing
+        return candidate_session
 
     def close(self) -> None:
         """Kill them."""

@@ -14,7 +14,7 @@ import torch
 
 from search import seeds
 from search.judging import inputs as distributions
-from search.judging.tolerance import InputTrial, TrialSet
+from search.judging.trial import InputTrial, TrialSet
 from search.reference import Problem
 
 _AUDITED = 10  # calls for each that is audited
@@ -48,15 +48,15 @@ class Draws:
     """
 
     def __init__(
-        self, problem: Problem, bank: TrialSet, clock: Callable[[], float] = time.monotonic
+        self, problem: Problem, trial_set: TrialSet, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._problem, self._bank, self._clock = problem, bank, clock
+        self._problem, self._trial_set, self._clock = problem, trial_set, clock
         self._floating = any(
             isinstance(x, torch.Tensor) and x.is_floating_point() for x in problem.inputs
         )
         self._bases: deque[tuple[Any, ...]] = deque(maxlen=1 if self._floating else _MOST_BASES)
         self._cost, self._renewed = 0.0, -1e9
-        self._audited = [trial for trial in bank.trials[1:] if trial.special is None]
+        self._audited = [trial for trial in trial_set.trials[1:] if trial.special is None]
         spikes = distributions.SPIKED
         self._spiked = [trial for trial in self._audited if trial.distribution in spikes]
 
@@ -75,7 +75,7 @@ class Draws:
             Given(
                 base=bases[number % len(bases)],
                 seed=seeds.secret(),
-                trial=self._trial() if number in audited else self._bank.trials[0],
+                trial=self._trial() if number in audited else self._trial_set.trials[0],
                 audit=number in audited,
             )
             for number in range(calls)
@@ -104,7 +104,7 @@ class Draws:
 
     def _trial(self) -> InputTrial:
         if not self._audited:
-            return self._bank.trials[0]
+            return self._trial_set.trials[0]
         # Spikes are what a program does not see that guesses its range from some elements.
         likely = self._spiked if self._spiked and secrets.randbits(1) else self._audited
         return secrets.choice(likely)

@@ -29,7 +29,8 @@ from search.judging.cuda.timing import CudaTimingSession, resident_share
 from search.judging.cuda.worker import CudaWorker, make_zygote
 from search.judging.limits import Limits, Prepared
 from search.judging.precision import allowed_tf32
-from search.judging.tolerance import TrialSet, make_bank
+from search.judging.tolerance import make_trials
+from search.judging.trial import TrialSet
 from search.outcome import Crashed, Outcome, Passed, Refused
 from search.profilers.ncu import ProfiledCandidate
 from search.profilers.ncu_cache import look
@@ -85,10 +86,10 @@ class CudaJudge:
         patience = max(self._limits.build_seconds, _EXTENSION)
         self._verdict = Acceptance(problem, target, self._zygote, folder, patience)
         self._next: CudaWorker | None = None
-        self._rivals: Baselines | None = None
+        self._timed_baselines: Baselines | None = None
         self._regions: list[DeviceRegion] = []
         self._layout: dict[str, Any] = {}
-        self._bank: TrialSet
+        self._trial_set: TrialSet
         self._draws: Draws
         facts = read_device(torch.cuda.current_device())
         self._uuid = facts.uuid if facts is not None else ""
@@ -115,18 +116,18 @@ class CudaJudge:
         check_arguments(problem)
         progress("the reference in float64, on several distributions of inputs")
         with turn(self._device):
-            self._bank = make_bank(problem, room=free_memory() // _SHARE_OF_MEMORY)
-            self._draws = Draws(problem, self._bank)
-            self._verdict.degenerate = self._bank.degenerate
+            self._trial_set = make_trials(problem, room=free_memory() // _SHARE_OF_MEMORY)
+            self._draws = Draws(problem, self._trial_set)
+            self._verdict.degenerate = self._trial_set.degenerate
             self._lay_out()
         progress("the sandbox")
         self._spare()
         sandbox = self._try_sandbox()
         progress("the baselines, eager and torch.compile")
-        rivals = self._seat_rivals()
+        rivals = self._pin_baselines()
         graph, work, notes = self._verdict.trace()
         notes += rivals.notes
-        notes += input_notes(problem, *self._bank.task_inputs)
+        notes += input_notes(problem, *self._trial_set.task_inputs)
         progress("the baselines' times")
         with turn(self._device):
             timing = self._race(None, blocks=3, seconds=self._limits.timing_seconds)
@@ -136,14 +137,14 @@ class CudaJudge:
             notes.append(
                 "the driver does not tell clocks and temperature: a drifting device is not seen"
             )
-        notes += self._bank.notes
+        notes += self._trial_set.notes
         notes += [
             f"{part.name}: not available here ({part.detail})" for part in sandbox if not part.works
         ]
         self.prepared = Prepared(
             baselines=timing.seconds,
             compile_error=rivals.compile_error,
-            dropped=self._bank.dropped,
+            dropped=self._trial_set.dropped,
             sandbox=sandbox,
             graph=graph,
             work=work,
@@ -221,7 +222,7 @@ class CudaJudge:
             worker.close()
         return worker.sandbox
 
-    def _seat_rivals(self) -> Baselines:
+    def _pin_baselines(self) -> Baselines:
         region = self._regions[1]
         environment = {**trusted_environment(self._folder), **self._visible}
 
@@ -229,11 +230,11 @@ class CudaJudge:
             return CudaWorker(self._zygote, None, builds=(), environment=environment)
 
         told = self._told(region, sealed=False)
-        self._rivals = Baselines(
-            self._problem, self._bank, self._draws, launch, region, self._mirror, told
+        self._timed_baselines = Baselines(
+            self._problem, self._trial_set, self._draws, launch, region, self._mirror, told
         )
-        self._rivals.start(compiled=self._limits.compile)
-        return self._rivals
+        self._timed_baselines.start(compiled=self._limits.compile)
+        return self._timed_baselines
 
     @charged
     def judge(self, source: str, *, thorough: bool = False) -> Outcome:
@@ -244,8 +245,8 @@ class CudaJudge:
             thorough: time it long enough to report it.
         """
         self.prepare()
-        assert self._rivals is not None
-        self._rivals.ensure()
+        assert self._timed_baselines is not None
+        self._timed_baselines.ensure()
         start = time.monotonic()
         build_seconds = 0.0
         try:
@@ -270,9 +271,9 @@ class CudaJudge:
         self._spare()
         region = self._regions[0]
         arena = CudaArena(worker.words, region, self._layout)
-        hearing = CudaCandidateSession(
+        candidate_session = CudaCandidateSession(
             self._problem,
-            self._bank,
+            self._trial_set,
             arena,
             worker,
             region,
@@ -282,36 +283,38 @@ class CudaJudge:
         try:
             self._regions[2].bytes().zero_()  # the last candidate could write there
             told = self._told(region, sealed=True)
-            hearing.load(source, prebuilt, told, self._limits.start_seconds)
+            candidate_session.load(source, prebuilt, told, self._limits.start_seconds)
             with turn(self._device):  # what another judge runs would be timed along
-                passed = self._examine(hearing, worker, thorough)
+                passed = self._examine(candidate_session, worker, thorough)
         finally:
             worker.close()
         return replace(passed, profile={**passed.profile, **self._clocks()}), worker.compile_seconds
 
-    def _examine(self, hearing: CudaCandidateSession, worker: CudaWorker, thorough: bool) -> Passed:
+    def _examine(
+        self, candidate_session: CudaCandidateSession, worker: CudaWorker, thorough: bool
+    ) -> Passed:
         """Question, time and profile a candidate that is loaded."""
-        hearing.question()
-        peak = hearing.peak
+        candidate_session.question()
+        peak = candidate_session.peak
         self._verdict.require_own_kernels(worker.kernels)
         assert self._next is not None
         self._next.ready()  # it must not warm up beside a measurement
         seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
-        timing = self._race(hearing, blocks=_BLOCKS[thorough], seconds=seconds)
-        hearing.end_timing()
+        timing = self._race(candidate_session, blocks=_BLOCKS[thorough], seconds=seconds)
+        candidate_session.end_timing()
         self._require_free_device(worker, timing)
         calls = min(_PROFILED, len(self._layout["sets"]))
         self._verdict.look_at_batches(
-            lambda: hearing.profile_batch(self._draws, calls, _FLUSHES),
+            lambda: candidate_session.profile_batch(self._draws, calls, _FLUSHES),
             timing.seconds["candidate"],
             calls=calls,
             flushes=_FLUSHES,
             flush_seconds=_FLUSH / self._target.bandwidth,
         )
         timeline = self._verdict.timeline(
-            lambda: self._profile(hearing), timing.seconds["candidate"], worker.kernels
+            lambda: self._profile(candidate_session), timing.seconds["candidate"], worker.kernels
         )
-        return self._verdict.passed(hearing, timing, timeline, worker.reports, peak)
+        return self._verdict.passed(candidate_session, timing, timeline, worker.reports, peak)
 
     def _require_free_device(self, worker: CudaWorker, timing: Timing) -> None:
         """Look where eager was slow beside the candidate whether it is fast without.
@@ -370,27 +373,29 @@ class CudaJudge:
         )
         return look(program, self._folder / "counters")
 
-    def _profile(self, hearing: CudaCandidateSession) -> tuple[Any, float]:
+    def _profile(self, candidate_session: CudaCandidateSession) -> tuple[Any, float]:
         """Return what the profiler told of some calls, and the seconds of telling."""
         began = time.monotonic()
-        told = hearing.profile(_PROFILED, _FLUSHES, whole=False)
+        told = candidate_session.profile(_PROFILED, _FLUSHES, whole=False)
         return told, time.monotonic() - began
 
-    def _race(self, hearing: CudaCandidateSession | None, *, blocks: int, seconds: float) -> Timing:
-        assert self._rivals is not None
+    def _race(
+        self, candidate_session: CudaCandidateSession | None, *, blocks: int, seconds: float
+    ) -> Timing:
+        assert self._timed_baselines is not None
         draws = self._draws
         self._watch = Watch(self._uuid)
 
         def draw(calls: int) -> tuple[Draws, list[Given]]:
-            return draws, draws.draw(calls, audits=hearing is not None)
+            return draws, draws.draw(calls, audits=candidate_session is not None)
 
         def check(batch: Batch, given: tuple[Draws, list[Given]]) -> None:
-            assert hearing is not None
-            hearing.check_batch(batch, given)
+            assert candidate_session is not None
+            candidate_session.check_batch(batch, given)
 
         return CudaTimingSession(
-            rivals=self._rivals.hearings,
-            candidate=hearing,
+            rivals=self._timed_baselines.hearings,
+            candidate=candidate_session,
             draw=draw,
             check=check,
             watch=self._watch.sample,
@@ -403,8 +408,8 @@ class CudaJudge:
 
     def close(self) -> None:
         """End every process that it started."""
-        if self._rivals is not None:
-            self._rivals.close()
+        if self._timed_baselines is not None:
+            self._timed_baselines.close()
         if self._next is not None:
             self._next.close()
             self._next = None

@@ -14,7 +14,7 @@ from search.judging.cuda.batches import ANYWHERE, Batch, Batches
 from search.judging.cuda.draws import Draws, Given
 from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror
 from search.judging.cuda.worker import CudaWorker
-from search.judging.tolerance import TrialSet
+from search.judging.trial import TrialSet
 from search.outcome import Refused
 from search.reference import Problem, scaled
 from search.sandbox.faults import Fault, raised, wrong
@@ -38,7 +38,7 @@ class CudaCandidateSession(CandidateSession):
     def __init__(  # noqa: PLR0913 - one runner, its memory, and what it is held to
         self,
         problem: Problem,
-        bank: TrialSet,
+        trial_set: TrialSet,
         arena: CudaArena,
         worker: CudaWorker,
         region: DeviceRegion,
@@ -47,7 +47,9 @@ class CudaCandidateSession(CandidateSession):
         seconds: float,
         trusted: bool = False,
     ) -> None:
-        super().__init__(problem, bank, arena, worker, ANYWHERE, seconds=seconds, trusted=trusted)
+        super().__init__(
+            problem, trial_set, arena, worker, ANYWHERE, seconds=seconds, trusted=trusted
+        )
         self._cuda_arena = arena
         self._mirror = mirror
         self.batches = Batches(arena, worker, region, mirror, seconds=seconds, trusted=trusted)
@@ -71,7 +73,7 @@ class CudaCandidateSession(CandidateSession):
         Raises:
             Fault: an answer is wrong, or is not the candidate's own work.
         """
-        trials = self._bank.trials
+        trials = self._trial_set.trials
         most = len(self._cuda_arena.sets)
         self.start_timing()
         self.batches.compiles = True

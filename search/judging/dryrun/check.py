@@ -17,7 +17,8 @@ from search.judging.dryrun.nvcc import NativeBuilds
 from search.judging.dryrun.session import Answers, DryCandidateSession, Unchecked
 from search.judging.dryrun.small_shapes import Variant, variants
 from search.judging.limits import Limits
-from search.judging.tolerance import TrialSet, make_bank
+from search.judging.tolerance import make_trials
+from search.judging.trial import TrialSet
 from search.languages.cute import MISSING, imports_cute, is_installed, kernel_names
 from search.outcome import BuildFailed
 from search.reference import Problem
@@ -77,7 +78,7 @@ class DryCheck:
         self._assembler = Assembler(self._zygote, folder / "assembly", limits.build_seconds)
         self._native = NativeBuilds(self._zygote, folder / "native", limits.build_seconds)
         self._small: Variant | None = None
-        self._bank: TrialSet
+        self._trial_set: TrialSet
         self._arena: Arena
         self._layout: dict[str, Any] = {}
         self._missing = "no smaller shapes of the task were found that the reference runs on"
@@ -113,7 +114,7 @@ class DryCheck:
     def _choose_variant(self) -> None:
         for variant in variants(self._problem):
             try:
-                self._bank = make_bank(variant.problem, self._seed)
+                self._trial_set = make_trials(variant.problem, self._seed)
             except TaskError as error:
                 self._missing = str(error)
                 continue
@@ -258,20 +259,20 @@ class DryCheck:
     ) -> Answers | Fault:
         if self._small is None:
             return Answers(unchecked=self._missing)
-        bank = self._bank
+        trial_set = self._trial_set
         if not thorough:
-            chosen = [t for t in bank.trials if t.distribution in _QUICK]
-            bank = replace(bank, trials=tuple(chosen[:4]) or bank.trials[:2])
-        hearing = DryCandidateSession(
-            self._small, bank, self._arena, worker, self._limits, source=source
+            chosen = [t for t in trial_set.trials if t.distribution in _QUICK]
+            trial_set = replace(trial_set, trials=tuple(chosen[:4]) or trial_set.trials[:2])
+        candidate_session = DryCandidateSession(
+            self._small, trial_set, self._arena, worker, self._limits, source=source
         )
         try:
-            hearing.aim(architectures[0])
-            hearing.load({}, self._layout)
+            candidate_session.aim(architectures[0])
+            candidate_session.load({}, self._layout)
             if compilation.pending(architectures):
                 self._adapt(worker, architectures, compilation)
-                hearing.aim(architectures[0])
-            return hearing.answers()
+                candidate_session.aim(architectures[0])
+            return candidate_session.answers()
         except Unchecked as reason:
             return Answers(unchecked=str(reason))
         except Fault as fault:

@@ -15,7 +15,7 @@ from search.judging.cpu.timing import CpuPinning
 from search.judging.dryrun.architecture import Architecture
 from search.judging.dryrun.small_shapes import Variant, specialised
 from search.judging.limits import Limits
-from search.judging.tolerance import InputTrial, TrialSet, inside
+from search.judging.trial import InputTrial, TrialSet, inside
 from search.outcome import Crashed, TimedOut, Wrong
 from search.sandbox.faults import Fault, forged, raised
 from search.sandbox.runner_handle import Worker
@@ -56,7 +56,7 @@ class DryCandidateSession(CandidateSession):
     def __init__(
         self,
         variant: Variant,
-        bank: TrialSet,
+        trial_set: TrialSet,
         arena: Arena,
         worker: Worker,
         limits: Limits,
@@ -69,7 +69,7 @@ class DryCandidateSession(CandidateSession):
         seats = CpuPinning(stage=0, seat=0)  # nothing is timed, so no core is chosen
         self._budget = _SLOWER * limits.call_seconds
         super().__init__(
-            variant.problem, bank, arena, worker, seats, seconds=self._budget + _MARGIN
+            variant.problem, trial_set, arena, worker, seats, seconds=self._budget + _MARGIN
         )
 
     def load(  # type: ignore[override]  # the source is there already, and so is its time
@@ -122,7 +122,7 @@ class DryCandidateSession(CandidateSession):
 
     def _answer(self, trial: InputTrial) -> tuple[torch.Tensor, ...]:
         """Return what the candidate answers in the interpreter; nothing is timed, and nothing stopped."""
-        first = trial is self._bank.trials[0]
+        first = trial is self._trial_set.trials[0]
         answer = self._ask(trial, {"op": "call", "hold": first})
         check_outputs(self._problem, answer)
         outputs = tuple(value.clone() for value in self._arena.outputs)
@@ -132,7 +132,7 @@ class DryCandidateSession(CandidateSession):
 
     def _hold(self, trial: InputTrial) -> None:
         """Make another answer while the first is alive: the first must not change."""
-        other = self._bank.trials[1 % len(self._bank.trials)]
+        other = self._trial_set.trials[1 % len(self._trial_set.trials)]
         self._ask(other, {"op": "again"})
         for slot in self._arena.outputs:
             poison(slot)

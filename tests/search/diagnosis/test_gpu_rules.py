@@ -236,7 +236,7 @@ def test_a_closer_look_adds_its_features_findings_and_notes() -> None:
 
 
 def test_a_rule_without_its_features_says_nothing() -> None:
-    scene = ProgramFacts(
+    program = ProgramFacts(
         work=ELEMENTWISE,
         target=H200,
         rate="float32",
@@ -245,12 +245,12 @@ def test_a_rule_without_its_features_says_nothing() -> None:
         seconds=120e-6,
         profile={},
     )
-    assert [finding.symptom for finding in findings(scene)] == ["memory-bound"]
+    assert [finding.symptom for finding in findings(program)] == ["memory-bound"]
 
 
 def test_rules_name_symptoms_of_the_vocabulary_and_gains_are_fractions() -> None:
     for launch in parse_csv(RECORDED.read_text()).launches:
-        scene = ProgramFacts(
+        program = ProgramFacts(
             work=SMALL,
             target=H200,
             rate="float32",
@@ -260,7 +260,7 @@ def test_rules_name_symptoms_of_the_vocabulary_and_gains_are_fractions() -> None
             profile=Counted(launches=(launch,)).profile(),
         )
         for rule in RULES:
-            for finding in rule(scene):
+            for finding in rule(program):
                 assert finding.symptom in SYMPTOMS
                 assert 0 <= finding.gain <= 1, finding
                 assert finding.text.endswith(".")

@@ -41,10 +41,10 @@ def make_judge(
 
 
 @pytest.fixture(scope="module")
-def court(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CorpusRunner]:
+def corpus_judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CorpusRunner]:
     """Judges the corpus: a judge for each task, one after the other."""
-    with CorpusRunner("cpu", tmp_path_factory.mktemp("court")) as court:
-        yield court
+    with CorpusRunner("cpu", tmp_path_factory.mktemp("court")) as corpus_judge:
+        yield corpus_judge
 
 
 @pytest.fixture(scope="session")

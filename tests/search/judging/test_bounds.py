@@ -8,7 +8,8 @@ import torch
 
 from search.judging.bounds import growth, measured_slack
 from search.judging.checks import near
-from search.judging.tolerance import TrialSet, inside, make_bank
+from search.judging.tolerance import make_trials
+from search.judging.trial import TrialSet, inside
 from search.reference import Problem, load_problem
 from search.task import Task
 
@@ -37,14 +38,14 @@ def banked(make_task: Tasks) -> Callable[..., tuple[Problem, TrialSet]]:
         if key not in made:
             source = SOURCE.format(forward=forward, inputs=inputs, names=names)
             problem = load_problem(make_task(source, precision=precision))
-            made[key] = problem, make_bank(problem, 3)
+            made[key] = problem, make_trials(problem, 3)
         return made[key]
 
     return get
 
 
-def refusing(bank: TrialSet, answer: Answer) -> list[str]:
-    return [t.distribution for t in bank.trials if not inside(t, (answer(*t.inputs),))]
+def refusing(trial_set: TrialSet, answer: Answer) -> list[str]:
+    return [t.distribution for t in trial_set.trials if not inside(t, (answer(*t.inputs),))]
 
 
 def in_order(x: torch.Tensor) -> torch.Tensor:
@@ -100,8 +101,8 @@ def test_one_float32_accumulator_is_enough_for_a_sum_of_ordinary_length(
     banked: Callable[..., tuple[Problem, TrialSet]], name: str
 ) -> None:
     forward, inputs, names, loop = LOOPS[name]
-    _, bank = banked(forward, inputs, names)
-    assert refusing(bank, loop) == []
+    _, trial_set = banked(forward, inputs, names)
+    assert refusing(trial_set, loop) == []
 
 
 ROW = "torch.randn(64, 512)"
@@ -121,10 +122,10 @@ def test_another_formula_for_the_same_function_is_right(
     banked: Callable[..., tuple[Problem, TrialSet]], name: str
 ) -> None:
     forward, answer = SAME[name]
-    problem, bank = banked(forward, ROW)
-    assert refusing(bank, answer) == []
+    problem, trial_set = banked(forward, ROW)
+    assert refusing(trial_set, answer) == []
     drawn = problem.draw(99)
-    assert near((answer(*drawn),), problem.run(*drawn), bank)
+    assert near((answer(*drawn),), problem.run(*drawn), trial_set)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.25])
@@ -139,32 +140,32 @@ def test_another_formula_for_the_same_function_is_right(
 def test_small_elements_may_not_be_left_out_for_the_sake_of_large_ones(
     banked: Callable[..., tuple[Problem, TrialSet]], forward: str, answer: Answer, share: float
 ) -> None:
-    problem, bank = banked(forward, ROW)
-    assert "normal" in refusing(bank, without(answer, share))
+    problem, trial_set = banked(forward, ROW)
+    assert "normal" in refusing(trial_set, without(answer, share))
     drawn = problem.draw(99)
-    assert not near((without(answer, share)(*drawn),), problem.run(*drawn), bank)
-    assert near((answer(*drawn),), problem.run(*drawn), bank)
+    assert not near((without(answer, share)(*drawn),), problem.run(*drawn), trial_set)
+    assert near((answer(*drawn),), problem.run(*drawn), trial_set)
 
 
 @pytest.mark.parametrize("computed", [100, 128, 500])
 def test_factors_that_are_left_out_where_products_vanish_are_missed_near_one(
     banked: Callable[..., tuple[Problem, TrialSet]], computed: int
 ) -> None:
-    _, bank = banked("x.cumprod(-1)", "torch.randn(64, 2000)")
+    _, trial_set = banked("x.cumprod(-1)", "torch.randn(64, 2000)")
 
     def few(x: torch.Tensor) -> torch.Tensor:
         done = torch.zeros_like(x)
         done[:, :computed] = x[:, :computed].cumprod(-1)
         return done
 
-    assert "near one" in refusing(bank, few)
+    assert "near one" in refusing(trial_set, few)
 
 
 def test_rows_of_small_values_count_beside_rows_of_large_ones(
     banked: Callable[..., tuple[Problem, TrialSet]],
 ) -> None:
     scales = "torch.logspace(-8, 8, 64)[:, None]"
-    _, bank = banked(f"x @ y * {scales}", "torch.randn(64, 256), torch.randn(256, 96)", "x, y")
+    _, trial_set = banked(f"x @ y * {scales}", "torch.randn(64, 256), torch.randn(256, 96)", "x, y")
 
     def answer(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return product_in_order(x, y) * torch.logspace(-8, 8, 64)[:, None]
@@ -174,8 +175,8 @@ def test_rows_of_small_values_count_beside_rows_of_large_ones(
         done[:8] = 0
         return done
 
-    assert refusing(bank, answer) == []
-    assert len(refusing(bank, without_rows)) == len(bank.trials)
+    assert refusing(trial_set, answer) == []
+    assert len(refusing(trial_set, without_rows)) == len(trial_set.trials)
 
 
 def to_bits(x: torch.Tensor, lost: int, *, cut: bool) -> torch.Tensor:
@@ -200,11 +201,11 @@ def to_bits(x: torch.Tensor, lost: int, *, cut: bool) -> torch.Tensor:
 def test_tf32_is_told_from_bfloat16_and_from_float16(
     banked: Callable[..., tuple[Problem, TrialSet]], rounding: Answer, right: bool
 ) -> None:
-    _, bank = banked(
+    _, trial_set = banked(
         "x @ y", "torch.randn(96, 384), torch.randn(384, 96)", "x, y", precision="tf32"
     )
-    assert any(trial.distribution == "beyond float16" for trial in bank.trials)
-    assert (refusing(bank, lambda x, y: rounding(x) @ rounding(y)) == []) is right
+    assert any(trial.distribution == "beyond float16" for trial in trial_set.trials)
+    assert (refusing(trial_set, lambda x, y: rounding(x) @ rounding(y)) == []) is right
 
 
 REFERENCES = {
@@ -222,23 +223,23 @@ REFERENCES = {
 def test_told_tolerances_never_refuse_the_reference_itself(
     banked: Callable[..., tuple[Problem, TrialSet]], name: str, precision: object
 ) -> None:
-    problem, bank = banked(*REFERENCES[name], precision=precision)
-    for trial in bank.trials:
+    problem, trial_set = banked(*REFERENCES[name], precision=precision)
+    for trial in trial_set.trials:
         assert inside(trial, problem.run(*trial.inputs)), trial.distribution
-    assert bank.widened
-    assert "the framework itself" in bank.notes[0]
+    assert trial_set.widened
+    assert "the framework itself" in trial_set.notes[0]
     drawn = problem.draw(7)
-    assert near(problem.run(*drawn), problem.run(*drawn), bank)
+    assert near(problem.run(*drawn), problem.run(*drawn), trial_set)
 
 
 def test_told_tolerances_hold_as_given_where_the_framework_keeps_them(
     banked: Callable[..., tuple[Problem, TrialSet]],
 ) -> None:
-    _, bank = banked("torch.tanh(x)", ROW, precision={"absolute": 1e-3, "relative": 0.0})
-    assert bank.widened == ()
-    assert bank.notes == ()
-    assert refusing(bank, lambda x: torch.tanh(x) + 9e-4) == []
-    assert len(refusing(bank, lambda x: torch.tanh(x) + 1.1e-3)) == len(bank.trials)
+    _, trial_set = banked("torch.tanh(x)", ROW, precision={"absolute": 1e-3, "relative": 0.0})
+    assert trial_set.widened == ()
+    assert trial_set.notes == ()
+    assert refusing(trial_set, lambda x: torch.tanh(x) + 9e-4) == []
+    assert len(refusing(trial_set, lambda x: torch.tanh(x) + 1.1e-3)) == len(trial_set.trials)
 
 
 def test_sizes_that_were_not_seen_are_bounded_by_those_beside_them() -> None:

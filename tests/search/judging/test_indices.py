@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from search.judging.checks import agrees
 from search.judging.compare import explain
 from search.judging.indices import IndexWatch
-from search.judging.tolerance import inside, make_bank
+from search.judging.tolerance import make_trials
+from search.judging.trial import inside
 from search.reference import Problem, load_problem
 from search.task import Task
 
@@ -63,9 +64,9 @@ def test_the_last_of_equal_values_is_as_right_as_the_first(make_task: Callable[.
     problem = problem_of(
         make_task, "torch.argmax(x, -1)", "torch.randint(0, 20, (32, 100)).float()"
     )
-    bank = make_bank(problem, 1)
+    trial_set = make_trials(problem, 1)
     differing = 0
-    for trial in bank.trials:
+    for trial in trial_set.trials:
         (x,) = trial.inputs
         last = 99 - torch.argmax(x.flip(-1), -1)
         differing += int((last != problem.run(x)[0]).sum())
@@ -75,17 +76,17 @@ def test_the_last_of_equal_values_is_as_right_as_the_first(make_task: Callable[.
     assert differing
     (x,) = problem.draw(11)
     last, eager = 99 - torch.argmax(x.flip(-1), -1), problem.run(x)
-    assert agrees(problem, bank.trials[0], (x,), None, ((last,), eager))
+    assert agrees(problem, trial_set.trials[0], (x,), None, ((last,), eager))
     last[3] = torch.argmin(x[3])
-    assert not agrees(problem, bank.trials[0], (x,), None, ((last,), eager))
+    assert not agrees(problem, trial_set.trials[0], (x,), None, ((last,), eager))
 
 
 def test_indices_of_a_sum_are_right_within_the_bounds_of_the_sum(
     make_task: Callable[..., Task],
 ) -> None:
     problem = problem_of(make_task, "torch.argmax(x @ x.T, -1)", "torch.randn(64, 300)")
-    bank = make_bank(problem, 1)
-    for trial in bank.trials:
+    trial_set = make_trials(problem, 1)
+    for trial in trial_set.trials:
         (x,) = trial.inputs
         assert inside(trial, (torch.argmax(x.double() @ x.double().T, -1),)), trial.distribution
         assert not inside(trial, (torch.argmin(x @ x.T, -1),)), trial.distribution
@@ -93,7 +94,7 @@ def test_indices_of_a_sum_are_right_within_the_bounds_of_the_sum(
 
 def test_an_index_that_topk_names_twice_is_wrong(make_task: Callable[..., Task]) -> None:
     problem = problem_of(make_task, "torch.topk(x, 3)", "torch.randint(0, 9, (32, 100)).float()")
-    trial = make_bank(problem, 1).trials[0]
+    trial = make_trials(problem, 1).trials[0]
     values, indices = (value.clone() for value in problem.run(*trial.inputs))
     assert inside(trial, (values, indices))
     assert float(values[0, 0]) == float(values[0, 1])
@@ -106,7 +107,7 @@ def test_an_index_that_topk_names_twice_is_wrong(make_task: Callable[..., Task])
 
 def test_values_that_belong_to_other_indices_are_wrong(make_task: Callable[..., Task]) -> None:
     problem = problem_of(make_task, "torch.max(x, -1)", "torch.randn(32, 100)")
-    trial = make_bank(problem, 1).trials[0]
+    trial = make_trials(problem, 1).trials[0]
     values, indices = (value.clone() for value in problem.run(*trial.inputs))
     assert inside(trial, (values, indices))
     assert not inside(trial, (values.roll(1), indices))
@@ -119,7 +120,7 @@ def test_a_pooled_index_must_lie_in_its_window(make_task: Callable[..., Task]) -
         "torch.nn.functional.max_pool2d(x, 2, return_indices=True)",
         "torch.randint(0, 3, (2, 3, 8, 8)).float()",
     )
-    trial = make_bank(problem, 1).trials[0]
+    trial = make_trials(problem, 1).trials[0]
     values, indices = (value.clone() for value in problem.run(*trial.inputs))
     assert inside(trial, (values, indices))
     plane = trial.inputs[0][0, 0].flatten()
@@ -142,10 +143,10 @@ def test_integers_and_booleans_must_be_equal_in_every_place(
     make_task: Callable[..., Task], forward: str, wrong: str
 ) -> None:
     problem = problem_of(make_task, forward, "torch.randn(64, 100)")
-    for trial in make_bank(problem, 1).trials:
+    for trial in make_trials(problem, 1).trials:
         (answer,) = problem.run(*trial.inputs)
         assert inside(trial, (answer,)), trial.distribution
-    trial = make_bank(problem, 1).trials[0]
+    trial = make_trials(problem, 1).trials[0]
     (answer,) = problem.run(*trial.inputs)
     spoilt = answer.clone().flatten()
     spoilt[5] = eval(wrong, {"answer": spoilt.clone()})[5]
@@ -156,7 +157,7 @@ def test_integers_and_booleans_must_be_equal_in_every_place(
 
 def test_a_boolean_that_was_never_written_is_wrong(make_task: Callable[..., Task]) -> None:
     problem = problem_of(make_task, "x > 0", "torch.randn(64, 100)")
-    trial = make_bank(problem, 1).trials[0]
+    trial = make_trials(problem, 1).trials[0]
     (answer,) = problem.run(*trial.inputs)
     spoilt = answer.clone()
     spoilt.view(torch.uint8)[answer] = 0x7F
@@ -168,7 +169,7 @@ def test_a_decision_that_rounding_makes_may_fall_either_way(make_task: Callable[
     problem = problem_of(
         make_task, "x.sum(-1) > 0", f"torch.cat([torch.randn(480, 300), {cancelling}])"
     )
-    trial = make_bank(problem, 1).trials[0]
+    trial = make_trials(problem, 1).trials[0]
     (x,) = trial.inputs
     assert int((trial.low[0] != trial.high[0])[480:].sum()) > 8
     assert inside(trial, (x.double().sum(-1) > 0,))

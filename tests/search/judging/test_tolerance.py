@@ -5,7 +5,8 @@ import torch
 
 from kb.errors import TaskError
 from search.judging.compare import explain
-from search.judging.tolerance import inside, make_bank
+from search.judging.tolerance import make_trials
+from search.judging.trial import inside
 from search.reference import Problem, load_problem
 from search.task import Task
 
@@ -23,21 +24,21 @@ def test_the_frameworks_own_answer_is_right_on_every_distribution(
     make_task: Callable[..., Task],
 ) -> None:
     problem = problem_of(make_task, "torch.softmax(x, -1)", "torch.randn(32, 100)")
-    bank = make_bank(problem, 1)
-    assert {trial.distribution for trial in bank.trials} >= {
+    trial_set = make_trials(problem, 1)
+    assert {trial.distribution for trial in trial_set.trials} >= {
         "task",
         "normal",
         "large mean",
         "tiny",
         "huge",
     }
-    for trial in bank.trials:
+    for trial in trial_set.trials:
         assert inside(trial, problem.run(*trial.inputs)), trial.distribution
 
 
 def test_one_element_out_of_bounds_is_enough_to_be_wrong(make_task: Callable[..., Task]) -> None:
     problem = problem_of(make_task, "torch.tanh(x)", "torch.randn(32, 100)")
-    trial = make_bank(problem, 1).trials[0]
+    trial = make_trials(problem, 1).trials[0]
     answer = problem.run(*trial.inputs)[0].clone()
     answer[31, 99] += 1e-4
     assert not inside(trial, (answer,))
@@ -64,7 +65,7 @@ def test_precision_decides_how_much_rounding_passes(
     make_task: Callable[..., Task], precision: object, rounding: torch.dtype, passes: bool
 ) -> None:
     problem = problem_of(make_task, "x @ x.T", "torch.randn(64, 64)", precision=precision)
-    trial = next(t for t in make_bank(problem, 1).trials if t.distribution == "normal")
+    trial = next(t for t in make_trials(problem, 1).trials if t.distribution == "normal")
     rounded = trial.inputs[0].to(rounding).float()
     assert inside(trial, problem.run(rounded)) is passes
 
@@ -75,27 +76,27 @@ def test_zeros_that_would_pass_at_a_loose_tolerance_are_told(
     loose = {"absolute": 2.0, "relative": 0.0}
     problem = problem_of(make_task, "torch.softmax(x, -1)", "torch.randn(32, 100)", precision=loose)
     with pytest.raises(TaskError, match="all zeros would pass"):
-        make_bank(problem, 1)
+        make_trials(problem, 1)
 
 
 def test_a_reference_that_returns_its_input_is_no_task(make_task: Callable[..., Task]) -> None:
     with pytest.raises(TaskError, match="input 0 itself would pass"):
-        make_bank(problem_of(make_task, "x * 1.0", "torch.randn(8, 8)"), 1)
+        make_trials(problem_of(make_task, "x * 1.0", "torch.randn(8, 8)"), 1)
 
 
 def test_distributions_that_the_reference_cannot_take_are_dropped_and_named(
     make_task: Callable[..., Task],
 ) -> None:
-    bank = make_bank(problem_of(make_task, "torch.log(x)", "torch.rand(16, 16) + 0.5"), 1)
-    dropped = dict(bank.dropped)
+    trial_set = make_trials(problem_of(make_task, "torch.log(x)", "torch.rand(16, 16) + 0.5"), 1)
+    dropped = dict(trial_set.dropped)
     assert {"normal", "negative"} <= set(dropped)
     assert "not finite" in dropped["normal"]
-    assert any(trial.distribution == "large mean" for trial in bank.trials)
+    assert any(trial.distribution == "large mean" for trial in trial_set.trials)
 
 
 def test_a_pattern_of_zeros_is_kept_in_every_distribution(make_task: Callable[..., Task]) -> None:
-    bank = make_bank(problem_of(make_task, "x @ x", "torch.randn(16, 16).tril()"), 1)
-    for trial in bank.trials:
+    trial_set = make_trials(problem_of(make_task, "x @ x", "torch.randn(16, 16).tril()"), 1)
+    for trial in trial_set.trials:
         assert torch.equal(trial.inputs[0], trial.inputs[0].tril()), trial.distribution
 
 
@@ -103,7 +104,7 @@ def test_special_values_must_come_out_as_the_framework_brings_them_out(
     make_task: Callable[..., Task],
 ) -> None:
     problem = problem_of(make_task, "torch.relu(x)", "torch.randn(64, 64)", special_values=True)
-    trial = make_bank(problem, 1).trials[-1]
+    trial = make_trials(problem, 1).trials[-1]
     assert trial.distribution == "special values"
     assert inside(trial, problem.run(*trial.inputs))
     cleaned = problem.run(*trial.inputs)[0].nan_to_num(0.0)
@@ -115,7 +116,7 @@ def test_a_reference_that_has_no_float64_is_told(make_task: Callable[..., Task])
         make_task, "x @ torch.ones(8, 8, dtype=torch.float32)", "torch.randn(8, 8)"
     )
     with pytest.raises(TaskError, match="cannot run in float64"):
-        make_bank(problem, 1)
+        make_trials(problem, 1)
 
 
 CONSTANT = """import torch
@@ -135,11 +136,11 @@ def get_inputs():
 def test_a_reference_that_always_answers_the_same_is_judged_and_marked(
     make_task: Callable[..., Task],
 ) -> None:
-    bank = make_bank(load_problem(make_task(CONSTANT)), 1)
-    assert bank.degenerate
-    assert any("degenerate" in note for note in bank.notes)
-    assert inside(bank.trials[0], (torch.zeros(32, 1),))
-    assert not inside(bank.trials[0], (torch.full((32, 1), 1e-3),))
+    trial_set = make_trials(load_problem(make_task(CONSTANT)), 1)
+    assert trial_set.degenerate
+    assert any("degenerate" in note for note in trial_set.notes)
+    assert inside(trial_set.trials[0], (torch.zeros(32, 1),))
+    assert not inside(trial_set.trials[0], (torch.full((32, 1), 1e-3),))
 
 
 def test_a_bias_alone_is_no_constant_for_other_parameters_give_another(
@@ -147,13 +148,13 @@ def test_a_bias_alone_is_no_constant_for_other_parameters_give_another(
 ) -> None:
     source = CONSTANT.replace("return torch", "return self.linear.bias + 0 * torch")
     with pytest.raises(TaskError, match="would pass"):
-        make_bank(load_problem(make_task(source)), 1)
+        make_trials(load_problem(make_task(source)), 1)
 
 
 def test_memory_decides_no_distribution_and_no_bound(make_task: Callable[..., Task]) -> None:
     # Given positive inputs alone, it is the identity.
     problem = problem_of(make_task, "torch.nn.functional.leaky_relu(x)", "torch.rand(64, 100)")
-    roomy, scarce = make_bank(problem, 1), make_bank(problem, 1, room=0)
+    roomy, scarce = make_trials(problem, 1), make_trials(problem, 1, room=0)
     assert not scarce.dropped
     names = [trial.distribution for trial in scarce.trials]
     assert names == [trial.distribution for trial in roomy.trials]
@@ -172,7 +173,7 @@ def test_memory_decides_no_distribution_and_no_bound(make_task: Callable[..., Ta
 
 def test_indices_are_looked_up_where_trials_are_drawn_again(make_task: Callable[..., Task]) -> None:
     problem = problem_of(make_task, "torch.topk(x, 3)", "torch.randn(16, 50)")
-    for trial in make_bank(problem, 1, room=0).trials:
+    for trial in make_trials(problem, 1, room=0).trials:
         values, indices = problem.run(*trial.inputs)
         assert inside(trial, (values, indices)), trial.distribution
         assert not inside(trial, (values, indices.flip(-1))), trial.distribution

@@ -20,8 +20,8 @@ class ModelNew(nn.Module):
 
 
 @pytest.mark.parametrize("case", load_cases("cpu", ("cheats",)), ids=lambda case: case.name)
-def test_a_cheat_ends_as_it_should(court: CorpusRunner, case: Case) -> None:
-    verdict = court.hear(case)
+def test_a_cheat_ends_as_it_should(corpus_judge: CorpusRunner, case: Case) -> None:
+    verdict = corpus_judge.judge(case)
     assert not verdict.complaint, verdict.outcome
 
 

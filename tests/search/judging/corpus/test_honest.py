@@ -19,8 +19,8 @@ _WORKED = {
 
 
 @pytest.mark.parametrize("case", load_cases("cpu", ("honest",)), ids=lambda case: case.name)
-def test_an_honest_kernel_passes(court: CorpusRunner, case: Case) -> None:
-    verdict = court.hear(case)
+def test_an_honest_kernel_passes(corpus_judge: CorpusRunner, case: Case) -> None:
+    verdict = corpus_judge.judge(case)
     assert not verdict.complaint, verdict.outcome
     assert isinstance(verdict.outcome, Passed)
     # Others call the library besides, or take some microseconds, as long as it takes to allocate their output.

@@ -36,9 +36,9 @@ def test_a_run_without_a_single_case_is_no_success() -> None:
 def test_one_that_got_away_is_told(tmp_path: Path) -> None:
     (case,) = choose_cases("cpu", ["cheats/zeros"])
     other = dataclasses.replace(case, kinds=("refused",), tricks=("cached-output",))
-    with CorpusRunner("cpu", tmp_path) as court:
-        assert not court.hear(case).complaint
-        verdict = court.hear(other)
+    with CorpusRunner("cpu", tmp_path) as corpus_judge:
+        assert not corpus_judge.judge(case).complaint
+        verdict = corpus_judge.judge(other)
     assert verdict.complaint.startswith("wrong, expected refused cached-output")
     assert verdict.got == "wrong"
 
@@ -59,8 +59,8 @@ def test_a_judge_that_fails_is_a_complaint_and_the_next_case_gets_a_new_one(
 
     monkeypatch.setattr(run, "open_judge", lambda *_: Failing())
     (case,) = choose_cases("cpu", ["cheats/zeros"])
-    with CorpusRunner("cpu", tmp_path) as court:
-        verdicts = [court.hear(case), court.hear(case)]
+    with CorpusRunner("cpu", tmp_path) as corpus_judge:
+        verdicts = [corpus_judge.judge(case), corpus_judge.judge(case)]
     assert [verdict.got for verdict in verdicts] == ["not judged"] * 2
     assert "the device is gone" in verdicts[0].complaint
     assert len(made) == 2
@@ -86,8 +86,8 @@ def test_a_cheat_whose_honest_twin_does_not_pass_is_not_judged(
 
     monkeypatch.setattr(run, "open_judge", lambda *_: Refusing())
     (case,) = choose_cases("cuda", ["cheats/patched_clocks"])
-    with CorpusRunner("cuda", tmp_path) as court:
-        verdict = court.hear(case)
+    with CorpusRunner("cuda", tmp_path) as corpus_judge:
+        verdict = corpus_judge.judge(case)
     assert verdict.got == "not judged"
     assert "the honest layernorm-one_row, which was refused timer-mismatch" in verdict.complaint
 

@@ -46,9 +46,9 @@ def test_without_a_large_mean_a_cancelling_variance_passes(
     norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = tuple(
-        trial for trial in norm._bank.trials if trial.distribution in {"task", "normal", "sparse"}
+        trial for trial in norm._trial_set.trials if trial.distribution in {"task", "normal", "sparse"}
     )
-    monkeypatch.setattr(norm, "_bank", dataclasses.replace(norm._bank, trials=kept))
+    monkeypatch.setattr(norm, "_bank", dataclasses.replace(norm._trial_set, trials=kept))
     assert _passes(norm, "cancelling_variance")
 
 

@@ -6,7 +6,7 @@ from search.judging.corpus.run import CorpusRunner
 
 
 @pytest.fixture(scope="module")
-def court(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CorpusRunner]:
+def corpus_judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CorpusRunner]:
     import torch
 
     if not torch.cuda.is_available():

@@ -16,7 +16,8 @@ import torch
 from search.sandbox.parameters import construct
 from search.judging.corpus.cases import Case, corpus_folder, header, load_cases
 from search.reference import Problem, as_tuple, load_problem
-from search.judging.tolerance import TrialSet, inside, make_bank
+from search.judging.tolerance import make_trials
+from search.judging.trial import TrialSet, inside
 from search.judging.spool.wire_types import JudgedSettings, JudgedTask
 
 PARTS = {
@@ -49,13 +50,13 @@ def load(name: str, source: str) -> types.ModuleType:
     return module
 
 
-def check(given: Problem, bank: TrialSet, source: str, name: str) -> str:
+def check(given: Problem, trial_set: TrialSet, source: str, name: str) -> str:
     """Return how a candidate is wrong, "" where it is right on every distribution."""
     module = load(name, source)
     model = construct(lambda: module.ModelNew(*given.init_inputs), given.state, 0)
     model.load_state_dict(given.state)
     with torch.no_grad():
-        for trial in bank.trials:
+        for trial in trial_set.trials:
             outputs = as_tuple(
                 model(*(x.clone() if isinstance(x, torch.Tensor) else x for x in trial.inputs))
             )
@@ -79,7 +80,7 @@ def main() -> None:
                 continue
             if case.reference not in problems:
                 made = problem(case.reference, Path(folder))
-                problems[case.reference] = made, make_bank(made, 5)
+                problems[case.reference] = made, make_trials(made, 5)
             try:
                 told[case.name] = check(
                     *problems[case.reference],

@@ -9,6 +9,6 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize("case", load_cases("cuda", ("cheats",)), ids=lambda case: case.name)
-def test_a_cheat_ends_as_it_should(court: CorpusRunner, case: Case) -> None:
-    verdict = court.hear(case)
+def test_a_cheat_ends_as_it_should(corpus_judge: CorpusRunner, case: Case) -> None:
+    verdict = corpus_judge.judge(case)
     assert not verdict.complaint, verdict

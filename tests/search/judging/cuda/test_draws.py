@@ -6,7 +6,7 @@ import torch
 
 from search.judging.cuda.draws import Draws
 from search.reference import Problem, load_problem
-from search.judging.tolerance import make_bank
+from search.judging.tolerance import make_trials
 from search.task import Task, TaskFile
 
 FLOATING = """
@@ -47,7 +47,7 @@ def test_the_same_inputs_are_made_again_and_no_two_calls_share_any(
     load: Callable[[str], Problem],
 ) -> None:
     problem = load(FLOATING)
-    draws = Draws(problem, make_bank(problem))
+    draws = Draws(problem, make_trials(problem))
     given = draws.draw(20, audits=True)
     values = [draws.make(one)[0] for one in given]
     assert all(torch.equal(a, draws.make(one)[0]) for a, one in zip(values, given, strict=True))
@@ -59,7 +59,7 @@ def test_about_one_call_in_ten_is_of_another_distribution(
     load: Callable[[str], Problem],
 ) -> None:
     problem = load(FLOATING)
-    draws = Draws(problem, make_bank(problem))
+    draws = Draws(problem, make_trials(problem))
     given = [one for _ in range(20) for one in draws.draw(50, audits=True)]
     audited = [one for one in given if one.audit]
     assert 50 <= len(audited) <= 150
@@ -73,7 +73,7 @@ def test_about_one_call_in_ten_is_of_another_distribution(
 
 def test_whole_numbers_are_drawn_afresh_for_every_call(load: Callable[[str], Problem]) -> None:
     problem = load(WHOLE)
-    draws = Draws(problem, make_bank(problem))
+    draws = Draws(problem, make_trials(problem))
     values = [draws.make(one)[0] for one in draws.draw(16, audits=False)]
     assert len({tuple(value.tolist()) for value in values}) == 16
 
@@ -90,7 +90,7 @@ def test_draws_that_take_long_are_made_anew_as_time_allows(
         return draw(seed)
 
     object.__setattr__(problem, "draw", slow)
-    draws = Draws(problem, make_bank(problem), clock=lambda: now[0])
+    draws = Draws(problem, make_trials(problem), clock=lambda: now[0])
     first = draws.draw(4, audits=False)[0].base
     assert draws.draw(4, audits=False)[0].base is first
     now[0] += 60.0

@@ -9,6 +9,6 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize("case", load_cases("cuda", ("honest",)), ids=lambda case: case.name)
-def test_an_honest_kernel_passes(court: CorpusRunner, case: Case) -> None:
-    verdict = court.hear(case)
+def test_an_honest_kernel_passes(corpus_judge: CorpusRunner, case: Case) -> None:
+    verdict = corpus_judge.judge(case)
     assert not verdict.complaint, verdict

@@ -1,0 +1,166 @@
+"""Trials: secret inputs with the bounds of a right answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from search.judging import inputs as distributions
+from search.judging.bounds import Slack
+from search.judging.indices import IndexLookup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialBounds:
+    """One set of inputs with the bounds of a right answer.
+
+    Attributes:
+        low, high: for each output, the least and the greatest allowed element; of an output that holds
+            indices, the value at the index.
+        special: the reference's output where it may be infinite or NaN, else None.
+        whole: for each output of integers or booleans, the reference's own, else None.
+        lookups: for each output that holds indices, how to find the values at them, else None.
+    """
+
+    inputs: tuple[Any, ...]
+    low: tuple[torch.Tensor, ...]
+    high: tuple[torch.Tensor, ...]
+    special: tuple[torch.Tensor, ...] | None = None
+    whole: tuple[torch.Tensor | None, ...] = ()
+    lookups: tuple[IndexLookup | None, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it keeps alive."""
+        given = (x for x in self.inputs if isinstance(x, torch.Tensor))
+        kept = sum(x.nbytes for x in self.lookups if x)
+        return kept + sum(x.nbytes for x in (*self.low, *self.high, *given))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputTrial:
+    """One set of inputs with the bounds of a right answer, kept or made again when it is asked for.
+
+    Attributes:
+        slack: for each output, the error that is allowed on other inputs of this distribution.
+        limits: for each output, the greatest errors that are usual in slices of it.
+        recall: returns the tensors, the same each time.
+    """
+
+    distribution: str
+    slack: tuple[Slack, ...]
+    limits: tuple[tuple[torch.Tensor, ...], ...]
+    recall: Callable[[], TrialBounds]
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """What the candidate is given."""
+        return self.recall().inputs
+
+    @property
+    def low(self) -> tuple[torch.Tensor, ...]:
+        """The least allowed elements, see `TrialBounds`."""
+        return self.recall().low
+
+    @property
+    def high(self) -> tuple[torch.Tensor, ...]:
+        """The greatest allowed elements."""
+        return self.recall().high
+
+    @property
+    def special(self) -> tuple[torch.Tensor, ...] | None:
+        """The reference's output where it may be infinite or NaN, else None."""
+        return self.recall().special if self.distribution == distributions.SPECIAL else None
+
+    @property
+    def whole(self) -> tuple[torch.Tensor | None, ...]:
+        """The reference's own integers and booleans."""
+        return self.recall().whole
+
+    @property
+    def lookups(self) -> tuple[IndexLookup | None, ...]:
+        """How to find the values at indices."""
+        return self.recall().lookups
+
+    def truth(self, number: int) -> torch.Tensor:
+        """Return output `number` in float64, up to the rounding of its bounds.
+
+        Of an output that holds indices, the values at them.
+        """
+        return (self.low[number].double() + self.high[number].double()) / 2
+
+    def answer(self, number: int) -> torch.Tensor:
+        """Return output `number` as the reference answers it, in its own type."""
+        whole = self.whole[number] if self.whole else None
+        return self.truth(number).float() if whole is None else whole
+
+    def found(self, number: int, got: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return what is compared of an output, and which of its indices are permitted ones."""
+        lookup = self.lookups[number] if self.lookups else None
+        if lookup is not None:
+            return lookup.values(got)
+        # A byte that is neither 0 nor 1 is no truth value: it was never written.
+        return (got.view(torch.uint8) if got.dtype is torch.bool else got), None
+
+    def wrong(self, number: int, got: torch.Tensor) -> torch.Tensor:
+        """Say of each element whether it is outside its bounds."""
+        value, permitted = self.found(number, got)
+        fine = (value >= self.low[number]) & (value <= self.high[number])
+        if self.special is not None:
+            wanted = self.special[number]
+            same = (value == wanted) | (torch.isnan(value) & torch.isnan(wanted))
+            fine = torch.where(torch.isfinite(wanted), fine, same)
+        return ~fine if permitted is None else ~(fine & permitted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSet:
+    """The trials of a task, the same for each of its candidates, unknown to all of them.
+
+    Attributes:
+        dropped: distributions that the reference cannot take, with the reason.
+        terms: by output, of the longest sum that it comes from.
+        widened: distributions on which the framework itself uses up the task's tolerances.
+        degenerate: the reference's answer is the same for all inputs and parameters.
+    """
+
+    trials: tuple[InputTrial, ...]
+    dropped: tuple[tuple[str, str], ...]
+    terms: tuple[int, ...]
+    widened: tuple[str, ...] = ()
+    degenerate: bool = False
+
+    @property
+    def slack(self) -> tuple[Slack, ...]:
+        """By output, the error allowed on inputs of ``get_inputs()``."""
+        return self.trials[0].slack
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of the bounds, a line each."""
+        if self.degenerate:
+            return (
+                "degenerate: the reference answers the same for all inputs and parameters; whatever is gained is "
+                "counted apart, and teaches nothing",
+            )
+        if not self.widened:
+            return ()
+        names = ", ".join(f"'{name}'" for name in self.widened)
+        return (
+            f"tolerances: the framework itself comes near them or beyond on inputs of {names}; there an answer may be "
+            "as far off as `precision: strict` lets it",
+        )
+
+    @property
+    def task_inputs(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Two draws of ``get_inputs()``."""
+        own = [trial.inputs for trial in self.trials if trial.distribution == "task"]
+        return own[0], own[-1]
+
+
+def inside(trial: InputTrial, outputs: tuple[torch.Tensor, ...]) -> bool:
+    """Say whether every element of `outputs` is within the trial's bounds."""
+    return not any(bool(trial.wrong(number, got).any()) for number, got in enumerate(outputs))

@@ -1,0 +1,135 @@
+"""The truth: the reference in float64, on its inputs as they are, moved by their rounding, or rounded."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from search.judging.indices import IndexLookup, IndexWatch
+from search.reference import WHOLE, Problem, as_tuple
+
+_EPS = 2.0**-23
+
+
+class Truth:
+    """The reference in float64.
+
+    Args:
+        state: its parameters, where they are not the problem's own.
+    """
+
+    def __init__(self, problem: Problem, state: Mapping[str, torch.Tensor] | None = None) -> None:
+        self._problem = problem
+        self._state = problem.state if state is None else state
+        self.model = copy.deepcopy(problem.model).double()
+        if state is not None:
+            self.model.load_state_dict(dict(state))
+
+    def __call__(
+        self, inputs: tuple[Any, ...], moved: Callable[[torch.Tensor], torch.Tensor] | None = None
+    ) -> tuple[torch.Tensor, ...]:
+        """Return what it computes.
+
+        Args:
+            moved: applied to every floating-point input and parameter first, e.g. a rounding.
+        """
+        with _default_double(), torch.no_grad():
+            wide = tuple(_widen(value, moved) for value in inputs)
+            if moved is None:
+                return as_tuple(self.model(*wide))
+            state = {name: _widen(value, moved) for name, value in self._state.items()}
+            return as_tuple(torch.func.functional_call(self.model, state, wide))
+
+    def values(
+        self, inputs: tuple[Any, ...], moved: Callable[[torch.Tensor], torch.Tensor] | None = None
+    ) -> tuple[torch.Tensor, ...]:
+        """Return the same, with values in place of the indices that stand for them."""
+        return watched(self._problem, lambda: self(inputs, moved)).values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """An answer of the reference, and the values at the indices in it."""
+
+    outputs: tuple[torch.Tensor, ...]
+    values: tuple[torch.Tensor, ...]
+    lookups: tuple[IndexLookup | None, ...]
+
+
+def plain(outputs: tuple[torch.Tensor, ...]) -> Watched:
+    """Return an answer that holds no indices."""
+    return Watched(outputs=outputs, values=outputs, lookups=(None,) * len(outputs))
+
+
+def watched(problem: Problem, run: Callable[[], tuple[torch.Tensor, ...]]) -> Watched:
+    """Run the reference, and find the values at the indices that it answers."""
+    if not problem.special:
+        return plain(run())
+    with IndexWatch() as watch:
+        outputs = run()
+    lookups = tuple(
+        watch.lookup(value) if layout.dtype in WHOLE else None
+        for value, layout in zip(outputs, problem.outputs, strict=True)
+    )
+    values = tuple(
+        value if lookup is None else lookup.values(value)[0]
+        for value, lookup in zip(outputs, lookups, strict=True)
+    )
+    return Watched(outputs=outputs, values=values, lookups=lookups)
+
+
+def _widen(value: Any, moved: Callable[[torch.Tensor], torch.Tensor] | None) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    if not value.is_floating_point():
+        return value.clone()
+    return moved(value).double() if moved is not None else value.double()
+
+
+@contextmanager
+def _default_double() -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def jitter(value: torch.Tensor, generator: torch.Generator, times: int = 1) -> torch.Tensor:
+    """Move every element by half a unit in its last place: the error that a right answer may have.
+
+    Args:
+        times: so many half units instead.
+    """
+    where = generator.device
+    sign = torch.randint(2, value.shape, generator=generator, dtype=torch.int8, device=where)
+    sign = sign.double() * 2 - 1
+    return value.double() * (1 + sign * times * _EPS / 2)
+
+
+def _to_tf32(value: torch.Tensor) -> torch.Tensor:
+    """Round to ten bits of mantissa, as a conversion to tf32 does."""
+    if value.dtype is not torch.float32:
+        return value
+    bits = value.contiguous().view(torch.int32)
+    return ((bits + 0x1000) & ~0x1FFF).view(torch.float32)
+
+
+def _cut_to_tf32(value: torch.Tensor) -> torch.Tensor:
+    """Leave out all but ten bits of mantissa, as tensor cores read float32 that nobody converted."""
+    if value.dtype is not torch.float32:
+        return value
+    return (value.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
+
+
+def _to_half(value: torch.Tensor) -> torch.Tensor:
+    return value.clamp(-65504, 65504).half().to(value.dtype)
+
+
+ROUNDINGS = {"tf32": (_to_tf32, _cut_to_tf32), "half": (_to_half,)}
