@@ -58,11 +58,18 @@ _SINGLE: dict[str, tuple[int | None, int | None]] = {
     "sched_setattr": (314, 274), "setpriority": (141, 140), "ioprio_set": (251, 30),
     "setrlimit": (160, 164), "setsid": (112, 157), "setpgid": (109, 154),
 }  # fmt: skip
+# What makes a signal to a process slow in its sender, or work for whoever has its processor while it is
+# stopped: watchers of signals, timers, a wait for every processor. A GPU's driver needs some of them.
+_STOPPED: dict[str, tuple[int | None, int | None]] = {
+    "signalfd": (282, None), "signalfd4": (289, 74), "epoll_create": (213, None), "epoll_create1": (291, 20),
+    "epoll_ctl": (233, 21), "membarrier": (324, 283), "timer_create": (222, 107), "timer_settime": (223, 110),
+    "timerfd_create": (283, 85), "timerfd_settime": (286, 86), "setitimer": (38, 103), "alarm": (37, None),
+}  # fmt: skip
 _CLONE, _CLONE3 = (56, 220), 435
 _KILL, _TGKILL, _PRLIMIT = (62, 129), (234, 131), (302, 261)
 _FCNTL, _PRCTL, _IOCTL = (72, 25), (157, 167), (16, 29)
 _OPEN, _OPENAT, _OPENAT2 = (2, None), (257, 56), 437
-_CLONE_THREAD = 0x10000
+_CLONE_THREAD, _CLONE_VFORK = 0x10000, 0x4000  # the latter waits as nothing but SIGKILL can end
 # fcntl commands that direct signals (F_SETOWN, F_SETSIG, F_SETOWN_EX), or make others wait and
 # tell of what they do (F_SETLEASE, F_NOTIFY).
 _FCNTL_REFUSED = (8, 10, 15, 1024, 1026)
@@ -108,7 +115,7 @@ def program(
 
     Args:
         single: also refuse new processes, programs, affinities, signals to others, and changes of a
-            file's mode, owner, times and attributes.
+            file's mode, owner, times and attributes; and, without a device, timers and watchers of signals.
         pid: the process that the filter is for; it may signal itself.
         devices: it uses a GPU, whose driver has commands of its own.
         machine: as ``platform.machine()`` says, by default this one's.
@@ -128,7 +135,8 @@ def program(
     ]
     if machine == "x86_64":
         code += [(_ANY_BIT, 0, 1, _X32), (_RETURN, 0, 0, _NO_SUCH_CALL)]
-    for numbers in (_SHARED | _SINGLE if single else _SHARED).values():
+    refused = _SHARED | (_SINGLE if single else {}) | (_STOPPED if single and not devices else {})
+    for numbers in refused.values():
         number = numbers[column]
         if number is not None:
             code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
@@ -141,7 +149,8 @@ def program(
 def _one_process(column: int, pid: int) -> list[Instruction]:
     """Refuse what makes another process, or reaches one."""
     code: list[Instruction] = [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _NO_SUCH_CALL)]
-    code += _unless(_CLONE[column], [_low(0), (_ANY_BIT, _PASS, _NEXT, _CLONE_THREAD)])
+    threads = [(_ANY_BIT, _STOP, _NEXT, _CLONE_VFORK), (_ANY_BIT, _PASS, _NEXT, _CLONE_THREAD)]
+    code += _unless(_CLONE[column], [_low(0), *threads])
     for call in (_KILL, _TGKILL):
         code += _unless(call[column], [_low(0), (_EQUAL, _PASS, _NEXT, pid)])
     # Only reading limits, only one's own: the pointer to new ones is null, in both of its words.

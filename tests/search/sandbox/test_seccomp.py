@@ -47,9 +47,26 @@ def test_a_runner_stays_one_process_without_a_network(
     assert run(code, arch, read, {}) == ALLOW
     assert run(code, arch, clone, {0: 0x11}) == REFUSE
     assert run(code, arch, clone, {0: 0x11 | 0x10000}) == ALLOW
+    assert run(code, arch, clone, {0: 0x11 | 0x10000 | 0x4000}) == REFUSE
     assert run(code, arch, 435, {}) == NO_SYSTEM_CALL
     assert run(code, arch, kill, {0: 77}) == ALLOW
     assert run(code, arch, kill, {0: 78}) == REFUSE
+
+
+@pytest.mark.parametrize(
+    ("machine", "signalfd4", "timer"), [("x86_64", 289, 222), ("aarch64", 74, 107)]
+)
+def test_a_stopped_runner_leaves_nothing_that_works_for_it(
+    machine: str, signalfd4: int, timer: int
+) -> None:
+    for number in (signalfd4, timer):
+        assert (
+            run(program(single=True, pid=77, machine=machine), ARCH[machine], number, {}) == REFUSE
+        )
+        driven = program(single=True, pid=77, devices=True, machine=machine)
+        assert (
+            run(driven, ARCH[machine], number, {}) == ALLOW
+        )  # CUDA's driver has timers and watchers
 
 
 def test_a_builder_may_run_the_compiler_but_has_no_network() -> None:

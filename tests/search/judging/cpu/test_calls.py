@@ -157,3 +157,26 @@ def test_a_reference_may_return_a_view(make_judge: Callable[..., CpuJudge], sour
     outcome = judge.judge(candidate)
     assert outcome.kind == "passed", outcome
     assert judge._problem.views is (source is VIEW)
+
+
+def test_what_runs_from_done_to_standing_still_is_in_the_time_of_the_call(
+    norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, times = Calls._stop, []
+    call = Calls.call
+
+    def slow(self: Calls) -> None:
+        time.sleep(0.004)  # as where the sender of a signal is held up; the runner polls meanwhile
+        stop(self)
+
+    def kept(self: Calls, **given: Any) -> Any:
+        answer = call(self, **given)
+        if not given.get("stop_after"):
+            times.append(answer.seconds)
+        return answer
+
+    monkeypatch.setattr(Calls, "_stop", slow)
+    monkeypatch.setattr(Calls, "call", kept)
+    norm.judge(HONEST)
+    assert len(times) > 20
+    assert sorted(times)[len(times) // 2] > 0.002
