@@ -332,5 +332,5 @@ def test_a_postgresql_that_does_not_answer_is_one_line(bare_shell):
     done = bare_shell("runs")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "check that the database is there" in done.stderr
+    assert "check that the server runs and can be reached" in done.stderr
     assert "secret" not in done.stderr
