@@ -38,7 +38,7 @@ from search.sandbox.shared_memory import (
 )
 
 _LONG = 0.001  # seconds of a call from which waiting for it need not be all polling
-_AFTERWARDS = 300_000  # ns of a processor from DONE to standing still; measured: some 100 us
+_AFTERWARDS = 100_000  # ns of a processor from DONE to standing still; honest programs were seen to have up to 50 us
 _WAITED = 100_000  # ns that a call may wait for its processor and count as undisturbed
 _SPARE = (
     2 << 20
@@ -158,6 +158,7 @@ class Calls(Turns):
         before = self._disturbances()
         if stop_after and self.looks is not None:
             self.looks.begin()
+        ticks = self._ticks
         start = time.perf_counter_ns()
         self._go()
         if stop_after:
@@ -168,10 +169,11 @@ class Calls(Turns):
             # On few processors the core that is not waited on keeps the neighbours off the stage.
             time.sleep(0.6 * self.least)
         self._await(DONE)
-        end, ran = time.perf_counter_ns(), self._cpu_time()
+        end = time.perf_counter_ns()
         self._stop()
-        # What it computes until it stands still is its own, however long the kernel takes to stop it.
-        late = max(0, self._ticks - ran - _AFTERWARDS)
+        # It has one processor: what it had of it beyond the time until DONE, it had between DONE and
+        # standing still, however long the kernel took to stop it.
+        late = max(0, self._ticks - ticks - (end - start) - _AFTERWARDS)
         after = self._disturbances()
         if self.looks is not None and not empty:
             self.looks.end(start, end)
