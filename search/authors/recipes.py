@@ -194,6 +194,8 @@ class Recipes:
         ]
         own, seed, parent = self._own(moment, lessons, retrieved), self._seed, moment.parent
         if parent is None:
+            if self._base is not None:
+                yield from from_lessons(self._shop, self._base, lessons)
             yield from self._compiled()
             yield from _in_turns(own, openings(seed) if seed else ())
         elif seed is not None and parent.draft.plan.get("compiler"):
@@ -211,8 +213,6 @@ class Recipes:
         """Yield what recipes and the library do without a compiler's code."""
         if self._base is None:
             return
-        if moment.parent is None:
-            yield from from_lessons(self._shop, self._base, lessons)
         plan = start(self._shop, self._base, moment.parent)
         if moment.parent is not None:
             yield from combine(self._shop, moment.parent, plan, moment.history)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from search.finding import Look
 from search.judging import Judge, Looking
 from search.judging.limits import Prepared
 from search.outcome import STANDING, Outcome, Passed, Ratio
-from search.workloads import WorkloadSettings, chief
+
+if TYPE_CHECKING:
+    from search.workloads import WorkloadSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,8 @@ class WorkloadJudge:
         self._seats = tuple(seats)
         self._allow_slower = allow_slower
         self._ending = ending
+        from search.workloads import chief
+
         most = chief([seat.workload for seat in seats])
         self._chief = next(seat for seat in seats if seat.workload == most)
 

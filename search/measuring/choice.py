@@ -40,9 +40,13 @@ class Shops:
         self._made: dict[str, Composer] = {}
 
     def suiting(self) -> dict[str, RecipeCard]:
-        """Return the ideas that suit the device, whatever the precision of a task."""
+        """Return the ideas that suit the device, whatever the precision of a task.
+
+        What begins with torch.compile's code has no kernel of its own to measure.
+        """
         shorter = suiting(self._cards, self._target, self._languages, "half")
-        return {name: self._cards[name] for name in sorted(shorter)}
+        names = (name for name in sorted(shorter) if shorter[name].pattern != "compiler")
+        return {name: self._cards[name] for name in names}
 
     def shop(self, shape: Shape) -> Composer:
         """Return the workshop of a task with every recipe that suits it."""

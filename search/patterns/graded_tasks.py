@@ -79,14 +79,17 @@ class GradedTasks:
             return ()
         own = self._vectors @ self._vector(frozenset(program.traits), program.shares)
         near = own * self._related(device, stage)
-        gain, useful = np.einsum("t,tnk->kn", near, self._weights)
+        # Rounded before they are sorted: another number of threads changes the last digits, and what a
+        # run was given is found again by exactly what it asked.
+        gain, useful = np.round(np.einsum("t,tnk->kn", near, self._weights), DIGITS) + 0.0
+        near = np.round(near, DIGITS)
         order = np.argsort(-gain, kind="stable")
         nearest = [self._tasks[row] for row in np.argsort(-near, kind="stable") if near[row] > 0]
         return tuple(
             Expected(
                 record=self.names[column],
-                gain=round(float(gain[column]), DIGITS),
-                useful=round(float(useful[column]), DIGITS),
+                gain=float(gain[column]),
+                useful=float(useful[column]),
                 reason=_reason(nearest, self.names[column]),
             )
             for column in order

@@ -60,10 +60,11 @@ _SINGLE: dict[str, tuple[int | None, int | None]] = {
 }  # fmt: skip
 # What makes a signal to a process slow in its sender, or work for whoever has its processor while it is
 # stopped: watchers of signals, timers, a wait for every processor. A GPU's driver needs some of them.
+# setitimer is left: it is armed again only when its signal is taken, so once while a process is stopped.
 _STOPPED: dict[str, tuple[int | None, int | None]] = {
     "signalfd": (282, None), "signalfd4": (289, 74), "epoll_create": (213, None), "epoll_create1": (291, 20),
     "epoll_ctl": (233, 21), "membarrier": (324, 283), "timer_create": (222, 107), "timer_settime": (223, 110),
-    "timerfd_create": (283, 85), "timerfd_settime": (286, 86), "setitimer": (38, 103), "alarm": (37, None),
+    "timerfd_create": (283, 85), "timerfd_settime": (286, 86),
 }  # fmt: skip
 _CLONE, _CLONE3 = (56, 220), 435
 _KILL, _TGKILL, _PRLIMIT = (62, 129), (234, 131), (302, 261)

@@ -59,7 +59,7 @@ class Canned:
     def reply(self, request):
         text = "```python" + ANSWER + "```"
         if request.schema is not None:
-            text = '{"ideas": [{"title": "Clamp first", "text": "Clamp, then scale.", "category": "compute and instructions"}]}'
+            text = '{"ideas": [{"title": "Wide loads", "text": "Read sixteen bytes at a time, in vector registers.", "category": "compute and instructions"}]}'
         return Reply(text=text, model=self.name, tokens_in=1, tokens_out=1, seconds=0.0, finish="stop")
 
 
@@ -166,7 +166,7 @@ def test_a_model_of_another_distribution_is_asked(shell) -> None:
     (shell.folder / "t.yaml").write_text(json.dumps(task))
     done = shell("evolve", "t.yaml", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Clamp first" in shell("tree", json.loads(done.stdout)["run"]).stdout
+    assert "Wide loads" in shell("tree", json.loads(done.stdout)["run"]).stdout
 
 
 def test_an_unknown_name_lists_those_of_other_distributions(shell) -> None:

@@ -30,7 +30,8 @@ def test_every_recipe_renders_five_tasks(name: str, prefix: str) -> None:
     shops = Shops(CARDS, record)
     tables = load_tables("gpu" if record.device == "gpu" else "cpu")
     suiting = shops.suiting()
-    assert set(suiting) == {one for one in CARDS if one.startswith(prefix)}
+    own = (name for name, card in CARDS.items() if card.pattern != "compiler")
+    assert set(suiting) == {name for name in own if name.startswith(prefix)}
     for card in suiting.values():
         shapes = choose(card, tables, shops, 5)
         assert len({shape.name for shape in shapes}) == 5, card.name
