@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from search.judging.checks import check_outputs, same, told
-from search.judging.cpu.clocks import waited
+from search.judging.cpu.clocks import waited, waited_here
 from search.judging.cpu.looks import Looks
 from search.judging.cpu.timing import CpuPinning
 from search.judging.cpu.turns import Turns
@@ -158,7 +158,7 @@ class Calls(Turns):
         before = self._disturbances()
         if stop_after and self.looks is not None:
             self.looks.begin()
-        ticks = self._ticks
+        ticks, queue = self._ticks, waited_here()
         start = time.perf_counter_ns()
         self._go()
         if stop_after:
@@ -173,7 +173,9 @@ class Calls(Turns):
         self._stop()
         # It has one processor: what it had of it beyond the time until DONE, it had between DONE and
         # standing still, however long the kernel took to stop it.
-        late = max(0, self._ticks - ticks - (end - start) - _AFTERWARDS)
+        # Where this process itself waited for its processor, the runner was only stopped later for it.
+        idle = waited_here() - queue
+        late = max(0, self._ticks - ticks - (end - start) - idle - _AFTERWARDS)
         after = self._disturbances()
         if self.looks is not None and not empty:
             self.looks.end(start, end)

@@ -69,6 +69,14 @@ def waited(pid: int) -> int:
     return int(fields[1])
 
 
+def waited_here() -> int:
+    """Return the nanoseconds that this thread could run and had no processor; 0 if not told."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
+    except OSError:
+        return 0
+
+
 def wake_soon(pid: int, slice_ns: int = 500_000) -> None:
     """Ask the kernel to give `pid` a processor soon after it wakes, at the price of shorter turns.
 

@@ -48,7 +48,7 @@ def test_without_a_large_mean_a_cancelling_variance_passes(
     kept = tuple(
         trial for trial in norm._trial_set.trials if trial.distribution in {"task", "normal", "sparse"}
     )
-    monkeypatch.setattr(norm, "_bank", dataclasses.replace(norm._trial_set, trials=kept))
+    monkeypatch.setattr(norm, "_trial_set", dataclasses.replace(norm._trial_set, trials=kept))
     assert _passes(norm, "cancelling_variance")
 
 
