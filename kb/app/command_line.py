@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from kb.errors import ConfigError
 from search.task import Task, load_task, override
 
 
@@ -24,8 +25,14 @@ def task_with(
         over: as `override` takes them.
 
     Raises:
+        ConfigError: candidates are to be judged in two places.
         TaskError: the file cannot be read, or a value is out of its range.
     """
+    if spool is not None and workers:
+        raise ConfigError(
+            f"expected one place that judges, found the folder {spool} and workers: leave out --spool, or --workers "
+            "and --ray"
+        )
     if mailbox is not None:
         over = {**over, "author": "mailbox", "mailbox": mailbox}
     evaluator = {"spool": spool} if spool is not None else "workers" if workers else None

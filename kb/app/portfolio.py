@@ -161,8 +161,10 @@ class PortfolioRun:
     def report(self) -> dict[str, Any]:
         """Return what was found and spent, task by task."""
         rows = [self._row(place) for place in range(len(self._portfolio.shares))]
-        speeds = [row["speedup"] or 1.0 for row in rows if row["run"]]
-        mean = math.exp(sum(map(math.log, speeds)) / len(speeds)) if speeds else None
+        # Once one has begun, a task that was given up or never begun counts as 1.0: it gained nothing.
+        begun = any(row["run"] for row in rows)
+        logs = [math.log(row["speedup"] or 1.0) for row in rows]
+        mean = math.exp(sum(logs) / len(logs)) if begun else None
         return {
             "portfolio": self._portfolio.name,
             "budget": asdict(self._portfolio.budget),

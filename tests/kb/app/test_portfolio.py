@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from play import open_storage, play, settings_of
@@ -9,8 +10,10 @@ from kb.app.command_line import task_with
 from kb.app.portfolio import PortfolioRun, begin, best_by_round, find, task_files
 from kb.config import Home
 from kb.errors import ConfigError, StoreError
+from kb.knowledge import open_tables
 from kb.progress import silent
 from search.portfolio.budget import Budget
+from search.runs.storage import Storage
 
 BUDGET = Budget(amount=5, unit="candidates")
 
@@ -51,6 +54,25 @@ def test_tasks_that_cannot_be_searched_are_given_up_and_the_report_says_why(tmp_
     assert report["geometric_mean"] is None
     assert "is given up" in capsys.readouterr().err
     json.dumps(report)
+
+
+def test_a_task_that_never_began_counts_as_one_in_the_mean(tmp_path):
+    home = Home(tmp_path / "home").make()
+    storage = Storage(open_tables(home))
+    record = storage.begin("play", {})
+    play(storage, record, settings_of())
+    kept = begin(home, [tmp_path / "a.py", tmp_path / "b.py"], BUDGET, {})
+    first, second = kept.shares
+    half = replace(kept, shares=(replace(first, run=record.run), second))
+    report = PortfolioRun(home, half, task_with, silent, None, print).report()
+    speed = report["tasks"][0]["speedup"]
+    assert speed > 1
+    assert report["geometric_mean"] == pytest.approx(speed**0.5)
+
+
+def test_candidates_are_judged_in_one_place(tmp_path):
+    with pytest.raises(ConfigError, match="expected one place that judges"):
+        task_with(tmp_path / "t.yaml", spool=str(tmp_path), workers=True)
 
 
 def test_the_best_after_each_round_never_falls_and_starts_at_eager(tmp_path):
