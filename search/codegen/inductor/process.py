@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from kb.config import Home
 from kb.records.schema import TargetRecord
 from search.codegen.inductor import Captured, Uncaptured
+from search.targets.cpu import read_facts
 
 _SECONDS = 300.0
 
@@ -71,6 +77,23 @@ def capture(
 
 @lru_cache(maxsize=32)
 def _answer(request: str) -> str:
+    """Return what the process answers, from the home's cache where the same was asked before.
+
+    The same answer takes seven seconds each time; runs of one task ask for the same code.
+    """
+    name = hashlib.sha256(f"{_asked_of()}\0{request}".encode()).hexdigest()
+    kept = Home.find().root / "cache" / "captured" / f"{name}.json"
+    with suppress(OSError, ValueError):
+        text = kept.read_text(encoding="utf-8")
+        json.loads(text)
+        return text
+    answer = _ask(request)
+    if "reason" not in json.loads(answer):  # a refusal may have been this moment's
+        _keep(kept, answer)
+    return answer
+
+
+def _ask(request: str) -> str:
     # The compiler's threads, caches and settings end with the process.
     folder = Path(__file__).parents[3]
     path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
@@ -87,6 +110,27 @@ def _answer(request: str) -> str:
         last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
         return json.dumps({"reason": f"the process that asks torch.compile ended: {last[:300]}"})
     return done.stdout
+
+
+def _keep(file: Path, text: str) -> None:
+    with suppress(OSError):  # a full disk costs seconds, no run
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=file.parent, delete=False, encoding="utf-8"
+        ) as out:
+            out.write(text)
+        Path(out.name).replace(file)
+
+
+@cache
+def _asked_of() -> str:
+    """Return what an answer depends on besides the request: torch, its settings, this processor, our reader."""
+    texts = [
+        file.read_text(encoding="utf-8") for file in sorted(Path(__file__).parent.glob("*.py"))
+    ]
+    settings = sorted(item for item in os.environ.items() if item[0].startswith("TORCH"))
+    parts = (version("torch"), settings, sorted(read_facts().flags), texts)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def _told(request: str) -> dict[str, Any]:

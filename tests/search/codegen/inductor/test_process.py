@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from recipe_bench import reference
+
+from search.codegen.inductor import Uncaptured, process
+
+SOURCE = reference("return torch.relu(a) * 2", "torch.randn(8, 8)")
+
+
+@pytest.fixture
+def answers(tmp_path, monkeypatch):
+    """The home's answers, and no memory of earlier ones."""
+    monkeypatch.setenv("KB_HOME", str(tmp_path))
+    process._answer.cache_clear()
+    yield tmp_path / "cache" / "captured"
+    process._answer.cache_clear()
+
+
+def test_code_that_the_home_keeps_needs_no_compiler(answers, monkeypatch):
+    found = process.capture(SOURCE)
+    (kept,) = answers.iterdir()
+    process._answer.cache_clear()
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    assert process.capture(SOURCE) == found
+    process._answer.cache_clear()
+    kept.write_text("{cut off")
+    with pytest.raises(Uncaptured, match="ended"):
+        process.capture(SOURCE)
+
+
+def test_a_refusal_is_not_kept(answers, monkeypatch):
+    monkeypatch.setattr(process, "_ask", lambda _: json.dumps({"reason": "busy"}))
+    with pytest.raises(Uncaptured, match="busy"):
+        process.capture(SOURCE)
+    assert not answers.exists()
+
+
+def test_an_answer_belongs_to_a_compiler_and_its_settings(answers, monkeypatch):
+    before = process._asked_of()
+    process._asked_of.cache_clear()
+    monkeypatch.setenv("TORCHINDUCTOR_MAX_AUTOTUNE", "1")
+    assert process._asked_of() != before
+    process._asked_of.cache_clear()
