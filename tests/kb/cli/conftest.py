@@ -72,9 +72,12 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make_shell(indexed: Path, tmp_path_factory: pytest.TempPathFactory):
     """Return a function that makes a fresh home with the shipped documents in it.
 
-    What compilers built is shared, as it is by the runs of one user: it is kept by content.
+    What compilers built is shared, as it is by the runs of one user: it is kept by content. Processes of
+    one test run share it too.
     """
-    builds = tmp_path_factory.mktemp("builds")
+    root = tmp_path_factory.getbasetemp()
+    builds = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "builds"
+    builds.mkdir(exist_ok=True)
 
     def make() -> Shell:
         folder = tmp_path_factory.mktemp("user")
