@@ -21,8 +21,9 @@ from kb.records.types import Hit, Query
 from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
 from search.drivers.sequential import Driver
 from search.judging.synthetic import Synthetic
-from search.loop import JudgeNode, Result, Search, Work
+from search.loop import Search
 from search.outcome import Outcome
+from search.pieces import JudgeNode, Result, Work
 from search.policies import POLICIES
 from search.prompting.readings import RecordingRetriever
 from search.runs.storage import Storage

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from search.judging.spool.wire_types import JudgedSettings, JudgedTask
+from search.judged import JudgedSettings, JudgedTask
 from search.judging.tolerance import make_trials
 from search.judging.trial import inside
 from search.reference import Problem, load_problem
@@ -91,7 +91,7 @@ def problem_of(name: str, length: int, folder: Path) -> Problem:
     task = JudgedTask(
         name=name, reference=path, source=source, identity=f"{name}{length}", settings=settings
     )
-    return load_problem(task)  # type: ignore[arg-type]  # a task without its file checker
+    return load_problem(task)
 
 
 def refusing(name: str, length: int, seeds: int, folder: Path) -> list[str]:

@@ -30,8 +30,9 @@ from search.diagnosis.diagnose import DiagnosisGround, diagnose
 from search.drivers.sequential import Driver
 from search.judging.synthetic import Synthetic
 from search.lessons.duplicates import Alike
-from search.loop import JudgeNode, Result, Search, Work
+from search.loop import Search
 from search.outcome import Outcome
+from search.pieces import JudgeNode, Result, Work
 from search.policies import POLICIES
 from search.prompting.knowledge_view import KnowledgeView, Silent
 from search.prompting.novelty import NoveltyCheck

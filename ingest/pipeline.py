@@ -19,7 +19,7 @@ from ingest.scope.overrides import NO_RULES, Rules
 from ingest.sources.files import FoundFile, find, read_text
 from kb.errors import RecordError
 from kb.progress import Progress, silent
-from kb.records.schema import split_front_matter
+from kb.records.front_matter import split_front_matter
 from kb.store.documents import NewDocument, Store
 
 __all__ = ["Gone", "IngestOptions", "Looked", "Report", "ingest", "look"]

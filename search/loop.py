@@ -13,90 +13,26 @@ from random import Random
 
 from search.attempt import Attempt, Diagnosis, Draft, Idea, Memory, Moment
 from search.graph import Graph, Node, Proposal, Slot, Step, seed_of
-from search.outcome import STANDING, Outcome
+from search.outcome import STANDING
+from search.pieces import (
+    Ideas,
+    JudgeNode,
+    MendDraft,
+    Result,
+    TuneKnobs,
+    Work,
+    WriteDraft,
+    WriteIdeas,
+)
 from search.policies import Policy
 from search.prompting.history import Choice, choose_memory
 from search.runs.storage import Record, outcome_key
 from search.standings import Past
 from search.stop import stalled, stop_reason
 from search.task import TaskFile
-from search.tunables import Tunable, promising
+from search.tunables import promising
 
 MAX_REPAIRS = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteIdeas:
-    """Ask the author for ideas."""
-
-    slot: Slot
-    moment: Moment
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteDraft:
-    """Ask the author for an implementation of an idea."""
-
-    step: Step
-    moment: Moment
-    idea: Idea
-    siblings: tuple[Attempt, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MendDraft:
-    """Ask the author to mend a draft that failed."""
-
-    step: Step
-    moment: Moment
-    failed: Attempt
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuneKnobs:
-    """Ask for another setting of the constants that an implementation declares.
-
-    Attributes:
-        base: the implementation.
-        nodes: the judged implementations of its idea, among them the settings that were tried.
-    """
-
-    step: Step
-    base: Attempt
-    tunable: Tunable
-    nodes: tuple[Attempt, ...]
-    seed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeNode:
-    """Ask an evaluator for the outcome of a node.
-
-    Attributes:
-        key: the name that the outcome has in every run, see `search.runs.storage.outcome_key`.
-    """
-
-    node: Node
-    key: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ideas:
-    """The result of `WriteIdeas`: ideas, and what retrieval returned for them.
-
-    Attributes:
-        retrieved: documents.
-        subjects: what gains of the passages are credited to, see `kb.retrieval.effect_store.subject`.
-    """
-
-    ideas: tuple[Idea, ...]
-    retrieved: tuple[str, ...] = ()
-    subjects: tuple[str, ...] = ()
-
-
-Work = WriteIdeas | WriteDraft | MendDraft | TuneKnobs | JudgeNode
-Result = Ideas | Draft | Outcome | None
 
 
 class Search:

@@ -16,6 +16,7 @@ from torch import nn
 
 from kb.errors import TaskError, ToolchainError
 from search import seeds
+from search.judged import JudgedTask, plain_task
 
 if TYPE_CHECKING:
     from search.task import Task  # a judging machine need not have what checks task files
@@ -76,7 +77,7 @@ class Problem:
         draw: makes a fresh set of inputs from a seed, as `get_inputs()` does.
     """
 
-    task: Task
+    task: JudgedTask
     seed: int
     model: nn.Module
     init_inputs: tuple[Any, ...]
@@ -160,7 +161,7 @@ def as_tuple(result: Any) -> tuple[torch.Tensor, ...]:
     return (result,) if isinstance(result, torch.Tensor) else tuple(result)
 
 
-def load_problem(task: Task, seed: int = 0, device: str = "cpu") -> Problem:
+def load_problem(task: Task | JudgedTask, seed: int = 0, device: str = "cpu") -> Problem:
     """Execute the reference of `task` and check that candidates can be judged against it.
 
     Args:
@@ -173,6 +174,7 @@ def load_problem(task: Task, seed: int = 0, device: str = "cpu") -> Problem:
         TaskError: the reference cannot be judged; one line says why and what would do.
         ToolchainError: torch cannot use the device.
     """
+    task = plain_task(task)
     _require_device(device)
     module = _execute(task)
     build, draw = _definitions(task, module)
@@ -214,7 +216,9 @@ def _require_device(device: str) -> None:
         )
 
 
-def _definitions(task: Task, module: types.ModuleType) -> tuple[type[nn.Module], Callable[[], Any]]:
+def _definitions(
+    task: JudgedTask, module: types.ModuleType
+) -> tuple[type[nn.Module], Callable[[], Any]]:
     """Return the reference's class and what draws its inputs."""
     build, draw = getattr(module, "Model", None), getattr(module, "get_inputs", None)
     if not isinstance(build, type) or not issubclass(build, nn.Module):
@@ -228,7 +232,7 @@ def _definitions(task: Task, module: types.ModuleType) -> tuple[type[nn.Module],
     return build, draw
 
 
-def _execute(task: Task) -> types.ModuleType:
+def _execute(task: JudgedTask) -> types.ModuleType:
     name = f"kb_reference_{task.identity}"
     module = types.ModuleType(name)
     module.__file__ = str(task.reference)
@@ -246,7 +250,7 @@ def _execute(task: Task) -> types.ModuleType:
 
 
 @contextmanager
-def _foreign(task: Task, what: str) -> Iterator[None]:
+def _foreign(task: JudgedTask, what: str) -> Iterator[None]:
     """Turn what the user's program raises into one line."""
     try:
         with warnings.catch_warnings():
@@ -288,7 +292,7 @@ def _seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def _init_inputs(task: Task, source: Any) -> tuple[Any, ...]:
+def _init_inputs(task: JudgedTask, source: Any) -> tuple[Any, ...]:
     if source is None:
         return ()
     with _foreign(task, "get_init_inputs()"), _seeded(0):
@@ -300,7 +304,7 @@ def _init_inputs(task: Task, source: Any) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _checked_inputs(task: Task, values: Any) -> tuple[torch.Tensor | Scalar, ...]:
+def _checked_inputs(task: JudgedTask, values: Any) -> tuple[torch.Tensor | Scalar, ...]:
     if not isinstance(values, (list, tuple)):
         raise TaskError(
             f"{task.reference}: get_inputs() must return a list of tensors, found {type(values).__name__}"
@@ -331,7 +335,7 @@ def _moved(
     return tuple(x.to(device) if isinstance(x, torch.Tensor) else x for x in values)
 
 
-def _check_cpu(task: Task, what: str, tensors: dict[str, torch.Tensor]) -> None:
+def _check_cpu(task: JudgedTask, what: str, tensors: dict[str, torch.Tensor]) -> None:
     for name, tensor in tensors.items():
         if tensor.device.type != "cpu":
             raise TaskError(
@@ -363,7 +367,7 @@ def _perturbed(
     return state
 
 
-def _run_twice(task: Task, model: nn.Module, inputs: tuple[Any, ...]) -> Any:
+def _run_twice(task: JudgedTask, model: nn.Module, inputs: tuple[Any, ...]) -> Any:
     """Run the reference on equal inputs with two random states; refuse one that differs."""
     results = []
     for seed in (1, 2):
@@ -412,7 +416,7 @@ def _views(model: nn.Module, inputs: tuple[Any, ...]) -> bool:
     return False
 
 
-def _checked_outputs(task: Task, result: Any) -> tuple[TensorLayout, ...]:
+def _checked_outputs(task: JudgedTask, result: Any) -> tuple[TensorLayout, ...]:
     path = task.reference
     if not isinstance(result, (torch.Tensor, tuple, list)):
         raise TaskError(

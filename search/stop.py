@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from search.graph import Graph
+from search.settings import StopSettings
 from search.standings import Standings
-from search.task import StopSettings
 
 SEARCHING = 0.85  # of the minutes; in the rest the finalists are measured again
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import pytest
 
 from kb.config import shipped_docs
+from kb.records.front_matter import split_template
 from kb.records.library import load_library
-from kb.records.schema import Document, TargetRecord, parse_record, split_template
+from kb.records.schema import Document, TargetRecord, parse_record
 
 # Published peaks are rounded, and tensor peaks are quoted at a lower clock than the boost.
 PEAK_AGREEMENT = 0.10

@@ -23,7 +23,7 @@ from pathlib import Path
 def make_documents(folder: Path, passages: int) -> None:
     """Write documents until they have about as many sections as passages are asked for."""
     from kb.config import shipped_docs
-    from kb.records.schema import split_front_matter
+    from kb.records.front_matter import split_front_matter
 
     bodies = []
     for path in sorted(shipped_docs().rglob("*.md")):

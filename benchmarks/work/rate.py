@@ -20,8 +20,9 @@ from pathlib import Path
 from sqlalchemy import Engine, create_engine, func, insert, select, text
 
 from kb.database import claiming, open_url, reading
-from search.work.queue import Claimant, WorkQueue, target_hash
+from search.work.queue import Claimant, WorkQueue
 from search.work.roster import Roster
+from search.work.rows import target_hash
 from search.work.tables import RESULTS, WORK
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "search"))

@@ -9,14 +9,8 @@ import yaml
 
 from ingest.readers import Block, ParsedFile, Section
 from ingest.readers.markup import cut, first_heading
-from kb.records.schema import (
-    Document,
-    TargetRecord,
-    asked_groups,
-    parse_record,
-    split_front_matter,
-    without_key,
-)
+from kb.records.front_matter import split_front_matter, without_key
+from kb.records.schema import Document, TargetRecord, asked_groups, parse_record
 from kb.records.types import Scope
 
 

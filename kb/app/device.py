@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from kb.config import Home
 from kb.errors import ConfigError, TaskError
@@ -17,6 +17,7 @@ from search.task import FINAL_SECONDS
 
 if TYPE_CHECKING:
     from kb.records.schema import Document
+    from search.judged import Device
     from search.judging import Judge
     from search.judging.limits import Limits
     from search.reference import Problem
@@ -34,7 +35,7 @@ class JudgingDevice:
     how: How
 
     @property
-    def device(self) -> str:
+    def device(self) -> Device:
         """Where the reference is loaded, as torch names it."""
         return "cuda" if self.how == "cuda" else "cpu"
 
@@ -109,9 +110,9 @@ def _gpu_here() -> TargetRecord | None:
 
 def make_judge(
     place: JudgingDevice,
+    task: Task,
     problem: Problem,
     *,
-    seed: int,
     folder: Path,
     limits: Limits | None = None,
     zygote: Zygote | None = None,
@@ -119,7 +120,7 @@ def make_judge(
     """Start the judge for `place`.
 
     Args:
-        seed: of a dry run's inputs; judges that time draw from secret ones.
+        problem: the task's reference, loaded.
         limits: what a candidate may use, where the task is not to say.
         zygote: see `make_zygote`; judges that follow one another share it.
 
@@ -128,41 +129,39 @@ def make_judge(
     """
     from search.judging.limits import Limits
 
-    limits = limits or Limits(thorough_seconds=problem.task.settings.final_seconds)
-    if problem.task.settings.workloads:
-        return _make_workload_judge(place, problem, seed=seed, folder=folder, limits=limits)
-    common: Any = {"folder": folder, "zygote": zygote}
-    if place.how == "cpu":
-        from search.judging.cpu.judge import CpuJudge
-
-        return CpuJudge(problem, place.target, limits=limits, **common)
-    if find_spec("triton") is None:
+    limits = limits or Limits(thorough_seconds=task.settings.final_seconds)
+    if task.settings.workloads:
+        return _make_workload_judge(place, task, folder=folder, limits=limits)
+    if place.how != "cpu" and find_spec("triton") is None:
         raise ConfigError(
             "kernels for GPUs need triton, which is not installed: pip install 'kernel-kb[triton]'"
         )
-    if place.how == "cuda":
-        from search.judging.cuda.judge import CudaJudge
+    if place.how == "dry":
+        from search.judging.dryrun.judge import DryJudge
 
-        return CudaJudge(problem, place.target, limits=limits, **common)
-    from search.judging.dryrun.judge import DryJudge
+        seed = task.settings.search.seed
+        return DryJudge(problem, place.target, seed=seed, folder=folder, zygote=zygote)
+    from search.judged import plain_target
+    from search.judging.local import open_local
 
-    return DryJudge(problem, place.target, seed=seed, **common)
+    target = plain_target(place.target)
+    return open_local(place.device, problem, target, folder=folder, limits=limits, zygote=zygote)
 
 
 def _make_workload_judge(
-    place: JudgingDevice, problem: Problem, *, seed: int, folder: Path, limits: Limits
+    place: JudgingDevice, task: Task, *, folder: Path, limits: Limits
 ) -> Judge:
     """Start a judge for each workload of a task, all from one warm process."""
     from search.judging.workloads import WorkloadJudge, WorkloadSeat
     from search.reference import load_problem
     from search.workloads import task_of
 
-    task, seats = problem.task, []
-    zygote = make_zygote(place)
-    common: Any = {"seed": seed, "folder": folder, "limits": limits, "zygote": zygote}
+    seats, zygote = [], make_zygote(place)
     for workload in task.settings.workloads:
-        one = load_problem(task_of(task, workload), device=place.device)
-        seats.append(WorkloadSeat(workload=workload, judge=make_judge(place, one, **common)))
+        one = task_of(task, workload)
+        problem = load_problem(one, device=place.device)
+        judge = make_judge(place, one, problem, folder=folder, limits=limits, zygote=zygote)
+        seats.append(WorkloadSeat(workload=workload, judge=judge))
     slower = task.settings.slower_workloads == "allowed"
     return WorkloadJudge(seats, allow_slower=slower, ending=zygote.close)
 
@@ -188,17 +187,13 @@ def judged_by(place: JudgingDevice, task: Task) -> str:
 
 def judge_version(place: JudgingDevice) -> str:
     """Return the version of the judge of `place`."""
-    if place.how == "cuda":
-        from search.judging.cuda import judge as cuda
-
-        return cuda.JUDGE_VERSION
     if place.how == "dry":
         from search.judging.dryrun.judge import DRY_VERSION
 
         return DRY_VERSION
-    from search.judging.cpu.judge import JUDGE_VERSION
+    from search.judging.local import local_version
 
-    return JUDGE_VERSION
+    return local_version(place.device)
 
 
 def unusual(task: Task) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kb.progress import say
 
@@ -25,19 +25,17 @@ def open_remote(session: Session) -> Judge | None:
     task = session.task
     if not task.elsewhere:
         return None
-    common: Any = {
-        "seed": task.settings.search.seed,
-        "limits": {"thorough_seconds": task.settings.final_seconds},
-        "say": say,
-    }
+    from search.judging.spool.job import assign
+
+    assignment = assign(task, session.target)
     if task.spool is not None:
         from search.judging.spool.client import Spool
 
-        return Spool(task.spool, task, session.target, **common)
+        return Spool(task.spool, assignment, say=say)
     from search.work.client import QueuedJudge
     from search.work.queue import WorkQueue
 
-    return QueuedJudge(WorkQueue(session.storage.engine), task, session.target, **common)
+    return QueuedJudge(WorkQueue(session.storage.engine), assignment, say=say)
 
 
 @contextmanager
@@ -54,8 +52,8 @@ def open_second_judge(session: Session, first: Judge) -> Iterator[Judge]:
         yield first
         return
     first.close()
-    seed, folder = session.task.settings.search.seed, session.home.root / "cache"
-    judge = make_judge(session.place, session.problem, seed=seed, folder=folder)
+    folder = session.home.root / "cache"
+    judge = make_judge(session.place, session.task, session.problem, folder=folder)
     try:
         yield judge
     finally:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from kb.config import Home
 from kb.progress import say
-from search.task import ModelSettings, Task
+from search.settings import ModelSettings
+from search.task import Task
 
 if TYPE_CHECKING:
     from kb.progress import Progress

@@ -180,11 +180,12 @@ class _Bench:
         from search.judging.limits import Limits
         from search.reference import load_problem
 
-        problem = load_problem(shape.task(self._scratch), device=self._place.device)
+        task = shape.task(self._scratch)
+        problem = load_problem(task, device=self._place.device)
         judge = make_judge(
             self._place,
+            task,
             problem,
-            seed=0,
             folder=self._folder,
             limits=Limits(timing_seconds=_TIMING[self._place.how]),
             zygote=self._zygote,

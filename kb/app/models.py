@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from kb.config import Home
 from kb.errors import ConfigError
 from kb.progress import say
-from search.task import ModelSettings, TaskFile
+from search.settings import ModelSettings
+from search.task import TaskFile
 
 if TYPE_CHECKING:
     from kb.app.mailbox import Mail

@@ -313,10 +313,7 @@ def open_judge(session: Session) -> Iterator[Judge]:
     from search.judging.serial import serial
 
     judge: Judge = open_remote(session) or make_judge(
-        session.place,
-        session.problem,
-        seed=session.task.settings.search.seed,
-        folder=session.home.root / "cache",
+        session.place, session.task, session.problem, folder=session.home.root / "cache"
     )
     if session.task.settings.search.overlap and not isinstance(judge, Prefetching):
         judge = serial(judge)

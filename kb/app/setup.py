@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from kb.app.choices import check_settings, choose_author, choose_language
@@ -135,6 +135,6 @@ def _reference(
                 "judge on this machine, or leave workloads out"
             )
         most = task_of(task, chief(task.settings.workloads))
-        problem = replace(load_problem(most, device=place.device), task=task)
+        problem = load_problem(most, device=place.device)
     graph = operator_graph(problem)
     return problem, graph, count_work(graph)

@@ -56,14 +56,14 @@ def kernelbench(
     json: bool = JSON,
 ) -> None:
     """Work on KernelBench's problems of one level; a second call goes on where one broke off."""
-    from kb.app.bench.suites import SuiteOptions, chosen
+    from kb.app.bench.suites import SuiteOptions
     from kb.app.bench.suites import kernelbench as read
 
     options = SuiteOptions(
         precision=precision, candidates=candidates, seconds=seconds, seed=seed, author=author, target=target
     )  # fmt: skip
-    suite = chosen(read(folder, level, options), only or ())
-    _run(suite, options, devices=devices, again=again, json=json)
+    suite = read(folder, level, options)
+    _run(suite, only, options, devices=devices, again=again, json=json)
 
 
 @bench.command(epilog="Example: kb bench tasks examples --seconds 60 --json")
@@ -83,13 +83,13 @@ def tasks(
     json: bool = JSON,
 ) -> None:
     """Work on a folder's task files and reference programs."""
-    from kb.app.bench.suites import SuiteOptions, chosen, task_folder
+    from kb.app.bench.suites import SuiteOptions, task_folder
 
     options = SuiteOptions(
         precision=precision, candidates=candidates, seconds=seconds, seed=seed, author=author, target=target
     )  # fmt: skip
-    suite = chosen(task_folder(folder, options), only or ())
-    _run(suite, options, devices=devices, again=again, json=json)
+    suite = task_folder(folder, options)
+    _run(suite, only, options, devices=devices, again=again, json=json)
 
 
 @bench.command(epilog="Examples: kb bench aten --list; kb bench aten --only softmax --only add")
@@ -110,7 +110,7 @@ def aten(
 ) -> None:
     """Work on 160 operators of torch that a rule takes from its own OpInfo."""
     from kb.app.bench.aten import aten as read
-    from kb.app.bench.suites import SuiteOptions, chosen
+    from kb.app.bench.suites import SuiteOptions
 
     options = SuiteOptions(
         precision=precision, candidates=candidates, seconds=seconds, seed=seed, author=author, target=target,
@@ -121,7 +121,7 @@ def aten(
     if names:
         _list_operators([task.name for task in suite.tasks], refused, json=json)
         return
-    _run(chosen(suite, only or ()), options, devices=devices, again=again, json=json)
+    _run(suite, only, options, devices=devices, again=again, json=json)
 
 
 def _list_operators(names: list[str], refused: dict[str, str], *, json: bool) -> None:
@@ -209,10 +209,20 @@ def _records() -> SuiteRecords:
     return SuiteRecords(open_tables(Home.find().make()))
 
 
-def _run(suite: Suite, options: SuiteOptions, *, devices: str, again: bool, json: bool) -> NoReturn:
-    """Work on what is left of a suite, a line a problem, then show all of it."""
+def _run(
+    suite: Suite,
+    only: list[str] | None,
+    options: SuiteOptions,
+    *,
+    devices: str,
+    again: bool,
+    json: bool,
+) -> NoReturn:
+    """Work on what is left of a suite's named problems, a line a problem, then show all of it."""
     from kb.app.bench.session import Bench
+    from kb.app.bench.suites import chosen
 
+    suite = chosen(suite, only or ())
     for name, reason in suite.unread:
         say(f"left out: {name}: {reason}")
     working = Bench.begin(Home.find().make(), suite, options, devices=devices, again=again)

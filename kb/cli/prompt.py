@@ -50,7 +50,8 @@ def prompt(
     json: bool = JSON,
 ) -> None:
     """Print the exact prompt of a task or a node, with tokens and sources of its parts."""
-    from kb.app.prompt_preview import PromptPreview, difference, values
+    from kb.app.prompt_preview import PromptPreview
+    from kb.cli.render.prompts import difference, prompt_values
 
     home = Home.find()
     if templates:
@@ -67,7 +68,7 @@ def prompt(
         numbers = (node,) if diff is None else diff
         told = [desk.tell(number, purpose) for number in numbers]
     if json:
-        found = [values(one) for one in told]
+        found = [prompt_values(one) for one in told]
         lines = difference(*told) if diff is not None else []
         print_json(found[0] if diff is None else {"prompts": found, "diff": lines})
     elif diff is not None:
@@ -82,7 +83,7 @@ def prompt(
 
 def _show(told: PreparedPrompt) -> None:
     """Print the prompt as it is sent, and where its parts come from beside it."""
-    from kb.app.prompt_preview import origins
+    from kb.cli.render.prompts import origins
 
     for message in told.brief.prompt.messages:
         typer.echo(f"--- {message.role} ---\n{message.content}\n")

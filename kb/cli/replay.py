@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from search.drivers.sequential import Driver
     from search.loop import Search
     from search.runs.storage import Record, Storage
-    from search.task import ModelSettings, TaskFile
+    from search.settings import ModelSettings
+    from search.task import TaskFile
 
 DIVERGED = 5
 

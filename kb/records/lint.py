@@ -10,14 +10,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
-from kb.records.schema import (
-    Document,
-    IdeaRecord,
-    LessonRecord,
-    TargetRecord,
-    asked_groups,
-    split_template,
-)
+from kb.records.front_matter import split_template
+from kb.records.schema import Document, IdeaRecord, LessonRecord, TargetRecord, asked_groups
 
 FaultKind = Literal[
     "schema",

@@ -11,15 +11,9 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from kb.records.front_matter import split_template
 from kb.records.pages import Module, describe, make_modules
-from kb.records.schema import (
-    Document,
-    Evidence,
-    IdeaRecord,
-    LessonRecord,
-    TargetRecord,
-    split_template,
-)
+from kb.records.schema import Document, Evidence, IdeaRecord, LessonRecord, TargetRecord
 from kb.records.types import Kind, Passage, Scope, fates
 from kb.retrieval.effect_estimate import Where
 from kb.retrieval.effect_store import Effects, by_place, row

@@ -110,6 +110,7 @@ def _problem(entry: Any, name: str) -> OperatorProblem:
                     entry.sample_inputs("cpu", torch.float32, requires_grad=False), _MOST_SAMPLES
                 )
             )
+        # torch's own test code: what it raises has no class in common.
         except Exception as error:
             raise Unwritable(f"its samples cannot be made: {type(error).__name__}") from error
         calls = [
@@ -160,7 +161,7 @@ def _require_judged(call: OperatorCall) -> None:
         torch.manual_seed(seed)
         try:
             results.append(call.run())
-        except Exception as error:
+        except Exception as error:  # what an operator refuses, it refuses in its own way
             raise Unwritable(f"it raises {type(error).__name__}") from error
     first, second = (_outputs(one) for one in results)
     for value in first:

@@ -22,7 +22,8 @@ from search.authors.navigation import Navigator
 from search.costs.graph import OperatorGraph, Work
 from search.prompting.novelty import KnownIdea, tried_in
 from search.prompting.prompts import PromptKnowledge, PromptWriter, earlier_of, user_templates
-from search.task import ModelSettings, Task
+from search.settings import ModelSettings
+from search.task import Task
 from synth.models import Message, Model, Reply, Request
 from synth.models.waiting import Waiting, ask, finish
 from synth.prompt import Prompt

@@ -16,7 +16,7 @@ from tiktoken.model import encoding_name_for_model
 from kb.errors import ConfigError
 from kb.tokens import DEFAULT_ENCODING, PACKAGED, count_tokens
 from search.attempt import Moment
-from search.task import ModelSettings
+from search.settings import ModelSettings
 from synth.models import Model
 
 Role = Literal["ideas", "code", "repair", "diagnosis"]

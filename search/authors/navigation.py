@@ -20,7 +20,8 @@ from search.authors.model_pool import PoolMember
 from search.costs.graph import Work
 from search.prompting.prompts import PromptKnowledge, PromptWriter, RenderedPrompt, user_templates
 from search.prompting.readings import Readings
-from search.task import RequestSettings, Task
+from search.settings import RequestSettings
+from search.task import Task
 from synth.context import flagged
 from synth.models import Message
 from synth.prompt import MESSAGE_TOKENS

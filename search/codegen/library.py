@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kb.errors import RecordError
-from kb.records.schema import Choices, Document, IdeaRecord, Knob, Recipe, split_template
+from kb.records.front_matter import split_template
+from kb.records.schema import Choices, Document, IdeaRecord, Knob, Recipe
 from kb.records.types import Scope
 
 Value = int | float | str | bool

@@ -10,6 +10,7 @@ from search.costs.graph import Work
 
 if TYPE_CHECKING:
     from kb.records.schema import TargetRecord
+    from search.judged import JudgedTarget
 
 # Winograd's F(4x4, 3x3) does a convolution with a quarter of the multiplications (Lavin, Gray 2016).
 FAST_CONVOLUTION = 4.0
@@ -18,7 +19,7 @@ _SPLIT = 3.0
 
 
 def roofline(
-    work: Work, target: TargetRecord, threads: int = 1, precision: str = "strict"
+    work: Work, target: TargetRecord | JudgedTarget, threads: int = 1, precision: str = "strict"
 ) -> tuple[float, dict[str, float]]:
     """Return a bound that no honest candidate beats, and the terms that it is the greatest of.
 

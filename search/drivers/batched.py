@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from search.drivers.sequential import Driver
-from search.loop import JudgeNode, Work
+from search.pieces import JudgeNode, Work
 from synth.models.budgeted import Exhausted
 
 

@@ -9,7 +9,8 @@ from search.attempt import Draft
 from search.authors import DeferredAuthor
 from search.drivers.sequential import Driver, Watcher
 from search.judging import Judge
-from search.loop import JudgeNode, MendDraft, Result, Search, Work, WriteDraft, WriteIdeas
+from search.loop import Search
+from search.pieces import JudgeNode, MendDraft, Result, Work, WriteDraft, WriteIdeas
 from search.prompting.readings import RecordingRetriever
 from search.runs.storage import Storage, outcome_key
 from synth.models.waiting import LOOK_SECONDS, Waiting

@@ -9,18 +9,10 @@ from dataclasses import dataclass, field
 from search.authors import Author, DeferredAuthor
 from search.drivers.sequential import Driver, Watcher
 from search.judging import Judge
-from search.loop import Ideas as IdeasResult
-from search.loop import (
-    JudgeNode,
-    MendDraft,
-    Result,
-    Search,
-    TuneKnobs,
-    Work,
-    WriteDraft,
-    WriteIdeas,
-)
+from search.loop import Search
 from search.outcome import Outcome
+from search.pieces import Ideas as IdeasResult
+from search.pieces import JudgeNode, MendDraft, Result, TuneKnobs, Work, WriteDraft, WriteIdeas
 from search.prompting.readings import RecordingRetriever
 from search.runs.storage import Storage
 from synth.models.budgeted import Exhausted

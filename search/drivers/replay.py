@@ -17,8 +17,8 @@ from search.attempt import Idea
 from search.graph import Graph, Node, Step
 from search.judging import Judge
 from search.judging.limits import Prepared
-from search.loop import Ideas, JudgeNode, Result, Work, WriteIdeas
 from search.outcome import Outcome, Passed
+from search.pieces import Ideas, JudgeNode, Result, Work, WriteIdeas
 from search.runs.spending import CALLS
 from search.runs.storage import Storage
 from synth.models import Reply, Request

@@ -8,18 +8,18 @@ from typing import Protocol
 from search.attempt import Idea
 from search.authors import Author
 from search.judging import Judge, Prefetching
-from search.loop import (
+from search.loop import Search
+from search.outcome import Outcome
+from search.pieces import (
     Ideas,
     JudgeNode,
     MendDraft,
     Result,
-    Search,
     TuneKnobs,
     Work,
     WriteDraft,
     WriteIdeas,
 )
-from search.outcome import Outcome
 from search.prompting.readings import RecordingRetriever
 from search.runs.storage import Storage
 from search.second_look import SecondLook

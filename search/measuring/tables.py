@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kb.config import shipped_docs
 from kb.errors import RecordError
 from kb.records.schema import OperatorFamily
-from search.task import PrecisionName, Task, TaskFile
+from search.settings import PrecisionName
+from search.task import Task, TaskFile
 
 FOLDER = "measurements"
 # What is special about a shape: an idea is measured on one of each kind before a second of any.

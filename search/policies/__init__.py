@@ -12,7 +12,7 @@ from search.attempt import Attempt
 from search.standings import Standings
 
 if TYPE_CHECKING:
-    from search.task import SearchSettings
+    from search.settings import SearchSettings
 
 
 class Policy(Protocol):

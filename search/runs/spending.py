@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Boolean, Column, Engine, Float, Integer, String, Table, func, insert, select
 
 from kb.database import Base, create_tables, outlast, reading, writing
-from search.task import StopSettings
+from search.settings import StopSettings
 from synth.models import Reply, Request
 from synth.models.budgeted import Exhausted
 from synth.models.prices import Usage

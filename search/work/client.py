@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Mapping
 
 from kb.errors import ToolchainError
-from kb.records.schema import TargetRecord
 from search.judging.limits import Prepared
-from search.judging.spool.client import device_of
-from search.judging.spool.job import Failure, Job, JobAnswer, as_error
-from search.judging.spool.wire_types import plain_target, plain_task
+from search.judging.spool.job import Assignment, Failure, Job, JobAnswer, as_error
 from search.outcome import Crashed, Outcome
-from search.task import Task
 from search.work.queue import WorkQueue
 from search.work.roster import Roster
 
@@ -28,28 +23,20 @@ class QueuedJudge:
     group of calibrations. What is on record already is taken from there.
 
     Args:
-        seed: of parameters' and inputs' draws.
-        limits: what differs from the judge's own limits.
+        assignment: what the workers' judges are made for.
         say: is told what the user should know while it waits.
     """
 
     def __init__(
         self,
         queue: WorkQueue,
-        task: Task,
-        target: TargetRecord,
+        assignment: Assignment,
         *,
-        seed: int,
-        limits: Mapping[str, float | bool] | None = None,
         say: Callable[[str], None],
     ) -> None:
         self._queue = queue
         self._roster = Roster(queue.engine, silence=2 * queue.lease)
-        self._task = plain_task(task)
-        self._target = plain_target(target)
-        self._device = device_of(target)
-        self._seed = seed
-        self._limits = dict(limits or {})
+        self._assignment = assignment
         self._say = say
         self._said: set[str] = set()
         self._prepared: Prepared | None = None
@@ -64,8 +51,8 @@ class QueuedJudge:
             KbError: the task cannot be judged there; one line says why.
         """
         if self._prepared is None:
-            progress(f"waiting for a worker on {self._device}")
-            answer = self._ask(self._job(None))
+            progress(f"waiting for a worker on {self._assignment.device}")
+            answer = self._ask(self._assignment.job(None))
             assert answer.prepared is not None
             self.context, self.facts = answer.context, answer.facts
             self._say(
@@ -83,7 +70,9 @@ class QueuedJudge:
         """
         self.prepare()
         try:
-            answer = self._ask(self._job(source, thorough=thorough))
+            answer = self._ask(
+                self._assignment.job(source, thorough=thorough, expected=self.context)
+            )
         except _Poison as found:
             return Crashed(reason=str(found))
         assert answer.outcome is not None
@@ -92,24 +81,10 @@ class QueuedJudge:
     def expect(self, source: str, *, thorough: bool = False) -> None:
         """Put `source` there without waiting, so that several workers have something to do."""
         self.prepare()
-        self._put(self._job(source, thorough=thorough))
+        self._put(self._assignment.job(source, thorough=thorough, expected=self.context))
 
     def close(self) -> None:
         """Leave everything as it is: what was asked may still be answered."""
-
-    def _job(self, source: str | None, *, thorough: bool = False) -> Job:
-        return Job(
-            task=self._task,
-            target=self._target,
-            device=self._device,
-            seed=self._seed
-            + thorough,  # the best are looked at by another judge, with other inputs
-            source=source,
-            thorough=thorough,
-            expected="" if source is None else self.context,
-            limits=self._limits,
-            created=socket.gethostname(),
-        )
 
     def _put(self, job: Job) -> None:
         if job.name not in self._asked:

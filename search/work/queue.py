@@ -7,10 +7,9 @@ end is not known, because the connection broke, may be done again: it comes to t
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sqlalchemy import Engine, Select, and_, exists, func, insert, select, update
@@ -18,9 +17,9 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from kb.database import DatabaseClock, claiming, create_tables, outlast, reading
-from search.graph import hash_source
-from search.judging.spool.job import Failure, Job, JobAnswer, canonical, read_answer, read_job
+from search.judging.spool.job import Failure, Job, JobAnswer, read_job
 from search.runs.storage import SOURCES
+from search.work.rows import WorkState, candidate_of, insert_work, job_of, what_of, work_state
 from search.work.tables import BENCHES, RESULTS, TARGETS, WORK
 
 T = TypeVar("T")
@@ -68,21 +67,6 @@ class Claimant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkState:
-    """Where a piece of work stands.
-
-    Attributes:
-        state: waiting, leased, done or failed.
-        answer: where it is done.
-        failure: where it failed.
-    """
-
-    state: str
-    answer: JobAnswer | None = None
-    failure: Failure | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkTally:
     """How much work is in each state, and how many results are on record."""
 
@@ -113,7 +97,7 @@ class WorkQueue:
                 select(WORK.c.number, WORK.c.state).where(WORK.c.name == job.name)
             ).one_or_none()
             if found is None:
-                _insert_work(session, job)
+                insert_work(session, job)
             elif found.state == "failed":
                 same = and_(WORK.c.number == found.number, WORK.c.state == "failed")
                 session.execute(update(WORK).where(same).values(**_AFRESH))
@@ -143,7 +127,7 @@ class WorkQueue:
 
         def read() -> dict[str, WorkState]:
             with reading(self.engine) as session:
-                return {row.name: _work_state(row) for row in session.execute(query)}
+                return {row.name: work_state(row) for row in session.execute(query)}
 
         return outlast(self.engine, read)
 
@@ -193,10 +177,10 @@ class WorkQueue:
             if not _change(session, lease, values):
                 return _is_done(session, lease)
             key = {
-                "candidate": _candidate(lease.job),
+                "candidate": candidate_of(lease.job),
                 "bench": lease.job.bench,
                 "context": answer.context,
-                "what": _what(lease.job),
+                "what": what_of(lease.job),
             }
             there = [RESULTS.c[name] == value for name, value in key.items()]
             if session.execute(select(RESULTS.c.what).where(*there)).first() is None:
@@ -273,7 +257,7 @@ class WorkQueue:
             .outerjoin(SOURCES, SOURCES.c.hash == WORK.c.candidate)
             .where(WORK.c.number == number)
         ).one()
-        return Lease(number=number, token=row.token, worker=who.name, job=_job(row))
+        return Lease(number=number, token=row.token, worker=who.name, job=job_of(row))
 
     def _expire(self, session: Session) -> None:
         """Take work from workers whose leases ran out; what others are taking at this moment is left."""
@@ -294,12 +278,6 @@ class WorkQueue:
 
 _FREE: dict[str, Any] = {"worker": None, "until": None}
 _AFRESH = {"state": "waiting", "deaths": 0, "expiries": 0, "kind": None, "reason": None}
-
-
-def target_hash(job: Job) -> str:
-    """Return the hash of the device that a job needs."""
-    body = canonical({"device": job.device, "target": asdict(job.target)})
-    return hashlib.sha256(body.encode()).hexdigest()[:16]
 
 
 def _in_order(who: Claimant, patience: float) -> list[Select[tuple[int]]]:
@@ -347,66 +325,13 @@ def _change(session: Session, lease: Lease, values: Mapping[str, Any]) -> bool:
 def _is_done(session: Session, lease: Lease) -> bool:
     """Say whether this very lease has recorded its answer: only the word of it was lost."""
     query = select(RESULTS.c.what).where(
-        RESULTS.c.candidate == _candidate(lease.job),
+        RESULTS.c.candidate == candidate_of(lease.job),
         RESULTS.c.bench == lease.job.bench,
-        RESULTS.c.what == _what(lease.job),
+        RESULTS.c.what == what_of(lease.job),
         RESULTS.c.worker == lease.worker,
         RESULTS.c.token == lease.token,
     )
     return session.execute(query).first() is not None
-
-
-def _insert_work(session: Session, job: Job) -> None:
-    target, bench, source = target_hash(job), job.bench, job.source
-    body = {**job.body(), "source": None, "thorough": False, "expected": "", "created": ""}
-    any_of_it = {**body, "task": _blank_task(body["task"])}
-    for table, column, key, values in (
-        (TARGETS, TARGETS.c.target, target, {"target": target, "body": json.dumps(any_of_it)}),
-        (BENCHES, BENCHES.c.bench, bench, {"bench": bench, "body": json.dumps(body)}),
-        (SOURCES, SOURCES.c.hash, _candidate(job), {"hash": _candidate(job), "text": source}),
-    ):
-        if key and session.execute(select(column).where(column == key)).first() is None:
-            session.execute(insert(table).values(**values))
-    session.execute(
-        insert(WORK).values(
-            name=job.name,
-            bench=bench,
-            target=target,
-            what=_what(job),
-            candidate=_candidate(job),
-            context=job.expected,
-            state="waiting",
-            token=0,
-            deaths=0,
-            expiries=0,
-            put=_NOW,
-        )
-    )
-
-
-def _blank_task(task: Mapping[str, Any]) -> dict[str, Any]:
-    return {**task, "source": "", "name": "", "identity": ""}
-
-
-def _job(row: Any) -> Job:
-    body = json.loads(row.body)
-    body |= {"source": row.text if row.candidate else None, "expected": row.context}
-    return read_job({**body, "thorough": row.what == "confirm"})
-
-
-def _work_state(row: Any) -> WorkState:
-    answer = read_answer(json.loads(row.answer)) if row.state == "done" else None
-    failed = row.state == "failed"
-    failure = Failure(kind=row.kind, reason=row.reason) if failed else None
-    return WorkState(state=row.state, answer=answer, failure=failure)
-
-
-def _candidate(job: Job) -> str:
-    return "" if job.source is None else hash_source(job.source)
-
-
-def _what(job: Job) -> str:
-    return job.name.partition("-")[0]
 
 
 def _printable(text: str) -> str:

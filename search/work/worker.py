@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from kb.errors import KbError, ToolchainError
+from search.judged import Device
 from search.judging.known_kernels import Calibration
-from search.judging.spool.job import Device, Job, JobAnswer
+from search.judging.spool.job import Job, JobAnswer
 from search.judging.spool.judge_main import LocalDevice, mismatch
 from search.judging.spool.judge_process import Died, Stopped
 from search.work.calibration import Calibrations, Drifted

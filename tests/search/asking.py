@@ -17,7 +17,8 @@ from search.costs.graph import Work
 from search.prompting.knowledge_view import KnowledgeView
 from search.runs.snapshot import RunSnapshot
 from search.runs.storage import Storage
-from search.task import ModelSettings, Task, TaskFile
+from search.settings import ModelSettings
+from search.task import Task, TaskFile
 from synth.models import Model, Reply, Request
 from synth.models.scripted import ReplyRule, Scripted
 

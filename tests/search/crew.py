@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,7 @@ from search.attempt import Diagnosis
 from search.drivers.batched import BatchedDriver
 from search.judging import Judge
 from search.judging.known_kernels import Calibration
-from search.judging.spool.job import Job, JobAnswer
-from search.judging.spool.wire_types import plain_target, plain_task
+from search.judging.spool.job import Job, JobAnswer, assign
 from search.judging.synthetic import Synthetic
 from search.loop import Search
 from search.policies import POLICIES
@@ -52,15 +52,8 @@ TASK = Task(
 
 
 def job(source: str | None, expected: str = CONTEXT, seed: int = 0, **values: Any) -> Job:
-    return Job(
-        task=plain_task(TASK),
-        target=plain_target(BOUNDLESS),
-        device="cpu",
-        seed=seed,
-        source=source,
-        expected="" if source is None else expected,
-        **values,
-    )
+    asked = assign(TASK, BOUNDLESS).job(source, expected="" if source is None else expected)
+    return replace(asked, seed=seed, **values)
 
 
 def answer(job: Job, context: str = CONTEXT) -> JobAnswer:
@@ -184,7 +177,7 @@ def drive(url: str, lease: float, rounds: int) -> None:
         record = storage.record(runs[0].run) if runs else storage.begin("play", {})
         queue = WorkQueue(engine, lease=lease)
         say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731 - as short as it is
-        search_with(storage, record, QueuedJudge(queue, TASK, BOUNDLESS, seed=0, say=say), rounds)
+        search_with(storage, record, QueuedJudge(queue, assign(TASK, BOUNDLESS), say=say), rounds)
 
     outlast(engine, go_on)
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from machines import BOUNDLESS as TARGET
 
 from search.judging.spool.client import Spool
 from search.judging.spool.folder import Folder
+from search.judging.spool.job import assign
 from search.task import Task, TaskFile
 
 FAST = {
@@ -64,7 +66,8 @@ class Office:
 
     def evaluator(self, source: str = RELU, seed: int = 5, **settings: object) -> Spool:
         task = make_task(self.root, source, **settings)
-        return Spool(self.spool, task, TARGET, seed=seed, limits=FAST, say=self.hear)
+        assignment = replace(assign(task, TARGET), seed=seed, limits=FAST)
+        return Spool(self.spool, assignment, say=self.hear)
 
     def hear(self, line: str) -> None:
         """Note what an evaluator says; a test whose judge is gone must not wait for it."""

@@ -15,8 +15,9 @@ from kb.database import open_engine
 from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
 from search.drivers.sequential import Driver
 from search.judging.synthetic import Synthetic
-from search.loop import Result, Search, Work
+from search.loop import Search
 from search.outcome import Outcome
+from search.pieces import Result, Work
 from search.policies import POLICIES
 from search.prompting.readings import RecordingRetriever
 from search.runs.storage import Record, Storage

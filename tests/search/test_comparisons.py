@@ -4,7 +4,7 @@ import pytest
 
 from kb.app.device import unusual
 from kb.errors import TaskError
-from search.judging.spool.wire_types import plain_task, read_task, write_task
+from search.judged import plain_task, read_task, write_task
 from search.task import load_task, override
 
 

@@ -11,7 +11,8 @@ import pytest
 from play import Deterministic, open_storage, play, settings_of
 
 from search.graph import Graph
-from search.loop import JudgeNode, Search, WriteIdeas
+from search.loop import Search
+from search.pieces import JudgeNode, WriteIdeas
 from search.policies.beam import Beam
 
 PLAY = Path(__file__).parent / "play.py"
@@ -111,7 +112,7 @@ def test_two_pieces_of_work_can_be_out_at_once_and_told_in_any_order(tmp_path):
     ideas = search.ask()
     assert isinstance(ideas, WriteIdeas)
     assert search.ask() is None  # nothing else can be done before there are ideas
-    from search.loop import Ideas
+    from search.pieces import Ideas
 
     search.tell(ideas, Ideas(ideas=author.ideas(ideas.moment, ideas.count)))
     drafts = [search.ask() for _ in range(3)]

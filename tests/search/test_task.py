@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from kb.errors import TaskError
-from search.task import Tolerances, load_task, override
+from search.settings import Tolerances
+from search.task import load_task, override
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

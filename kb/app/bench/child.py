@@ -24,8 +24,8 @@ from kb.progress import say
 if TYPE_CHECKING:
     from kb.app.run import Ended
     from kb.progress import Progress
-    from search.loop import Result, Work
     from search.outcome import Outcome
+    from search.pieces import Result, Work
     from search.runs.storage import Record
     from search.task import Task, TaskFile
 
@@ -128,7 +128,7 @@ class _Logged:
 
     def ends(self, work: Work, result: Result) -> None:
         """Say what became of a candidate."""
-        from search.loop import JudgeNode
+        from search.pieces import JudgeNode
 
         if isinstance(work, JudgeNode):
             say(f"{work.node.number:>4}  {result}  {work.node.idea.title}"[:2000])

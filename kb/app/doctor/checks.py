@@ -149,7 +149,7 @@ def _model(_home: Home) -> Iterator[CheckResult]:
         return
     from kb.app.mailbox import Mail
     from kb.app.models import make_model
-    from search.task import ModelSettings
+    from search.settings import ModelSettings
     from synth.models import Message, Request
 
     settings = ModelSettings(name=name, base_url=os.environ.get("KB_BASE_URL"), retries=0)

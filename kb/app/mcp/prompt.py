@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from search.task import ModelSettings
+from search.settings import ModelSettings
 
 if TYPE_CHECKING:
     from kb.app.session import Session

@@ -7,8 +7,8 @@ import sys
 from kb.cli.render.text import beside, checked_text
 from kb.progress import Progress, say
 from kb.units import time_text
-from search.loop import JudgeNode, MendDraft, Result, TuneKnobs, Work, WriteDraft, WriteIdeas
 from search.outcome import Checked, Outcome, Passed
+from search.pieces import JudgeNode, MendDraft, Result, TuneKnobs, Work, WriteDraft, WriteIdeas
 from search.runs.storage import Record
 from search.task import TaskFile
 

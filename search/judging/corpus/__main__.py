@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kb.errors import KbError
-from search.judging.corpus.cases import GROUPS, Case, Device, choose_cases
+from search.judged import Device
+from search.judging.corpus.cases import GROUPS, Case, choose_cases
 from search.judging.corpus.run import CaseResult, CorpusRunner, line
 
 

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kb.errors import ConfigError
+from search.judged import Device
 from search.languages.cute import imports_cute, is_installed
 
 if TYPE_CHECKING:
     from search.outcome import Outcome, Passed
 
-Device = Literal["cpu", "cuda"]
 Group = Literal["cheats", "honest", "faults"]
 GROUPS: tuple[Group, ...] = ("cheats", "honest", "faults")
 # In the environment of whoever judges: no candidate may see it.

@@ -11,23 +11,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from kb.errors import KbError
+from search.judged import (
+    Device,
+    JudgedMatch,
+    JudgedSettings,
+    JudgedTarget,
+    JudgedTask,
+    JudgedTolerances,
+)
 from search.judging import Judge
 from search.judging.corpus.cases import (
     SECRET_VARIABLE,
     Bait,
     Case,
-    Device,
     complaint,
     reference_source,
     twin_of,
 )
 from search.judging.limits import Limits
+from search.judging.local import open_local
 from search.outcome import Outcome, Passed
 
-_SEED = 0  # a run's own default
 _MORE_LOOKS = 2
 # Short of what a search takes: a verdict must not hang on long timing.
 _LIMITS = {
@@ -170,23 +177,14 @@ def open_judge(device: Device, reference: str, settings: Mapping[str, str], fold
     """
     from search.reference import load_problem
 
-    task = cast(Any, _task(device, reference, settings, folder))  # a task without its file checker
-    target = cast(Any, _target(device))
+    task = _task(device, reference, settings, folder)
     builds = folder / "judge"
     builds.mkdir(parents=True, exist_ok=True)
-    if device == "cuda":
-        from search.judging.cuda.judge import CudaJudge
-
-        problem = load_problem(task, _SEED, device="cuda")
-        return CudaJudge(problem, target, folder=builds, limits=_LIMITS[device])
-    from search.judging.cpu.judge import CpuJudge
-
-    return CpuJudge(load_problem(task), target, folder=builds, limits=_LIMITS[device])
+    problem = load_problem(task, device=device)
+    return open_local(device, problem, _target(device), folder=builds, limits=_LIMITS[device])
 
 
-def _task(device: Device, reference: str, settings: Mapping[str, str], folder: Path) -> Any:
-    from search.judging.spool.wire_types import JudgedSettings, JudgedTask, JudgedTolerances
-
+def _task(device: Device, reference: str, settings: Mapping[str, str], folder: Path) -> JudgedTask:
     source = reference_source(device, reference)
     path = folder / f"{reference}.py"
     folder.mkdir(parents=True, exist_ok=True)
@@ -207,9 +205,7 @@ def _task(device: Device, reference: str, settings: Mapping[str, str], folder: P
     )
 
 
-def _target(device: Device) -> Any:
-    from search.judging.spool.wire_types import JudgedMatch, JudgedTarget
-
+def _target(device: Device) -> JudgedTarget:
     nobody = JudgedMatch(
         cpu_vendor=None, cpu_family=None, cpu_models=(), cpu_flags=(), gpu_name=None
     )

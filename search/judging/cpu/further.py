@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from search.comparisons import modes_of
+from search.judged import JudgedTask
 from search.judging.cpu.baseline import Baseline
 from search.sandbox.build import Builder
 from search.sandbox.faults import Fault
@@ -26,7 +27,7 @@ class Seat(Protocol):
 
 
 def seat_further(
-    task: Any, builder: Builder, seat: Seat, *, compiled: bool
+    task: JudgedTask, builder: Builder, seat: Seat, *, compiled: bool
 ) -> tuple[dict[str, Baseline], list[str]]:
     """Return the baselines that run, and a line for each that does not.
 
@@ -34,7 +35,6 @@ def seat_further(
     a candidate is, and one that is wrong is no baseline.
 
     Args:
-        task: the judge's, see `search.judging.spool.wire_types.JudgedTask`.
         compiled: whether torch.compile is timed at all.
     """
     found: dict[str, Baseline] = {}

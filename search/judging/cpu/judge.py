@@ -57,7 +57,7 @@ from search.sandbox.shared_memory import Arena, keep_freed_memory, plan
 from search.targets.cpu import free_memory, read_facts
 
 if TYPE_CHECKING:
-    from kb.records.schema import TargetRecord
+    from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
 JUDGE_VERSION = "cpu-8"
@@ -86,7 +86,7 @@ class CpuJudge:
     def __init__(
         self,
         problem: Problem,
-        target: TargetRecord,
+        target: JudgedTarget,
         *,
         folder: Path,
         limits: Limits | None = None,

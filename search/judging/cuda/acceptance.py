@@ -27,7 +27,7 @@ from search.sandbox.faults import Fault, forged
 from search.sandbox.runner_handle import Zygote
 
 if TYPE_CHECKING:
-    from kb.records.schema import TargetRecord
+    from search.judged import JudgedTarget
 
 _OWN_SHARE = 0.5
 _DECOY = 0.01
@@ -51,7 +51,7 @@ class Acceptance:
     def __init__(
         self,
         problem: Problem,
-        target: TargetRecord,
+        target: JudgedTarget,
         zygote: Zygote,
         folder: Path,
         seconds: float,

@@ -41,7 +41,7 @@ from search.sandbox.runner_handle import Zygote
 from search.targets.cuda import Watch, read_device
 
 if TYPE_CHECKING:
-    from kb.records.schema import TargetRecord
+    from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
 JUDGE_VERSION = "cuda-7"
@@ -68,7 +68,7 @@ class CudaJudge:
     def __init__(
         self,
         problem: Problem,
-        target: TargetRecord,
+        target: JudgedTarget,
         *,
         folder: Path,
         limits: Limits | None = None,

@@ -12,8 +12,9 @@ from typing import Any
 import torch
 
 from kb.errors import TaskError
+from search.graph import hash_source
+from search.judged import JudgedTask
 from search.reference import Problem, load_problem
-from search.task import Task
 
 _FUNCTIONS = ("get_inputs", "get_init_inputs")
 _ELEMENTS = 1 << 15  # of inputs, parameters and outputs together
@@ -57,7 +58,9 @@ def variants(problem: Problem) -> Iterator[Variant]:
             source = _rewritten(tree, changed)
             if _cost(task, source) is None:
                 continue
-            small = replace(task, name=f"{task.name} (small)", source=source)
+            small = replace(
+                task, name=f"{task.name} (small)", source=source, identity=hash_source(source)
+            )
             try:
                 yield Variant(problem=load_problem(small, problem.seed), changed=changed)
             except TaskError:
@@ -160,7 +163,7 @@ def _rewritten(tree: ast.Module, changed: Mapping[int, int]) -> str:
             node.value = value
 
 
-def _cost(task: Task, source: str) -> tuple[int, int] | None:
+def _cost(task: JudgedTask, source: str) -> tuple[int, int] | None:
     """Return (elements, operations) of a variant, None where it is too much or does not run.
 
     The reference is run on tensors that have shapes and no memory.

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from kb.errors import KbError, ToolchainError
-from kb.records.schema import TargetRecord
 from search.judging.limits import Prepared
 from search.judging.spool.folder import Folder, Unreadable, read_plain, unseal
-from search.judging.spool.job import Device, Failure, Job, JobAnswer, as_error, read_answer
-from search.judging.spool.wire_types import plain_target, plain_task
+from search.judging.spool.job import (
+    Assignment,
+    Failure,
+    Job,
+    JobAnswer,
+    as_error,
+    read_answer,
+)
 from search.outcome import Outcome
-from search.task import Task
 
 _LOOK = (0.05, 1.0)  # seconds between looks at the folder, at first and at last
 _PATIENCE = 20.0  # seconds before it looks around who judges
 _SILENCE = 120.0  # seconds after which a judge whose beat stands still counts as gone
-
-
-def device_of(target: TargetRecord) -> Device:
-    """Return the device that a judge for `target` needs.
-
-    Raises:
-        ToolchainError: no judge exists for it.
-    """
-    if target.device == "cpu":
-        return "cpu"
-    if target.vendor == "nvidia":
-        return "cuda"
-    raise ToolchainError(
-        f"kb judges on processors and on NVIDIA GPUs, {target.name} is neither: name another target"
-    )
 
 
 class Spool:
@@ -45,27 +32,19 @@ class Spool:
 
     Args:
         folder: where jobs and answers lie.
-        seed: of parameters' and inputs' draws.
-        limits: what differs from the judge's own limits.
+        assignment: what the judge there is made for.
         say: is told what the user should know while it waits.
     """
 
     def __init__(
         self,
         folder: Path,
-        task: Task,
-        target: TargetRecord,
+        assignment: Assignment,
         *,
-        seed: int,
-        limits: dict[str, float | bool] | None = None,
         say: Callable[[str], None],
     ) -> None:
         self._folder = Folder(folder.expanduser().absolute())
-        self._task = plain_task(task)
-        self._target = plain_target(target)
-        self._device = device_of(target)
-        self._seed = seed
-        self._limits = limits or {}
+        self._assignment = assignment
         self._say = say
         self._said: set[str] = set()
         self._prepared: Prepared | None = None
@@ -83,7 +62,7 @@ class Spool:
         """
         if self._prepared is None:
             self._folder.make()
-            progress(f"waiting for a judge on {self._device} at {self._folder.root}")
+            progress(f"waiting for a judge on {self._assignment.device} at {self._folder.root}")
             answer = self._ask(self._first_job())
             if answer.prepared is None:
                 raise ToolchainError(
@@ -117,25 +96,12 @@ class Spool:
     def close(self) -> None:
         """Leave everything as it is: what was asked may still be answered."""
 
+    def _job(self, source: str | None, *, thorough: bool = False) -> Job:
+        return self._assignment.job(source, thorough=thorough, expected=self.context)
+
     def _first_job(self) -> Job:
         """Return the job that asks for the preparation, which any judge of the device may answer."""
-        return self._job(None, expected="")
-
-    def _job(
-        self, source: str | None, *, thorough: bool = False, expected: str | None = None
-    ) -> Job:
-        return Job(
-            task=self._task,
-            target=self._target,
-            device=self._device,
-            # Another seed is another judge there: a process of its own, with secrets of its own.
-            seed=self._seed + thorough,
-            source=source,
-            thorough=thorough,
-            expected=self.context if expected is None else expected,
-            limits=self._limits,
-            created=f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {socket.gethostname()}-{os.getpid()}",
-        )
+        return self._assignment.job(None)
 
     def _ask(self, job: Job) -> JobAnswer:
         name = job.name
@@ -215,7 +181,7 @@ class Spool:
         contexts = {
             str(beats[owner].get("context"))
             for owner in self._lively & set(alive)
-            if beats[owner].get("device") == self._device
+            if beats[owner].get("device") == self._assignment.device
         }
         if job.expected and contexts and job.expected not in contexts:
             self._folder.withdraw(job.name)

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import socket
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from kb import errors
 from kb.errors import KbError, ToolchainError
-from search.judging.limits import Prepared
-from search.judging.spool.wire_types import (
+from search.judged import (
+    Device,
     JudgedTarget,
     JudgedTask,
+    plain_target,
+    plain_task,
     read_target,
     read_task,
     write_task,
 )
+from search.judging.limits import Prepared
 from search.outcome import Outcome, from_json, to_json
 from search.sandbox.sandbox import SandboxPart
 
-Device = Literal["cpu", "cuda"]
+if TYPE_CHECKING:
+    from kb.records.schema import TargetRecord
+    from search.task import Task
+
 NOWHERE = Path("reference.py")
 
 
@@ -86,6 +95,69 @@ def read_job(body: Mapping[str, Any], reference: Path = NOWHERE) -> Job:
     rest = dict(body)
     task, target = read_task(rest.pop("task"), reference), read_target(rest.pop("target"))
     return Job(**rest, task=task, target=target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """What a judge elsewhere is made for: all of a job but the candidate.
+
+    Attributes:
+        seed: of parameters' and inputs' draws.
+        limits: what differs from the judge's own `search.judging.limits.Limits`.
+    """
+
+    task: JudgedTask
+    target: JudgedTarget
+    device: Device
+    seed: int
+    limits: Mapping[str, float | bool] = field(default_factory=dict)
+
+    def job(self, source: str | None, *, thorough: bool = False, expected: str = "") -> Job:
+        """Return the job that asks for the outcome of `source`; None asks for the preparation.
+
+        A thorough one has another seed: it is for another judge there, a process with secrets of its own.
+        """
+        return Job(
+            task=self.task,
+            target=self.target,
+            device=self.device,
+            seed=self.seed + thorough,
+            source=source,
+            thorough=thorough,
+            expected=expected,
+            limits=self.limits,
+            created=f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {socket.gethostname()}-{os.getpid()}",
+        )
+
+
+def assign(task: Task, target: TargetRecord) -> Assignment:
+    """Return what a judge elsewhere is made for by a task.
+
+    Raises:
+        ToolchainError: no judge exists for the target.
+    """
+    return Assignment(
+        task=plain_task(task),
+        target=plain_target(target),
+        device=device_of(target),
+        seed=task.settings.search.seed,
+        limits={"thorough_seconds": task.settings.final_seconds},
+    )
+
+
+def device_of(target: TargetRecord) -> Device:
+    """Return the device that a judge for `target` needs.
+
+    Raises:
+        ToolchainError: no judge exists for it.
+    """
+    if target.device == "cpu":
+        return "cpu"
+    if target.vendor == "nvidia":
+        return "cuda"
+    raise ToolchainError(
+        f"kb judges on processors and on NVIDIA GPUs, {target.name} is neither: name another target"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,41 +13,22 @@ import platform
 import signal
 import socket
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any
 
 from kb.errors import KbError, TaskError, ToolchainError
+from search.judged import Device, JudgedTarget
+from search.judging import Judge
 from search.judging.known_kernels import measure
-from search.judging.limits import Limits, Prepared
-from search.judging.spool.job import Device, Job, read_job, write_prepared
-from search.judging.spool.wire_types import JudgedTarget
-from search.outcome import Outcome, to_json
-
-if TYPE_CHECKING:
-    from kb.records.schema import TargetRecord
-    from search.task import Task
+from search.judging.limits import Limits
+from search.judging.local import local_version, open_local
+from search.judging.spool.job import Job, read_job, write_prepared
+from search.outcome import to_json
 
 _SET_PDEATHSIG = 1
-
-
-class ServedJudge(Protocol):
-    """A judge of one task on one device."""
-
-    def prepare(self, progress: Callable[[str], None] = ...) -> Prepared:
-        """Do what is done before the first candidate."""
-        ...
-
-    def judge(self, source: str, *, thorough: bool = False) -> Outcome:
-        """CpuJudge one candidate."""
-        ...
-
-    def close(self) -> None:
-        """End every process that it started."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +75,11 @@ def survey(wanted: str) -> LocalDevice:
             "or use --device cpu"
         )
     if wanted == "cpu" or not there:
-        from search.judging.cpu.judge import JUDGE_VERSION
         from search.targets.cpu import read_facts
 
         told = read_facts()
         facts |= {"device": told.name, "cores": told.cores}
-        return _place("cpu", told.name, JUDGE_VERSION, facts)
-    from search.judging.cuda.judge import JUDGE_VERSION as CUDA_VERSION
-
+        return _place("cpu", told.name, facts)
     shape = torch.cuda.get_device_properties(0)
     facts |= {
         "device": shape.name,
@@ -111,11 +89,11 @@ def survey(wanted: str) -> LocalDevice:
     }
     with suppress(PackageNotFoundError):
         facts["triton"] = version("triton")
-    return _place("cuda", shape.name, CUDA_VERSION, facts)
+    return _place("cuda", shape.name, facts)
 
 
-def _place(device: Device, name: str, judge: str, facts: dict[str, Any]) -> LocalDevice:
-    parts = (judge, name, facts["torch"], facts.get("triton"))
+def _place(device: Device, name: str, facts: dict[str, Any]) -> LocalDevice:
+    parts = (local_version(device), name, facts["torch"], facts.get("triton"))
     context = " / ".join(part for part in parts if part)
     return LocalDevice(device=device, name=name, context=context, facts=facts)
 
@@ -142,7 +120,7 @@ def mismatch(target: JudgedTarget, place: LocalDevice) -> str | None:
     return None
 
 
-def make_bench(job: Job, place: LocalDevice, cache: Path) -> ServedJudge:
+def make_bench(job: Job, place: LocalDevice, cache: Path) -> Judge:
     """Build the judge that `job` needs; its reference is written below `cache`.
 
     Raises:
@@ -156,22 +134,9 @@ def make_bench(job: Job, place: LocalDevice, cache: Path) -> ServedJudge:
     task = job.task
     task.reference.parent.mkdir(parents=True, exist_ok=True)
     task.reference.write_text(task.source, encoding="utf-8")
-    # A judge reads of them what the plain values have: `search.judging.spool.wire_types` says why.
-    problem = load_problem(cast("Task", task), device=place.device)
-    target = cast("TargetRecord", job.target)
-    limits: dict[str, Any] = {}
-    if job.limits:
-        limits["limits"] = Limits(**cast(dict[str, Any], dict(job.limits)))
-    judge: ServedJudge
-    if place.device == "cuda":
-        from search.judging.cuda.judge import CudaJudge
-
-        judge = CudaJudge(problem, target, folder=cache, **limits)
-    else:
-        from search.judging.cpu.judge import CpuJudge
-
-        judge = CpuJudge(problem, target, folder=cache, **limits)
-    return judge
+    problem = load_problem(task, device=place.device)
+    chosen: dict[str, Any] = dict(job.limits)
+    return open_local(place.device, problem, job.target, folder=cache, limits=Limits(**chosen))
 
 
 class Holder:
@@ -181,7 +146,7 @@ class Holder:
         self._channel = channel
         self._place = place
         self._cache = cache
-        self._bench: ServedJudge | None = None
+        self._bench: Judge | None = None
 
     def serve(self) -> None:
         """Answer until the other side hangs up."""

@@ -14,8 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
+from search.judged import Device
 from search.judging.known_kernels import Calibration
-from search.judging.spool.job import Device, Failure, Job, JobAnswer, as_error, read_answer
+from search.judging.spool.job import Failure, Job, JobAnswer, as_error, read_answer
 
 _LONGEST = 3600.0  # seconds for one job: beyond that the judge itself hangs
 _TICK = 0.5

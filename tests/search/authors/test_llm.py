@@ -19,7 +19,8 @@ from search.authors.llm import LanguageModel
 from search.costs.graph import Work
 from search.outcome import BuildFailed, Crashed, Outcome, Passed, Ratio, Refused, Wrong
 from search.prompting.novelty import KnownIdea, NoveltyCheck
-from search.task import ModelSettings, Task, TaskFile, load_task
+from search.settings import ModelSettings
+from search.task import Task, TaskFile, load_task
 from synth.models import Model, Reply, Request
 from synth.models.recorded import Recorded
 from synth.models.scripted import ReplyRule, Scripted

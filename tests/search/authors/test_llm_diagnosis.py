@@ -9,7 +9,7 @@ from search.attempt import Attempt, Diagnosis, Draft, Idea
 from search.authors.llm_diagnosis import ModelDiagnosis
 from search.authors.model_pool import PoolMember
 from search.outcome import Outcome, Passed, Ratio, Wrong
-from search.task import ModelSettings
+from search.settings import ModelSettings
 from synth.bottleneck import Bottleneck
 from synth.models import Request
 from synth.models.scripted import Scripted

@@ -16,7 +16,8 @@ from kb.records.schema import CATEGORIES
 from search.attempt import Attempt, Draft, Idea
 from search.authors.llm import LanguageModel
 from search.outcome import BuildFailed
-from search.task import ModelSettings, Task, TaskFile
+from search.settings import ModelSettings
+from search.task import Task, TaskFile
 from synth.models import Message, Reply, Request
 from synth.models.anthropic import Anthropic
 from synth.models.openai import OpenAI

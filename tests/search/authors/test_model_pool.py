@@ -4,7 +4,7 @@ import pytest
 
 from search.attempt import Diagnosis, Moment
 from search.authors.model_pool import ModelPool, NoAccounts, PoolMember
-from search.task import ModelSettings
+from search.settings import ModelSettings
 from synth.models.scripted import Scripted
 
 # The package that carries the token ranks opens them in a deprecated way when it is imported.

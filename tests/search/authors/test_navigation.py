@@ -15,7 +15,7 @@ from kb.knowledge import open_knowledge
 from kb.retrieval.effect_estimate import GainMeasurement
 from kb.retrieval.effect_store import Use, record
 from search.authors.model_pool import PoolMember
-from search.task import ModelSettings
+from search.settings import ModelSettings
 from synth.models import Reply, Request
 from synth.models.scripted import ReplyRule
 from synth.replies.ideas import schema

@@ -27,7 +27,8 @@ from search.policies import POLICIES
 from search.prompting.readings import RecordingRetriever
 from search.runs.spending import CALLS, Ledger, spending
 from search.runs.storage import Record, Storage
-from search.task import ModelSettings, Task, TaskFile
+from search.settings import ModelSettings
+from search.task import Task, TaskFile
 from synth.models import Model, Request
 from synth.models.budgeted import BudgetedModel, Exhausted
 from synth.models.openai import OpenAI

@@ -68,9 +68,10 @@ def judge(tmp_path_factory):
     folder = tmp_path_factory.mktemp("workloads")
     (folder / "reference.py").write_text(REFERENCE)
     (folder / "task.yaml").write_text(TASK)
-    problem = load_problem(load_task(folder / "task.yaml"))
+    task = load_task(folder / "task.yaml")
+    problem = load_problem(task)
     place = JudgingDevice(target=BOUNDLESS, how="cpu")
-    made = make_judge(place, problem, seed=0, folder=folder / "builds", limits=LIMITS)
+    made = make_judge(place, task, problem, folder=folder / "builds", limits=LIMITS)
     yield made
     made.close()
 

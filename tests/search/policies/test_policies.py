@@ -5,7 +5,7 @@ from policy_contract import PolicyContract, attempt, numbers
 
 from kb.errors import ConfigError
 from search.policies import POLICIES, Policy, make_policy
-from search.task import SearchSettings
+from search.settings import SearchSettings
 
 
 class TestBuiltins(PolicyContract):

@@ -9,7 +9,8 @@ from kb.database import open_engine
 from kb.errors import ModelError, TaskError
 from search.runs.spending import Ledger, spending
 from search.runs.storage import Storage
-from search.task import StopSettings, TaskFile, load_task, override
+from search.settings import StopSettings
+from search.task import TaskFile, load_task, override
 from synth.models import Message, Reply, Request
 from synth.models.budgeted import BudgetedModel, Exhausted
 from synth.models.prices import Usage

@@ -23,7 +23,7 @@ from search.outcome import BuildFailed, Outcome
 from search.runs.snapshot import RunSnapshot
 from search.runs.spending import Ledger, spending
 from search.runs.storage import Record, Storage
-from search.task import StopSettings
+from search.settings import StopSettings
 from synth.models import Message, Reply, Request
 
 SLOT = Slot(0, 0)

@@ -20,8 +20,8 @@ from search.work.queue import (
     Claimant,
     Lease,
     WorkQueue,
-    target_hash,
 )
+from search.work.rows import target_hash
 from search.work.tables import RESULTS, WORK
 
 TARGET = target_hash(job(None))

@@ -16,8 +16,8 @@ from sqlalchemy import select
 from kb.config import Home
 from kb.database import open_file, reading
 from kb.errors import ToolchainError
+from search.judged import plain_target, plain_task
 from search.judging.spool.job import Job
-from search.judging.spool.wire_types import plain_target, plain_task
 from search.work.pools import WorkerOptions
 from search.work.queue import WorkQueue
 from search.work.roster import Roster

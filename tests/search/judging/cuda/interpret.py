@@ -18,7 +18,7 @@ from search.judging.corpus.cases import Case, corpus_folder, header, load_cases
 from search.reference import Problem, as_tuple, load_problem
 from search.judging.tolerance import make_trials
 from search.judging.trial import TrialSet, inside
-from search.judging.spool.wire_types import JudgedSettings, JudgedTask
+from search.judged import JudgedSettings, JudgedTask
 
 PARTS = {
     "own_norm": "layernorm",

@@ -14,9 +14,8 @@ from office import RELU, RIGHT, WRONG, Office
 from kb.errors import StoreError, TaskError, ToolchainError
 from search.judging.limits import Prepared
 from search.judging.spool import client as module
-from search.judging.spool.client import device_of
 from search.judging.spool.folder import Folder, entries, seal, unseal
-from search.judging.spool.job import Failure, JobAnswer, read_job
+from search.judging.spool.job import Failure, JobAnswer, device_of, read_job
 from search.outcome import Passed, Ratio
 from search.outcome import Wrong as WrongAnswer
 

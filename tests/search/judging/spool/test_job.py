@@ -1,25 +1,27 @@
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from office import RELU, RIGHT, TARGET, make_task
 
-from kb.config import shipped_docs
 from kb.errors import TaskError, ToolchainError
-from kb.records.library import load_library
-from kb.records.schema import TargetRecord
-from search.judging.limits import Prepared
-from search.judging.spool.job import Failure, Job, JobAnswer, as_error, read_answer, read_job
-from search.judging.spool.wire_types import (
-    JudgedSettings,
-    JudgedTarget,
+from search.judged import (
     JudgedTolerances,
     plain_target,
     plain_task,
+)
+from search.judging.limits import Prepared
+from search.judging.spool.job import (
+    Failure,
+    Job,
+    JobAnswer,
+    as_error,
+    assign,
+    read_answer,
+    read_job,
 )
 from search.outcome import Passed, Ratio
 from search.sandbox.sandbox import SandboxPart
@@ -65,34 +67,21 @@ def test_the_name_follows_from_what_the_answer_depends_on(job):
     assert replace(job, created="later").name == job.name
 
 
+def test_thorough_jobs_are_for_another_judge_than_the_others(tmp_path):
+    assignment = assign(make_task(tmp_path, RELU, search={"seed": 7}, final_seconds=3.0), TARGET)
+    assert assignment.limits == {"thorough_seconds": 3.0}
+    first, quick, thorough = (
+        assignment.job(None),
+        assignment.job(RIGHT, expected="cpu"),
+        assignment.job(RIGHT, thorough=True, expected="cpu"),
+    )
+    assert (quick.seed, thorough.seed) == (7, 8)
+    assert first.bench == quick.bench != thorough.bench
+
+
 def test_the_name_does_not_follow_from_where_the_reference_lies(job):
     elsewhere = replace(job, task=replace(job.task, reference=Path("/elsewhere.py")))
     assert elsewhere.name == job.name
-
-
-def test_every_figure_of_a_target_record_crosses():
-    prose = {"kind", "title", "scope", "sources", "asked"}
-    assert {field.name for field in fields(JudgedTarget)} == set(TargetRecord.model_fields) - prose
-
-
-def test_every_setting_that_judging_reads_crosses():
-    read: set[str] = set()
-    for folder in ("search/judging", "search/profilers"):
-        for path in (shipped_docs().parent / folder).rglob("*.py"):
-            read |= set(re.findall(r"task\.settings\.(\w+)", path.read_text()))
-    assert {"precision", "library"} <= read
-    assert read <= {field.name for field in fields(JudgedSettings)}
-
-
-def test_every_shipped_target_crosses_with_its_figures():
-    for document in load_library(shipped_docs() / "targets"):
-        plain = plain_target(document.record)
-        for name in ("name", "units", "clock", "peak", "bandwidth", "memory", "limits"):
-            assert getattr(plain, name) == getattr(document.record, name)
-        assert plain.match.gpu_name == document.record.match.gpu_name
-        assert {name: cache.bytes for name, cache in plain.caches.items()} == {
-            name: cache.bytes for name, cache in document.record.caches.items()
-        }
 
 
 def test_tolerances_and_the_identity_cross(tmp_path):

@@ -1,4 +1,4 @@
-"""Tasks and targets as the judge reads them: plain values that cross to a machine with torch alone.
+"""Tasks and targets as every judge reads them: plain values, which also cross to a machine with torch alone.
 
 The models that check a user's files need pydantic, which a judging machine need not have. What
 they come to once checked is written here with the same names of attributes.
@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from kb.records.schema import TargetRecord
     from search.task import Task
+
+Device = Literal["cpu", "cuda"]  # that candidates are timed on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +92,7 @@ class JudgedTarget:
     match: JudgedMatch
     languages: tuple[str, ...]
     units: int
-    clock: float
+    clock: float | None
     simd_width: int
     flops_per_cycle: Mapping[str, float]
     peak: Mapping[str, float]
@@ -100,8 +102,10 @@ class JudgedTarget:
     limits: Mapping[str, int]
 
 
-def plain_task(task: Task) -> JudgedTask:
+def plain_task(task: Task | JudgedTask) -> JudgedTask:
     """Return what a judge reads of `task`."""
+    if isinstance(task, JudgedTask):
+        return task
     precision = task.settings.precision
     return JudgedTask(
         name=task.name,
