@@ -69,8 +69,12 @@ def modes_of(task: Any) -> tuple[str, ...]:
 
 
 def identity_of(task: Any) -> tuple[str, ...]:
-    """Return what an outcome depends on besides: empty where no further baselines are asked for."""
+    """Return what an outcome depends on besides: empty where the usual baselines are asked for."""
+    without = () if task.settings.compiler else ("no torch.compile",)
     if not task.settings.baselines:
-        return ()
+        return without
     text = "\0".join((*modes_of(task), *(part for pair in task.kernels for part in pair)))
-    return (f"baselines {hashlib.sha256(text.encode()).hexdigest()[:12]}",)
+    return (
+        *without,
+        f"baselines {hashlib.sha256(text.encode()).hexdigest()[:12]}",
+    )

@@ -51,6 +51,10 @@ class TaskFile(StrictModel):
         default=(),
         description="beside eager and torch.compile: max-autotune, reduce-overhead, kernels' .py files",
     )
+    compiler: bool = Field(
+        default=True,
+        description="off: torch.compile is no baseline, and its code no candidate; it may take minutes",
+    )
     workloads: Annotated[
         tuple[WorkloadSettings, ...], BeforeValidator(as_names), AfterValidator(checked_workloads)
     ] = Field(

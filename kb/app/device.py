@@ -129,8 +129,9 @@ def make_judge(
     """
     from search.judging.limits import Limits
 
-    limits = limits or Limits(thorough_seconds=task.settings.final_seconds)
-    if task.settings.workloads:
+    chosen = task.settings
+    limits = limits or Limits(thorough_seconds=chosen.final_seconds, compile=chosen.compiler)
+    if chosen.workloads:
         return _make_workload_judge(place, task, folder=folder, limits=limits)
     if place.how != "cpu" and find_spec("triton") is None:
         raise ConfigError(

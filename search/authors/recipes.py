@@ -97,7 +97,8 @@ class Recipes:
         library = task.settings.library == "allowed"
         self._shop = make_shop(task.source, target, graph, cards, library=library)
         self._seed: CompilerSeed | None = None
-        if say is not None and {"cpp", "triton"} & set(self._languages):
+        wanted = say is not None and task.settings.compiler
+        if wanted and {"cpp", "triton"} & set(self._languages):
             here = task.settings.evaluator == "local"
             self._seed = CompilerSeed(self._shop, task.source, graph, device_of(target), here=here)
         self._say, self._told = say, set[str]()

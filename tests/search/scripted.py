@@ -47,7 +47,7 @@ def fenced(source: str) -> str:
     return f"```python\n{source}```\n"
 
 
-def write_task(folder: Path, evaluator: object) -> Path:
+def write_task(folder: Path, evaluator: object, **settings: object) -> Path:
     """Write a scripted model with two ideas of two implementations each, one of them wrong."""
     wrong = KERNEL.replace("* 2 + 1 : 1", "* 2 + 1 : 0")
     replies = [
@@ -69,6 +69,7 @@ def write_task(folder: Path, evaluator: object) -> Path:
         "evaluator": evaluator,
         "stop": {"minutes": None},
         "final_seconds": 1,
+        **settings,
     }
     path = folder / "task.yaml"
     path.write_text(json.dumps(task))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kb.app.device import unusual
@@ -45,7 +47,9 @@ def test_a_baseline_that_cannot_be_one_is_one_line(task, baselines, what):
 def test_an_outcome_depends_on_what_it_was_timed_beside(task):
     none, one, other = task("[]"), task("[mine.py]"), task("[mine.py]", "x = 2\n")
     assert unusual(none) == ()
-    assert len({unusual(none), unusual(one), unusual(other), unusual(task("[max-autotune]"))}) == 4
+    without = replace(none, settings=none.settings.model_copy(update={"compiler": False}))
+    chosen = (none, one, other, task("[max-autotune]"), without)
+    assert len(set(map(unusual, chosen))) == 5
     assert none.identity == one.identity
 
 

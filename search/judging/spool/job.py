@@ -141,7 +141,10 @@ def assign(task: Task, target: TargetRecord) -> Assignment:
         target=plain_target(target),
         device=device_of(target),
         seed=task.settings.search.seed,
-        limits={"thorough_seconds": task.settings.final_seconds},
+        limits={
+            "thorough_seconds": task.settings.final_seconds,
+            **({} if task.settings.compiler else {"compile": False}),
+        },
     )
 
 

@@ -83,6 +83,7 @@ def write_task(folder: Path, **settings: object) -> Path:
         "model": {"provider": "scripted", "name": str(folder / "script.json")},
         "search": {"rounds": 1, "ideas": 1, "branches": 4},
         "final_seconds": 1,
+        "compiler": False,
         **settings,
     }
     path = folder / "task.yaml"
@@ -93,7 +94,7 @@ def write_task(folder: Path, **settings: object) -> Path:
 @pytest.fixture(scope="module")
 def evolved(make_shell):
     shell = make_shell()
-    done = shell("evolve", write_task(shell.folder), "--json")
+    done = shell("evolve", write_task(shell.folder, compiler=True), "--json")
     assert done.returncode == 0, done.stderr
     return shell, json.loads(done.stdout)
 

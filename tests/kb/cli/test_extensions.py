@@ -118,6 +118,7 @@ TASK = {
     "search": {"policy": "newest", "rounds": 1, "ideas": 1, "branches": 1},
     "stop": {"candidates": 2, "minutes": 2},
     "final_seconds": 1,
+    "compiler": False,
 }
 
 

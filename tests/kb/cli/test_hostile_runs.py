@@ -97,6 +97,7 @@ def _task(folder: Path, sources: dict[str, str]) -> Path:
                 "search": {"rounds": 1, "ideas": len(sources), "branches": 1},
                 "stop": {"minutes": None, "candidates": None},
                 "final_seconds": 9,
+                "compiler": False,
             }
         )
     )

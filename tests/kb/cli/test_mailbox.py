@@ -57,6 +57,7 @@ def write_task(folder: Path) -> Path:
         "mailbox": "letters",
         "search": {"rounds": 1, "ideas": 2, "branches": 1},
         "final_seconds": 1,
+        "compiler": False,
     }
     path = folder / "task.yaml"
     path.write_text(json.dumps(task))
@@ -119,9 +120,6 @@ def test_a_run_waits_for_letters_is_interrupted_and_ends_with_answers_that_came_
     make_shell,
 ):
     shell = make_shell()
-    shell.env["TORCH_COMPILE_DISABLE"] = (
-        "1"  # its baseline is not what this is about, and takes long
-    )
     task = write_task(shell.folder)
     folder = shell.folder / "letters"
     process = shell.start("evolve", task, "--json")

@@ -32,7 +32,13 @@ def test_a_run_of_a_neighbouring_shape_starts_from_what_won(make_shell):
     assert run in lesson.read_text()
 
     (shell.folder / "small.py").write_text(reference(WORK, SHAPES["small"]))
-    task = {"name": "small", "reference": "small.py", "target": processor.name, "final_seconds": 1}
+    task = {
+        "name": "small",
+        "reference": "small.py",
+        "target": processor.name,
+        "final_seconds": 1,
+        "compiler": False,
+    }
     (shell.folder / "small.yaml").write_text(json.dumps(task))
     done = shell("evolve", "small.yaml", "--candidates", "1", "--json")
     assert done.returncode == 0, done.stderr

@@ -89,7 +89,9 @@ def test_actors_and_nodes_that_are_killed_lose_no_work_and_double_none(cluster, 
         until(lambda: done() >= 5)
         cluster.remove_node(cluster.list_all_nodes()[1], allow_graceful=False)
         until(lambda: done() == len(jobs))
-    until(lambda: roster.alive() == [])  # who was killed could not say so: it is missed by its silence
+    until(
+        lambda: roster.alive() == []
+    )  # who was killed could not say so: it is missed by its silence
     with reading(queue.engine) as session:
         rows = session.execute(select(RESULTS.c.candidate, RESULTS.c.bench, RESULTS.c.what)).all()
     assert len(rows) == len(set(rows)) == len(jobs)
