@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import linecache
-import sys
 import types
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +14,7 @@ from torch import nn
 from kb.errors import TaskError, ToolchainError
 from search import seeds
 from search.judged import JudgedTask, plain_task
+from search.user_program import execute, foreign
 
 if TYPE_CHECKING:
     from search.task import Task  # a judging machine need not have what checks task files
@@ -125,37 +123,6 @@ class Problem:
             return as_tuple(torch.func.functional_call(self.model, dict(state), inputs))
 
 
-def input_notes(problem: Problem, one: Sequence[Any], other: Sequence[Any]) -> list[str]:
-    """Say what the user should know of a task's inputs, given two draws of them."""
-    notes = [
-        f"input {number} is the same in every draw of get_inputs(): a candidate need not read it"
-        for number, (a, b) in enumerate(zip(one, other, strict=True))
-        if one is not other and isinstance(a, torch.Tensor) and torch.equal(a, b)
-    ]
-    if problem.countable and problem.state and not problem.packs:
-        notes.append(
-            "no input is a floating-point tensor: weights change from call to call, for a table of the answers to all "
-            "possible inputs would fold the network away (packing: tables allows that)"
-        )
-    return notes
-
-
-def scaled(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return parameters that are others, and valid: each element times its own secret factor from 0.8 to 1.
-
-    No error can be greater than with the parameters given. Whole numbers stay.
-    """
-    made = {}
-    for name, value in state.items():
-        if not value.is_floating_point():
-            made[name] = value
-            continue
-        generator = seeds.generator(value.device, seeds.secret())
-        factor = torch.empty_like(value).uniform_(0.8, 1.0, generator=generator)
-        made[name] = factor.mul_(value)
-    return made
-
-
 def as_tuple(result: Any) -> tuple[torch.Tensor, ...]:
     """Return a forward's result as a tuple of tensors."""
     return (result,) if isinstance(result, torch.Tensor) else tuple(result)
@@ -176,16 +143,16 @@ def load_problem(task: Task | JudgedTask, seed: int = 0, device: str = "cpu") ->
     """
     task = plain_task(task)
     _require_device(device)
-    module = _execute(task)
+    module = execute(task)
     build, draw = _definitions(task, module)
     init = _init_inputs(task, getattr(module, "get_init_inputs", None))
 
     def fresh(number: int) -> tuple[torch.Tensor | Scalar, ...]:
-        with _foreign(task, "get_inputs()"), seeds.seeded(number):
+        with foreign(task, "get_inputs()"), seeds.seeded(number):
             return _moved(_checked_inputs(task, draw()), device)
 
     inputs = fresh(seed)
-    with _foreign(task, "Model(...)"), _seeded(seed):
+    with foreign(task, "Model(...)"), _seeded(seed):
         model = build(*init).requires_grad_(False)
     initial = {name: value.detach().clone() for name, value in model.state_dict().items()}
     _check_cpu(task, "parameter", initial)
@@ -232,59 +199,6 @@ def _definitions(
     return build, draw
 
 
-def _execute(task: JudgedTask) -> types.ModuleType:
-    name = f"kb_reference_{task.identity}"
-    module = types.ModuleType(name)
-    module.__file__ = str(task.reference)
-    # dataclasses, pickling of enums and torch.compile look a class's module up by its name.
-    sys.modules[name] = module
-    linecache.cache[str(task.reference)] = (
-        len(task.source),
-        None,
-        task.source.splitlines(keepends=True),
-        str(task.reference),
-    )
-    with _foreign(task, "the reference"):
-        exec(compile(task.source, str(task.reference), "exec"), module.__dict__)  # noqa: S102 - the user's own program
-    return module
-
-
-@contextmanager
-def _foreign(task: JudgedTask, what: str) -> Iterator[None]:
-    """Turn what the user's program raises into one line."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the reference's own business
-            yield
-    except TaskError:
-        raise
-    except MemoryError as error:
-        raise TaskError(
-            f"{task.reference}: {what} needs more memory than this machine has: make the inputs smaller"
-        ) from error
-    except (Exception, SystemExit) as error:
-        first = (str(error).strip().splitlines() or [""])[0]
-        if "can't allocate memory" in first or "not enough memory" in first:
-            raise TaskError(
-                f"{task.reference}: {what} needs more memory than this machine has ({first}): make the inputs smaller"
-            ) from error
-        line = _line_of(error, str(task.reference))
-        where = f" at line {line}" if line else ""
-        raise TaskError(
-            f"{task.reference}: {what} raised {type(error).__name__}{where}: {first}: mend the reference"
-        ) from error
-
-
-def _line_of(error: BaseException, path: str) -> int | None:
-    line = error.lineno if isinstance(error, SyntaxError) else None
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == path:
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line
-
-
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
@@ -295,7 +209,7 @@ def _seeded(seed: int) -> Iterator[None]:
 def _init_inputs(task: JudgedTask, source: Any) -> tuple[Any, ...]:
     if source is None:
         return ()
-    with _foreign(task, "get_init_inputs()"), _seeded(0):
+    with foreign(task, "get_init_inputs()"), _seeded(0):
         values = source()
     if not isinstance(values, (list, tuple)):
         raise TaskError(
@@ -372,7 +286,7 @@ def _run_twice(task: JudgedTask, model: nn.Module, inputs: tuple[Any, ...]) -> A
     results = []
     for seed in (1, 2):
         copies = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
-        with _foreign(task, "Model.forward()"), _seeded(seed), torch.no_grad():
+        with foreign(task, "Model.forward()"), _seeded(seed), torch.no_grad():
             results.append(model(*copies))
         for number, (given, after) in enumerate(zip(inputs, copies, strict=True)):
             if isinstance(given, torch.Tensor) and not _same(given, after):

@@ -127,11 +127,10 @@ def make_judge(
     Raises:
         ConfigError: judging there needs a package that is missing.
     """
-    from search.judging.limits import Limits
+    from search.judging.limits import Limits, limits_of
 
-    chosen = task.settings
-    limits = limits or Limits(thorough_seconds=chosen.final_seconds, compile=chosen.compiler)
-    if chosen.workloads:
+    limits = limits or Limits(**limits_of(task))
+    if task.settings.workloads:
         return _make_workload_judge(place, task, folder=folder, limits=limits)
     if place.how != "cpu" and find_spec("triton") is None:
         raise ConfigError(

@@ -4,81 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from search.codegen.access_analysis import walk
 from search.codegen.iteration_space import Misfit
 from search.codegen.lower import LoweredProgram
 from search.codegen.operator_sizes import (
     anchor_dims,
-    operand_order,
     place_dims,
     pool_dims,
     recurrence_dims,
     scan_dims,
 )
+from search.codegen.segments import INNER, GrowingSegment, Segment, as_segments, leaving
 
 FUSED = ("pointwise", "rows", "pool", "scan", "place", "conv", "ndconv", "matmul", "recurrence")
-INNER = ("pool", "scan", "place")  # anchors that may compute what they read on the way in
-_OPERANDS_FIRST = ("conv", "ndconv", "matmul", "recurrence")
 _READ = {
     "pool": pool_dims,
     "scan": scan_dims,
     "place": place_dims,
     "recurrence": recurrence_dims,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """A part of the graph that is done at once.
-
-    Attributes:
-        id: stable name: the pattern and the node that it ends with.
-        pattern: ``pointwise``, ``rows``, ``pool``, ``scan``, ``place``, ``conv``, ``ndconv``,
-            ``matmul``, ``recurrence`` or
-            ``library``.
-        anchor: the convolution, product, pooling, scan or library operator.
-        nodes: primitive nodes that it computes; with an anchor, those after it (before it for
-            ``pool`` and ``scan``).
-        pool: the pooling operator that a convolution feeds.
-        post: nodes after the pooling or the scan.
-        inputs: nodes that it reads, the anchor's operands first (views of them for a convolution
-            that reads sizes at run time).
-        outputs: nodes that others read, or that the forward returns.
-        dims: sizes for the recipe.
-    """
-
-    id: str
-    pattern: str
-    anchor: str | None
-    nodes: tuple[str, ...]
-    pool: str | None
-    post: tuple[str, ...]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    dims: Mapping[str, int | str]
-
-
-@dataclass
-class _Group:
-    """A segment while it grows."""
-
-    pattern: str
-    anchor: str | None = None
-    nodes: list[str] = field(default_factory=list)
-    pool: str | None = None
-    post: list[str] = field(default_factory=list)
-    dims: dict[str, int | str] = field(default_factory=dict)
-
-    def after(self) -> list[str]:
-        """The nodes behind the last anchor, which may still grow."""
-        return self.post if self.pool or self.pattern in INNER else self.nodes
-
-    def members(self) -> list[str]:
-        """All nodes of the group, anchors among them."""
-        ends = [name for name in (self.anchor, self.pool) if name]
-        return [*ends, *self.nodes, *self.post]
 
 
 def segment(program: LoweredProgram, library: Iterable[str]) -> tuple[Segment, ...]:
@@ -104,7 +49,7 @@ def _segments(
         groups = cut.run()
         wrong = cut.wrong(groups)
         if not wrong - barriers:
-            return tuple(cut.segments(groups))
+            return tuple(as_segments(program, groups))
         barriers |= wrong
 
 
@@ -129,10 +74,10 @@ class _Cutter:
         self._nodes = program.nodes
         self._library = library
         self._barriers = barriers
-        self._groups: list[_Group] = []
-        self._of: dict[str, _Group] = {}
+        self._groups: list[GrowingSegment] = []
+        self._of: dict[str, GrowingSegment] = {}
 
-    def run(self) -> list[_Group]:
+    def run(self) -> list[GrowingSegment]:
         """Assign every node that is not a plain view of something materialised."""
         for name, node in self._nodes.items():
             if node.kind == "value":
@@ -153,14 +98,14 @@ class _Cutter:
         if self._nodes[name].kind == "view":
             return  # a view of what another segment writes is read through
         pattern = "rows" if self._nodes[name].kind == "reduce" else "pointwise"
-        self._open(_Group(pattern, nodes=[name]))
+        self._open(GrowingSegment(pattern, nodes=[name]))
 
-    def _open(self, group: _Group) -> None:
+    def _open(self, group: GrowingSegment) -> None:
         self._groups.append(group)
         for name in group.members():
             self._of[name] = group
 
-    def _add(self, group: _Group, name: str) -> None:
+    def _add(self, group: GrowingSegment, name: str) -> None:
         others = [g for g in self._producers(name) if g is not group]
         for other in others:
             if self._merges(group, other, name):
@@ -176,9 +121,9 @@ class _Cutter:
             group.pattern = "rows"
         self._of[name] = group
 
-    def _producers(self, name: str) -> list[_Group]:
+    def _producers(self, name: str) -> list[GrowingSegment]:
         """Return the fusible groups that `name` reads, the latest first."""
-        found: list[_Group] = []
+        found: list[GrowingSegment] = []
         for operand in self._nodes[name].operands:
             group = self._of.get(operand) or self._of.get(self._program.base(operand))
             if group is not None and group.pattern in FUSED and group not in found:
@@ -191,7 +136,7 @@ class _Cutter:
             reverse=True,
         )
 
-    def _joins(self, group: _Group, name: str) -> bool:
+    def _joins(self, group: GrowingSegment, name: str) -> bool:
         if self._depends(name, group):
             return False
         node = self._nodes[name]
@@ -205,14 +150,14 @@ class _Cutter:
             return False
         return self._fits([*group.after(), name], tip)
 
-    def _masks(self, name: str, group: _Group) -> list[str]:
+    def _masks(self, name: str, group: GrowingSegment) -> list[str]:
         """Return the nodes of other groups that compute truth values for `name`: they have to come along."""
         given = [n for n in self._nodes[name].operands if self._nodes[n].mask and n in self._of]
         others = dict.fromkeys(id(self._of[n]) for n in given if self._of[n] is not group)
         chosen = [g for g in self._groups if id(g) in others and g.anchor is None]
         return [member for other in chosen for member in other.nodes]
 
-    def _merges(self, group: _Group, other: _Group, name: str) -> bool:
+    def _merges(self, group: GrowingSegment, other: GrowingSegment, name: str) -> bool:
         """Whether `other`, which `name` also reads, may become part of `group`."""
         if other.anchor or self._between(group, other):
             return False
@@ -221,7 +166,7 @@ class _Cutter:
             return self._fits([*other.nodes, *coming, *group.nodes, name])
         return self._program.symbolic and self._serves(group, other, name)
 
-    def _serves(self, group: _Group, other: _Group, name: str) -> bool:
+    def _serves(self, group: GrowingSegment, other: GrowingSegment, name: str) -> bool:
         """Whether `other` computes, from less, only what `name` behind an anchor needs."""
         inside = {*other.members(), name}
         users = {user for member in other.members() for user in self._program.users[member]}
@@ -230,7 +175,7 @@ class _Cutter:
             return False
         return self._fits([*other.nodes, *group.after(), name], group.pool or group.anchor)
 
-    def _between(self, group: _Group, other: _Group) -> bool:
+    def _between(self, group: GrowingSegment, other: GrowingSegment) -> bool:
         """Whether one group reaches the other through a third."""
         ours, theirs = set(group.members()), set(other.members())
         return self._detour(ours, theirs) or self._detour(theirs, ours)
@@ -264,7 +209,7 @@ class _Cutter:
                     pending.append(user)
         return seen
 
-    def _depends(self, name: str, group: _Group) -> bool:
+    def _depends(self, name: str, group: GrowingSegment) -> bool:
         """Whether `name` reads, outside `group`, something that depends on it."""
         inside = set(group.members())
         outside = {
@@ -298,15 +243,15 @@ class _Cutter:
             if found is not None and pattern in INNER:
                 self._place_inner(name, pattern, found)
             elif found is not None:
-                self._open(_Group(pattern, anchor=name, dims=found))
+                self._open(GrowingSegment(pattern, anchor=name, dims=found))
             if found is not None:
                 return
         product = anchor_dims(self._program, operator)
         if product is None or name in self._library:
-            self._open(_Group("library", anchor=name))
+            self._open(GrowingSegment("library", anchor=name))
             return
         pattern, dims = product
-        self._open(_Group(pattern, anchor=name, dims=dims))
+        self._open(GrowingSegment(pattern, anchor=name, dims=dims))
 
     def _place_inner(self, name: str, pattern: str, dims: dict[str, int | str]) -> None:
         source = self._nodes[name].operands[0]
@@ -324,93 +269,36 @@ class _Cutter:
                 group.pattern, group.anchor, group.dims = pattern, name, dims
                 self._of[name] = group
                 return
-        self._open(_Group(pattern, anchor=name, dims=dims))
+        self._open(GrowingSegment(pattern, anchor=name, dims=dims))
 
-    def _borders_fit(self, group: _Group, source: str, borders: tuple[int, ...]) -> bool:
+    def _borders_fit(self, group: GrowingSegment, source: str, borders: tuple[int, ...]) -> bool:
         try:
             walk(self._nodes, group.nodes, [source], borders)
         except Misfit:
             return False
         return True
 
-    def wrong(self, groups: list[_Group]) -> set[str]:
+    def wrong(self, groups: list[GrowingSegment]) -> set[str]:
         """Return nodes that must not stay where they are: more leaves a kernel than it can write."""
         found: set[str] = set()
         for group in groups:
             inside = set(group.members())
-            leaving = self._leaving(group)
-            if group.anchor and group.pattern in FUSED and len(leaving) > 1:
+            left = leaving(self._program, group)
+            if group.anchor and group.pattern in FUSED and len(left) > 1:
                 members = sorted(inside, key=list(self._nodes).index)
-                first = min(members.index(name) for name in leaving)
+                first = min(members.index(name) for name in left)
                 found |= set(members[first + 1 :])
                 if group.pattern in INNER and group.anchor not in found:
                     found |= set(members[1:])
             elif group.anchor is None:
                 try:
-                    walk(self._nodes, group.nodes, leaving)
+                    walk(self._nodes, group.nodes, left)
                 except Misfit:
                     # A small intermediate is wanted outside: it starts a segment of its own, and
                     # what is bigger must not draw it in.
                     full = max(self._nodes[name].numel for name in group.nodes)
                     found |= {n for n in group.nodes if self._nodes[n].numel == full} or inside
         return found
-
-    def _leaving(self, group: _Group) -> list[str]:
-        inside = set(group.members())
-        found = []
-        for name in sorted(inside, key=list(self._nodes).index):
-            outside = set(self._program.users[name]) - inside
-            if outside or name in self._program.outputs:
-                base = self._program.base(name)
-                if base not in found:
-                    found.append(base if base in inside else name)
-        return found
-
-    def segments(self, groups: list[_Group]) -> list[Segment]:
-        """Return the groups as segments, each after those that it reads."""
-        made = [self._segment(group) for group in groups]
-        done: set[str] = {name for name, node in self._nodes.items() if node.kind == "value"}
-        ordered: list[Segment] = []
-        while made:
-            ready = next(s for s in made if all(self._program.base(n) in done for n in s.inputs))
-            made.remove(ready)
-            ordered.append(ready)
-            done.update(ready.outputs)
-        return ordered
-
-    def _operand(self, name: str) -> str:
-        """Return what a convolution reads: where sizes are read at run time, in the shape that it has."""
-        base = self._program.base(name)
-        viewed = self._nodes[name].shape != self._nodes[base].shape
-        return name if self._program.symbolic and viewed else base
-
-    def _segment(self, group: _Group) -> Segment:
-        inside = set(group.members())
-        inputs: list[str] = []
-        if group.anchor and group.pattern in _OPERANDS_FIRST:
-            operator = self._program.operators[group.anchor]
-            names = operand_order(operator, self._nodes[group.anchor].operands)
-            viewed = group.pattern in ("conv", "ndconv")
-            inputs += map(self._operand if viewed else self._program.base, names)
-        members = group.members()
-        for name in members[1:] if inputs else members:  # the anchor comes first
-            for operand in self._nodes[name].operands:
-                base = self._program.base(operand)
-                if base not in inside and base not in inputs:
-                    inputs.append(base)
-        outputs = self._leaving(group)
-        last = max(inside, key=list(self._nodes).index)
-        return Segment(
-            id=f"{group.pattern}:{last}",
-            pattern=group.pattern,
-            anchor=group.anchor,
-            nodes=tuple(group.nodes),
-            pool=group.pool,
-            post=tuple(group.post),
-            inputs=tuple(inputs),
-            outputs=tuple(outputs),
-            dims=group.dims,
-        )
 
 
 def plane_borders(

@@ -12,9 +12,9 @@ from typing import Any
 
 from kb.errors import NoRecipe, TaskError
 from search.codegen.canonical import OWN
-from search.codegen.fusion import Segment
 from search.codegen.ir import Shape
 from search.codegen.lower import LoweredProgram
+from search.codegen.segments import Segment
 from search.costs.graph import Operator, Ref, Value
 
 _MARK = "_forward_goes_here_"

@@ -10,12 +10,13 @@ from typing import Any
 
 from kb.errors import NoRecipe
 from search.codegen.backends.gpu_module import assemble as assemble_gpu
-from search.codegen.fusion import Segment, segment
+from search.codegen.fusion import segment
 from search.codegen.library import RecipeCard, Value
 from search.codegen.lower import LoweredProgram, is_view
 from search.codegen.module_writer import RenderedSegment, assemble
 from search.codegen.operator_sizes import anchor_dims
 from search.codegen.render import Unfit, prelude, render
+from search.codegen.segments import Segment
 
 Plan = Mapping[str, Any]  # {"library": [...], "segments": {id: {recipe, knobs, pattern, dims}}}
 

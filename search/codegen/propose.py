@@ -11,9 +11,9 @@ from typing import Any
 from kb.records.schema import LessonRecord
 from kb.retrieval.lesson_confidence import effect_of, standing
 from search.attempt import Attempt, Moment
-from search.codegen.fusion import Segment
 from search.codegen.library import RecipeCard
 from search.codegen.plan import Choice, Composer, Plan, distance, sizes
+from search.codegen.segments import Segment
 
 # Whether it starts from the reference, the pattern of the segment, and the idea's name.
 Topic = tuple[bool, str, str]

@@ -11,11 +11,12 @@ from kb.config import shipped_docs
 from search.codegen.access_analysis import walk
 from search.codegen.backends.cpp import CppEmitter, RowWriter
 from search.codegen.backends.gpu_render import context as gpu_context
-from search.codegen.fusion import INNER, Segment, plane_borders
+from search.codegen.fusion import plane_borders
 from search.codegen.iteration_space import Misfit
 from search.codegen.library import RecipeCard, Value
 from search.codegen.loop_layout import layout
 from search.codegen.lower import LoweredProgram
+from search.codegen.segments import INNER, Segment
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from search.codegen.fusion import Segment
 from search.codegen.library import RecipeCard, Value
 from search.codegen.plan import Choice, Composer, Plan
 from search.codegen.propose import COMBINE, PRODUCER, choices
 from search.codegen.render import Unfit
+from search.codegen.segments import Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+from kb.errors import TaskError
 from search.costs.graph import Operator, OperatorGraph, Value, Work
 from search.costs.lower_bound import sure
-from search.costs.trace import family, flops_of, nbytes, operands
+from search.costs.trace import family, flops_of, nbytes, operands, operator_graph
+from search.reference import Problem
 
 # A byte from memory costs a core about as much as eight operations of its vector units.
 _BYTE = 8
+
+
+def traced_work(problem: Problem) -> tuple[OperatorGraph | None, Work | None, list[str]]:
+    """Return a reference's operators and what they cost, or a line that says why they are not known."""
+    try:
+        graph = operator_graph(problem)
+    except TaskError as error:
+        return None, None, [str(error)]
+    return graph, count_work(graph), []
 
 
 def operator_costs(graph: OperatorGraph) -> dict[str, float]:

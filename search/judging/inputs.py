@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -154,3 +154,34 @@ def _structured(template: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     if zeros.float().mean() >= _STRUCTURED:
         values[zeros] = 0
     return torch.empty_like(template).copy_(values)
+
+
+def input_notes(problem: Problem, one: Sequence[Any], other: Sequence[Any]) -> list[str]:
+    """Say what the user should know of a task's inputs, given two draws of them."""
+    notes = [
+        f"input {number} is the same in every draw of get_inputs(): a candidate need not read it"
+        for number, (a, b) in enumerate(zip(one, other, strict=True))
+        if one is not other and isinstance(a, torch.Tensor) and torch.equal(a, b)
+    ]
+    if problem.countable and problem.state and not problem.packs:
+        notes.append(
+            "no input is a floating-point tensor: weights change from call to call, for a table of the answers to all "
+            "possible inputs would fold the network away (packing: tables allows that)"
+        )
+    return notes
+
+
+def scaled(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return parameters that are others, and valid: each element times its own secret factor from 0.8 to 1.
+
+    No error can be greater than with the parameters given. Whole numbers stay.
+    """
+    made = {}
+    for name, value in state.items():
+        if not value.is_floating_point():
+            made[name] = value
+            continue
+        generator = seeds.generator(value.device, seeds.secret())
+        factor = torch.empty_like(value).uniform_(0.8, 1.0, generator=generator)
+        made[name] = factor.mul_(value)
+    return made

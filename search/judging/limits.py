@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from search.costs.graph import OperatorGraph, Work
 from search.sandbox.sandbox import SandboxPart
+
+if TYPE_CHECKING:
+    from search.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,13 @@ class Limits:
     timing_seconds: float = 1.0
     thorough_seconds: float = 10.0
     compile: bool = True
+
+
+def limits_of(task: Task) -> dict[str, Any]:
+    """Return the limits that a task sets; the others are `Limits`' own."""
+    chosen = task.settings
+    without = {} if chosen.compiler else {"compile": False}
+    return {"thorough_seconds": chosen.final_seconds, **without}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

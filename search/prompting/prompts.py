@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from kb.config import Home
 from kb.errors import ConfigError
 from kb.records.patterns import Pattern, Recognised
-from kb.records.schema import CATEGORIES, Document, TargetRecord
-from kb.records.types import Answer, Hit, Scope
+from kb.records.schema import CATEGORIES, TargetRecord
+from kb.records.types import Answer, Hit
 from kb.retrieval.multi_query import Inquiry
 from kb.tokens import count_tokens
 from search.attempt import Attempt, Idea, Memory, Moment
@@ -28,6 +28,7 @@ from search.patterns.recognise import read_program
 from search.prompting.describe import cost, detail, trials_of_branches, trials_of_ideas, verdict
 from search.prompting.history import PLATEAU, Recalled, recall
 from search.prompting.knowledge_view import RecordSource
+from search.prompting.library_notes import LibraryNotes
 from search.prompting.novelty import NoveltyCheck, tried_in
 from search.prompting.questions import Questions, QuestionStep
 from search.prompting.readings import PassageRetriever, Readings
@@ -35,7 +36,7 @@ from search.standings import standings_of
 from search.task import Task
 from search.tunables import knob_trouble
 from search.workloads import workload_facts
-from synth.context import FORM, Context, Current, Note, Purpose
+from synth.context import Context, Current, Purpose
 from synth.device_facts import target_lines
 from synth.prompt import Prompt, compose
 from synth.query import Stage, Subject
@@ -251,11 +252,10 @@ class PromptWriter:
         step: QuestionStep,
         **parts: Any,
     ) -> RenderedPrompt:
-        diagnosis = moment.diagnosis
         measured = moment.parent if moment.memory != "clean" else None
         step = replace(
             step,
-            symptoms=diagnosis.symptoms,
+            symptoms=moment.diagnosis.symptoms,
             measured=measured is not None,
             kernels=_profiled(measured),
             tokens=min(MOST_TOKENS, max(reader.budget // 2, 500)),
@@ -264,27 +264,7 @@ class PromptWriter:
         inquiry = self._questions.inquiry(step)
         informed = self._is_informed(moment)
         answer = self._knowledge.retriever.inquire(inquiry) if informed else Answer(hits=())
-        hits = answer.hits
-        structured = bool(diagnosis.points)
-        context = Context(
-            purpose=purpose,
-            task=self._task.name,
-            reference=self._task.source,
-            language=self._language_name,
-            library=self._task.settings.library == "allowed",
-            facts=self._facts,
-            device=self._target.title,
-            target=target_lines(self._target),
-            pack=self._pack,
-            constraints=self._constraints(purpose),
-            points=diagnosis.points,
-            diagnosis=diagnosis.notes if structured else diagnosis.lines,
-            memory=moment.memory,
-            passages=hits,
-            menu=answer.menu,
-            form=self._form,
-            **parts,
-        )
+        context = self._context(purpose, moment, answer, **parts)
 
         def count(text: str) -> int:
             return self._count(text, reader.encoding)
@@ -295,6 +275,29 @@ class PromptWriter:
             inquiry=inquiry,
             patterns=self._questions.recognised(step),
             answer=answer,
+        )
+
+    def _context(self, purpose: Purpose, moment: Moment, found: Answer, **parts: Any) -> Context:
+        """Return what the templates of a prompt are filled with."""
+        library, diagnosis = self._library, moment.diagnosis
+        return Context(
+            purpose=purpose,
+            task=self._task.name,
+            reference=self._task.source,
+            language=library.language_name,
+            library=self._task.settings.library == "allowed",
+            facts=self._facts,
+            device=self._target.title,
+            target=target_lines(self._target),
+            pack=library.pack,
+            constraints=library.constraints(purpose),
+            points=diagnosis.points,
+            diagnosis=diagnosis.notes if diagnosis.points else diagnosis.lines,
+            memory=moment.memory,
+            passages=found.hits,
+            menu=found.menu,
+            form=library.form,
+            **parts,
         )
 
     def _is_informed(self, moment: Moment) -> bool:
@@ -325,37 +328,9 @@ class PromptWriter:
         return (f"Precision: {named}", *shapes, *(cost(self._work) if self._work else ()))
 
     @cached_property
-    def _notes(self) -> Document | None:
-        return self._knowledge.store.document("language", self._language)
-
-    @cached_property
-    def _language_name(self) -> str:
-        notes = self._notes
-        return f"{notes.record.title} ({self._language})" if notes else self._language
-
-    @cached_property
-    def _form(self) -> str:
-        """What the kernels are in a file of this language."""
-        return (getattr(self._notes.record, "form", "") if self._notes else "") or FORM
-
-    @cached_property
-    def _pack(self) -> Note | None:
-        """The target's document, where it says more than its figures."""
-        found = self._knowledge.store.document("target", self._target.name)
-        if found is None or not found.body.strip():
-            return None
-        return _note(found)
-
-    @cached_property
-    def _rules(self) -> tuple[Note, ...]:
-        scope = self._questions.scope
-        rules = self._knowledge.store.documents("constraint")
-        return tuple(_note(one) for one in rules if _admits(one, scope))
-
-    def _constraints(self, purpose: Purpose) -> tuple[Note, ...]:
-        """Return what binds an answer: who writes code needs the language's notes first."""
-        notes = (_note(self._notes),) if self._notes else ()
-        return (*self._rules, *notes) if purpose == "ideas" else (*notes, *self._rules)
+    def _library(self) -> LibraryNotes:
+        store, scope = self._knowledge.store, self._questions.scope
+        return LibraryNotes(store, self._language, self._target.name, scope)
 
 
 def user_templates(task: Task) -> Templates:
@@ -412,19 +387,6 @@ def _profiled(attempt: Attempt | None) -> tuple[KernelTime, ...]:
     """Return the kernels that a program ran, with their times; () where no device was profiled."""
     outcome = attempt.outcome if attempt is not None else None
     return outcome.kernels if isinstance(outcome, Passed) else ()
-
-
-def _note(document: Document) -> Note:
-    return Note(
-        name=document.name,
-        title=document.record.title,
-        document=document.path,
-        text=document.body,
-    )
-
-
-def _admits(document: Document, scope: Scope) -> bool:
-    return document.record.scope.value().admits(scope)
 
 
 def _current(attempt: Attempt | None) -> Current | None:

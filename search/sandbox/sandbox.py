@@ -39,6 +39,11 @@ class SandboxPart:
     detail: str
 
 
+def missing_parts(parts: Iterable[SandboxPart]) -> list[str]:
+    """Return a line for each wall that does not stand."""
+    return [f"{part.name}: not available here ({part.detail})" for part in parts if not part.works]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """What a sandboxed process may use.

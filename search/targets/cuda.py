@@ -216,6 +216,18 @@ class Watch:
             self.states.append(state)
         return state
 
+    def figures(self) -> dict[str, float]:
+        """Return the lowest clock and the highest temperature, and ``drifted`` where it did; nothing where the driver is silent."""
+        if not self.states:
+            return {}
+        found = {"sm_clock": min(state.sm_clock for state in self.states)}
+        hottest = [state.temperature for state in self.states if state.temperature is not None]
+        if hottest:
+            found["temperature"] = max(hottest)
+        if self.verdict() is not None:
+            found["drifted"] = 1.0
+        return found
+
     def verdict(self) -> str | None:
         """Return one line where the device drifted, None where it held or nothing was seen."""
         return drift(self.states)

@@ -21,11 +21,11 @@ from typing import Any
 import torch
 
 from kb.errors import TaskError
-from search.codegen.fusion import Segment
 from search.codegen.library import RecipeCard
 from search.codegen.lower import lower
 from search.codegen.plan import Choice, Composer
 from search.codegen.render import Unfit, render
+from search.codegen.segments import Segment
 from search.costs.trace import operator_graph
 from search.judging.tolerance import make_trials
 from search.reference import Problem, load_problem

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from kb.errors import TaskError, ToolchainError
-from search.reference import input_notes, load_problem, scaled
+from search.reference import load_problem
 from search.task import Task
 
 HEAD = "import torch\nimport torch.nn as nn\n"
@@ -143,24 +143,6 @@ def test_where_every_input_could_be_in_a_table_packing_takes_a_word_of_its_own(
     make_task: Callable[..., Task], source: str, packing: str, packs: bool
 ) -> None:
     assert load_problem(make_task(source, packing=packing)).packs is packs
-
-
-def test_inputs_that_are_the_same_in_every_draw_are_named(make_task: Callable[..., Task]) -> None:
-    problem = load_problem(make_task(COUNTABLE))
-    notes = input_notes(problem, problem.draw(1), problem.draw(2))
-    assert len(notes) == 2
-    assert notes[0].startswith("input 1 is the same in every draw")
-    assert "packing: tables" in notes[1]
-    one = problem.draw(1)
-    assert not any("every draw" in note for note in input_notes(problem, one, one))
-
-
-def test_other_parameters_are_never_larger_and_whole_numbers_stay() -> None:
-    state = {"weight": torch.randn(50, 50), "count": torch.arange(3)}
-    other = scaled(state)
-    assert bool((other["weight"].abs() <= state["weight"].abs()).all())
-    assert bool((other["weight"] != state["weight"]).float().mean() > 0.99)
-    assert torch.equal(other["count"], state["count"])
 
 
 @pytest.mark.parametrize(

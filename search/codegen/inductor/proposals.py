@@ -7,11 +7,11 @@ from typing import Any
 
 from kb.errors import NoRecipe
 from search.attempt import Attempt, Moment
-from search.codegen.fusion import Segment
 from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import RecipeCard
 from search.codegen.plan import Choice, Composer, Plan
 from search.codegen.propose import RecipeProposal, choices
+from search.codegen.segments import Segment
 
 COMPILER = "compiler"
 # Parts that cost less than this share of the whole by count are left to the compiler.

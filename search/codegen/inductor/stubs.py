@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from search.codegen.fusion import Segment
 from search.codegen.lower import LoweredProgram
 from search.codegen.module_writer import Forward, RenderedSegment, fill, strip
+from search.codegen.segments import Segment
 
 
 def stubbed(

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import os
-import random
-import secrets
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kb.errors import TaskError, ToolchainError
-from search import seeds
-from search.costs.graph import OperatorGraph, Work
-from search.costs.roofline import features, roofline
-from search.costs.trace import operator_graph
-from search.costs.work import count_work
+from search.costs.work import traced_work
 from search.finding import Look
-from search.judging import inputs as distributions
 from search.judging.checks import check_arguments
 from search.judging.cpu.baseline import Baseline, Timed
+from search.judging.cpu.baselines import CpuBaselines
 from search.judging.cpu.clocks import check_clocks
-from search.judging.cpu.further import seat_further
-from search.judging.cpu.handling import measure_handling
+from search.judging.cpu.draws import RoundDraws
 from search.judging.cpu.looks import CodeTime
 from search.judging.cpu.session import CandidateSession
 from search.judging.cpu.timing import (
-    Contender,
     Drawn,
     Evictor,
-    Local,
     Sample,
     Timing,
     TimingSession,
@@ -40,19 +31,21 @@ from search.judging.cpu.timing import (
     one_thread,
     taken,
 )
+from search.judging.floor import bounded
+from search.judging.inputs import input_notes
 from search.judging.limits import Limits, Prepared
 from search.judging.tolerance import make_trials
-from search.judging.trial import InputTrial, TrialSet
+from search.judging.trial import TrialSet
 from search.languages import LANGUAGES
 from search.outcome import Outcome, Passed, Refused
 from search.profilers.perf import Counters, per_call
 from search.profilers.vectorization import Verbose, look
-from search.reference import Problem, input_notes, scaled
+from search.reference import Problem
 from search.sandbox import ptrace
 from search.sandbox.build import Builder
 from search.sandbox.faults import Fault, charged
 from search.sandbox.runner_handle import Worker, Zygote
-from search.sandbox.sandbox import Cell, SandboxPart
+from search.sandbox.sandbox import Cell, SandboxPart, missing_parts
 from search.sandbox.shared_memory import Arena, keep_freed_memory, plan
 from search.targets.cpu import free_memory, read_facts
 
@@ -66,10 +59,7 @@ _LOOKING, _PATIENT_LOOKING = 0.1, 3.0  # seconds; the longer where a verdict han
 _CLOSE = 100_000  # ns between two samples of timed calls, where a verdict hangs on them
 _NEAR_HANDLING = 4.0  # times what handling tensors takes: more is no noise of it
 _AUDITS = {False: 4, True: 16}  # the fewest of a session; the more where a verdict hangs on looks
-# A measured clock and a recorded one differ by turbo modes; half of the bound is beyond any of that.
-_BEATEN = 0.5
 _WAKINGS, _FEW_WAKINGS = 20, 2  # calls that do nothing, to know what waking a runner takes
-_FLATTERY = 40  # measured: a tiny reference as its own candidate was that much slower
 
 
 class CpuJudge:
@@ -104,9 +94,11 @@ class CpuJudge:
         self._seats = choose_seats()
         self._trial_set: TrialSet
         self._arena: Arena | None = None
-        self._timed_baselines: dict[str, Baseline] = {}
         self._waking = Waking()
-        self._audits: list[InputTrial] = []  # the next ones' distributions
+        self._baselines = CpuBaselines(
+            problem, self._builder, self._seat, compiled=self._limits.compile
+        )
+        self._draws: RoundDraws
         self._layout: dict[str, Any] = {}
         self._evict: Evictor
         self._call_seconds = self._limits.call_seconds
@@ -130,6 +122,7 @@ class CpuJudge:
         keep_freed_memory()
         progress("the reference in float64, on several distributions of inputs")
         self._trial_set = make_trials(problem)
+        self._draws = RoundDraws(problem, self._trial_set)
         self._layout = plan(problem.inputs, problem.state)
         self._check_memory()
         self._arena = Arena.create(self._layout)
@@ -137,22 +130,18 @@ class CpuJudge:
         progress("the sandbox")
         sandbox = self._try_sandbox()
         progress("the baselines, eager and torch.compile")
-        compile_error, seating = self._pin_baselines()
-        graph, work, notes = self._trace()
-        notes += [*seating, *input_notes(problem, *self._trial_set.task_inputs)]
+        self._baselines.start()
+        graph, work, notes = traced_work(problem)
         progress("the baselines' times")
         baselines = self._time_baselines()
-        if "eager" in self._timed_baselines:
-            with one_thread(), taken(self._seats):
-                self._handling = self._measure_handling()
+        with one_thread(), taken(self._seats):
+            self._handling = self._measure_handling()
         self._call_seconds = self._limits.call_seconds + 30 * baselines["eager"]
-        notes += self._trial_set.notes
-        notes += [
-            f"{part.name}: not available here ({part.detail})" for part in sandbox if not part.works
-        ]
+        notes += [*self._baselines.notes, *input_notes(problem, *self._trial_set.task_inputs)]
+        notes += [*self._trial_set.notes, *missing_parts(sandbox)]
         self.prepared = Prepared(
             baselines=baselines,
-            compile_error=compile_error,
+            compile_error=self._baselines.compile_error,
             dropped=self._trial_set.dropped,
             sandbox=sandbox,
             graph=graph,
@@ -208,40 +197,15 @@ class CpuJudge:
             file_bytes=1 << 20,
         )
 
-    def _pin_baselines(self) -> tuple[str | None, list[str]]:
-        """Put the baselines into runners as candidates are.
-
-        Returns:
-            Why torch.compile is none, and what else to say.
-        """
-        self._close_baselines()
-        notes, compile_error = [], None
-        try:
-            self._timed_baselines["eager"] = self._seat(self._cell({}), None)
-        except Fault as fault:
-            notes.append(
-                f"eager is timed in this process, which flatters it by some {_FLATTERY} us, since its own would not start: "
-                f"{getattr(fault.outcome, 'reason', fault.outcome.kind)}"
-            )
-        if self._limits.compile:
-            try:
-                self._timed_baselines["compile"] = self._seat(None, self._folder)
-            except Fault as fault:
-                compile_error = str(getattr(fault.outcome, "reason", fault.outcome.kind))
-        further, lines = seat_further(
-            self._problem.task, self._builder, self._seat_further, compiled=self._limits.compile
-        )
-        self._timed_baselines |= further
-        return compile_error, [*notes, *lines]
-
-    def _seat_further(
-        self, *, mode: str | None = None, own: tuple[str, Mapping[str, str]] | None = None
+    def _seat(
+        self,
+        *,
+        compiled: bool = False,
+        own: tuple[str, Mapping[str, str]] | None = None,
+        **more: Any,
     ) -> Baseline:
-        if own is None:
-            return self._seat(None, self._folder, mode=mode)
-        return self._seat(self._cell(own[1]), None, own=own)
-
-    def _seat(self, cell: Cell | None, compiled: Path | None, **more: Any) -> Baseline:
+        """Start a baseline; torch.compile starts compilers, and has no walls around it."""
+        cell = None if compiled else self._cell({} if own is None else own[1])
         return Baseline(
             self._problem,
             self._trial_set,
@@ -249,41 +213,17 @@ class CpuJudge:
             cell,
             self._seats,
             self._waking,
-            compiled=compiled,
+            compiled=self._folder if compiled else None,
+            own=own,
             **more,
         )
-
-    def _close_baselines(self) -> None:
-        for rival in self._timed_baselines.values():
-            rival.close()
-        self._timed_baselines = {}
-
-    def _trace(self) -> tuple[OperatorGraph | None, Work | None, list[str]]:
-        try:
-            graph = operator_graph(self._problem)
-        except TaskError as error:
-            return None, None, [str(error)]
-        return graph, count_work(graph), []
 
     def _time_baselines(self) -> dict[str, float]:
         """Return the time of each baseline from a short session."""
         with one_thread(), taken(self._seats):
-            self._wake(_WAKINGS)
+            self._baselines.wake(_WAKINGS, self._empty_caches)
             seconds = self._race(None, blocks=3, seconds=self._limits.timing_seconds).run().seconds
-        return {name: seconds[name] for name in self._baselines()}
-
-    def _baselines(self) -> dict[str, Contender]:
-        """Return the baselines; the reference is called here where no runner can hold it."""
-        here = {} if "eager" in self._timed_baselines else {"eager": Local(self._problem.model)}
-        return {**here, **self._timed_baselines}
-
-    def _wake(self, count: int) -> None:
-        """Measure what waking a runner takes, in one that no candidate has touched."""
-        rival = self._timed_baselines.get("eager")
-        for _ in range(count if rival is not None else 0):
-            assert rival is not None
-            self._empty_caches()
-            rival.wake()
+        return {name: seconds[name] for name in self._baselines.contenders()}
 
     def look(self, source: str) -> Look:
         """Say which loops of a candidate that passed the compiler left scalar."""
@@ -294,7 +234,7 @@ class CpuJudge:
 
     @charged
     def judge(self, source: str, *, thorough: bool = False) -> Outcome:
-        """CpuJudge `source`.
+        """Judge `source`.
 
         Args:
             source: a Python file that defines ``ModelNew``.
@@ -302,8 +242,7 @@ class CpuJudge:
         """
         prepared = self.prepare()
         # Before the candidate's: asking for what a dead zygote's child died of ends the new zygote.
-        if not all(rival.alive() for rival in self._timed_baselines.values()):
-            self._pin_baselines()
+        self._baselines.ensure()
         start = time.monotonic()
         build_seconds = 0.0
         try:
@@ -355,10 +294,8 @@ class CpuJudge:
             Counters(candidate_session.pid) as counters,
             candidate_session.looked_at(own, _CLOSE if self._own_only else 0) as looks,
         ):
-            self._wake(_FEW_WAKINGS)
-            with ExitStack() as alike:
-                for rival in self._timed_baselines.values() if self._own_only else ():
-                    alike.enter_context(rival.sampled(_CLOSE))
+            self._baselines.wake(_FEW_WAKINGS, self._empty_caches)
+            with self._baselines.sampled(_CLOSE) if self._own_only else nullcontext():
                 timing = race.run()
             self._counted = per_call(counters.read(), candidate_session.calls - before)
             if self._own_only:
@@ -383,17 +320,11 @@ class CpuJudge:
         return share
 
     def _measure_handling(self, *, again: bool = False) -> float:
-        return measure_handling(
-            self._problem,
-            lambda program: self._seat(self._cell({}), None, program=program),
-            lambda: self._draw(audit=True),
-            self._empty_caches,
-            again=again,
-        )
+        return self._baselines.handling(self._draws, self._empty_caches, again=again)
 
     @property
     def _own_only(self) -> bool:
-        return bool(self._problem.task.settings.library == "forbidden")
+        return self._problem.task.settings.library == "forbidden"
 
     def _check_share(self, share: float | None) -> None:
         """Refuse a candidate that computes in the library where it must not."""
@@ -416,7 +347,7 @@ class CpuJudge:
                 eager = samples["eager"].outputs
                 candidate_session.check_timed(drawn, samples["candidate"].outputs, eager)
 
-        contenders = self._baselines()
+        contenders = self._baselines.contenders()
         # A race needs a candidate; without one the framework runs against itself.
         contenders["candidate"] = (
             contenders["eager"]
@@ -425,7 +356,7 @@ class CpuJudge:
         )
         return TimingSession(
             contenders=contenders,
-            draw=self._draw,
+            draw=self._draws.draw,
             check=check,
             prepare=self._empty_caches,
             blocks=blocks,
@@ -437,28 +368,6 @@ class CpuJudge:
         os.sched_setaffinity(0, {self._seats.stage})
         self._evict()
 
-    def _draw(self, audit: bool) -> Drawn:
-        """Draw a round's inputs: the task's own, or for an audit those of some distribution."""
-        trial = self._audited() if audit else self._trial_set.trials[0]
-        inputs = distributions.draw(self._problem, trial.distribution, seeds.secret())
-        state = None if self._problem.packs else scaled(self._problem.state)
-        return Drawn(inputs=inputs, state=state, trial=trial, audit=audit)
-
-    def _audited(self) -> InputTrial:
-        """Return the trial whose distribution the next audit is of: of every three, two are spiked.
-
-        Spikes are what a program does not see that guesses its range from some elements.
-        """
-        if not self._audits:
-            trials = [trial for trial in self._trial_set.trials[1:] if trial.special is None]
-            spiked = [trial for trial in trials if trial.distribution in distributions.SPIKED]
-            others = [trial for trial in trials if trial.distribution != "task"] or trials
-            others = others or list(self._trial_set.trials[:1])
-            spikes = [secrets.choice(spiked) for _ in range(2)] if spiked else []
-            self._audits = [*spikes, secrets.choice(others)]
-            random.SystemRandom().shuffle(self._audits)
-        return self._audits.pop()
-
     def _passed(
         self,
         candidate_session: CandidateSession,
@@ -467,20 +376,8 @@ class CpuJudge:
         prepared: Prepared,
     ) -> Passed:
         seconds = timing.seconds["candidate"]
-        profile: dict[str, float] = {}
-        if prepared.work is not None:
-            work = prepared.work
-            floor, terms = roofline(work, self._target)
-            # What is always the same need not be computed.
-            if seconds < _BEATEN * floor and not self._trial_set.degenerate:
-                raise Fault(
-                    Refused(
-                        reason=f"{seconds:.3g} s is less than this task can take on {self._target.name} "
-                        f"({floor:.3g} s): the work is not done when the clock stops",
-                        trick="beats-the-roofline",
-                    )
-                )
-            profile = features(work, seconds, floor, terms)
+        degenerate = self._trial_set.degenerate
+        profile = bounded(prepared.work, seconds, self._target, degenerate=degenerate)
         return Passed(
             seconds=seconds,
             samples=timing.samples,
@@ -490,12 +387,12 @@ class CpuJudge:
             own_share=own,
             profile={**profile, **self._counted},
             calls=timing.calls,
-            degenerate=self._trial_set.degenerate,
+            degenerate=degenerate,
         )
 
     def close(self) -> None:
         """End every process that it started."""
-        self._close_baselines()
+        self._baselines.close()
         if not self._shared:
             self._zygote.close()
         if self._arena is not None:

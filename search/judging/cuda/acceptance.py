@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kb.errors import TaskError
 from search.costs.graph import OperatorGraph, Work
-from search.costs.roofline import features, roofline
-from search.costs.trace import operator_graph
-from search.costs.work import count_work
+from search.costs.work import traced_work
 from search.judging.cpu.timing import Timing
 from search.judging.cuda.batch_profile import read_windows
 from search.judging.cuda.session import CudaCandidateSession
+from search.judging.floor import bounded
 from search.languages.cute import Cute, imports_cute, kernel_names, own_symbols
 from search.outcome import Passed, Refused
 from search.profilers.static_resources import Resources, parse_cubin, parse_ptxas
@@ -34,9 +32,6 @@ _DECOY = 0.01
 # A kernel by the profile, caches warm, against the same call by the events, caches cold.
 _LONGER, _LATENCY, _CAPTURES = 1.25, 5e-6, 3
 _SEEN, _BLUR = 0.95, 0.5e-6  # of what the device works in a call, its events must say
-# Dense half-precision products make float32 accuracy at a third of their rate (split operands); a
-# measured clock and a recorded one differ by boost: half of the bound is beyond any of that.
-_BEATEN = 0.5
 _LOSSES = 4  # that an outcome keeps of what the compiler warns of
 
 
@@ -72,12 +67,8 @@ class Acceptance:
 
     def trace(self) -> tuple[OperatorGraph | None, Work | None, list[str]]:
         """Return the reference's operators and their least cost, or a note why not."""
-        try:
-            graph = operator_graph(self._problem)
-        except TaskError as error:
-            return None, None, [str(error)]
-        self._work = count_work(graph)
-        return graph, self._work, []
+        graph, self._work, notes = traced_work(self._problem)
+        return graph, self._work, notes
 
     def build(self, source: str) -> dict[str, str]:
         """Compile the CUDA C++ parts of `source`; return their paths by key.
@@ -243,22 +234,16 @@ class Acceptance:
             )
 
     def _bound(self, seconds: float) -> dict[str, float]:
-        work = self._work
-        if work is None:
-            return {}
         precision = self._problem.task.settings.precision
         policy = precision if isinstance(precision, str) else "tolerances"
-        floor, terms = roofline(work, self._target, self._target.units, policy)
-        # What is always the same need not be computed.
-        if seconds < _BEATEN * floor and not self.degenerate:
-            raise Fault(
-                Refused(
-                    reason=f"{seconds:.3g} s is less than this task can take on {self._target.name} "
-                    f"({floor:.3g} s): the work is not done when the clock stops",
-                    trick="beats-the-roofline",
-                )
-            )
-        return features(work, seconds, floor, terms)
+        return bounded(
+            self._work,
+            seconds,
+            self._target,
+            threads=self._target.units,
+            policy=policy,
+            degenerate=self.degenerate,
+        )
 
 
 def _spilled(units: Sequence[Resources]) -> dict[str, float]:

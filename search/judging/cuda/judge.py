@@ -25,19 +25,21 @@ from search.judging.cuda.draws import Draws, Given
 from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror, free_memory, plan, set_bytes
 from search.judging.cuda.runner import MOST_CALLS
 from search.judging.cuda.session import CudaCandidateSession
-from search.judging.cuda.timing import CudaTimingSession, resident_share
+from search.judging.cuda.timing import CudaTimingSession, require_free, resident_share
 from search.judging.cuda.worker import CudaWorker, make_zygote
+from search.judging.inputs import input_notes
 from search.judging.limits import Limits, Prepared
 from search.judging.precision import allowed_tf32
 from search.judging.tolerance import make_trials
 from search.judging.trial import TrialSet
-from search.outcome import Crashed, Outcome, Passed, Refused
+from search.outcome import Crashed, Outcome, Passed
 from search.profilers.ncu import ProfiledCandidate
 from search.profilers.ncu_cache import look
-from search.reference import Problem, input_notes
+from search.reference import Problem
 from search.sandbox.faults import Fault, charged
 from search.sandbox.runner import encode
 from search.sandbox.runner_handle import Zygote
+from search.sandbox.sandbox import missing_parts
 from search.targets.cuda import Watch, read_device
 
 if TYPE_CHECKING:
@@ -49,7 +51,6 @@ _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
 _EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take
 _PROFILED = 3  # calls under the profiler
-_HELD = 1.25  # times slower: eager beside a candidate against eager alone
 _BLOCKS = {False: 6, True: 30}  # ratios that a session takes; thorough: what a report needs
 _SHARE_OF_MEMORY = 8  # of the free memory, one part in this many for each set of buffers
 
@@ -137,10 +138,7 @@ class CudaJudge:
             notes.append(
                 "the driver does not tell clocks and temperature: a drifting device is not seen"
             )
-        notes += self._trial_set.notes
-        notes += [
-            f"{part.name}: not available here ({part.detail})" for part in sandbox if not part.works
-        ]
+        notes += [*self._trial_set.notes, *missing_parts(sandbox)]
         self.prepared = Prepared(
             baselines=timing.seconds,
             compile_error=rivals.compile_error,
@@ -288,7 +286,9 @@ class CudaJudge:
                 passed = self._examine(candidate_session, worker, thorough)
         finally:
             worker.close()
-        return replace(passed, profile={**passed.profile, **self._clocks()}), worker.compile_seconds
+        return replace(
+            passed, profile={**passed.profile, **self._watch.figures()}
+        ), worker.compile_seconds
 
     def _examine(
         self, candidate_session: CudaCandidateSession, worker: CudaWorker, thorough: bool
@@ -317,43 +317,14 @@ class CudaJudge:
         return self._verdict.passed(candidate_session, timing, timeline, worker.reports, peak)
 
     def _require_free_device(self, worker: CudaWorker, timing: Timing) -> None:
-        """Look where eager was slow beside the candidate whether it is fast without.
-
-        Raises:
-            Fault: the candidate kept the device busy while the baselines were timed.
-            ToolchainError: somebody else does: no time taken now is worth keeping.
-        """
+        """Look where eager was slow beside the candidate whether it is fast without; see `require_free`."""
         assert self.prepared is not None
-        beside, before = timing.seconds["eager"], self.prepared.baselines["eager"]
-        if beside < _HELD * before:
-            return
-        worker.close()
-        alone = self._race(None, blocks=3, seconds=self._limits.timing_seconds).seconds["eager"]
-        if alone * _HELD < beside:
-            raise Fault(
-                Refused(
-                    reason=f"eager took {beside * 1e6:.0f} us beside it and {alone * 1e6:.0f} us without: it keeps the device "
-                    "busy between its calls",
-                    trick="holds-the-device",
-                )
-            )
-        raise ToolchainError(
-            f"eager took {before * 1e6:.0f} us at first, {beside * 1e6:.0f} us beside a candidate and {alone * 1e6:.0f} us alone again: "
-            "something else uses the device, end it"
-        )
 
-    def _clocks(self) -> dict[str, float]:
-        """Return what the device's clocks and temperature were while it was timed."""
-        states = self._watch.states
-        if not states:
-            return {}  # `prepare` has said that the driver does not tell
-        found = {"sm_clock": min(state.sm_clock for state in states)}
-        hottest = [state.temperature for state in states if state.temperature is not None]
-        if hottest:
-            found["temperature"] = max(hottest)
-        if self._watch.verdict() is not None:
-            found["drifted"] = 1.0
-        return found
+        def alone() -> float:
+            worker.close()
+            return self._race(None, blocks=3, seconds=self._limits.timing_seconds).seconds["eager"]
+
+        require_free(self.prepared.baselines["eager"], timing.seconds["eager"], alone)
 
     def look(self, source: str) -> Look:
         """Return the hardware counters of a candidate that passed, or why there are none."""

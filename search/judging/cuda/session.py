@@ -14,9 +14,10 @@ from search.judging.cuda.batches import ANYWHERE, Batch, Batches
 from search.judging.cuda.draws import Draws, Given
 from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror
 from search.judging.cuda.worker import CudaWorker
+from search.judging.inputs import scaled
 from search.judging.trial import TrialSet
 from search.outcome import Refused
-from search.reference import Problem, scaled
+from search.reference import Problem
 from search.sandbox.faults import Fault, raised, wrong
 from search.sandbox.shared_memory import poisoned
 

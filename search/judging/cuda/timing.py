@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from kb.errors import ToolchainError
 from search.judging.cpu.timing import Timing, brief, interval
 from search.judging.cuda.batches import Batch
 from search.outcome import Crashed, Refused
@@ -34,6 +35,7 @@ _CHARGED = 25e-6
 _UNEVEN = 0.35
 
 
+_HELD = 1.25  # times slower: eager beside a candidate against eager alone
 _AHEAD = (
     1.5  # the device is given so much longer to empty the caches than the host takes to enqueue
 )
@@ -255,3 +257,32 @@ def _busy(seconds: float) -> Fault:
 
 def _mismatch(reason: str) -> Fault:
     return Fault(Refused(reason=reason, trick="timer-mismatch"))
+
+
+def require_free(before: float, beside: float, alone: Callable[[], float]) -> None:
+    """See that nobody kept the device busy while a candidate's baselines were timed.
+
+    Args:
+        before: seconds of a call of eager before there was a candidate.
+        beside: the same beside the candidate.
+        alone: ends the candidate, and returns the same once more.
+
+    Raises:
+        Fault: the candidate did.
+        ToolchainError: somebody else does: no time taken now is worth keeping.
+    """
+    if beside < _HELD * before:
+        return
+    after = alone()
+    if after * _HELD < beside:
+        raise Fault(
+            Refused(
+                reason=f"eager took {beside * 1e6:.0f} us beside it and {after * 1e6:.0f} us without: it keeps the device "
+                "busy between its calls",
+                trick="holds-the-device",
+            )
+        )
+    raise ToolchainError(
+        f"eager took {before * 1e6:.0f} us at first, {beside * 1e6:.0f} us beside a candidate and {after * 1e6:.0f} us alone again: "
+        "something else uses the device, end it"
+    )

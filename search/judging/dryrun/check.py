@@ -26,7 +26,7 @@ from search.sandbox.faults import Fault, forged, raised
 from search.sandbox.fork_server import DRY
 from search.sandbox.runner import encode
 from search.sandbox.runner_handle import Worker, Zygote
-from search.sandbox.sandbox import Cell, SandboxPart, sweep
+from search.sandbox.sandbox import Cell, SandboxPart, missing_parts, sweep
 from search.sandbox.shared_memory import Arena, plan
 
 _FILE = 64 << 20  # bytes of assembly or intermediate code that one file may have
@@ -100,11 +100,7 @@ class DryCheck:
         with tempfile.TemporaryDirectory(prefix="dry-", dir=self._folder) as scratch:
             worker = self._worker(Path(scratch))
             worker.close()
-        notes = [
-            f"{part.name}: not available here ({part.detail})"
-            for part in worker.sandbox
-            if not part.works
-        ]
+        notes = missing_parts(worker.sandbox)
         if self._small is None:
             notes.append(f"answers are not checked: {self._missing}")
         if self._problem.task.settings.library == "forbidden":

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from kb.errors import TaskError
 from kb.records.schema import TargetRecord
-from search.costs.trace import operator_graph
-from search.costs.work import count_work
+from search.costs.work import traced_work
 from search.judging.dryrun.architecture import Architecture, architecture_of
 from search.judging.dryrun.check import DryCheck, DryFinding
 from search.judging.limits import Limits, Prepared
@@ -68,12 +66,7 @@ class DryJudge:
         ]
         told = self._desk.prepare(progress)
         progress("the reference's operators")
-        try:
-            graph = operator_graph(self._problem)
-            work = count_work(graph)
-        except TaskError as error:
-            graph, work = None, None
-            notes.append(str(error))
+        graph, work, unknown = traced_work(self._problem)
         self.prepared = Prepared(
             baselines={},
             compile_error=None,
@@ -81,7 +74,7 @@ class DryJudge:
             sandbox=told.sandbox,
             graph=graph,
             work=work,
-            notes=(*notes, *told.notes),
+            notes=(*notes, *unknown, *told.notes),
         )
         return self.prepared
 

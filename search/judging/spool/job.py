@@ -24,7 +24,7 @@ from search.judged import (
     read_task,
     write_task,
 )
-from search.judging.limits import Prepared
+from search.judging.limits import Prepared, limits_of
 from search.outcome import Outcome, from_json, to_json
 from search.sandbox.sandbox import SandboxPart
 
@@ -141,10 +141,7 @@ def assign(task: Task, target: TargetRecord) -> Assignment:
         target=plain_target(target),
         device=device_of(target),
         seed=task.settings.search.seed,
-        limits={
-            "thorough_seconds": task.settings.final_seconds,
-            **({} if task.settings.compiler else {"compile": False}),
-        },
+        limits=limits_of(task),
     )
 
 

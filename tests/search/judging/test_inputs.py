@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from search.judging.inputs import DISTRIBUTIONS, draw, spiked
+from search.judging.inputs import DISTRIBUTIONS, draw, input_notes, scaled, spiked
 from search.reference import load_problem
 from search.seeds import generator
 from search.task import Task
@@ -15,6 +15,17 @@ class Model(torch.nn.Module):
         return x[places]
 def get_inputs():
     return [torch.rand(100, 100), torch.arange(7)]
+"""
+COUNTABLE = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(10, 4)
+    def forward(self, places, order):
+        return self.table(places)[order]
+def get_inputs():
+    return [torch.randint(10, (64,)), torch.arange(64)]
 """
 
 
@@ -43,3 +54,21 @@ def test_one_element_in_a_thousand_is_of_another_distribution(far: bool) -> None
 def test_a_small_tensor_has_a_spike_of_each_kind() -> None:
     base = torch.rand(16)
     assert int((spiked(base, generator("cpu", 2), far=False) != base).sum()) == 3
+
+
+def test_inputs_that_are_the_same_in_every_draw_are_named(make_task: Callable[..., Task]) -> None:
+    problem = load_problem(make_task(COUNTABLE))
+    notes = input_notes(problem, problem.draw(1), problem.draw(2))
+    assert len(notes) == 2
+    assert notes[0].startswith("input 1 is the same in every draw")
+    assert "packing: tables" in notes[1]
+    one = problem.draw(1)
+    assert not any("every draw" in note for note in input_notes(problem, one, one))
+
+
+def test_other_parameters_are_never_larger_and_whole_numbers_stay() -> None:
+    state = {"weight": torch.randn(50, 50), "count": torch.arange(3)}
+    other = scaled(state)
+    assert bool((other["weight"].abs() <= state["weight"].abs()).all())
+    assert bool((other["weight"] != state["weight"]).float().mean() > 0.99)
+    assert torch.equal(other["count"], state["count"])

@@ -140,6 +140,15 @@ def test_an_idle_sample_counts_for_nothing() -> None:
     assert drift([BUSY, idle, BUSY, idle]) is None
 
 
+def test_an_outcome_keeps_the_lowest_clock_and_the_highest_temperature() -> None:
+    watch = Watch(H200.uuid)
+    assert watch.figures() == {}
+    watch.states += [BUSY, replace(BUSY, temperature=61.0), replace(BUSY, temperature=None)]
+    assert watch.figures() == {"sm_clock": 1980e6, "temperature": 61.0}
+    watch.states.append(replace(BUSY, sm_clock=1755e6))
+    assert watch.figures() == {"sm_clock": 1755e6, "temperature": 61.0, "drifted": 1.0}
+
+
 def test_without_a_device_there_are_no_facts_and_no_states() -> None:
     if read_device() is not None:
         pytest.skip("an NVIDIA device is here")

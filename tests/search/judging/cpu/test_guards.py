@@ -14,6 +14,7 @@ from search import reference as problem_module
 from search import seeds
 from search.judging.cpu import calls
 from search.judging.cpu.calls import Calls
+from search.judging.cpu.draws import RoundDraws
 from search.judging.cpu.judge import CpuJudge
 from search.judging.cpu.session import CandidateSession
 
@@ -48,7 +49,9 @@ def test_without_a_large_mean_a_cancelling_variance_passes(
     kept = tuple(
         trial for trial in norm._trial_set.trials if trial.distribution in {"task", "normal", "sparse"}
     )
-    monkeypatch.setattr(norm, "_trial_set", dataclasses.replace(norm._trial_set, trials=kept))
+    fewer = dataclasses.replace(norm._trial_set, trials=kept)
+    monkeypatch.setattr(norm, "_trial_set", fewer)
+    monkeypatch.setattr(norm, "_draws", RoundDraws(norm._problem, fewer))
     assert _passes(norm, "cancelling_variance")
 
 

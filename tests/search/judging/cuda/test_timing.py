@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from kb.errors import ToolchainError
 from search.judging.cuda.batches import Batch
-from search.judging.cuda.timing import Pace, CudaTimingSession, resident_share
+from search.judging.cuda.timing import Pace, CudaTimingSession, require_free, resident_share
 from search.sandbox.faults import Fault
 from search.outcome import Crashed, Refused
 
@@ -183,3 +184,13 @@ def test_a_baseline_that_ends_is_named_and_not_taken_for_the_candidate() -> None
         races._batch(Broken(1e-6), "compile", Pace(calls=3, flushes=1), None)
     assert caught.value.outcome.kind == "crashed"
     assert caught.value.outcome.reason.startswith("compile, which is timed beside it")
+
+
+def test_a_candidate_that_keeps_the_device_busy_is_told_from_somebody_else() -> None:
+    require_free(100e-6, 120e-6, alone=lambda: pytest.fail("nothing was slow"))
+    with pytest.raises(Fault) as found:
+        require_free(100e-6, 200e-6, alone=lambda: 105e-6)
+    assert isinstance(found.value.outcome, Refused)
+    assert found.value.outcome.trick == "holds-the-device"
+    with pytest.raises(ToolchainError, match="200 us beside a candidate and 190 us alone again"):
+        require_free(100e-6, 200e-6, alone=lambda: 190e-6)
