@@ -36,9 +36,9 @@ MOST = 150_000  # bytes of a picture
 PICTURES = (
     ("runs", "/", "", False),
     ("run", "/runs/selective-scan-1", "", False),
-    ("node", "/runs/selective-scan-1/nodes/17", "", False),
     ("node-dark", "/runs/int4-linear-1/nodes/12", "#measured", True),
     ("idea", "/ideas/cpu-rows-simd", "", False),
+    ("compare", "/compare/nodes/selective-scan-1/17/selective-scan-1/0", "", False),
 )
 
 
