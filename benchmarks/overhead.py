@@ -124,7 +124,9 @@ class Phases:
         told = {phase: list(seconds) for phase, seconds in self._spent.items()}
         whole = told.pop("all")
         # The runner has ended by then: nothing is known of it.
-        told["between"] = [max(0.0, a - sum(b)) for a, *b in zip(whole, *told.values(), strict=True)]
+        told["between"] = [
+            max(0.0, a - sum(b)) for a, *b in zip(whole, *told.values(), strict=True)
+        ]
         parts = [seconds for phase, seconds in told.items() if phase not in {"build", "timing"}]
         return {**told, "overhead": [sum(one) for one in zip(*parts, strict=True)]}
 
