@@ -106,13 +106,17 @@ _ADD_SOURCE = insert(SOURCES).from_select(
         ~exists().where(SOURCES.c.hash == bindparam("content", type_=String))
     ),
 )
-_ADD_OUTCOME = insert(OUTCOMES).from_select(
-    ["key", "outcome", "judged"],
-    select(
-        bindparam("name", type_=String),
-        bindparam("outcome", type_=Text),
-        bindparam("judged", type_=Float),
-    ).where(~exists().where(OUTCOMES.c.key == bindparam("name", type_=String))),
+_ADD_OUTCOME = (
+    insert(OUTCOMES)
+    .from_select(
+        ["key", "outcome", "judged"],
+        select(
+            bindparam("name", type_=String),
+            bindparam("outcome", type_=Text),
+            bindparam("judged", type_=Float),
+        ).where(~exists().where(OUTCOMES.c.key == bindparam("name", type_=String))),
+    )
+    .execution_options(preserve_rowcount=True)
 )
 _ADD_NODE = insert(NODES)
 _JUDGE_NODE = (
