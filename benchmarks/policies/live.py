@@ -28,8 +28,8 @@ from kb.app import portfolio
 from kb.app.command_line import task_with
 from kb.config import Home
 from kb.progress import say, silent
-from search.loop import JudgeNode, Result, Work
 from search.outcome import Outcome, Passed
+from search.pieces import JudgeNode, Result, Work
 from search.portfolio.budget import parse_budget
 from search.portfolio.headroom import Course, choose
 

@@ -11,7 +11,7 @@ import time
 from kb.database import open_url
 from search.runs.spending import Ledger
 from search.runs.storage import Storage
-from search.task import StopSettings
+from search.settings import StopSettings
 from synth.models import Message, Reply, Request
 from synth.models.budgeted import BudgetedModel, Exhausted
 from synth.models.recorded import Recorded

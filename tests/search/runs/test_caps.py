@@ -19,7 +19,7 @@ from kb.errors import ConfigError
 from search.runs.calls import CALLS
 from search.runs.caps import DatabaseCap, DatabaseCaps, parse_cap
 from search.runs.spending import Ledger, spending
-from search.task import StopSettings
+from search.settings import StopSettings
 from synth.models.budgeted import Exhausted, Hold
 
 SPENDER = Path(__file__).with_name("spender.py")
