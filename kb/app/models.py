@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # What is written by a script or by people costs no money.
 _UNPAID = ("scripted", "mailbox")
+_DEFERRED = (*_UNPAID, "workers")  # their answers are waited for without a thread
 
 
 def model_settings(settings: TaskFile) -> ModelSettings | None:
@@ -117,7 +118,7 @@ def make_cast(
                 if capped is not None:
                     _check_price(home, prices, one, f"the database's cap of {capped}")
                 model = make_model(one, mail, heard)
-                if settings.search.overlap and one.provider not in _UNPAID:
+                if settings.search.overlap and one.provider not in _DEFERRED:
                     model = Threaded(model, one.concurrency)
                 made[one] = _paid(model, one, ledger, prices)
             kept = Recorded(made[one], storage, noted=ledger.noted(role))
@@ -181,6 +182,11 @@ def make_model(
         return Scripted.load(Path(settings.name))
     if settings.provider == "mailbox":
         return mail.box(settings.name)
+    if settings.provider == "workers":
+        from kb.database import open_engine
+        from search.work.prompts import PromptQueue, QueuedModel
+
+        return QueuedModel(PromptQueue(open_engine(Home.find())), settings.name, say=say)
     return MODELS.create(
         settings.provider,
         settings.name,
