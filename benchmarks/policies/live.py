@@ -1,6 +1,6 @@
 """A portfolio on real tasks: rounds by headroom against rounds in turn, judged on this processor.
 
-    nice -n 10 python -m benchmarks.policies.live OUT.json [--candidates 24] [--seed 0]
+    nice -n 10 python -m benchmarks.policies.live OUT.json [--candidates 24] [--seed 0] [--ways headroom "in turn"]
 
 Four tasks of examples/, the offline author, one budget of candidates, once each way with the same seeds.
 Sources that the first way had judged are not judged again by the second, so that noise of the clock is
@@ -23,7 +23,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.policies.real import EXAMPLES, _database, _take_outcomes
+from benchmarks.policies.real import EXAMPLES, _take_outcomes
 from kb.app import portfolio
 from kb.app.command_line import task_with
 from kb.config import Home
@@ -95,6 +95,9 @@ def _keep_outcomes(mine: Path, known: Path) -> None:
     shutil.copy(mine, known)
 
 
+WAYS = {"headroom": choose, "in turn": in_turn}
+
+
 def needed(means: Sequence[float], goal: float) -> int | None:
     """Return the candidates after which the log of the mean is a share of the log of a goal."""
     logs = (math.log(mean) for mean in means)
@@ -107,6 +110,7 @@ def main() -> None:
     options.add_argument("out", type=Path)
     options.add_argument("--candidates", type=int, default=24)
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))
     given = options.parse_args()
     rows: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
@@ -122,13 +126,13 @@ def main() -> None:
             }
             files.append(folder / f"{task}.yaml")
             files[-1].write_text(yaml.safe_dump(settings))
-        for way, chosen in (("headroom", choose), ("in turn", in_turn)):
+        for way in given.ways:
             home = Home(folder / way.replace(" ", "-"))
             home.make()
             if known.exists():
-                _take_outcomes(_database(home), known)
-            spent = spend(home, files, given.candidates, chosen)
-            _keep_outcomes(_database(home), known)
+                _take_outcomes(home.database, known)
+            spent = spend(home, files, given.candidates, WAYS[way])
+            _keep_outcomes(home.database, known)
             rows[way] = {"means": spent.means, "order": spent.order, "best": spent.best}
     goal = max(row["means"][-1] for row in rows.values())
     for row in rows.values():
