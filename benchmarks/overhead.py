@@ -1,10 +1,11 @@
-"""What judging costs beyond compiling and timing, and whether that grows.
+"""What judging costs beyond compiling and timing, where it goes, and whether that grows.
 
     python benchmarks/overhead.py [candidates]
 
-Each candidate is a new source with a new C++ kernel. From the seconds of each judging those of the
-build and of the timing session (and of the look at where its time goes) are taken away; what is left
-is starting, confining, loading, questioning on every distribution, comparing and killing.
+Each candidate is a new source with a new C++ kernel. The seconds of each judging are charged to its
+phases: the build; starting and confining the runner; loading; the questions on every distribution; the
+timing session with the look at where its time goes; ending the runner; what lies between. Overhead is
+all but the build and the timing session. On a busy machine, processor time says more than the clock.
 """
 
 import json
@@ -12,12 +13,18 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from kb.records.schema import TargetRecord
 from search.judging.cpu.judge import CpuJudge
+from search.judging.cpu.session import CandidateSession
 from search.judging.limits import Limits
 from search.reference import load_problem
+from search.sandbox.build import Builder
+from search.sandbox.runner_handle import Worker
 from search.task import Task, TaskFile
 
 REFERENCE = """
@@ -79,40 +86,112 @@ def main() -> None:
         limits = Limits(compile=False, timing_seconds=0.1)
         judge = CpuJudge(load_problem(task), TARGET, folder=folder, limits=limits)
         judge.prepare()
-        apart = {"seconds": 0.0}
-        _charge(CpuJudge, "_time", apart)
-        overheads = []
+        phases = Phases()
+        rows = []
         for number in range(count):
-            apart["seconds"] = 0.0
-            start = time.perf_counter()
-            outcome = judge.judge(CANDIDATE.replace("@NUMBER@", str(number)))
-            whole = time.perf_counter() - start
+            phases.clear()
+            with phases.of("all"):
+                outcome = judge.judge(CANDIDATE.replace("@NUMBER@", str(number)))
             assert outcome.kind == "passed", outcome
-            overheads.append(whole - outcome.build_seconds - apart["seconds"])
+            rows.append(phases.spent())
         judge.close()
-    quarter = max(1, count // 4)
-    told = {
-        "candidates": count,
-        "median_ms": round(1e3 * statistics.median(overheads), 1),
-        "first_quarter_ms": round(1e3 * statistics.median(overheads[:quarter]), 1),
-        "last_quarter_ms": round(1e3 * statistics.median(overheads[-quarter:]), 1),
-        "worst_ms": round(1e3 * max(overheads), 1),
-    }
-    print(json.dumps(told))
+    print(json.dumps(summary(rows)))
 
 
-def _charge(owner: type, method: str, apart: dict[str, float]) -> None:
-    """Have `method` add the seconds it takes to `apart`."""
-    real = getattr(owner, method)
+class Phases:
+    """Seconds of the phases of a judging: by the clock, and of the judge's and the runner's processor time."""
 
-    def charged(*args: object, **kwargs: object) -> object:
-        start = time.perf_counter()
+    def __init__(self) -> None:
+        self._spent: dict[str, list[float]] = {}
+        self._runner: int | None = None
+        for owner, method, phase in (
+            (Builder, "build", "build"),
+            (CpuJudge, "_worker", "start"),
+            (CandidateSession, "load", "load"),
+            (CandidateSession, "question", "question"),
+            (CpuJudge, "_time", "timing"),
+            (Worker, "close", "end"),
+        ):
+            self._charge(owner, method, phase)
+
+    def clear(self) -> None:
+        """Begin with another candidate."""
+        self._spent.clear()
+        self._runner = None
+
+    def spent(self) -> dict[str, list[float]]:
+        """Return the seconds of each phase, what lies between them and what is beyond build and timing."""
+        told = {phase: list(seconds) for phase, seconds in self._spent.items()}
+        whole = told.pop("all")
+        # The runner has ended by then: nothing is known of it.
+        told["between"] = [
+            max(0.0, a - sum(b)) for a, *b in zip(whole, *told.values(), strict=True)
+        ]
+        parts = [seconds for phase, seconds in told.items() if phase not in {"build", "timing"}]
+        return {**told, "overhead": [sum(one) for one in zip(*parts, strict=True)]}
+
+    @contextmanager
+    def of(self, phase: str) -> Iterator[None]:
+        """Charge what the body takes to a phase."""
+        before = self._now()
         try:
-            return real(*args, **kwargs)
+            yield
         finally:
-            apart["seconds"] += time.perf_counter() - start
+            there = self._spent.setdefault(phase, [0.0, 0.0, 0.0])
+            for place, (a, b) in enumerate(zip(before, self._now(), strict=True)):
+                there[place] += max(0.0, b - a)
 
-    setattr(owner, method, charged)
+    def _now(self) -> tuple[float, float, float]:
+        return time.perf_counter(), time.process_time(), _processor_seconds(self._runner)
+
+    def _charge(self, owner: type, method: str, phase: str) -> None:
+        """Have `method` charged to `phase`."""
+        real = getattr(owner, method)
+
+        def charged(*args: Any, **kwargs: Any) -> Any:
+            with self.of(phase):
+                made = real(*args, **kwargs)
+                if isinstance(made, Worker):
+                    self._runner = made.child.pid
+                return made
+
+        setattr(owner, method, charged)
+
+
+def _processor_seconds(pid: int | None) -> float:
+    """Return the processor time of a process so far, 0 where it has ended."""
+    try:
+        told = "0" if pid is None else Path(f"/proc/{pid}/schedstat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        told = "0"
+    return int(told.split()[0]) / 1e9
+
+
+def summary(rows: list[dict[str, list[float]]]) -> dict[str, Any]:
+    """Return medians over candidates, in milliseconds: wall, the judge's and the runner's processor time."""
+    walls = [row["overhead"][0] for row in rows]
+    quarter = max(1, len(rows) // 4)
+    return {
+        "candidates": len(rows),
+        "median_ms": _milliseconds(walls),
+        "first_quarter_ms": _milliseconds(walls[:quarter]),
+        "last_quarter_ms": _milliseconds(walls[-quarter:]),
+        "worst_ms": round(1e3 * max(walls), 1),
+        "phases_ms": {
+            phase: dict(
+                zip(
+                    ("wall", "judge", "runner"),
+                    (_milliseconds([row[phase][place] for row in rows]) for place in range(3)),
+                    strict=True,
+                )
+            )
+            for phase in rows[0]
+        },
+    }
+
+
+def _milliseconds(seconds: list[float]) -> float:
+    return round(1e3 * statistics.median(seconds), 2)
 
 
 if __name__ == "__main__":

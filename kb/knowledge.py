@@ -16,7 +16,7 @@ from kb.config import Home, shipped_docs
 from kb.embedders import DEFAULT_EMBEDDER, Embedder, create_embedder
 from kb.errors import StoreError
 from kb.indexes.sync import IndexSync, Ready
-from kb.progress import Progress, silent
+from kb.progress import Progress, say, silent
 from kb.retrieval.effect_store import Effects
 from kb.retrieval.retriever import Retriever
 from kb.store.documents import Store
@@ -73,7 +73,7 @@ def open_knowledge(
     embedder = default_embedder(home)
     derived = IndexSync(store, embedder, home, dense, spec=embedder_spec())
     changed = _sync(home, store, "kb", shipped or shipped_docs(), progress)
-    _sync(home, store, "lessons", home.lessons, progress)
+    _take_lessons(home, store, progress)
     _sync_scopes(home, store, progress)
     if changed and shipped is None:
         from kb.indexes.seed import Seed
@@ -134,7 +134,17 @@ def open_tables(home: Home) -> Engine:
 
 def sync_lessons(home: Home, progress: Progress = silent) -> None:
     """Read the lessons that runs wrote; they are indexed when the knowledge base is next asked."""
-    _sync(home, open_store(home), "lessons", home.lessons, progress)
+    _take_lessons(home, open_store(home), progress)
+
+
+def _take_lessons(home: Home, store: Store, progress: Progress) -> None:
+    """Read the lessons, those of other homes among them where several use one database."""
+    if os.environ.get("KB_DATABASE"):
+        from search.lessons.shared import SharedLessons
+
+        for name in SharedLessons(store.engine, home.make().root).share():
+            say(f"lesson {name} was changed in another home too: yours is in {home.root}/replaced")
+    _sync(home, store, "lessons", home.lessons, progress)
 
 
 def _lifts(store: Store, moment: float) -> dict[str, float]:

@@ -20,7 +20,7 @@ def postgres() -> Iterator[str]:
     """The URL of a server, without the name of a database."""
     with ExitStack() as stack:
         try:
-            url = stack.enter_context(running_postgres())
+            url = stack.enter_context(running_postgres()).url
         except NoServer as error:
             pytest.skip(str(error))
         yield url

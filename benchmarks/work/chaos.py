@@ -34,11 +34,11 @@ def main() -> None:
     rounds = max(6, given.deaths // 2)
     began = time.monotonic()
     with running_postgres() as server, tempfile.TemporaryDirectory() as folder:
-        engine = create_engine(f"{server}/postgres", isolation_level="AUTOCOMMIT")
+        engine = create_engine(f"{server.url}/postgres", isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             connection.execute(text("CREATE DATABASE chaos"))
         engine.dispose()
-        url = f"{server}/chaos"
+        url = f"{server.url}/chaos"
         deaths = stage.disturbed(url, plan, chance, workers=given.workers, rounds=rounds)
         judged = stage.check(url, Path(folder), rounds)
     killed = ", ".join(f"{count} times {what}" for what, count in sorted(deaths.items()))

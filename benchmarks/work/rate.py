@@ -106,13 +106,15 @@ def main() -> None:
             for seconds, pieces in JUDGING:
                 one = 0.0
                 for workers in WORKERS:
-                    found = rate(server, workers, seconds, pieces)
+                    found = rate(server.url, workers, seconds, pieces)
                     one = one or found
                     share = found / one / workers
                     print(f"{seconds:10g} | {workers:7d} | {found:8.1f} | {share:.2f}", flush=True)
         print("waiting | claim, ms | record, ms")
         for pieces in WAITING:
-            print("{:7d} | {:9.1f} | {:.1f}".format(pieces, *claims(server, pieces)), flush=True)
+            print(
+                "{:7d} | {:9.1f} | {:.1f}".format(pieces, *claims(server.url, pieces)), flush=True
+            )
 
 
 if __name__ == "__main__":

@@ -121,12 +121,23 @@ def learn(
 
         found = write_lessons(model, found, say)
     told = verdicts(record.graph, confirmed, setting, citations(storage, record))
-    changes = book.learn(found, told, today())
+    changes = _shared(home, storage, lambda: book.learn(found, told, today()))
     for problem in book.problems:
         say(problem)
     say_changes(changes)
     sync_lessons(home)
     return changes
+
+
+def _shared(
+    home: Home, storage: Storage, learn: Callable[[], list[LessonChange]]
+) -> list[LessonChange]:
+    """Return what `learn` does to the lessons of all homes that use the database."""
+    from search.lessons.shared import SharedLessons
+
+    if not os.environ.get("KB_DATABASE"):
+        return learn()
+    return SharedLessons(storage.engine, home.make().root).learning(learn)
 
 
 def learn_from(

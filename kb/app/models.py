@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # What is written by a script or by people costs no money.
 _UNPAID = ("scripted", "mailbox")
+_DEFERRED = (*_UNPAID, "workers")  # their answers are waited for without a thread
 
 
 def model_settings(settings: TaskFile) -> ModelSettings | None:
@@ -66,18 +67,30 @@ def check_models(home: Home, settings: TaskFile) -> None:
         ConfigError: a provider, an address or a price is missing or unknown.
     """
     from kb.app.mailbox import Mail
-    from synth.models.prices import FILE, Prices
+    from synth.models.prices import Prices
 
     prices = Prices.load(home.root)
     for models in role_settings(settings).values():
         for one in models:
             make_model(one, Mail())
-            if settings.stop.money is not None and not _is_free(one) and not prices.known(one.name):
-                raise ConfigError(
-                    f"stop.money: expected a price for model {one.name!r}, found none: add it to "
-                    f"{home.root / FILE} as `models: {{{one.name}: {{input: …, output: …}}}}`, "
-                    "money per million tokens"
-                )
+            if settings.stop.money is not None:
+                _check_price(home, prices, one, "stop.money")
+
+
+def _check_price(home: Home, prices: Prices, model: ModelSettings, cap: str) -> None:
+    """See that a cap on money can be kept.
+
+    Raises:
+        ConfigError: nobody knows what the model costs.
+    """
+    from synth.models.prices import FILE
+
+    if not _is_free(model) and not prices.known(model.name):
+        raise ConfigError(
+            f"{cap}: expected a price for model {model.name!r}, found none: add it to "
+            f"{home.root / FILE} as `models: {{{model.name}: {{input: …, output: …}}}}`, "
+            "money per million tokens"
+        )
 
 
 def make_cast(
@@ -96,13 +109,16 @@ def make_cast(
 
     prices = Prices.load(home.root)
     heard = _shown(progress)
+    capped = next((cap for cap in ledger.shared.caps() if cap.unit == "money"), None)
     made: dict[ModelSettings, Model] = {}
     voices: dict[Role, list[PoolMember]] = {}
     for role, models in role_settings(settings).items():
         for one in models:
             if one not in made:
+                if capped is not None:
+                    _check_price(home, prices, one, f"the database's cap of {capped}")
                 model = make_model(one, mail, heard)
-                if settings.search.overlap and one.provider not in _UNPAID:
+                if settings.search.overlap and one.provider not in _DEFERRED:
                     model = Threaded(model, one.concurrency)
                 made[one] = _paid(model, one, ledger, prices)
             kept = Recorded(made[one], storage, noted=ledger.noted(role))
@@ -166,6 +182,11 @@ def make_model(
         return Scripted.load(Path(settings.name))
     if settings.provider == "mailbox":
         return mail.box(settings.name)
+    if settings.provider == "workers":
+        from kb.database import open_engine
+        from search.work.prompts import PromptQueue, QueuedModel
+
+        return QueuedModel(PromptQueue(open_engine(Home.find())), settings.name, say=say)
     return MODELS.create(
         settings.provider,
         settings.name,

@@ -1,33 +1,76 @@
-"""The command that shows what language models cost a run."""
+"""The command that shows what language models cost, and caps it for all runs of a database."""
 
 from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from kb.cli.render.output import JSON, console, print_json
 from kb.config import Home
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from search.runs.caps import CapState, DatabaseCaps
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command(name="spending", epilog="Example: kb spending conv2d-1 --json")(show_spending)
+    app.command(
+        name="spending",
+        epilog="Examples: kb spending conv2d-1 --json | kb spending --cap '5 money a day'",
+    )(show_spending)
 
 
 def show_spending(
-    run: str = typer.Argument(..., help="A run's name, as `kb runs` lists it."),
+    run: str | None = typer.Argument(None, help="A run's name; without it, all runs together."),
+    cap: list[str] = typer.Option(
+        [],
+        help="Cap all runs of the database: '5 money a day', '1000000 tokens'; may be repeated.",
+    ),
+    uncap: list[str] = typer.Option(
+        [], help="Take a cap away: 'money a day', 'tokens'; may be repeated."
+    ),
     json: bool = JSON,
 ) -> None:
-    """Show what each model cost a run: calls, tokens, money, seconds."""
+    """Show what each model cost: calls, tokens, money, seconds; cap what all runs may spend."""
     from kb.app.history import open_run
+    from kb.database import open_engine
+    from search.runs.caps import DatabaseCaps
     from search.runs.spending import spending
-    from synth.models.prices import Prices
 
     home = Home.find()
-    rows = spending(open_run(home, run).storage.engine, run)
+    engine = open_engine(home) if run is None else open_run(home, run).storage.engine
+    caps = DatabaseCaps(engine)
+    _change(caps, cap, uncap)
+    rows, states = spending(engine, run), [] if run is not None else caps.states()
     if json:
-        print_json(rows)
+        told = [{**asdict(one.cap), "spent": one.spent, "held": one.held} for one in states]
+        print_json(rows if run is not None else {"models": rows, "caps": told})
         return
+    _print(home, rows, states)
+
+
+def _change(caps: DatabaseCaps, wanted: Sequence[str], unwanted: Sequence[str]) -> None:
+    from kb.errors import ConfigError
+    from search.runs.caps import DatabaseCap, parse_cap
+
+    for text in unwanted:
+        unit, period, _ = parse_cap(text)
+        caps.remove(unit, period)
+    for text in wanted:
+        unit, period, amount = parse_cap(text)
+        if amount is None:
+            raise ConfigError(f"--cap: expected an amount, found {text!r}: write '5 {text}'")
+        caps.put(DatabaseCap(unit=unit, period=period, amount=amount))
+
+
+def _print(home: Home, rows: Sequence[dict[str, Any]], states: Sequence[CapState]) -> None:
     from rich.table import Table
+
+    from synth.models.prices import Prices
 
     currency = Prices.load(home.root).currency
     heads = ("model", "wrote", "calls", "tokens in", "cached", "tokens out", currency, "seconds")
@@ -45,3 +88,5 @@ def show_spending(
             f"{row['seconds']:.1f}",
         )
     console().print(table)
+    for one in states:
+        typer.echo(f"cap of {one.cap}: {one.spent:,.4g} spent, {one.held:,.4g} put aside")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_lines
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,9 +52,14 @@ def worker(
     recalibrate: bool = typer.Option(
         False, "--recalibrate", help="Take the known kernels' times of now as this device's own."
     ),
+    prompts: bool = typer.Option(
+        False,
+        "--prompts",
+        help="Judge nothing: answer prompts of `model: {provider: workers}` with KB_MODEL's model.",
+    ),
     json: bool = JSON,
 ) -> None:
-    """Judge candidates of `kb evolve --workers`, on this machine's devices, until Ctrl-C or SIGTERM."""
+    """Judge candidates of `kb evolve --workers`, or answer prompts, until Ctrl-C or SIGTERM."""
     from kb.config import Home
     from search.work.devices import chosen_devices
     from search.work.pools import WorkerOptions
@@ -62,6 +67,8 @@ def worker(
     home = Home.find().make()
     url = database or home.database_url
     options = WorkerOptions(database=url, home=str(home.root), lease=lease, drift=drift, once=once)
+    if prompts:
+        raise typer.Exit(_answer(options, as_json=json))
     chosen = chosen_devices(devices)
     if len(chosen) == 1:
         code = _serve(chosen[0], options, recalibrate=recalibrate, as_json=json)
@@ -78,20 +85,51 @@ def _serve(device: str, options: WorkerOptions, *, recalibrate: bool, as_json: b
     kind = reserve(device)
     engine = open_url(options.database, "--database")
     made = _make(engine, kind, options, recalibrate=recalibrate, as_json=as_json)
-    stopped: list[int] = []
-
-    def stop(number: int, _frame: object) -> None:
-        if stopped:  # it waits for a database that is away
-            raise KeyboardInterrupt
-        stopped.append(number)
-        made.stop()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    stopped = _stopping(made.stop)
     tally = made.run(once=options.once)
     engine.dispose()
     _print({"end": "stopped" if stopped else "done", **asdict(tally)}, as_json=as_json)
     return INTERRUPTED if stopped else 0
+
+
+def _answer(options: WorkerOptions, *, as_json: bool) -> int:
+    """Answer prompts with the model that the environment names."""
+    from kb.app.mailbox import Mail
+    from kb.app.models import make_model, model_settings
+    from kb.database import open_url
+    from kb.errors import ConfigError
+    from search.task import TaskFile
+    from search.work.prompts import PromptQueue, PromptWorker
+
+    named = model_settings(TaskFile(reference="none"))
+    if named is None:
+        raise ConfigError("--prompts: expected a model, found none: set KB_MODEL and KB_BASE_URL")
+    engine = open_url(options.database, "--database")
+    made = PromptWorker(
+        PromptQueue(engine, lease=options.lease), make_model(named, Mail()), say=say
+    )
+    stopped = _stopping(made.stop)
+    made.run(once=options.once)
+    engine.dispose()
+    counts = {name: getattr(made, name) for name in ("answered", "failed", "given_back", "lost")}
+    kinds = {name: count for name, count in counts.items() if count}
+    _print({"end": "stopped" if stopped else "done", "kinds": kinds}, as_json=as_json)
+    return INTERRUPTED if stopped else 0
+
+
+def _stopping(stop: Callable[[], None]) -> list[int]:
+    """Have Ctrl-C and SIGTERM call `stop`, and end the process the second time; return those that came."""
+    stopped: list[int] = []
+
+    def note(number: int, _frame: object) -> None:
+        if stopped:  # it waits for a database that is away
+            raise KeyboardInterrupt
+        stopped.append(number)
+        stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, note)
+    return stopped
 
 
 def _make(
@@ -139,7 +177,7 @@ def _print(values: Mapping[str, Any], *, as_json: bool) -> None:
 def _text(values: Mapping[str, Any]) -> str:
     if "end" in values:
         counts = ", ".join(f"{count} {kind}" for kind, count in values["kinds"].items())
-        return f"{values['end']}: {counts or 'nothing to judge'}".replace("_", " ")
+        return f"{values['end']}: {counts or 'nothing to do'}".replace("_", " ")
     kind = str(values["kind"]).replace("_", " ")
     return (
         f"{values['job'][:16]}  {kind:<12} {values['seconds']:6.1f} s  {values['detail']}".rstrip()

@@ -16,7 +16,7 @@ from kb.web.text import address, one_line
 from search.attempt import Idea
 from search.graph import Slot, Step
 from search.outcome import Passed, Ratio, from_json
-from search.runs.spending import CALLS
+from search.runs.calls import CALLS
 from search.runs.storage import NODES, OUTCOMES, PROPOSALS, RUNS
 
 PART = 400  # parameters of one statement

@@ -19,7 +19,7 @@ from search.judging import Judge
 from search.judging.limits import Prepared
 from search.outcome import Outcome, Passed
 from search.pieces import Ideas, JudgeNode, Result, Work, WriteIdeas
-from search.runs.spending import CALLS
+from search.runs.calls import CALLS
 from search.runs.storage import Storage
 from synth.models import Reply, Request
 

@@ -15,9 +15,10 @@ from sqlalchemy import Engine, LargeBinary, Table, insert, select, update
 
 from kb.database import create_tables, open_file, reading, writing
 from kb.errors import KbError, StoreError
+from search.runs.calls import CALLS
 from search.runs.imports import check_row, read_rows, run_name, shortened
 from search.runs.snapshot import GIVEN
-from search.runs.spending import CALLS, CHOICES
+from search.runs.spending import CHOICES
 from search.runs.storage import (
     DEAD_ENDS,
     EXCHANGES,

@@ -8,30 +8,16 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import Boolean, Column, Engine, Float, Integer, String, Table, func, insert, select
+from sqlalchemy import Column, Engine, String, Table, func, insert, select
 
 from kb.database import Base, create_tables, outlast, reading, writing
+from search.runs.calls import CALLS
+from search.runs.caps import DatabaseCaps, drop
 from search.settings import StopSettings
 from synth.models import Reply, Request
-from synth.models.budgeted import Exhausted
+from synth.models.budgeted import Exhausted, Hold
 from synth.models.prices import Usage
 
-CALLS = Table(
-    "model_calls",
-    Base.metadata,
-    Column("run", String, primary_key=True),
-    Column("number", Integer, primary_key=True),
-    Column("key", String, nullable=False),  # of the exchange; "" for an answer that broke off
-    Column("role", String, nullable=False),
-    Column("model", String, nullable=False),
-    Column("tokens_in", Integer, nullable=False),
-    Column("tokens_out", Integer, nullable=False),
-    Column("cached", Integer, nullable=False, default=0),
-    Column("cost", Float),  # null where nobody knows the price
-    Column("seconds", Float, nullable=False),
-    Column("paid", Boolean, nullable=False),  # False: answered from the record
-    Column("at", Float, nullable=False),
-)
 CHOICES = Table(
     "model_choices",
     Base.metadata,
@@ -68,6 +54,9 @@ class Ledger:
 
     Args:
         caps: on tokens, money and requests; each may be None.
+
+    Attributes:
+        shared: the caps of all runs of the database.
     """
 
     def __init__(self, engine: Engine, caps: StopSettings) -> None:
@@ -80,7 +69,7 @@ class Ledger:
         self._paid = _Sum()
         self._reserved = _Sum()
         self._lock = Lock()
-        create_tables(engine)
+        self.shared = DatabaseCaps(engine)
 
     def open(self, run: str) -> Ledger:
         """Take up the accounts of `run`, those before a resume included."""
@@ -113,32 +102,36 @@ class Ledger:
 
         return note
 
-    def reserve(self, tokens: int, cost: float) -> None:
+    def reserve(self, hold: Hold) -> None:
         """Put aside what a request may take at most.
 
         Raises:
-            Exhausted: a cap has no room for it.
+            Exhausted: a cap of the run, or of its database, has no room for it.
         """
         with self._lock:
             wanted = (
-                ("tokens", self._caps.tokens, self._paid.tokens + self._reserved.tokens, tokens),
-                ("money", self._caps.money, self._paid.cost + self._reserved.cost, cost),
+                ("tokens", self._caps.tokens, self._paid.tokens + self._reserved.tokens, hold.tokens),
+                ("money", self._caps.money, self._paid.cost + self._reserved.cost, hold.cost),
                 ("requests", self._caps.requests,
                  self._paid.requests + self._reserved.requests, 1),
             )  # fmt: skip
             for name, cap, gone, more in wanted:
                 if cap is not None and gone + more > cap:
                     raise Exhausted(_reason(name, cap, gone, more))
-            self._reserved.tokens += tokens
-            self._reserved.cost += cost
+            if self._run:
+                self.shared.reserve(self._run, hold)
+            self._reserved.tokens += hold.tokens
+            self._reserved.cost += hold.cost
             self._reserved.requests += 1
 
-    def release(self, tokens: int, cost: float) -> None:
-        """Give back what was put aside."""
+    def release(self, hold: Hold, *, answered: bool) -> None:
+        """Give back what was put aside; of an answered request the database keeps it until that is booked."""
         with self._lock:
-            self._reserved.tokens -= tokens
-            self._reserved.cost -= cost
+            self._reserved.tokens -= hold.tokens
+            self._reserved.cost -= hold.cost
             self._reserved.requests -= 1
+        if self._run and not answered:
+            self.shared.release(self._run, hold)
 
     def lose(self, model: str, usage: Usage, cost: float | None) -> None:
         """Book tokens of answers that never came to an end."""
@@ -176,6 +169,8 @@ class Ledger:
         with writing(self._engine) as session:
             if session.execute(select(CALLS.c.number).where(mine)).first() is None:
                 session.execute(insert(CALLS).values(**row))
+            if row["key"]:
+                drop(session, row["run"], row["key"])
 
     def _add(self, row: dict[str, Any]) -> None:
         self._rows.append(row)
@@ -187,8 +182,8 @@ class Ledger:
             self._paid.requests += 1
 
 
-def spending(engine: Engine, run: str) -> list[dict[str, Any]]:
-    """Return what each model cost a run in each role: calls, tokens, cost, seconds."""
+def spending(engine: Engine, run: str | None = None) -> list[dict[str, Any]]:
+    """Return what each model cost a run, or all runs, in each role: calls, tokens, cost, seconds."""
     create_tables(engine)
     columns = (
         CALLS.c.model,
@@ -203,7 +198,9 @@ def spending(engine: Engine, run: str) -> list[dict[str, Any]]:
         (func.count() - func.count(CALLS.c.cost)).label("without_price"),
     )
     names = (CALLS.c.model, CALLS.c.role, CALLS.c.paid)
-    query = select(*columns).where(CALLS.c.run == run).group_by(*names).order_by(*names)
+    query = select(*columns).group_by(*names).order_by(*names)
+    if run is not None:
+        query = query.where(CALLS.c.run == run)
     with reading(engine) as session:
         rows = [dict(row._mapping) for row in session.execute(query)]
     for row in rows:

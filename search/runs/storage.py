@@ -106,13 +106,17 @@ _ADD_SOURCE = insert(SOURCES).from_select(
         ~exists().where(SOURCES.c.hash == bindparam("content", type_=String))
     ),
 )
-_ADD_OUTCOME = insert(OUTCOMES).from_select(
-    ["key", "outcome", "judged"],
-    select(
-        bindparam("name", type_=String),
-        bindparam("outcome", type_=Text),
-        bindparam("judged", type_=Float),
-    ).where(~exists().where(OUTCOMES.c.key == bindparam("name", type_=String))),
+_ADD_OUTCOME = (
+    insert(OUTCOMES)
+    .from_select(
+        ["key", "outcome", "judged"],
+        select(
+            bindparam("name", type_=String),
+            bindparam("outcome", type_=Text),
+            bindparam("judged", type_=Float),
+        ).where(~exists().where(OUTCOMES.c.key == bindparam("name", type_=String))),
+    )
+    .execution_options(preserve_rowcount=True)
 )
 _ADD_NODE = insert(NODES)
 _JUDGE_NODE = (
@@ -286,11 +290,16 @@ class Record:
         self.graph.add(node)
 
     def add_outcome(self, node: Node, outcome: Outcome, *, key: str, elapsed: float) -> None:
-        """Store a node's outcome, under its content's name unless that is known already."""
+        """Store a node's outcome, under its content's name unless that is known already.
+
+        Where another run has recorded one meanwhile, that is the node's: the graph in memory is the one
+        that a resumed run reads.
+        """
         told = {"name": key, "outcome": to_json(outcome), "judged": time.time()}
         with writing(self.engine) as session:
             execute = session.connection().execute
-            execute(_ADD_OUTCOME, told)
+            if execute(_ADD_OUTCOME, told).rowcount == 0:
+                outcome = from_json(execute(_OUTCOME, {"name": key}).scalar_one())
             mine = {"of": self.run, "node": node.number, "name": key, "seconds": elapsed}
             execute(_JUDGE_NODE, mine)
             execute(_SET_ELAPSED, {"of": self.run, "seconds": elapsed})

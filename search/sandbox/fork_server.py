@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import json
+import linecache
 import os
 import signal
 import socket
@@ -15,7 +16,7 @@ import tempfile
 from importlib import import_module
 from typing import Any, NoReturn
 
-from search.sandbox.sandbox import Cell, SandboxPart, die_with_parent, enter, missing
+from search.sandbox.sandbox import Cell, SandboxPart, die_with_parent, enter, missing, system_paths
 
 DRY = -1
 # What holds a candidate, and what is brought up once before, by the kind of device.
@@ -105,10 +106,15 @@ def _exactly(channel: socket.socket, size: int) -> bytes:
 def _warm(capability: int) -> None:
     """Import what children need at once, and start compilers that take long to start."""
     import numpy  # noqa: F401 - warm: a child has it at once
-    import torch  # noqa: F401
+    import torch
 
     import kb.native  # noqa: F401 - candidates import it, and may not read its file
 
+    # A seed that is set before CUDA is up keeps the lines of its callers, for a message.
+    seeding = (torch.cuda, torch.cuda.random, torch.mtia, torch.random, torch.xpu, torch.xpu.random)
+    for module in seeding:
+        linecache.getlines(str(module.__file__))
+    system_paths()
     device = "dry" if capability == DRY else "cuda" if capability else "cpu"
     _named(_RUNNERS[device])
     if device in _WARM_UP:

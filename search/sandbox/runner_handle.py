@@ -13,13 +13,13 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from kb.errors import ToolchainError
 from search.outcome import Crashed, TimedOut
 from search.sandbox.faults import Fault, forged, read_message
 from search.sandbox.fork_server import send_request
+from search.sandbox.ptrace import kernel_text
 from search.sandbox.sandbox import Cell, SandboxPart, missing, overfull, shared_memory
 from search.sandbox.shared_memory import Arena
 
@@ -351,15 +351,14 @@ class Worker:
         """Stop every thread of it; return whether it stood still within a second."""
         self.child.signal(signal.SIGSTOP)
         end = time.monotonic() + 1
-        folder = Path(f"/proc/{self.child.pid}/task")
         while time.monotonic() < end:
             try:
-                tasks = list(folder.iterdir())
+                tasks = os.listdir(f"/proc/{self.child.pid}/task")
             except OSError:
                 return False
             # A thread may end between being listed and being read.
-            states = {state for task in tasks if (state := _state(task / "stat")) is not None}
-            if states <= {"T", "t", "X", "Z"}:
+            states = {_state(self.child.pid, task) for task in tasks}
+            if states <= {"T", "t", "X", "Z", None}:
                 return True
         return False
 
@@ -373,8 +372,8 @@ class Worker:
         self._socket.close()
 
 
-def _state(path: Path) -> str | None:
+def _state(pid: int, thread: str) -> str | None:
     try:
-        return path.read_text().rpartition(")")[2].split()[0]
+        return kernel_text(pid, f"task/{thread}/stat").rpartition(")")[2].split()[0]
     except OSError:
         return None

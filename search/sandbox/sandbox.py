@@ -12,6 +12,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 from search.sandbox import landlock, seccomp
@@ -78,23 +79,28 @@ def system_paths() -> tuple[str, ...]:
     Of Python's own folder these are the ones of an installation: a virtual environment may lie in a
     project's root, and holds pip's settings, with the password of a package index.
     """
+    torch = sys.modules.get("torch")
+    return _system_paths(torch and torch.__file__, os.path.expanduser("~"))
+
+
+@cache  # the fork server looks once: each child has it then
+def _system_paths(torch: str | None, home: str) -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix}
     parts = (*_INSTALLED, f"{os.uname().machine}-conda-linux-gnu")
     python = {os.path.join(prefix, part) for prefix in prefixes for part in parts}
     python |= {paths["stdlib"], paths["purelib"], paths["platlib"]}
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.__file__:
-        folder = os.path.dirname(torch.__file__)
+    if torch:
+        folder = os.path.dirname(torch)
         beside = os.path.dirname(folder)
         python.add(beside if os.path.basename(beside) in _PACKAGES else folder)
     system = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/nix/store", "/etc/ld.so.cache",
               "/etc/alternatives", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu",
               "/sys/devices/system/node", "/dev/urandom", "/dev/random", "/dev/zero")  # fmt: skip
     # A Python that was installed to the root of the system, or to a home, would open all of it.
-    home = os.path.expanduser("~").rstrip("/") + "/"
+    inside = home.rstrip("/") + "/"
     narrow = {
-        path for path in python if not home.startswith(os.path.realpath(path).rstrip("/") + "/")
+        path for path in python if not inside.startswith(os.path.realpath(path).rstrip("/") + "/")
     }
     return tuple(sorted(narrow | set(system)))
 

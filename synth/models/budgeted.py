@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kb.errors import ModelError
@@ -21,10 +21,24 @@ class Exhausted(ModelError):
     """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """What a request may take at most.
+
+    Attributes:
+        key: of the request.
+        cost: in money, 0 where nobody knows the price.
+    """
+
+    key: str
+    tokens: int
+    cost: float
+
+
 class Till(Protocol):
     """Guards the caps of a run."""
 
-    def reserve(self, tokens: int, cost: float) -> None:
+    def reserve(self, hold: Hold) -> None:
         """Put aside what a request may take at most.
 
         Raises:
@@ -32,7 +46,7 @@ class Till(Protocol):
         """
         ...
 
-    def release(self, tokens: int, cost: float) -> None:
+    def release(self, hold: Hold, *, answered: bool) -> None:
         """Give back what was put aside: what was really spent is booked instead."""
         ...
 
@@ -70,15 +84,21 @@ class BudgetedModel:
             ModelError: the model cannot answer.
         """
         most = Usage(tokens_in=_at_most(request), tokens_out=request.max_tokens)
-        tokens, cost = most.tokens_in + most.tokens_out, self._price(most) or 0.0
-        self._till.reserve(tokens, cost)
+        hold = Hold(
+            key=request.key(),
+            tokens=most.tokens_in + most.tokens_out,
+            cost=self._price(most) or 0.0,
+        )
+        self._till.reserve(hold)
+        answered = True  # for all that is known, where the user breaks it off
         try:
             reply = self._counted(request, (yield from ask(self._model, request)))
         except ModelError as error:
             self._lost(request, error.lost)
+            answered = False
             raise
         finally:
-            self._till.release(tokens, cost)
+            self._till.release(hold, answered=answered)
         self._lost(request, reply.lost)
         return reply
 

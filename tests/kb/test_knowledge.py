@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,26 @@ def test_a_lesson_is_found_once_it_is_written(corpus: Path, home: Home) -> None:
     found = knowledge.store.document("lesson", "transpose-1")
     assert found is not None
     assert found.body == "The padded tile was twice as fast.\n"
+
+
+def test_a_lesson_of_one_home_is_found_in_another_on_the_same_database(
+    corpus: Path, tmp_path: Path, make_postgres_database: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("KB_DATABASE", make_postgres_database())
+    first, second = Home(tmp_path / "first").make(), Home(tmp_path / "second").make()
+    (first.lessons / "padding.md").write_text(LESSON)
+    opened = [open_knowledge(first, shipped=corpus)]
+    (second.lessons / "other.md").write_text(LESSON.replace("Padding", "Another"))
+    opened.append(open_knowledge(second, shipped=corpus))
+    assert (second.lessons / "padding.md").read_text() == LESSON
+    # What the second home reads takes nothing away that the first had read.
+    found = {one.path.rpartition("/")[2] for one in opened[1].store.documents("lesson")}
+    assert found == {"lessons:padding.md", "lessons:other.md"}
+    opened.append(open_knowledge(first, shipped=corpus))
+    assert (first.lessons / "other.md").exists()
+    for one in opened:
+        one.store.engine.dispose()
 
 
 def test_a_broken_lesson_is_told_and_stops_nothing(corpus: Path, home: Home) -> None:

@@ -167,14 +167,14 @@ def search_with(storage: Storage, record: Record, judge: Judge, rounds: int = RO
     BatchedDriver(search, Deterministic(), judge, storage, witness, Watcher()).run()
 
 
-def drive(url: str, lease: float, rounds: int) -> None:
-    """Search in the database of a URL, judged by its workers; go on with the run that is there."""
+def drive(url: str, lease: float, rounds: int, task: str = "play") -> None:
+    """Search in the database of a URL, judged by its workers; go on with the task's run that is there."""
     engine = open_url(url, "--database")
 
     def go_on() -> None:
         storage = Storage(engine)
-        runs = storage.runs()
-        record = storage.record(runs[0].run) if runs else storage.begin("play", {})
+        runs = [one.run for one in storage.runs() if one.run.startswith(f"{task}-")]
+        record = storage.record(runs[0]) if runs else storage.begin(task, {})
         queue = WorkQueue(engine, lease=lease)
         say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731 - as short as it is
         search_with(storage, record, QueuedJudge(queue, assign(TASK, BOUNDLESS), say=say), rounds)
@@ -214,9 +214,10 @@ if __name__ == "__main__":
     options.add_argument("--once", action="store_true")
     options.add_argument("--drive", action="store_true")
     options.add_argument("--rounds", type=int, default=ROUNDS)
+    options.add_argument("--task", default="play")
     given = options.parse_args()
     if given.drive:
-        drive(given.url, given.lease, given.rounds)
+        drive(given.url, given.lease, given.rounds, given.task)
     elif given.each_moment:
         children(given.url, given.lease, given.each_moment)
     else:

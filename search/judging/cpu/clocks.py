@@ -7,7 +7,8 @@ import os
 import platform
 import struct
 import time
-from pathlib import Path
+
+from search.sandbox.ptrace import kernel_text
 
 _SET_ATTRIBUTES = {"x86_64": 314, "aarch64": 274}  # sched_setattr
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -45,7 +46,7 @@ def settle(pid: int, seconds: float) -> bool:
 
 def _doing(pid: int, thread: str) -> str:
     try:
-        return Path(f"/proc/{pid}/task/{thread}/syscall").read_text().strip()
+        return kernel_text(pid, f"task/{thread}/syscall").strip()
     except (FileNotFoundError, ProcessLookupError):
         return "gone"
 
@@ -57,13 +58,13 @@ def check_clocks(pid: int) -> None:
         OSError: it does not.
     """
     cpu_time(pid)
-    Path(f"/proc/{pid}/task/{pid}/syscall").read_text()
+    kernel_text(pid, f"task/{pid}/syscall")
 
 
 def waited(pid: int) -> int:
     """Return the nanoseconds that the main thread of `pid` could run and had no processor; 0 if not told."""
     try:
-        fields = Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()
+        fields = kernel_text(pid, f"task/{pid}/schedstat").split()
     except OSError:
         return 0  # kernels without CONFIG_SCHED_INFO
     return int(fields[1])
@@ -72,7 +73,7 @@ def waited(pid: int) -> int:
 def waited_here() -> int:
     """Return the nanoseconds that this thread could run and had no processor; 0 if not told."""
     try:
-        return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
+        return int(kernel_text("thread-self", "schedstat").split()[1])
     except OSError:
         return 0
 

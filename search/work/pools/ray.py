@@ -97,7 +97,8 @@ class RayPool:
                 "run `ray start --head --port=6379` and use HOST:6379"
             ) from error
         self._check_database()
-        self.tend()
+        for line in self.tend():
+            say(line)
 
     def tend(self) -> list[str]:
         """Start workers on devices that have none: of new nodes, and where an actor is gone for good."""

@@ -20,8 +20,8 @@ from kb.web.notes import add_note
 from kb.web.site import write_site
 from kb.web.text import address
 from search.outcome import Checked, Crashed, Kernel, KernelTime, Refused, Wrong
+from search.runs.calls import CALLS
 from search.runs.snapshot import _HITS, GIVEN
-from search.runs.spending import CALLS
 from synth.models import Message, Reply, Request
 
 TEXTS = run_path(str(Path(__file__).with_name("hostile.py")))["TEXTS"]

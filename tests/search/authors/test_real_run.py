@@ -25,7 +25,8 @@ from search.loop import Search
 from search.outcome import BuildFailed, Outcome
 from search.policies import POLICIES
 from search.prompting.readings import RecordingRetriever
-from search.runs.spending import CALLS, Ledger, spending
+from search.runs.calls import CALLS
+from search.runs.spending import Ledger, spending
 from search.runs.storage import Record, Storage
 from search.settings import ModelSettings
 from search.task import Task, TaskFile

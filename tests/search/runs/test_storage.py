@@ -188,3 +188,18 @@ def test_a_killed_run_is_gone_on_with_from_the_database(storage: Storage, tmp_pa
     unbroken = whole.begin("play", {})
     play.play(whole, unbroken, play.settings_of())
     assert storage.record(row.run).graph.nodes == unbroken.graph.nodes
+
+
+def test_of_two_runs_that_judge_one_source_at_once_the_first_outcome_is_both_runs(
+    storage: Storage,
+) -> None:
+    records = [storage.begin("t", {}) for _ in range(2)]
+    for record, reason in zip(records, ("first", "second"), strict=True):
+        propose(record)
+        record.add_node(node(0, "source"))
+        record.add_outcome(node(0, "source"), BuildFailed(reason=reason), key="k", elapsed=1.0)
+    for record in records:
+        outcome = record.graph.nodes[0].outcome
+        assert isinstance(outcome, BuildFailed)
+        assert outcome.reason == "first"
+        assert storage.record(record.run).graph.nodes == record.graph.nodes
