@@ -14,6 +14,7 @@ from search.graph import Graph
 from search.judging import Judge, Prefetching
 from search.outcome import STANDING, Outcome, Refused
 from search.runs.storage import Storage, outcome_key
+from search.runs.verdicts import second_key
 
 FINALISTS = 3
 WITHIN_REACH = 0.85  # of the best merit: short timings are off by less than that
@@ -64,7 +65,7 @@ class SecondLook:
         return outcome
 
     def _key(self, attempt: Attempt) -> str:
-        return outcome_key(attempt.draft.source, self._context, "confirmed")
+        return second_key(outcome_key(attempt.draft.source, self._context))
 
 
 def measured_again(

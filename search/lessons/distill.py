@@ -78,8 +78,8 @@ def verdicts(
 ) -> list[LessonVerdict]:
     """Return what became of the lessons that ideas of this run started from.
 
-    A lesson is confirmed where the best candidate came from it, or one within reach of the best;
-    contradicted where all that came of it failed, was slower than eager, or clearly behind.
+    A lesson is confirmed where the best candidate came from it, or one within reach of the best that a
+    second judge has passed as well; contradicted where all that came of it failed, was slower than eager, or clearly behind.
 
     Args:
         cited: names of the lessons that an idea starts from.
@@ -93,18 +93,15 @@ def verdicts(
     for gain in gains(graph.attempts(), confirmed):
         for name in cited(gain.attempt.idea) if gain.fate is not None else ():
             groups.setdefault(name, []).append(gain)
-    return [
-        LessonVerdict(
-            lesson=name,
-            evidence=_against(
-                best(group),
-                winner,
-                setting,
-                leads=any(one.attempt.number in path for one in group),
-            ),
-        )
-        for name, group in groups.items()
-    ]
+    found_out = []
+    for name, group in groups.items():
+        leads = any(one.attempt.number in path for one in group)
+        evidence = _against(best(group), winner, setting, leads=leads)
+        # A gain that only the judge of the search has seen proves nothing for what won before.
+        unseen = bool(confirmed) and evidence.node not in confirmed
+        if leads or evidence.outcome != "won" or not unseen:
+            found_out.append(LessonVerdict(lesson=name, evidence=evidence))
+    return found_out
 
 
 def regime_of(moved: float, target: TargetRecord, shapes: Sequence[tuple[int, ...]]) -> str:
