@@ -103,6 +103,12 @@ def measured_again(
     return outcomes
 
 
+def awaited(graph: Graph) -> dict[int, Outcome]:
+    """Return what the finalists of a run count as that was broken off: nothing may rest on them yet."""
+    reason = "the run was broken off before a second judge looked at it"
+    return {one.number: Refused(reason=reason, trick=TRICK) for one in finalists(graph)}
+
+
 def settled(outcome: Outcome) -> Outcome:
     """Return what a second outcome makes of a candidate that has passed once.
 

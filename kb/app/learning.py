@@ -142,12 +142,13 @@ def learn_from(
     """Write what the run of a session taught back into the knowledge base.
 
     Args:
-        finished: False for a run that was broken off: what passages gained is recorded, and
-            lessons wait for its end.
+        finished: False for a run that was broken off: what passages gained is recorded but for its
+            finalists, which no second judge has looked at, and lessons wait for its end.
     """
     from kb.app.diagnosis import diagnoser
     from kb.app.models import lesson_writer
     from search.lessons.credit import keep_credits
+    from search.second_look import awaited
 
     run = Searched(
         storage=session.storage,
@@ -161,7 +162,8 @@ def learn_from(
         diagnose=diagnoser(session, baselines),
     )
     setting = run.setting()
-    keep_credits(session.storage.engine, record.graph, confirmed, setting, time.time())
+    counted = confirmed if finished else awaited(record.graph)
+    keep_credits(session.storage.engine, record.graph, counted, setting, time.time())
     if finished:
         model = lesson_writer(session) if session.author_name == "llm" else None
         learn(session.home, session.storage, record, setting, confirmed, model)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from kb.records.schema import Claim, Effect, Evidence, LessonRecord, TargetRecord
 from kb.retrieval.effect_estimate import LOSS
 from search.attempt import Attempt, Idea
-from search.gain import Gain, best, fate_of, gains, is_degenerate, over
-from search.graph import Graph
+from search.gain import Gain, best, cheated, fate_of, gains, is_degenerate, over
+from search.graph import Graph, Node
 from search.lessons.changes import LessonTrial, trials
 from search.lessons.setting import EvidenceRun, Setting
 from search.lessons.wording import body, idea_title, reason, title, winner_body
@@ -60,7 +60,9 @@ def lessons(graph: Graph, confirmed: Mapping[int, Outcome], setting: Setting) ->
     if winner is not None and isinstance(winner[1], Passed):
         gain = _over_eager(winner[0], winner[1])
         if gain.fate == "won":
-            found.append(_winner(graph, gain, winner[1], setting))
+            fallen = cheated(graph.attempts(), confirmed)
+            path = [one for one in graph.path(winner[0].number) if one.number not in fallen]
+            found.append(_winner(path, gain, winner[1], setting))
     groups: dict[tuple[object, ...], list[LessonTrial]] = {}
     for trial in trials(graph, confirmed):
         groups.setdefault(_topic(trial), []).append(trial)
@@ -261,7 +263,7 @@ def _over_eager(attempt: Attempt, outcome: Passed) -> Gain:
     return Gain(attempt=attempt, start=None, base=None, outcome=outcome, ratio=ratio)
 
 
-def _winner(graph: Graph, gain: Gain, outcome: Passed, setting: Setting) -> Lesson:
+def _winner(path: Sequence[Node], gain: Gain, outcome: Passed, setting: Setting) -> Lesson:
     eager, attempt = outcome.speedup["eager"], gain.attempt
     claim = Claim.model_validate(
         {
@@ -282,7 +284,7 @@ def _winner(graph: Graph, gain: Gain, outcome: Passed, setting: Setting) -> Less
     return Lesson(
         name=name,
         record=_record(headline, claim, gain, setting, evidence),
-        body=winner_body(headline, graph.path(attempt.number), outcome, setting),
+        body=winner_body(headline, path, outcome, setting),
     )
 
 
