@@ -112,7 +112,7 @@ def open_judge(folder: Path, operator: str) -> CpuJudge:
     path.write_text(reference(operator))
     chosen = TaskFile.model_validate({"reference": path.name})
     task = Task(name=operator, path=path, reference=path, source=path.read_text(), settings=chosen)
-    return CpuJudge(load_problem(task), BOUNDLESS, seed=0, folder=folder / "judge", limits=_LIMITS)
+    return CpuJudge(load_problem(task), BOUNDLESS, folder=folder / "judge", limits=_LIMITS)
 
 
 def harms() -> Callable[[Fault], float]:
