@@ -58,6 +58,9 @@ class SecondLook:
     def measure(self, attempt: Attempt) -> Outcome:
         """Judge one again, timing it long enough to report it."""
         outcome = self._storage.outcome(self._key(attempt))
+        first = self._storage.outcome(outcome_key(attempt.draft.source, self._context))
+        if outcome is None and first is not None and first.kind not in STANDING:
+            outcome = settled(first)  # only a judge of another context had passed it
         if outcome is None:
             outcome = settled(self._judge.judge(attempt.draft.source, thorough=True))
             self._storage.keep_outcome(self._key(attempt), outcome)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kb.app.learning import Searched, learn
 from kb.config import Home
 from kb.errors import ConfigError
-from kb.progress import Progress, say, silent
+from kb.progress import say, silent
 
 if TYPE_CHECKING:
     from kb.app.device import JudgingDevice
@@ -99,14 +99,14 @@ class _Second:
         self._home, self._task, self._place = home, task, place
         self._judge: Judge | None = None
 
-    def prepare(self, progress: Progress = silent) -> Prepared:
+    def prepare(self, progress: Callable[[str], None] = lambda _: None) -> Prepared:
         """Start it, and do what is done before the first candidate."""
         if self._judge is None:
             from kb.app.device import make_judge
             from kb.app.setup import prepare
 
             say("the best again, before a judge that has not looked at them")
-            setup = prepare(self._home, self._task, progress, place=self._place, asks=False)
+            setup = prepare(self._home, self._task, silent, place=self._place, asks=False)
             folder, seed = self._home.root / "cache", self._task.settings.search.seed
             self._judge = make_judge(self._place, setup.problem, seed=seed, folder=folder)
         return self._judge.prepare(progress)

@@ -216,6 +216,10 @@ def test_a_cheat_that_won_an_earlier_run_is_refused_and_its_lesson_withdrawn(run
     assert won["status"] == "retired"
     assert f"{report['run']} refused the program" in shell("lessons", "show", won["name"]).stdout
     assert not list((shell.home / "lessons").glob("*-won.md"))
+    # Distilled again, the earlier run is held against the judge of today.
+    told = shell("lessons", "learn", "norm-1")
+    assert told.returncode == 0, told.stderr
+    assert not list((shell.home / "lessons").glob("*-won.md"))
 
 
 def test_nothing_is_learned_from_a_cheat(run):
