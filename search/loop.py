@@ -26,7 +26,8 @@ from search.pieces import (
 )
 from search.policies import Policy
 from search.prompting.history import Choice, choose_memory
-from search.runs.storage import Record, outcome_key
+from search.runs.storage import Record
+from search.runs.verdicts import counting_key
 from search.standings import Past
 from search.stop import stalled, stop_reason
 from search.task import TaskFile
@@ -78,6 +79,7 @@ class Search:
         self._round = 0  # the first that has not ended
         self._pause = settings.search.rounds  # before this one
         self._open: dict[int, _Open] = {}
+        self._keys: dict[int, str] = {}  # of outcomes, by node
 
     @property
     def graph(self) -> Graph:
@@ -240,7 +242,7 @@ class Search:
         nodes = self.graph.branches(slot, number)
         for node in nodes:
             if node.outcome is None:
-                return JudgeNode(node=node, key=outcome_key(node.draft.source, self._context))
+                return JudgeNode(node=node, key=self._key(node))
         for branch in range(self._settings.branches):
             step = Step(slot, number, branch)
             if step in self.graph.dead_ends:
@@ -260,6 +262,12 @@ class Search:
                 moment = self._moment(start, "repair", mend, mates)
                 return MendDraft(step=mend, moment=moment, failed=chain[-1].attempt())
         return self._tuning(slot, number, nodes)
+
+    def _key(self, node: Node) -> str:
+        if node.number not in self._keys:
+            key = counting_key(self._record.engine, node.draft.source, self._context)
+            self._keys[node.number] = key
+        return self._keys[node.number]
 
     def _tuning(self, slot: Slot, number: int, nodes: list[Node]) -> TuneKnobs | None:
         """Return the next setting to try of an idea that is written, None where there is none."""

@@ -59,7 +59,7 @@ class JudgeNode:
     """Ask an evaluator for the outcome of a node.
 
     Attributes:
-        key: the name that the outcome has in every run, see `search.runs.storage.outcome_key`.
+        key: the name that the outcome has in every run, see `search.runs.verdicts.counting_key`.
     """
 
     node: Node

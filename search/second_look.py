@@ -14,6 +14,7 @@ from search.graph import Graph
 from search.judging import Judge, Prefetching
 from search.outcome import STANDING, Outcome, Refused
 from search.runs.storage import Storage, outcome_key
+from search.runs.verdicts import second_key
 
 FINALISTS = 3
 WITHIN_REACH = 0.85  # of the best merit: short timings are off by less than that
@@ -57,6 +58,9 @@ class SecondLook:
     def measure(self, attempt: Attempt) -> Outcome:
         """Judge one again, timing it long enough to report it."""
         outcome = self._storage.outcome(self._key(attempt))
+        first = self._storage.outcome(outcome_key(attempt.draft.source, self._context))
+        if outcome is None and first is not None and first.kind not in STANDING:
+            outcome = settled(first)  # only a judge of another context had passed it
         if outcome is None:
             outcome = settled(self._judge.judge(attempt.draft.source, thorough=True))
             self._storage.keep_outcome(self._key(attempt), outcome)
@@ -64,7 +68,7 @@ class SecondLook:
         return outcome
 
     def _key(self, attempt: Attempt) -> str:
-        return outcome_key(attempt.draft.source, self._context, "confirmed")
+        return second_key(outcome_key(attempt.draft.source, self._context))
 
 
 def measured_again(
@@ -100,6 +104,12 @@ def measured_again(
         reason = "a candidate of its line was refused when a second judge looked at it"
         outcomes[attempt.number] = Refused(reason=reason, trick=TRICK)
     return outcomes
+
+
+def awaited(graph: Graph) -> dict[int, Outcome]:
+    """Return what the finalists of a run count as that was broken off: nothing may rest on them yet."""
+    reason = "the run was broken off before a second judge looked at it"
+    return {one.number: Refused(reason=reason, trick=TRICK) for one in finalists(graph)}
 
 
 def settled(outcome: Outcome) -> Outcome:

@@ -18,7 +18,7 @@ from kb.records.types import FATES, fates
 from kb.runtime.bundle import standalone
 from search.graph import Graph
 from search.outcome import Outcome, Passed
-from search.runs.report import build_report, idea_path
+from search.runs.report import build_report, idea_path, reported
 from search.runs.storage import RunRow, Storage
 
 
@@ -270,7 +270,7 @@ def measured_text(measured: Mapping[str, Mapping[str, int]]) -> str:
 def _count(rows: dict[str, dict[str, Any]], graph: Graph, run: RunRow) -> None:
     from search.gain import gains
 
-    for gain in gains(graph.attempts()):
+    for gain in gains(graph.attempts(), reported(run.report or {})):
         idea = gain.attempt.idea
         name = idea.record or idea.title
         row = rows.setdefault(name, _row(name, idea.title, idea.category))

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kb.config import Home
-from kb.errors import ConfigError
 from kb.progress import Progress, say
 from kb.records.schema import TargetRecord
 from kb.records.types import Passage
@@ -112,6 +111,7 @@ def learn(
     from kb.knowledge import sync_lessons
     from search.lessons.distill import lessons, verdicts
     from search.lessons.evidence import Runs
+    from search.lessons.withdrawal import refused_twins
 
     proof = Runs(storage.engine).measured_again(record.run, confirmed)
     book = open_book(home, storage, proof)
@@ -121,7 +121,13 @@ def learn(
 
         found = write_lessons(model, found, say)
     told = verdicts(record.graph, confirmed, setting, citations(storage, record))
-    changes = _shared(home, storage, lambda: book.learn(found, told, today()))
+    because = f"{record.run} refused the program that it was measured on"
+    fallen = refused_twins(storage, record, confirmed)
+    changes = _shared(
+        home,
+        storage,
+        lambda: [*book.withdraw(fallen, because, today()), *book.learn(found, told, today())],
+    )
     for problem in book.problems:
         say(problem)
     say_changes(changes)
@@ -151,12 +157,13 @@ def learn_from(
     """Write what the run of a session taught back into the knowledge base.
 
     Args:
-        finished: False for a run that was broken off: what passages gained is recorded, and
-            lessons wait for its end.
+        finished: False for a run that was broken off: what passages gained is recorded but for its
+            finalists, which no second judge has looked at, and lessons wait for its end.
     """
     from kb.app.diagnosis import diagnoser
     from kb.app.models import lesson_writer
     from search.lessons.credit import keep_credits
+    from search.second_look import awaited
 
     run = Searched(
         storage=session.storage,
@@ -170,7 +177,8 @@ def learn_from(
         diagnose=diagnoser(session, baselines),
     )
     setting = run.setting()
-    keep_credits(session.storage.engine, record.graph, confirmed, setting, time.time())
+    counted = confirmed if finished else awaited(record.graph)
+    keep_credits(session.storage.engine, record.graph, counted, setting, time.time())
     if finished:
         model = lesson_writer(session) if session.author_name == "llm" else None
         learn(session.home, session.storage, record, setting, confirmed, model)
@@ -315,61 +323,3 @@ def citations(storage: Storage, record: Record) -> Callable[[Idea], tuple[str, .
 
 def _lesson(passage: Passage) -> str:
     return passage.document.rpartition(":")[2].rpartition("/")[2].removesuffix(".md")
-
-
-def learn_again(home: Home, run: str) -> list[LessonChange]:
-    """Distil a finished run again, from its record and its reference.
-
-    Raises:
-        ConfigError: it is not finished, or was not timed.
-        StoreError: there is no such run.
-    """
-    from kb.app.diagnosis import diagnoser_of
-    from kb.app.history import open_run
-    from kb.app.queries import find_target
-    from kb.app.resume import stored_task
-    from search.costs.trace import operator_graph
-    from search.costs.work import count_work
-    from search.reference import load_problem
-    from search.runs.report import reported
-
-    found = open_run(home, run)
-    report = found.row.report
-    if report is None or not report.get("timed", True):
-        raise ConfigError(
-            f"expected a finished run that was timed, found {run} {found.row.status}: "
-            f"kb resume {run} finishes it, and learns"
-        )
-    task = stored_task(home, run, found.row.about)
-    target = find_target(found.row.about["target"])
-    graph = operator_graph(load_problem(task))
-    work = count_work(graph)
-    record = found.storage.record(run)
-    again = Searched(
-        storage=found.storage,
-        record=record,
-        task=task,
-        target=target,
-        language=found.row.about["language"],
-        graph=graph,
-        work=work,
-        baselines=report["baselines"],
-        diagnose=diagnoser_of(task, target, work, len(graph.operators), report["baselines"]),
-    )
-    confirmed = reported(report) | _measured_again(found.storage, record, task)
-    return learn(home, found.storage, record, again.setting(), confirmed)
-
-
-def _measured_again(storage: Storage, record: Record, task: Task) -> dict[int, Outcome]:
-    """Return the finalists' second outcomes, where the judge that measured them is this one."""
-    from kb.app.device import choose_place, judged_by
-    from search.runs.storage import outcome_key
-
-    place = choose_place(task.settings.target, elsewhere=task.elsewhere)
-    context = judged_by(place, task)
-    found = {}
-    for node in record.graph.nodes:
-        outcome = storage.outcome(outcome_key(node.draft.source, context, "confirmed"))
-        if outcome is not None:
-            found[node.number] = outcome
-    return found

@@ -27,10 +27,12 @@ def evidence_of(home: Home, run: str, node: int, entry: StoredLesson) -> Evidenc
     from search.lessons.distill import evidence_of as make_evidence
     from search.lessons.setting import EvidenceRun
     from search.lessons.store import BY_HAND
+    from search.runs.report import reported
 
     found = open_run(home, run)
-    eager = found.report()["baselines"].get("eager")
-    by_node = {one.attempt.number: one for one in gains(found.graph.attempts())}
+    report = found.report()
+    eager, again = report["baselines"].get("eager"), reported(report)
+    by_node = {one.attempt.number: one for one in gains(found.graph.attempts(), again)}
     gain = by_node.get(node)
     if gain is None or gain.fate is None or not eager:
         raise ConfigError(

@@ -299,7 +299,9 @@ class PortfolioRun:
             known = self._storage.run(share.run)
             best = (known.report or {}).get("best")
             speed = best["speedup"]["eager"]["ratio"] if best and "speedup" in best else None
-            row["speedup"] = speed or (course.best[-1] if course.best else None)
+            # What a finished run withdrew is no speed-up of it.
+            so_far = course.best[-1] if course.best and known.report is None else None
+            row["speedup"] = speed or so_far
             row["stop_reason"] = known.stop_reason
         return row
 

@@ -12,7 +12,8 @@ from search.judging import Judge
 from search.loop import Search
 from search.pieces import JudgeNode, MendDraft, Result, Work, WriteDraft, WriteIdeas
 from search.prompting.readings import RecordingRetriever
-from search.runs.storage import Storage, outcome_key
+from search.runs.storage import Storage
+from search.runs.verdicts import counting_key
 from synth.models.waiting import LOOK_SECONDS, Waiting
 
 
@@ -126,6 +127,6 @@ class ConcurrentDriver(Driver):
         return self._do(work)
 
     def _judge_ahead(self, draft: Draft) -> None:
-        key = outcome_key(draft.source, self._context)
+        key = counting_key(self._storage.engine, draft.source, self._context)
         if self._storage.outcome(key) is None and not self._expect(draft.source):
             self._storage.keep_outcome(key, self._judge.judge(draft.source))

@@ -19,6 +19,7 @@ _TABLES = 1024  # partial tables: atomic maxima of one address would wait for ea
 _PIECE = 1 << 22  # elements that are looked at in one go
 _UNUSUAL = 16.0  # an error beyond so many of the greatest in its row or column is none of rounding
 _LONGEST, _LEAST_SHARE, _MOST_GROWTH = 16.0, 16.0, 16.0
+_ONE_SIDED_SHARE = 10.0  # with a little more than six deviations
 _ONE_SIDED = 64.0  # measured: n equal terms, added in order, are off by up to n / 10 units
 
 
@@ -106,15 +107,24 @@ def measured_slack(
     return slack, limits
 
 
-def growth(terms: int) -> float:
+def growth(terms: int, *, one_sided: bool = False) -> float:
     """Return how much more than a half-unit change of its inputs a sum of `terms` may be off by.
 
     Rounding `terms` partial sums of random signs, one after the other, is off by sqrt(terms / 6) times
     what a change of every term by half a unit is (variances of the roundings add up: Higham, Accuracy and
     Stability of Numerical Algorithms, 2002, section 4.2, with errors that are independent). The bound's
     own factor covers the first of it.
+
+    Terms of one sign make partial sums that grow as their number does. Their mean, added in order or as
+    Welford updates it, is then off by sqrt(terms / 3) times 0.42 half units (partial sum k is rounded to
+    0.72 units of its size, evenly). Sixteen half units, which the bound allows beside, hold six standard
+    deviations of that where they grow by sqrt(terms) / 11.
+
+    Args:
+        one_sided: the terms are of one sign.
     """
-    return max(1.0, min(math.sqrt(terms) / _LEAST_SHARE, _MOST_GROWTH))
+    share = _ONE_SIDED_SHARE if one_sided else _LEAST_SHARE
+    return max(1.0, min(math.sqrt(terms) / share, _MOST_GROWTH))
 
 
 def _bins(size: torch.Tensor) -> torch.Tensor:

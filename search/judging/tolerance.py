@@ -212,9 +212,10 @@ def _bounded(
     if told is not None and _keeps(errors, exact, told):
         bounds = [(told_slack(*told), ()) for _ in exact]
     else:
-        _move(problem, truth, inputs, exact, errors, terms)
-        precision = "strict" if told is not None else rule(problem)
         one_sided = name in distributions.ONE_SIDED
+        grown = tuple(growth(count, one_sided=one_sided) for count in terms)
+        _move(problem, truth, inputs, exact, errors, grown)
+        precision = "strict" if told is not None else rule(problem)
         bounds = [
             measured_slack(value, error, count, precision, one_sided=one_sided)
             for value, error, count in zip(exact, errors, terms, strict=True)
@@ -298,16 +299,20 @@ def _move(
     inputs: tuple[Any, ...],
     exact: tuple[torch.Tensor, ...],
     errors: list[torch.Tensor],
-    terms: tuple[int, ...],
+    grown: tuple[float, ...],
 ) -> None:
-    """Raise `errors` to what changes of the inputs by their own rounding make of the truth."""
+    """Raise `errors` to what changes of the inputs by their own rounding make of the truth.
+
+    Args:
+        grown: see `growth`, by output.
+    """
     generator = torch.Generator(exact[0].device).manual_seed(problem.seed)
     # The error of few elements is a matter of luck: it is sought in several draws.
     draws = _DRAWS if sum(x.numel() for x in exact) <= _FEW else _LEAST_DRAWS
     for _ in range(draws):
         moved = truth.values(inputs, lambda x: jitter(x, generator))
         for number, value in enumerate(moved):
-            error = _error(value, exact[number]).mul_(2 * growth(terms[number]))
+            error = _error(value, exact[number]).mul_(2 * grown[number])
             torch.maximum(errors[number], error, out=errors[number])
     for rounding in ROUNDINGS.get(rule(problem), ()):
         for number, value in enumerate(truth.values(inputs, rounding)):

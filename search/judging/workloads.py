@@ -137,9 +137,11 @@ def verdict(
     speedup = {}
     for name in common:
         mean = combined([(weight, one.speedup[name]) for weight, one in counted])
-        worst = min((one.speedup[name] for _, one in found), key=lambda ratio: ratio.ratio)
-        slower = worst.high < 1 and not allow_slower
-        speedup[name] = worst if slower and worst.ratio < mean.ratio else mean
+        # Another workload whose interval is wide does not hide one that is slower for certain.
+        slower = (
+            [] if allow_slower else [r for _, one in found if (r := one.speedup[name]).high < 1]
+        )
+        speedup[name] = min([mean, *slower], key=lambda ratio: ratio.ratio)
     nearest = max(
         (one for _, one in found), key=lambda one: one.max_error / max(one.allowed_error, 1e-300)
     )

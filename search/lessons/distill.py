@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from kb.records.schema import Claim, Effect, Evidence, LessonRecord, TargetRecord
 from kb.retrieval.effect_estimate import LOSS
 from search.attempt import Attempt, Idea
-from search.gain import Gain, best, fate_of, gains, is_degenerate, over
-from search.graph import Graph
+from search.gain import Gain, best, cheated, fate_of, gains, is_degenerate, over
+from search.graph import Graph, Node
 from search.lessons.changes import LessonTrial, trials
 from search.lessons.setting import EvidenceRun, Setting
 from search.lessons.wording import body, idea_title, reason, title, winner_body
@@ -60,7 +60,9 @@ def lessons(graph: Graph, confirmed: Mapping[int, Outcome], setting: Setting) ->
     if winner is not None and isinstance(winner[1], Passed):
         gain = _over_eager(winner[0], winner[1])
         if gain.fate == "won":
-            found.append(_winner(graph, gain, winner[1], setting))
+            fallen = cheated(graph.attempts(), confirmed)
+            path = [one for one in graph.path(winner[0].number) if one.number not in fallen]
+            found.append(_winner(path, gain, winner[1], setting))
     groups: dict[tuple[object, ...], list[LessonTrial]] = {}
     for trial in trials(graph, confirmed):
         groups.setdefault(_topic(trial), []).append(trial)
@@ -78,8 +80,8 @@ def verdicts(
 ) -> list[LessonVerdict]:
     """Return what became of the lessons that ideas of this run started from.
 
-    A lesson is confirmed where the best candidate came from it, or one within reach of the best;
-    contradicted where all that came of it failed, was slower than eager, or clearly behind.
+    A lesson is confirmed where the best candidate came from it, or one within reach of the best that a
+    second judge has passed as well; contradicted where all that came of it failed, was slower than eager, or clearly behind.
 
     Args:
         cited: names of the lessons that an idea starts from.
@@ -93,18 +95,15 @@ def verdicts(
     for gain in gains(graph.attempts(), confirmed):
         for name in cited(gain.attempt.idea) if gain.fate is not None else ():
             groups.setdefault(name, []).append(gain)
-    return [
-        LessonVerdict(
-            lesson=name,
-            evidence=_against(
-                best(group),
-                winner,
-                setting,
-                leads=any(one.attempt.number in path for one in group),
-            ),
-        )
-        for name, group in groups.items()
-    ]
+    found_out = []
+    for name, group in groups.items():
+        leads = any(one.attempt.number in path for one in group)
+        evidence = _against(best(group), winner, setting, leads=leads)
+        # A gain that only the judge of the search has seen proves nothing for what won before.
+        unseen = bool(confirmed) and evidence.node not in confirmed
+        if leads or evidence.outcome != "won" or not unseen:
+            found_out.append(LessonVerdict(lesson=name, evidence=evidence))
+    return found_out
 
 
 def regime_of(moved: float, target: TargetRecord, shapes: Sequence[tuple[int, ...]]) -> str:
@@ -264,7 +263,7 @@ def _over_eager(attempt: Attempt, outcome: Passed) -> Gain:
     return Gain(attempt=attempt, start=None, base=None, outcome=outcome, ratio=ratio)
 
 
-def _winner(graph: Graph, gain: Gain, outcome: Passed, setting: Setting) -> Lesson:
+def _winner(path: Sequence[Node], gain: Gain, outcome: Passed, setting: Setting) -> Lesson:
     eager, attempt = outcome.speedup["eager"], gain.attempt
     claim = Claim.model_validate(
         {
@@ -285,7 +284,7 @@ def _winner(graph: Graph, gain: Gain, outcome: Passed, setting: Setting) -> Less
     return Lesson(
         name=name,
         record=_record(headline, claim, gain, setting, evidence),
-        body=winner_body(headline, graph.path(attempt.number), outcome, setting),
+        body=winner_body(headline, path, outcome, setting),
     )
 
 

@@ -11,9 +11,10 @@ from sqlalchemy import Engine, select
 from kb.database import reading
 from kb.records.schema import Document, Evidence, LessonRecord
 from search.gain import over
-from search.outcome import Outcome, Passed, from_json
+from search.outcome import STANDING, Outcome, Passed, from_json
 from search.runs.report import reported
 from search.runs.storage import NODES, OUTCOMES, RUNS
+from search.runs.verdicts import second_outcome
 
 Proof = Callable[[Evidence], str | None]
 # Two measurements of one source, beyond their intervals: clocks drift, neighbours come and go.
@@ -26,30 +27,38 @@ class Runs:
 
     Attributes:
         known: outcomes that were read already, by run and node.
+        fallen: whether a second judge refused a node, where that was looked up already.
+        unseen: nodes of imported runs among these that nobody here has looked at.
+        reports: what runs reported of their finalists, where that was read already.
     """
 
     engine: Engine
     known: dict[tuple[str, int], Outcome | None] = field(default_factory=dict)
+    fallen: dict[tuple[str, int], bool] = field(default_factory=dict)
+    unseen: set[tuple[str, int]] = field(default_factory=set)
+    reports: dict[str, Mapping[int, Outcome]] = field(default_factory=dict)
 
     def measured_again(self, run: str, confirmed: Mapping[int, Outcome]) -> Runs:
         """Return the same with the finalists of a run as they were measured again."""
         again = {(run, number): outcome for number, outcome in confirmed.items()}
-        return Runs(self.engine, {**self.known, **again})
+        fallen = {node: outcome.kind not in STANDING for node, outcome in again.items()}
+        return Runs(self.engine, {**self.known, **again}, {**self.fallen, **fallen})
 
     def fault(self, evidence: Evidence) -> str | None:
         """Return why `evidence` proves nothing, in a few words; None where it holds."""
         if evidence.run is None or evidence.node is None:
             return "names no run and node"
+        for node in (evidence.node, evidence.parent):
+            fault = self._gone(evidence.run, node, timed=evidence.after is not None)
+            if fault is not None:
+                return fault
         outcome = self.outcome(evidence.run, evidence.node)
         place = f"{evidence.run} node {evidence.node}"
-        if outcome is None:
-            return f"{place} is not in the record of runs, or was not judged"
-        if not isinstance(outcome, Passed):
-            # A finalist that failed when it was measured again passed before; not the other way.
-            return None if evidence.after is None else f"{place} did not pass ({outcome.kind})"
-        if evidence.parent is not None and self.outcome(evidence.run, evidence.parent) is None:
-            return f"{evidence.run} node {evidence.parent} is not in the record of runs"
-        return self._disagreement(evidence, outcome, place)
+        if isinstance(outcome, Passed):
+            return self._disagreement(evidence, outcome, place)
+        # A finalist that failed when it was measured again passed before; not the other way.
+        kind = "" if outcome is None else outcome.kind
+        return None if evidence.after is None else f"{place} did not pass ({kind})"
 
     def outcome(self, run: str, node: int) -> Outcome | None:
         """Return the outcome of a node, None where there is none."""
@@ -74,7 +83,8 @@ class Runs:
     def _disagreement(self, evidence: Evidence, outcome: Passed, place: str) -> str | None:
         if evidence.gain is None or evidence.note.startswith("started from"):
             return None  # of several measurements together, against the run's winner
-        mine = [outcome, *self._again(evidence)]
+        again = self._reported(evidence.run or "").get(evidence.node or 0)
+        mine = [outcome, *([again] if isinstance(again, Passed) else [])]
         base = None
         if evidence.parent is not None:
             found = self.outcome(evidence.run or "", evidence.parent)
@@ -89,10 +99,42 @@ class Runs:
                 return None
         return f"says {evidence.gain:.2f}x, {place} measured {gain.low:.2f}x to {gain.high:.2f}x"
 
-    def _again(self, evidence: Evidence) -> list[Passed]:
-        """Return what the run reported of the node, which was measured again for that."""
-        with reading(self.engine) as session:
-            text = session.scalar(select(RUNS.c.report).where(RUNS.c.run == evidence.run))
-        assert evidence.node is not None
-        again = reported(json.loads(text) if text else {}).get(evidence.node)
-        return [again] if isinstance(again, Passed) else []
+    def _gone(self, run: str, node: int | None, *, timed: bool) -> str | None:
+        """Return why a node is evidence of nothing, None where it may be.
+
+        Args:
+            timed: a time of it is believed, not only that it failed.
+        """
+        if node is None:
+            return None
+        if self.outcome(run, node) is None:
+            return f"{run} node {node} is not in the record of runs, or was not judged"
+        if timed and self._fell(run, node):
+            return f"{run} node {node} was refused when a second judge looked at it"
+        if (run, node) in self.unseen:
+            return f"{run} was imported: kb lessons learn {run} has its best judged here"
+        return None
+
+    def _fell(self, run: str, node: int) -> bool:
+        """Say whether a second judge refused a node, in its own run or where another wrote the same."""
+        if (run, node) not in self.fallen:
+            mine = (NODES.c.run == run) & (NODES.c.number == node)
+            query = select(NODES.c.outcome, RUNS.c.about).join(RUNS, RUNS.c.run == NODES.c.run)
+            with reading(self.engine) as session:
+                row = session.execute(query.where(mine)).one_or_none()
+            said = (
+                None if row is None or not row.outcome else second_outcome(self.engine, row.outcome)
+            )
+            if said is None and row is not None and "imported" in json.loads(row.about):
+                self.unseen.add((run, node))
+            said = said or self._reported(run).get(node)
+            self.fallen[run, node] = said is not None and said.kind not in STANDING
+        return self.fallen[run, node]
+
+    def _reported(self, run: str) -> Mapping[int, Outcome]:
+        """Return what a run reported of the nodes that were measured again for that."""
+        if run not in self.reports:
+            with reading(self.engine) as session:
+                text = session.scalar(select(RUNS.c.report).where(RUNS.c.run == run))
+            self.reports[run] = reported(json.loads(text) if text else {})
+        return self.reports[run]

@@ -8,7 +8,7 @@ replaces that of the same run, so that learning a run twice, or after a kill, ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
@@ -153,6 +153,38 @@ class LessonStore:
         with self._locked():
             entry = self.find(which)
             return self._retire(entry, because.strip(), today, by="user")
+
+    def withdraw(
+        self, nodes: Collection[tuple[str, int]], because: str, today: date
+    ) -> list[LessonChange]:
+        """Retire the lessons that rest on what these nodes gained, and on nothing else that counts.
+
+        Args:
+            nodes: run and number of programs that a judge has refused since.
+        """
+        changes = []
+        with self._locked():
+            for entry in self.entries():
+                evidence, effect = entry.record.evidence, effect_of(entry.record)
+                kept = [one for one in evidence if not _rests_on(one, nodes)]
+                if entry.retired or len(kept) == len(evidence):
+                    continue
+                # What wins this task next is measured against a failure, not against the refused gain.
+                failed = [
+                    one.model_copy(
+                        update={"after": None, "low": None, "high": None, "outcome": "failed"}
+                        | {"note": because[:300]}
+                    )
+                    for one in evidence
+                    if stance(effect, one) > 0 and (one.run, one.node) in nodes
+                ]
+                listed = tuple([*kept, *failed] or evidence)
+                record = entry.record.model_copy(update={"evidence": listed})
+                fallen = self._write(replace(entry, record=record))
+                if not any(stance(effect, one) > 0 and self.proof(one) is None for one in kept):
+                    self._retire(fallen, because, today, by="evidence")
+                    changes.append(LessonChange(lesson=entry.name, fate="retired", why=because))
+        return changes
 
     def restore(self, which: str) -> StoredLesson:
         """Bring a retired lesson back into use."""
@@ -305,6 +337,13 @@ class LessonStore:
         self._lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(self._lock):
             yield
+
+
+def _rests_on(evidence: Evidence, nodes: Collection[tuple[str, int]]) -> bool:
+    """Say whether a measurement is a gain of one of the nodes, or one over it."""
+    return evidence.after is not None and any(
+        (evidence.run, number) in nodes for number in (evidence.node, evidence.parent)
+    )
 
 
 def _joined(known: Sequence[Evidence], new: Evidence) -> list[Evidence]:

@@ -10,7 +10,15 @@ from typing import Any
 from search.attempt import Attempt
 from search.graph import Graph
 from search.languages.written import written_in
-from search.outcome import OUTCOME_KINDS, STANDING, Checked, Outcome, Passed, Ratio
+from search.outcome import (
+    OUTCOME_KINDS,
+    STANDING,
+    Checked,
+    Outcome,
+    Passed,
+    Ratio,
+    Refused,
+)
 
 
 def best_of(
@@ -135,13 +143,18 @@ def _checked(attempt: Attempt, outcome: Checked) -> dict[str, Any]:
 
 
 def reported(report: Mapping[str, Any]) -> dict[int, Outcome]:
-    """Return the outcome of the winner that a report tells, by its node, as it was measured again."""
+    """Return, by node, what a second judge said according to a report: of the winner, and of what it refused."""
+    gone: dict[int, Outcome] = {
+        one["node"]: Refused(reason=one["reason"], trick="second-look")
+        for one in report.get("withdrawn", ())
+    }
     best = report.get("best")
-    if best is None or not best.get("confirmed"):
-        return {}
+    if best is None or not best.get("confirmed") or "speedup" not in best:
+        return gone
     kept = ("seconds", "max_error", "allowed_error", "own_share", "profile")
     speedup = {name: Ratio(**ratio) for name, ratio in best["speedup"].items()}
-    return {best["node"]: Passed(samples=0, speedup=speedup, **{name: best[name] for name in kept})}
+    winner = Passed(samples=0, speedup=speedup, **{name: best[name] for name in kept})
+    return {**gone, best["node"]: winner}
 
 
 def idea_path(graph: Graph, number: int) -> list[dict[str, Any]]:

@@ -247,9 +247,9 @@ class TaskSession:
         return here
 
     def _judge(self, here: Open, node: Node) -> tuple[Outcome, bool]:
-        from search.runs.storage import outcome_key
+        from search.runs.verdicts import counting_key
 
-        key = outcome_key(node.draft.source, here.context)
+        key = counting_key(here.session.storage.engine, node.draft.source, here.context)
         known = here.session.storage.outcome(key)
         outcome = known or here.judge.judge(node.draft.source)
         here.record.add_outcome(node, outcome, key=key, elapsed=here.elapsed)

@@ -152,7 +152,7 @@ def learn(
     """Distil a finished run again, as it was when it ended; what is known changes nothing."""
     from dataclasses import asdict
 
-    from kb.app.learning import learn_again
+    from kb.app.relearning import learn_again
 
     changes = learn_again(Home.find(), run)
     if json:

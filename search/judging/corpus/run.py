@@ -34,6 +34,7 @@ from search.judging.corpus.cases import (
 from search.judging.limits import Limits
 from search.judging.local import open_local
 from search.outcome import Outcome, Passed
+from search.sandbox.runner_handle import Zygote
 
 _MORE_LOOKS = 2
 # Short of what a search takes: a verdict must not hang on long timing.
@@ -169,8 +170,17 @@ def bait_in_the_environment() -> Iterator[None]:
             os.environ[SECRET_VARIABLE] = before
 
 
-def open_judge(device: Device, reference: str, settings: Mapping[str, str], folder: Path) -> Judge:
+def open_judge(
+    device: Device,
+    reference: str,
+    settings: Mapping[str, str],
+    folder: Path,
+    zygote: Zygote | None = None,
+) -> Judge:
     """Return a judge for a task of the corpus; prepare it before use.
+
+    Args:
+        zygote: the warm process that judges of a processor share, where whoever calls has one.
 
     Raises:
         KbError: there is no such device, or it cannot judge.
@@ -181,7 +191,8 @@ def open_judge(device: Device, reference: str, settings: Mapping[str, str], fold
     builds = folder / "judge"
     builds.mkdir(parents=True, exist_ok=True)
     problem = load_problem(task, device=device)
-    return open_local(device, problem, _target(device), folder=builds, limits=_LIMITS[device])
+    common: Any = {"folder": builds, "limits": _LIMITS[device], "zygote": zygote}
+    return open_local(device, problem, _target(device), **common)
 
 
 def _task(device: Device, reference: str, settings: Mapping[str, str], folder: Path) -> JudgedTask:
@@ -233,12 +244,15 @@ class CorpusRunner:
         self._task: tuple[str, tuple[tuple[str, str], ...]] | None = None
         self._judge: Judge | None = None
         self._twins: dict[str, Passed] = {}
+        self._zygote = Zygote() if device == "cpu" else None
 
     def __enter__(self) -> CorpusRunner:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+        if self._zygote is not None:
+            self._zygote.close()
 
     def close(self) -> None:
         """End the judge."""
@@ -300,7 +314,9 @@ class CorpusRunner:
         if self._judge is None or self._task != task:
             self.close()
             with bait_in_the_environment():
-                judge = open_judge(self._device, case.reference, case.settings, self._folder)
+                judge = open_judge(
+                    self._device, case.reference, case.settings, self._folder, self._zygote
+                )
                 self._judge, self._task = judge, task
                 judge.prepare()
         assert self._judge is not None

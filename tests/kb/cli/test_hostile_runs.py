@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 
 import pytest
 
+from kb.app.device import choose_place
+from kb.config import Home
+from kb.database import open_engine
+from search.attempt import Draft, Idea
+from search.graph import Node, Proposal, Slot, Step
 from search.judging.corpus.cases import Bait, load_cases, reference_source
+from search.lessons.distill import lessons
+from search.lessons.evidence import Runs
+from search.lessons.setting import Setting
+from search.lessons.store import LessonStore
+from search.outcome import Passed, Ratio
+from search.runs.report import build_report
+from search.runs.storage import Storage
+from search.task import load_task
 
 pytestmark = pytest.mark.slow
 
@@ -109,6 +123,39 @@ def _corpus(folder: Path, names: tuple[str, ...]) -> dict[str, str]:
     return {name: Bait(folder / "bait").place(cases[name].source) for name in names}
 
 
+def _won_before(home: Path, path: Path, source: str) -> None:
+    """Record that a cheat won an earlier run of the task before an older judge, and what that taught."""
+    storage, task = Storage(open_engine(Home(home))), load_task(path)
+    about = {
+        "task": task.name, "target": choose_place("auto").target.name, "language": "cpp", "author": "llm",
+        "source": task.source, "settings": task.settings.model_dump(mode="json"),
+        "path": str(task.path), "reference": str(task.reference),
+    }  # fmt: skip
+    record = storage.begin("norm", about)
+    slot = Slot(0, 0)
+    idea = Idea(title="Keep what was found", text="Keep it.", category="memory access")
+    record.add_proposal(Proposal(slot=slot, parent=None, ideas=(idea,), retrieved=()))
+    draft = Draft(source=source)
+    record.add_node(Node(number=0, step=Step(slot, 0, 0), parent=None, idea=idea, draft=draft))
+    ratio = Ratio(ratio=40.0, low=39.0, high=41.0)
+    outcome = Passed(
+        seconds=1e-6, samples=9, speedup={"eager": ratio}, max_error=0.0, allowed_error=1.0
+    )
+    record.add_outcome(record.graph.nodes[0], outcome, key="an older judge", elapsed=1.0)
+    confirmed = {0: outcome}
+    baselines = {"run": record.run, **about, "baselines": {"eager": 4e-5}}
+    record.finish(build_report(baselines, record.graph, confirmed, stop_reason="done", seconds=1.0))
+    setting = Setting(
+        run=record.run, task=task.name, identity=task.identity, target=about["target"], architecture="any",
+        language="cpp", families=("normalization",), symptoms=("memory-bound",), shapes="48x256 -> 48x256",
+        eager_seconds=4e-5, at=date(2026, 1, 1),
+    )  # fmt: skip
+    book = LessonStore(home, Runs(storage.engine).fault)
+    book.learn(lessons(record.graph, confirmed, setting), [], date(2026, 1, 1))
+    (won,) = [entry for entry in book.entries() if entry.name.endswith("-won")]
+    assert source.strip() in won.words  # the next model would be shown it
+
+
 @pytest.fixture(scope="module")
 def run(make_shell):
     shell = make_shell()
@@ -119,7 +166,9 @@ def run(make_shell):
         "told_slow": TOLD_SLOW,
         **_corpus(shell.folder, CHEATS + ATTACKS),
     }
-    done = shell("evolve", _task(shell.folder, sources), "--json")
+    task = _task(shell.folder, sources)
+    _won_before(shell.home, task, sources[CHEATS[0]])
+    done = shell("evolve", task, "--json")
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     report = json.loads(done.stdout)
@@ -156,6 +205,22 @@ def test_a_cheat_that_was_the_best_is_named(run):
         assert f"node {late['node']} passed first" in shell("show", report["run"]).stdout
     else:
         assert late["outcome"] in {"refused", "wrong"}
+
+
+def test_a_cheat_that_won_an_earlier_run_is_refused_and_its_lesson_withdrawn(run):
+    shell, report, nodes = run
+    cheat = nodes[_title(CHEATS[0])]
+    assert cheat["outcome"] == "refused"
+    assert report["best"]["node"] != cheat["node"]
+    rows = json.loads(shell("lessons", "--all", "--json").stdout)
+    (won,) = [row for row in rows if row["name"].endswith("-won")]
+    assert won["status"] == "retired"
+    assert f"{report['run']} refused the program" in shell("lessons", "show", won["name"]).stdout
+    assert not list((shell.home / "lessons").glob("*-won.md"))
+    # Distilled again, the earlier run is held against the judge of today.
+    told = shell("lessons", "learn", "norm-1")
+    assert told.returncode == 0, told.stderr
+    assert not list((shell.home / "lessons").glob("*-won.md"))
 
 
 def test_nothing_is_learned_from_a_cheat(run):

@@ -143,6 +143,12 @@ def test_a_workload_that_may_as_well_be_even_is_not_slower():
     assert judged(*pair).speedup["eager"].ratio == pytest.approx((4 * 0.95) ** 0.5)
 
 
+def test_a_wide_interval_does_not_hide_another_workload_that_is_slower_for_certain():
+    unsure = passed(0.5, speedup={"eager": Ratio(ratio=0.5, low=0.2, high=1.3)})
+    found = (load("a"), passed(8.0)), (load("b"), unsure), (load("c"), passed(0.6))
+    assert judged(*found).speedup["eager"] == ratio(0.6)
+
+
 def test_a_workload_that_is_held_out_has_no_weight_and_may_not_be_slower():
     base = (load("a"), passed(4.0))
     fast, slow = (

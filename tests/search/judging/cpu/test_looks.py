@@ -16,15 +16,16 @@ from search.judging.cpu.ownership import Code
 from search.profilers.sampling import Sampled
 from search.sandbox.ptrace import counter, threads
 
+# Seconds of a thread's own time: what is preempted goes on where it was, and both parts stay equal.
 KERNEL = """
 extern "C" void work(double seconds);
 #include <time.h>
 static volatile double sink;
 extern "C" void work(double seconds) {
-  struct timespec a, b; clock_gettime(CLOCK_MONOTONIC, &a);
+  struct timespec a, b; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &a);
   do {
     for (int k = 0; k < 100000; k++) sink += k;
-    clock_gettime(CLOCK_MONOTONIC, &b);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
   } while (b.tv_sec - a.tv_sec + 1e-9 * (b.tv_nsec - a.tv_nsec) < seconds);
 }
 """
@@ -82,6 +83,19 @@ def stopped(child: subprocess.Popen[bytes]) -> None:
     raise TimeoutError
 
 
+def ran(child: subprocess.Popen[bytes]) -> int:
+    """Return the ns of a processor that all of its threads have had."""
+    return sum(threads(child.pid).values())
+
+
+def worked(child: subprocess.Popen[bytes], before: int, ns: int) -> None:
+    """Wait until it has had so much more of a processor: on a busy machine it may have had nothing."""
+    end = time.monotonic() + 20
+    while ran(child) - before < ns:
+        assert time.monotonic() < end, "it was given no processor"
+        time.sleep(0.002)
+
+
 def looked_at(child: subprocess.Popen[bytes], own: str, *, sampled: bool) -> CodeTime:
     """Let it work for a while, in which it is looked at."""
     stopped(child)
@@ -92,8 +106,10 @@ def looked_at(child: subprocess.Popen[bytes], own: str, *, sampled: bool) -> Cod
             looks.begin()
             start = time.perf_counter_ns()
             for _ in range(2):
+                before = ran(child)
                 os.kill(child.pid, signal.SIGCONT)
                 time.sleep(0.014 + 0.0011 * number)  # in no step with what it does
+                worked(child, before, 3_000_000)
                 stopped(child)
                 looks.take()
             looks.end(start, time.perf_counter_ns())
@@ -153,9 +169,9 @@ def test_a_thread_counts_for_the_processors_time_that_it_had(
     stopped(child)
     before = threads(child.pid)
     share = looked_at(child, built["own"], sampled=sampled).share()
-    ran = {thread: spent - before[thread] for thread, spent in threads(child.pid).items()}
+    had = {thread: spent - before[thread] for thread, spent in threads(child.pid).items()}
     assert share is not None
-    assert share == pytest.approx(1 - ran[child.pid] / sum(ran.values()), abs=0.2)
+    assert share == pytest.approx(1 - had[child.pid] / sum(had.values()), abs=0.2)
 
 
 MOVED = """
@@ -190,7 +206,7 @@ def test_a_mapping_is_believed_where_its_bytes_are_the_files(
     child = run("print(flush=True)\nown(99)")
     assert child.stdout is not None
     child.stdout.readline()
-    time.sleep(0.05)
+    worked(child, ran(child), 20_000_000)
     stopped(child)
     code = Code(child.pid, (built["own"],))
     assert code.changed() == frozenset()
