@@ -103,6 +103,9 @@ def aten(
     target: str | None = TARGET,
     devices: str = DEVICES,
     again: bool = AGAIN,
+    kernels: int = typer.Option(
+        6, min=0, help="Other samples of an operator that kernels are written for, at most."
+    ),
     names: bool = typer.Option(
         False, "--list", help="List the operators, and reasons; work on none."
     ),
@@ -114,7 +117,7 @@ def aten(
 
     options = SuiteOptions(
         precision=precision, candidates=candidates, seconds=seconds, seed=seed, author=author, target=target,
-        special_values=True,
+        special_values=True, kernels=kernels,
     )  # fmt: skip
     with steps() as progress:
         suite, refused = read(Home.find().make(), options, progress)

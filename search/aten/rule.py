@@ -27,6 +27,7 @@ from typing import Any
 import torch
 
 from search.aten.programs import OperatorCall, Unwritable, enlarged, function_name, write_program
+from search.aten.samples import Sample, samples_of
 
 NUMBER = 160
 _ELEMENTS = 1 << 18  # of a problem's tensors, where an operator allows more than its samples have
@@ -41,12 +42,14 @@ class OperatorProblem:
 
     Attributes:
         samples: how many sample inputs OpInfo has of it.
-        program: text of the reference.
+        program: text of the reference, which is timed.
+        asked: what it is answered on besides.
     """
 
     name: str
     samples: int
     program: str
+    asked: tuple[Sample, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +129,12 @@ def _problem(entry: Any, name: str) -> OperatorProblem:
                     _require_judged(tried)
                     title = f"{name}: the operator of torch {torch.__version__.partition('+')[0]}."
                     program = write_program(tried, title)
-                    return OperatorProblem(name=name, samples=len(samples), program=program)
+                    return OperatorProblem(
+                        name=name,
+                        samples=len(samples),
+                        program=program,
+                        asked=samples_of(calls, title),
+                    )
                 except Unwritable as error:
                     reasons.append(str(error))
     raise Unwritable(reasons[-1] if reasons else "it has no sample inputs")
