@@ -140,6 +140,32 @@ def _list_operators(names: list[str], refused: dict[str, str], *, json: bool) ->
         typer.echo(f"{count:>5}  {reason}: {', '.join(some[:8])}{', …' if count > 8 else ''}")
 
 
+@bench.command(name="import", epilog="Example: kb bench import problems/softmax/task.yml -o tasks")
+def import_foreign(
+    path: Path = typer.Argument(..., help="A task.yml, a definition (.json), or its folder."),
+    output: Path = typer.Option(Path("tasks"), "-o", "--output", help="Folder for the task."),
+    workloads: int = typer.Option(8, min=1, help="Workloads that are taken, at most."),
+    json: bool = JSON,
+) -> None:
+    """Write a task of GPU MODE, flashinfer-bench or SOL-ExecBench as a task file; nothing is run."""
+    from kb.app.bench.imports import import_task
+
+    found = import_task(path, output, workloads)
+    if json:
+        print_json(
+            {
+                "task": str(found.task),
+                "reference": str(found.reference),
+                "workloads": found.workloads,
+                "notes": list(found.notes),
+            }
+        )
+        return
+    typer.echo(f"wrote {found.task}: {found.workloads} workloads; kb evolve {found.task}")
+    for note in found.notes:
+        say(f"differs: {note}")
+
+
 @bench.command(name="list", epilog="Example: kb bench list")
 def list_suites(json: bool = JSON) -> None:
     """List the suites on record, the oldest first."""
