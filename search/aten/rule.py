@@ -128,7 +128,7 @@ def _problem(entry: Any, name: str) -> OperatorProblem:
                 try:
                     _require_judged(tried)
                     title = f"{name}: the operator of torch {torch.__version__.partition('+')[0]}."
-                    program = write_program(tried, title)
+                    program = _program(tried, title)
                     return OperatorProblem(
                         name=name,
                         samples=len(samples),
@@ -138,6 +138,19 @@ def _problem(entry: Any, name: str) -> OperatorProblem:
                 except Unwritable as error:
                     reasons.append(str(error))
     raise Unwritable(reasons[-1] if reasons else "it has no sample inputs")
+
+
+def _program(call: OperatorCall, title: str) -> str:
+    """Return the program of a call; with the call's own values where others of their range are refused."""
+    program = write_program(call, title)
+    names: dict[str, Any] = {}
+    exec(program, names)  # noqa: S102 - it was written here
+    try:
+        outputs = _outputs(names["Model"]()(*names["get_inputs"]()))
+        fine = all(bool(torch.isfinite(value).all()) for value in outputs)
+    except Exception:  # noqa: BLE001 - a factorization of a matrix that is not positive, for one
+        fine = False
+    return program if fine else write_program(call, title, exact=True)
 
 
 def _larger(call: OperatorCall) -> OperatorCall | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +16,7 @@ from search.formats.merging import Merged, merge
 
 _SUBMISSION = "@SUBMISSION@"
 _REFERENCE = "reference"
-Case = Mapping[str, int | float | bool | str]
+Case = dict[str, int | float | bool | str]
 
 
 class GpuModeFile(BaseModel):
@@ -37,8 +36,8 @@ class GpuModeTask(BaseModel):
     files: tuple[GpuModeFile, ...] = Field(min_length=1)
     lang: Literal["py", "cu"]
     description: str = ""
-    tests: tuple[dict[str, int | float | bool | str], ...] = ()
-    benchmarks: tuple[dict[str, int | float | bool | str], ...] = ()
+    tests: tuple[Case, ...] = ()
+    benchmarks: tuple[Case, ...] = ()
     ranking_by: Literal["last", "mean", "geom"] = "last"
     multi_gpu: bool = False
 

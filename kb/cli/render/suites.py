@@ -59,7 +59,10 @@ def suite_text(found: SuiteRecord) -> str:
         lines.append(
             f"  roofline:  {told.roofline:.0%} of the attainable rate (median of the solved)"
         )
-    if asked := sum((Counter(row.samples) for row in found.rows), Counter[str]()):
+    asked = Counter[str]()
+    for row in found.rows:
+        asked.update(row.samples)
+    if asked:
         of = sum(asked.values())
         lines.append(f"  samples:   {_samples(asked)}, of {of} that winners were asked besides")
     lines.append("")
