@@ -166,6 +166,29 @@ def import_foreign(
         say(f"differs: {note}")
 
 
+@bench.command(
+    name="export", epilog="Example: kb bench export twice_py-1 problems/twice_py/task.yml"
+)
+def export_winner(
+    run: str = typer.Argument(..., help="A run's name, as `kb runs` lists it."),
+    task: Path = typer.Argument(..., help="The task.yml or definition (.json) that it solves."),
+    hardware: str | None = typer.Option(
+        None, help="Of a definition: B200 or LOCAL (SOL-ExecBench), NVIDIA_H100 (flashinfer-bench)."
+    ),
+    output: Path | None = OUTPUT,
+) -> None:
+    """Write a run's winner as a submission of GPU MODE, or a solution of a definition."""
+    from kb.app.bench.imports import export_winner as write
+    from kb.app.history import open_run
+
+    text = write(open_run(Home.find(), run), task, hardware)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        _write(output, text)
+        typer.echo(f"wrote {output}")
+
+
 @bench.command(name="list", epilog="Example: kb bench list")
 def list_suites(json: bool = JSON) -> None:
     """List the suites on record, the oldest first."""

@@ -110,8 +110,7 @@ def read_definition(path: Path, workloads: int) -> ForeignTask:
     Raises:
         TaskError: it is no definition, or has no workload that can be judged here; one line says why.
     """
-    definition = _parse(KernelDefinition, read_json(path, read_text(path)), f"{path}")
-    _check(definition, path)
+    definition = load_definition(path)
     file = _workload_file(path, definition.name)
     notes = [
         f"workloads are those of {file.name}; their tolerances are not asked, this project's are"
@@ -144,6 +143,17 @@ def read_definition(path: Path, workloads: int) -> ForeignTask:
         settings={"workloads": settings},
         notes=tuple(notes),
     )
+
+
+def load_definition(path: Path) -> KernelDefinition:
+    """Return a definition.
+
+    Raises:
+        TaskError: it is none, or asks for what cannot be judged here.
+    """
+    definition = _parse(KernelDefinition, read_json(path, read_text(path)), f"{path}")
+    _check(definition, path)
+    return definition
 
 
 _WIDENED = (

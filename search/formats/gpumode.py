@@ -80,6 +80,16 @@ def read_gpumode(path: Path, workloads: int) -> ForeignTask:
     )
 
 
+def takes_tuple(path: Path) -> bool:
+    """Say whether a task's kernels are given a tuple, not a tensor alone.
+
+    Raises:
+        TaskError: it is no task that can be judged here.
+    """
+    merged = merge(_REFERENCE, _files(_parse(path), path), path)
+    return _inputs_of(merged, path) is not None
+
+
 def _parse(path: Path) -> GpuModeTask:
     try:
         loaded = yaml.safe_load(read_text(path))
@@ -143,7 +153,8 @@ def _inputs_of(merged: Merged, path: Path) -> int | None:
                 slices = inside.slice
                 return len(slices.elts) if isinstance(slices, ast.Tuple) else 1
     function = merged.function("generate_input")
-    assert function is not None
+    if function is None:
+        raise TaskError(f"{path}: expected a function generate_input() in reference.py, found none")
     returned = [one.value for one in ast.walk(function) if isinstance(one, ast.Return)]
     tuples = {len(one.elts) for one in returned if isinstance(one, ast.Tuple | ast.List)}
     if len(tuples) == 1 and len(returned) == 1:

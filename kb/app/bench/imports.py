@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
 
 from kb.errors import TaskError
 from search.formats import ForeignTask
 from search.formats.choice import read_foreign
+from search.formats.solutions import (
+    SolutionForm,
+    SolutionTitle,
+    write_solution,
+    write_submission,
+)
+
+if TYPE_CHECKING:
+    from kb.app.history import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +62,27 @@ def import_task(path: Path, folder: Path, workloads: int) -> Imported:
         workloads=len(found.settings.get("workloads", ())),
         notes=found.notes,
     )
+
+
+def export_winner(run: Run, task: Path, hardware: str | None) -> str:
+    """Return a run's winner in the format of the task that it solves.
+
+    Args:
+        task: a ``task.yml`` or a definition.
+        hardware: as SOL-ExecBench (``B200``, ``LOCAL``) or flashinfer-bench (``NVIDIA_H100``) writes it, which
+            says which of the two is written; None for ``LOCAL``.
+
+    Raises:
+        TaskError: nothing has won, or the task is another.
+        StoreError: the run has no winner.
+    """
+    source = run.standalone()
+    if task.suffix in (".yml", ".yaml"):
+        return write_submission(task, source)
+    named = hardware or "LOCAL"
+    form: SolutionForm = "flashinfer-bench" if named.startswith("NVIDIA_") else "sol-execbench"
+    title = SolutionTitle(name=run.row.run, form=form, hardware=named)
+    return write_solution(task, source, title)
 
 
 def _task_text(found: ForeignTask, reference: str) -> str:
