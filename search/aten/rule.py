@@ -27,7 +27,7 @@ from typing import Any
 import torch
 
 from search.aten.programs import OperatorCall, Unwritable, enlarged, function_name, write_program
-from search.aten.samples import Sample, samples_of
+from search.aten.samples import OperatorSample, samples_of
 
 NUMBER = 160
 _ELEMENTS = 1 << 18  # of a problem's tensors, where an operator allows more than its samples have
@@ -49,7 +49,7 @@ class OperatorProblem:
     name: str
     samples: int
     program: str
-    asked: tuple[Sample, ...]
+    asked: tuple[OperatorSample, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from search.aten.programs import OperatorCall, Unwritable, write_program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class OperatorSample:
     """One call of an operator.
 
     Attributes:
@@ -34,7 +34,7 @@ class Sample:
     awkward: bool = False
 
 
-def samples_of(calls: Sequence[OperatorCall], title: str) -> tuple[Sample, ...]:
+def samples_of(calls: Sequence[OperatorCall], title: str) -> tuple[OperatorSample, ...]:
     """Return the samples of an operator, OpInfo's first."""
     named = [(f"sample {number}", call, False) for number, call in enumerate(calls)]
     named += [(name, call, True) for name, call in _awkward(calls)]
@@ -44,15 +44,15 @@ def samples_of(calls: Sequence[OperatorCall], title: str) -> tuple[Sample, ...]:
     )
 
 
-def _sample(name: str, call: OperatorCall, title: str) -> Sample:
+def _sample(name: str, call: OperatorCall, title: str) -> OperatorSample:
     try:
         program = write_program(call, title, exact=True)
     except Unwritable as error:
-        return Sample(name=name, program="", reason=str(error))
+        return OperatorSample(name=name, program="", reason=str(error))
     tensors = tuple(_tensors((call.arguments, tuple(call.options.values()))))
     if any(x.numel() == 0 for x in tensors):
-        return Sample(name=name, program="", reason="an input is empty")
-    return Sample(name=name, program=program, elements=sum(x.numel() for x in tensors))
+        return OperatorSample(name=name, program="", reason="an input is empty")
+    return OperatorSample(name=name, program=program, elements=sum(x.numel() for x in tensors))
 
 
 def _awkward(calls: Sequence[OperatorCall]) -> Iterator[tuple[str, OperatorCall]]:

@@ -96,14 +96,14 @@ def _answers(job: dict[str, Any], ended: Ended) -> list[tuple[str, str, str]]:
     """Return who answers the other samples of a problem that is solved: sample, who, why not a right kernel."""
     if job["samples"] is None or ended.report["best"] is None:
         return []
-    from kb.app.bench.samples import Samples, read_samples
+    from kb.app.bench.samples import OtherSamples, read_samples
     from kb.database import open_engine
     from search.runs.storage import Storage
 
     home = Home(Path(job["home"]))
     graph = Storage(open_engine(home)).record(ended.run).graph
     winner = next(one for one in graph.attempts() if one.number == ended.report["best"]["node"])
-    samples = Samples(
+    samples = OtherSamples(
         home=home,
         task=read_task(job),
         plan=winner.draft.plan,

@@ -84,7 +84,7 @@ def spread(samples: Sequence[AskedSample], number: int) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Samples:
+class OtherSamples:
     """The samples of one operator, to be answered.
 
     Attributes:

@@ -77,6 +77,9 @@ def suite_text(found: SuiteRecord) -> str:
 def row_text(row: SuiteRow) -> str:
     """Return a problem in one line."""
     name = row.problem if len(row.problem) <= 44 else row.problem[:43] + "…"
+    samples = f"; samples: {_samples(row.samples)}" if row.samples else ""
+    if row.status == "checked":
+        return f"{name:<44}  compiled and right in the interpreter, not timed{samples}"
     if row.status != "solved":
         return f"{name:<44}  {row.status.replace('_', ' ')}: {row.reason}"
     told = ", ".join(
@@ -85,7 +88,6 @@ def row_text(row: SuiteRow) -> str:
     )
     seconds = row.baselines.get("eager")
     eager = f"; eager {time_text(seconds)}" if seconds else ""
-    samples = f"; samples: {_samples(row.samples)}" if row.samples else ""
     return f"{name:<44}  {told}{eager}{samples}; {row.precision}, {long_text(row.seconds)}"
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kb.app.bench.rows import SuiteRow, answered_row
-from kb.app.bench.samples import AskedSample, Samples, read_samples, spread
+from kb.app.bench.samples import AskedSample, OtherSamples, read_samples, spread
 from kb.config import Home
 from kb.errors import TaskError
 from search.aten import kernels
@@ -38,7 +38,7 @@ def asked(tmp_path):
 def samples(tmp_path, write_problem):
     task = load_task(write_problem(tmp_path / "softmax.py", "return torch.softmax(x, 1)"))
     home = Home(tmp_path / "home").make()
-    return Samples(home=home, task=task, plan=PLAN, folder=tmp_path / "kernels", kernels=3)
+    return OtherSamples(home=home, task=task, plan=PLAN, folder=tmp_path / "kernels", kernels=3)
 
 
 def test_each_sample_is_answered_by_a_kernel_that_is_judged_or_by_the_library(asked, samples):
