@@ -153,9 +153,8 @@ class OtherSamples:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / f"{slug}.py").write_text(source, encoding="utf-8")
         limits = Limits(compile=False, timing_seconds=_SECONDS)
-        judge = make_judge(
-            place, problem, seed=0, folder=self.home.root / "cache", limits=limits, zygote=zygote
-        )
+        folder = self.home.root / "cache"
+        judge = make_judge(place, task, problem, folder=folder, limits=limits, zygote=zygote)
         try:
             judge.prepare()
             return judge.judge(source)

@@ -59,12 +59,12 @@ def suite_text(found: SuiteRecord) -> str:
         lines.append(
             f"  roofline:  {told.roofline:.0%} of the attainable rate (median of the solved)"
         )
-    asked = Counter[str]()
+    answered = Counter[str]()
     for row in found.rows:
-        asked.update(row.samples)
-    if asked:
-        of = sum(asked.values())
-        lines.append(f"  samples:   {_samples(asked)}, of {of} that winners were asked besides")
+        answered.update(row.samples)
+    if answered:
+        of = sum(answered.values())
+        lines.append(f"  samples:   {_samples(answered)}, of {of} that winners were asked besides")
     lines.append("")
     lines += [f"  {row_text(row)}" for row in found.rows]
     reasons = Counter(_cause(row) for row in found.rows if row.status in ("unsolved", "not_judged"))

@@ -75,6 +75,7 @@ def test_names_are_those_of_public_functions_and_methods():
         (call("torch.argmax", torch.randn(4)), "returns torch.int64"),
         (call("torch.nn.functional.dropout", torch.ones(64)), "different answers"),
         (call("torch.log", -torch.ones(4)), "not finite"),
+        (call("torch.roll", torch.randn(4), 8), "its answer is its input"),
         (call("torch.transpose", torch.randn(2, 3), 0, 1), "a view"),
         (call(".add_", torch.randn(4), 1.0), "its input changes"),
         (call("torch.add", torch.empty(0), 1.0), "an input is empty"),
