@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from kb.errors import TaskError
 
 _T = TypeVar("_T")
+Size = int | float | str
 MOST_BYTES = 4 << 20  # of a file that is read
 
 
@@ -32,17 +33,16 @@ class ForeignTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignInputs:
-    """The inputs of one workload.
+class ForeignWorkload:
+    """One workload.
 
     Attributes:
-        name: of the workload.
-        body: the lines of the function that returns them as a list.
+        sizes: values of the program's constants.
         held_out: judged at the end alone.
     """
 
     name: str
-    body: tuple[str, ...]
+    sizes: Mapping[str, Size]
     held_out: bool = False
 
 
@@ -82,33 +82,36 @@ def write_reference(
     title: str,
     parts: Sequence[str],
     forward: tuple[Sequence[str], Sequence[str]],
-    inputs: Sequence[ForeignInputs],
+    inputs: Sequence[str],
+    workloads: Sequence[ForeignWorkload],
 ) -> tuple[str, list[dict[str, Any]]]:
     """Return a reference program in KernelBench's form, and the workloads of its task file.
 
     Args:
-        parts: what stands before the class.
+        parts: statements that stand before the class.
         forward: names of its arguments, and the lines of its body.
-        inputs: of each workload, those that count first.
+        inputs: lines of the function that returns the inputs as a list.
+        workloads: those that count first; the first one's sizes are the program's own.
     """
     arguments, body = forward
-    lines = [f'"""{title}"""', "", "import torch", "", *parts, "", ""]
-    lines += ["class Model(torch.nn.Module):"]
+    lines = [f'"""{title}"""', "", "import torch", ""]
+    lines += [f"{name} = {value!r}" for name, value in workloads[0].sizes.items()]
+    for part in parts:
+        lines += ["", "", part] if part.startswith(("def ", "class ", "@")) else [part]
+    lines += ["", "", "class Model(torch.nn.Module):"]
     lines += [f"    def forward(self, {', '.join(arguments)}):"]
     lines += [f"        {line}" for line in body]
-    workloads = []
-    for number, one in enumerate(inputs):
-        name = f"get_inputs_{number}" if number else "get_inputs"
-        lines += ["", "", f"def {name}():", *(f"    {line}" for line in one.body)]
-        workloads.append(
-            {
-                "name": one.name,
-                **({"inputs": name} if number else {}),
-                **({"held_out": True} if one.held_out else {}),
-            }
-        )
+    lines += ["", "", "def get_inputs():", *(f"    {line}" for line in inputs)]
     lines += ["", "", "def get_init_inputs():", "    return []", ""]
-    return "\n".join(lines), workloads
+    settings = [
+        {
+            "name": one.name,
+            **({"sizes": dict(one.sizes)} if one.sizes else {}),
+            **({"held_out": True} if one.held_out else {}),
+        }
+        for one in workloads
+    ]
+    return "\n".join(lines), settings
 
 
 def spread(values: Sequence[_T], number: int) -> list[_T]:

@@ -8,29 +8,36 @@ reference makes itself (``custom_inputs_entrypoint``). Workloads are lines of JS
 from __future__ import annotations
 
 import ast
-import keyword
 import math
 import operator
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import Any
 
 from kb.errors import TaskError
 from search.formats import (
-    ForeignInputs,
     ForeignTask,
+    ForeignWorkload,
+    Size,
     read_json,
     read_text,
     spread,
     write_reference,
 )
+from search.formats.schema import (
+    FLOATS,
+    ConstantAxis,
+    InputSource,
+    KernelDefinition,
+    KernelWorkload,
+    VariableAxis,
+    load_definition,
+    parsed,
+)
 
-_M = TypeVar("_M", bound=BaseModel)
-_FLOATS = ("float64", "float32", "float16", "bfloat16")
 _MOST_AXIS = 1 << 40
+_AXIS, _SCALAR = "axis_", "scalar_"  # begin the names of a program's constants
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -40,65 +47,6 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
 }
 _TAKEN = ("Model", "get_inputs", "get_init_inputs", "_widened", "_drawn")
-
-
-class _Lenient(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class ConstantAxis(_Lenient):
-    """A dimension that is always the same."""
-
-    type: Literal["const"]
-    value: int = Field(ge=0)
-
-
-class VariableAxis(_Lenient):
-    """A dimension that each workload gives."""
-
-    type: Literal["var"]
-
-
-class ExpressionAxis(_Lenient):
-    """A dimension that follows from others."""
-
-    type: Literal["expr"]
-    expression: str = Field(max_length=200)
-
-
-class TensorSpec(_Lenient):
-    """An input or output; without a shape it is a Python number."""
-
-    shape: tuple[str, ...] | None
-    dtype: str
-
-
-class KernelDefinition(_Lenient):
-    """What is used of a definition."""
-
-    name: str = Field(min_length=1)
-    axes: dict[
-        str, Annotated[ConstantAxis | VariableAxis | ExpressionAxis, Field(discriminator="type")]
-    ]
-    inputs: dict[str, TensorSpec] = Field(min_length=1)
-    outputs: dict[str, TensorSpec] = Field(min_length=1)
-    reference: str
-    custom_inputs_entrypoint: str | None = None
-
-
-class InputSource(_Lenient):
-    """Where an input of a workload comes from."""
-
-    type: Literal["random", "scalar", "safetensors", "custom"]
-    value: int | float | bool | None = None
-
-
-class KernelWorkload(_Lenient):
-    """What is used of a workload."""
-
-    uuid: str = Field(min_length=1)
-    axes: dict[str, Annotated[int, Field(ge=0)]]
-    inputs: dict[str, InputSource]
 
 
 def read_definition(path: Path, workloads: int) -> ForeignTask:
@@ -120,78 +68,48 @@ def read_definition(path: Path, workloads: int) -> ForeignTask:
         raise TaskError(
             f"{file}: expected a workload of random, scalar or custom inputs, found none: {'; '.join(notes[1:])[:300]}"
         )
+    kinds = _kinds(found[0])
+    odd = [one for one in found if _kinds(one) != kinds]
+    notes += [f"workload {one.uuid[:36]} is left out: it has other kinds of inputs" for one in odd]
+    found = [one for one in found if one not in odd]
     chosen = spread(sorted(found, key=lambda one: math.prod(one.axes.values())), workloads)[::-1]
     if len(chosen) < len(found):
         notes.append(f"{len(chosen)} of {len(found)} workloads are taken (--workloads takes more)")
-    narrow = [name for name, one in definition.outputs.items() if one.dtype in _FLOATS[2:]]
+    narrow = [name for name, one in definition.outputs.items() if one.dtype in FLOATS[2:]]
     if narrow:
         notes.append(f"{', '.join(narrow)}: widened to float32, which the judge compares")
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", definition.name)
     source, names = _reference(definition, path)
     arguments = [
         name if name not in _TAKEN and name != names["run"] else f"x_{name}"
         for name in definition.inputs
     ]
     program, settings = write_reference(
-        f"{definition.name}: a definition of flashinfer-bench or SOL-ExecBench.".replace('"', "'"),
-        [source, "", "", *_WIDENED],
+        f"{name}: a definition of flashinfer-bench or SOL-ExecBench.",
+        [*_computed(definition), *source, _WIDENED],
         (arguments, [f"return _widened({names['run']}({', '.join(arguments)}))"]),
-        [_inputs(definition, one, names) for one in chosen],
+        _inputs(definition, chosen[0], names),
+        [_workload(definition, one) for one in chosen],
     )
     return ForeignTask(
-        name=re.sub(r"[^A-Za-z0-9_-]+", "_", definition.name),
+        name=name,
         program=program,
         settings={"workloads": settings},
         notes=tuple(notes),
     )
 
 
-def load_definition(path: Path) -> KernelDefinition:
-    """Return a definition.
-
-    Raises:
-        TaskError: it is none, or asks for what cannot be judged here.
-    """
-    definition = _parse(KernelDefinition, read_json(path, read_text(path)), f"{path}")
-    _check(definition, path)
-    return definition
-
-
 _WIDENED = (
-    "def _widened(result):",
-    "    values = result if isinstance(result, (tuple, list)) else (result,)",
-    "    wide = tuple(x.float() if x.dtype in (torch.float16, torch.bfloat16) else x for x in values)",
-    "    return wide if isinstance(result, (tuple, list)) else wide[0]",
+    "def _widened(result):\n"
+    "    values = result if isinstance(result, (tuple, list)) else (result,)\n"
+    "    wide = tuple(x.float() if x.dtype in (torch.float16, torch.bfloat16) else x for x in values)\n"
+    "    return wide if isinstance(result, (tuple, list)) else wide[0]"
 )
 
 
-def _parse(model: type[_M], values: Any, where: str) -> _M:
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "the whole"
-        raise TaskError(
-            f"{where}: {key}: {first['msg']}: is it of flashinfer-bench or SOL-ExecBench?"
-        ) from error
-
-
-def _check(definition: KernelDefinition, path: Path) -> None:
-    for name, spec in definition.inputs.items():
-        if not name.isidentifier() or keyword.iskeyword(name):
-            raise TaskError(f"{path}: inputs: expected a name as in Python, found {name!r}")
-        if spec.dtype.startswith(("float8", "float4")):
-            raise TaskError(
-                f"{path}: input {name}: expected float64 to bfloat16, integers or bool, found {spec.dtype}: the judge "
-                "has no tolerances for it"
-            )
-    for name, spec in (*definition.inputs.items(), *definition.outputs.items()):
-        missing = [axis for axis in spec.shape or () if axis not in definition.axes]
-        if missing:
-            raise TaskError(
-                f"{path}: {name}: expected axes of the definition, found {missing[0]!r}"
-            )
-    if any(spec.shape is None for spec in definition.outputs.values()):
-        raise TaskError(f"{path}: expected tensors as outputs, found a Python number")
+def _kinds(one: KernelWorkload) -> dict[str, tuple[str, bool]]:
+    """Return of each input where it comes from, and whether it is a boolean."""
+    return {name: (it.type, isinstance(it.value, bool)) for name, it in one.inputs.items()}
 
 
 def _workload_file(path: Path, name: str) -> Path:
@@ -218,7 +136,7 @@ def _workloads(file: Path, definition: KernelDefinition, notes: list[str]) -> li
         values = read_json(file, line, f" line {number}")
         if isinstance(values, dict) and isinstance(values.get("workload"), dict):
             values = values["workload"]
-        one = _parse(KernelWorkload, values, f"{file} line {number}")
+        one = parsed(KernelWorkload, values, f"{file} line {number}")
         why = _why_not(definition, one)
         if why:
             notes.append(f"workload {one.uuid[:36]} is left out: {why}")
@@ -246,7 +164,7 @@ def _why_not(definition: KernelDefinition, one: KernelWorkload) -> str:
 def _fault(definition: KernelDefinition, name: str, source: InputSource, extents: list[int]) -> str:
     """Say why an input cannot be drawn, nothing where it can."""
     spec = definition.inputs[name]
-    drawable = spec.shape is not None and spec.dtype in (*_FLOATS, "bool")
+    drawable = spec.shape is not None and spec.dtype in (*FLOATS, "bool")
     checks = (
         (source.type == "safetensors", "lies in a safetensors file"),
         (
@@ -257,7 +175,10 @@ def _fault(definition: KernelDefinition, name: str, source: InputSource, extents
             source.type == "random" and not drawable,
             f"is random of {spec.dtype}, and which values are valid is not said",
         ),
-        (source.type == "scalar" and source.value is None, "is a scalar without a value"),
+        (
+            source.type == "scalar" and (source.value is None or not math.isfinite(source.value)),
+            "is a scalar without a finite value",
+        ),
         (0 in extents, "is empty"),
     )
     return next((f"{name} {why}" for wrong, why in checks if wrong), "")
@@ -317,8 +238,8 @@ def _value(node: ast.expr, extent: Callable[[str], int]) -> float:
     raise ValueError("an expression is not read")
 
 
-def _reference(definition: KernelDefinition, path: Path) -> tuple[str, dict[str, str]]:
-    """Return the reference's text, and what its functions are called in it.
+def _reference(definition: KernelDefinition, path: Path) -> tuple[list[str], dict[str, str]]:
+    """Return the reference's statements, and what its functions are called in it.
 
     A function that bears a name which a program of this project needs for itself is called otherwise.
     """
@@ -342,40 +263,65 @@ def _reference(definition: KernelDefinition, path: Path) -> tuple[str, dict[str,
             node.name = f"_own_{node.name}"
         elif isinstance(node, ast.Name) and node.id in taken:
             node.id = f"_own_{node.id}"
-    text = "\n".join(ast.unparse(one) for one in body if ast.unparse(one) != "import torch")
-    return text, {name: f"_own_{name}" if name in taken else name for name in wanted}
+    texts = [text for one in body if (text := ast.unparse(one)) != "import torch"]
+    return texts, {name: f"_own_{name}" if name in taken else name for name in wanted}
+
+
+def _computed(definition: KernelDefinition) -> list[str]:
+    """Return the lines that compute the axes which no workload gives, each after those that it needs."""
+    lines: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        axis = definition.axes[name]
+        if name in lines or isinstance(axis, VariableAxis):
+            return
+        if isinstance(axis, ConstantAxis):
+            lines[name] = f"{_AXIS}{name} = {axis.value}"
+            return
+        tree = ast.parse(axis.expression, mode="eval")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name):
+                add(node.id)
+                node.id = f"{_AXIS}{node.id}"
+        lines[name] = f"{_AXIS}{name} = int({ast.unparse(tree)})"
+
+    for name in definition.axes:
+        add(name)
+    return list(lines.values())
 
 
 def _inputs(
     definition: KernelDefinition, one: KernelWorkload, names: Mapping[str, str]
-) -> ForeignInputs:
-    axes = _axes(definition, one.axes)
-    told = ", ".join(f"{name}={value}" for name, value in one.axes.items())
-    title = f"{one.uuid[:8]}: {told}"[:60].rstrip(": ")
+) -> list[str]:
+    """Return the lines that make the inputs from the constants of a workload."""
+    scalars = [name for name, source in one.inputs.items() if source.type == "scalar"]
     if any(source.type == "custom" for source in one.inputs.values()):
         entry = names[definition.custom_inputs_entrypoint or ""]
-        scalars = {k: v.value for k, v in one.inputs.items() if v.type == "scalar"}
-        return ForeignInputs(
-            name=title,
-            body=(
-                f"made = {entry}({ {**axes, **scalars}!r}, torch.device('cpu'))",
-                f"return [made[name] for name in {tuple(definition.inputs)!r}]",
-            ),
-        )
+        given = [f"{name!r}: {_AXIS}{name}" for name in definition.axes]
+        given += [f"{name!r}: {_SCALAR}{name}" for name in scalars]
+        return [
+            f"made = {entry}({{{', '.join(given)}}}, torch.device('cpu'))",
+            f"return [made[name] for name in {tuple(definition.inputs)!r}]",
+        ]
     drawn = []
     for name, spec in definition.inputs.items():
-        source = one.inputs[name]
-        shape = [axes[axis] for axis in spec.shape or ()]
-        if source.type == "scalar":
-            drawn.append(_number(source.value))
+        shape = f"[{', '.join(f'{_AXIS}{axis}' for axis in spec.shape or ())}]"
+        if name in scalars:
+            kind = "bool" if isinstance(one.inputs[name].value, bool) else ""
+            drawn.append(f"{kind}({_SCALAR}{name})" if kind else f"{_SCALAR}{name}")
         elif spec.dtype == "bool":
             drawn.append(f"torch.randint(0, 2, {shape}).bool()")
         else:
             drawn.append(f"torch.randn({shape}, dtype=torch.{spec.dtype})")
-    return ForeignInputs(name=title, body=("return [", *(f"    {text}," for text in drawn), "]"))
+    return ["return [", *(f"    {text}," for text in drawn), "]"]
 
 
-def _number(value: object) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"float('{value}')"
-    return repr(value)
+def _workload(definition: KernelDefinition, one: KernelWorkload) -> ForeignWorkload:
+    variable = [name for name, axis in definition.axes.items() if isinstance(axis, VariableAxis)]
+    sizes: dict[str, Size] = {f"{_AXIS}{name}": one.axes[name] for name in variable}
+    for name, source in one.inputs.items():
+        if source.type == "scalar" and source.value is not None:
+            value = source.value
+            sizes[f"{_SCALAR}{name}"] = int(value) if isinstance(value, bool) else value
+    told = ", ".join(f"{name}={value}" for name, value in one.axes.items())
+    return ForeignWorkload(name=f"{one.uuid[:8]}: {told}"[:60].rstrip(": "), sizes=sizes)

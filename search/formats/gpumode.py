@@ -11,11 +11,18 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kb.errors import TaskError
-from search.formats import ForeignInputs, ForeignTask, read_text, spread, write_reference
+from search.formats import (
+    ForeignTask,
+    ForeignWorkload,
+    read_text,
+    spread,
+    write_reference,
+)
 from search.formats.merging import Merged, merge
 
 _SUBMISSION = "@SUBMISSION@"
 _REFERENCE = "reference"
+_SIZE = "case_"  # begins the names of the constants of a case
 Case = dict[str, int | float | bool | str]
 
 
@@ -73,7 +80,8 @@ def read_gpumode(path: Path, workloads: int) -> ForeignTask:
         f"{_title(path)}: a task of GPU MODE.",
         merged.text(kept),
         (arguments, [f"return ref_kernel({given})"]),
-        [_inputs(one, case, held, count) for one, case, held in cases],
+        _inputs(cases[0][1], count),
+        [_workload(*one) for one in cases],
     )
     return ForeignTask(
         name=_title(path), program=program, settings={"workloads": settings}, notes=tuple(notes)
@@ -109,6 +117,9 @@ def _parse(path: Path) -> GpuModeTask:
         raise TaskError(
             f"{path}: expected a task of one device, found multi_gpu: it cannot be judged"
         )
+    for key in {key for case in (*task.tests, *task.benchmarks) for key in case}:
+        if not key.isidentifier():
+            raise TaskError(f"{path}: expected arguments of generate_input, found {key!r}")
     if not task.tests and not task.benchmarks:
         raise TaskError(f"{path}: expected tests or benchmarks, found none: add one")
     return task
@@ -171,6 +182,7 @@ def _cases(task: GpuModeTask, workloads: int, notes: list[str]) -> list[tuple[st
     """Return name, arguments and whether it is held out of each workload, those that count first."""
     last = task.ranking_by == "last"
     timed = list(task.benchmarks or task.tests)
+    wanted = timed[-1].keys()
     named = [
         (f"benchmark {at}", case, last and case is not timed[-1]) for at, case in enumerate(timed)
     ]
@@ -178,6 +190,10 @@ def _cases(task: GpuModeTask, workloads: int, notes: list[str]) -> list[tuple[st
     tests = [
         (f"test {at}", case, True) for at, case in enumerate(task.tests if task.benchmarks else ())
     ]
+    odd = [name for name, case, _ in (*named, *tests) if case.keys() != wanted]
+    if odd:
+        notes.append(f"{', '.join(odd)}: left out, for the others have other arguments")
+    named, tests = ([one for one in each if one[1].keys() == wanted] for each in (named, tests))
     chosen = named[:1] if last else spread(named, workloads)
     rest = [*(named[1:] if last else []), *tests]
     taken = [*chosen, *(spread(rest, workloads - len(chosen)) if workloads > len(chosen) else [])]
@@ -195,15 +211,28 @@ def _notes(task: GpuModeTask) -> list[str]:
     return notes
 
 
-def _inputs(name: str, case: Case, held_out: bool, count: int | None) -> ForeignInputs:
-    told = ", ".join(f"{key}={value}" for key, value in case.items() if key != "seed")
-    arguments = [f"{key!r}: {value!r}" for key, value in case.items() if key != "seed"]
+def _inputs(case: Case, count: int | None) -> list[str]:
+    """Return the lines that make the inputs from the constants of a case."""
+    arguments = [
+        f"{key}=bool({_SIZE}{key})" if isinstance(value, bool) else f"{key}={_SIZE}{key}"
+        for key, value in case.items()
+        if key != "seed"
+    ]
     if "seed" in case:
-        arguments.append("'seed': int(torch.randint(2**31 - 1, ()))")
-    made = f"generate_input(**{{{', '.join(arguments)}}})"
-    return ForeignInputs(
+        arguments.append("seed=int(torch.randint(2**31 - 1, ()))")
+    made = f"generate_input({', '.join(arguments)})"
+    return [f"return [{made}]" if count is None else f"return list({made})"]
+
+
+def _workload(name: str, case: Case, held_out: bool) -> ForeignWorkload:
+    given = {key: value for key, value in case.items() if key != "seed"}
+    told = ", ".join(f"{key}={value}" for key, value in given.items())
+    return ForeignWorkload(
         name=f"{name}: {told}"[:60].rstrip(": "),
-        body=(f"return [{made}]" if count is None else f"return list({made})",),
+        sizes={
+            f"{_SIZE}{key}": int(value) if isinstance(value, bool) else value
+            for key, value in given.items()
+        },
         held_out=held_out,
     )
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from kb.errors import TaskError
-from search.formats.definitions import KernelDefinition, load_definition
 from search.formats.gpumode import takes_tuple
+from search.formats.schema import KernelDefinition, load_definition
 from search.languages.written import written_in
 
 SolutionForm = Literal["sol-execbench", "flashinfer-bench"]

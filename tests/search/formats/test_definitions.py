@@ -123,9 +123,10 @@ def test_the_folders_of_a_data_set_are_known(tmp_path):
     ("changed", "line"),
     [
         ({"inputs": {"x": {"shape": ["rows"], "dtype": "float8_e4m3fn"}}}, "found float8"),
-        ({"inputs": {"x; y": {"shape": ["rows"], "dtype": "float32"}}}, "name as in Python"),
+        ({"inputs": {"x; y": {"shape": ["rows"], "dtype": "float32"}}}, "names as in Python"),
         ({"inputs": {"x": {"shape": ["nowhere"], "dtype": "float32"}}}, "found 'nowhere'"),
         ({"axes": {"rows": {"type": "other"}}}, "axes.rows"),
+        ({"axes": {**DEFINITION["axes"], "a = 1": {"type": "var"}}}, "names as in Python"),
         ({"reference": "def run(:"}, "reference: not Python"),
         ({"reference": "x = 1"}, r"expected a function run\(\)"),
         ({"axes": {**DEFINITION["axes"], "twice": {"type": "expr", "expression": "twice"}}}, "is not given"),

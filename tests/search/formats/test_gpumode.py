@@ -60,6 +60,7 @@ def test_an_input_that_is_a_tensor_alone_is_one_argument(write_gpumode, tmp_path
         ({"multi_gpu": True}, {}, "found multi_gpu"),
         ({"tests": [], "benchmarks": []}, {}, "expected tests or benchmarks"),
         ({"tests": [{"rows": [1]}]}, {}, "tests.0.rows"),
+        ({"tests": [{"rows=1": 1}]}, {}, "expected arguments of generate_input"),
         ({"files": "x"}, {}, "files"),
         ({"files": [{"name": "a.py", "source": "../../../../etc/passwd"}]}, {}, "one folder up"),
         ({}, {"reference.py": "def f(:\n"}, "reference.py is not Python"),
