@@ -219,7 +219,8 @@ def _inputs(case: Case, count: int | None) -> list[str]:
         if key != "seed"
     ]
     if "seed" in case:
-        arguments.append("seed=int(torch.randint(2**31 - 1, ()))")
+        # On the processor, for a dry run traces the program on tensors without values.
+        arguments.append("seed=int(torch.randint(torch.iinfo(torch.int32).max, (), device='cpu'))")
     made = f"generate_input({', '.join(arguments)})"
     return [f"return [{made}]" if count is None else f"return list({made})"]
 

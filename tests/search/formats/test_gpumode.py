@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from kb.app.bench.imports import import_task
 from kb.errors import TaskError
 from search.formats.choice import read_foreign
+from search.judging.dryrun.small_shapes import variants
 from search.reference import load_problem
 from search.task import load_task
-from search.workloads import task_of
+from search.workloads import task_of, with_sizes
 
 
 def test_a_task_becomes_a_reference_whose_workloads_are_its_benchmarks_and_tests(
@@ -28,6 +31,13 @@ def test_a_task_becomes_a_reference_whose_workloads_are_its_benchmarks_and_tests
         assert x.shape == (rows, 64)
         assert torch.equal(problem.model(x, weight), 2 * x * weight)
         assert not torch.equal(x, problem.draw(1)[0])  # seeds are the judge's
+
+
+def test_a_dry_run_finds_smaller_sizes_of_a_task(write_gpumode, tmp_path):
+    task = load_task(import_task(write_gpumode(), tmp_path / "out", 8).task)
+    large = with_sizes(task.source, {"case_rows": 4096}, "here")
+    found = next(variants(load_problem(replace(task, source=large))))
+    assert found.problem.inputs[0].shape[0] < 4096
 
 
 def test_where_the_last_benchmark_ranks_the_others_are_held_out(write_gpumode, tmp_path):
