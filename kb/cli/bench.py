@@ -103,6 +103,9 @@ def aten(
     target: str | None = TARGET,
     devices: str = DEVICES,
     again: bool = AGAIN,
+    kernels: int = typer.Option(
+        6, min=0, help="Other samples of an operator that kernels are written for, at most."
+    ),
     names: bool = typer.Option(
         False, "--list", help="List the operators, and reasons; work on none."
     ),
@@ -114,7 +117,7 @@ def aten(
 
     options = SuiteOptions(
         precision=precision, candidates=candidates, seconds=seconds, seed=seed, author=author, target=target,
-        special_values=True,
+        special_values=True, kernels=kernels,
     )  # fmt: skip
     with steps() as progress:
         suite, refused = read(Home.find().make(), options, progress)
@@ -135,6 +138,55 @@ def _list_operators(names: list[str], refused: dict[str, str], *, json: bool) ->
     for reason, count in Counter(refused.values()).most_common():
         some = [name for name, why in refused.items() if why == reason]
         typer.echo(f"{count:>5}  {reason}: {', '.join(some[:8])}{', …' if count > 8 else ''}")
+
+
+@bench.command(name="import", epilog="Example: kb bench import problems/softmax/task.yml -o tasks")
+def import_foreign(
+    path: Path = typer.Argument(..., help="A task.yml, a definition (.json), or its folder."),
+    output: Path = typer.Option(Path("tasks"), "-o", "--output", help="Folder for the task."),
+    workloads: int = typer.Option(8, min=1, help="Workloads that are taken, at most."),
+    json: bool = JSON,
+) -> None:
+    """Write a task of GPU MODE, flashinfer-bench or SOL-ExecBench as a task file; nothing is run."""
+    from kb.app.bench.imports import import_task
+
+    found = import_task(path, output, workloads)
+    if json:
+        print_json(
+            {
+                "task": str(found.task),
+                "reference": str(found.reference),
+                "workloads": found.workloads,
+                "notes": list(found.notes),
+            }
+        )
+        return
+    typer.echo(f"wrote {found.task}: {found.workloads} workloads; kb evolve {found.task}")
+    for note in found.notes:
+        say(f"differs: {note}")
+
+
+@bench.command(
+    name="export", epilog="Example: kb bench export twice_py-1 problems/twice_py/task.yml"
+)
+def export_winner(
+    run: str = typer.Argument(..., help="A run's name, as `kb runs` lists it."),
+    task: Path = typer.Argument(..., help="The task.yml or definition (.json) that it solves."),
+    hardware: str | None = typer.Option(
+        None, help="Of a definition: B200 or LOCAL (SOL-ExecBench), NVIDIA_H100 (flashinfer-bench)."
+    ),
+    output: Path | None = OUTPUT,
+) -> None:
+    """Write a run's winner as a submission of GPU MODE, or a solution of a definition."""
+    from kb.app.bench.imports import export_winner as write
+    from kb.app.history import open_run
+
+    text = write(open_run(Home.find(), run), task, hardware)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        _write(output, text)
+        typer.echo(f"wrote {output}")
 
 
 @bench.command(name="list", epilog="Example: kb bench list")

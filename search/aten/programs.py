@@ -11,6 +11,7 @@ import torch
 
 _PLAIN = (bool, int, float, str, type(None))
 _NAMED = (torch.dtype, torch.memory_format, torch.layout)
+_LISTED = 4096  # elements of a tensor whose values a program may list
 
 
 class Unwritable(Exception):
@@ -55,11 +56,14 @@ def function_name(name: str) -> str:
     raise Unwritable("torch has no function or method of this name")
 
 
-def write_program(call: OperatorCall, title: str) -> str:
+def write_program(call: OperatorCall, title: str, *, exact: bool = False) -> str:
     """Return the program of a call in KernelBench's form.
 
     Values are drawn uniformly from the range that those of the call have, so that what an operator is not
     defined for stays out.
+
+    Args:
+        exact: the call's own values in their place, where a tensor is small enough to be written out.
 
     Raises:
         Unwritable: an argument has no plain form, or none is a tensor.
@@ -74,7 +78,7 @@ def write_program(call: OperatorCall, title: str) -> str:
     else:
         made = f"{call.name}({', '.join(arguments)})"
     names = ", ".join(f"x{number}" for number in range(len(tensors)))
-    drawn = "\n".join(f"        {_drawn(tensor)}," for tensor in tensors)
+    drawn = "\n".join(f"        {_laid_out(tensor, exact=exact)}," for tensor in tensors)
     return (
         f'"""{title}"""\n\nimport torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, {names}):\n'
         f"        return {made}\n\n\ndef get_inputs():\n    return [\n{drawn}\n    ]\n\n\ndef get_init_inputs():\n"
@@ -151,23 +155,37 @@ def _written(value: Any, tensors: list[torch.Tensor]) -> str:
     raise Unwritable(f"an argument is a {type(value).__name__}")
 
 
+def _laid_out(tensor: torch.Tensor, *, exact: bool) -> str:
+    """Return an expression that makes a tensor like this one, in its layout as far as that has no gaps."""
+    if tensor.numel() == 0:
+        return f"torch.empty({list(tensor.shape)}, dtype={tensor.dtype})"
+    if tensor.is_complex():
+        raise Unwritable("a tensor is complex")
+    made = _listed(tensor) if exact and tensor.numel() <= _LISTED else _drawn(tensor)
+    if not tensor.is_contiguous() and tensor.dim() > 1:
+        made = f"{made}.transpose(0, 1).contiguous().transpose(0, 1)"
+    return made
+
+
+def _listed(tensor: torch.Tensor) -> str:
+    values = tensor.detach().reshape(-1).tolist()
+    texts = (
+        repr(value) if not isinstance(value, float) or math.isfinite(value) else f'float("{value}")'
+        for value in values
+    )
+    listed = f"torch.tensor([{', '.join(texts)}], dtype={tensor.dtype})"
+    return f"{listed}.reshape({list(tensor.shape)})"
+
+
 def _drawn(tensor: torch.Tensor) -> str:
     """Return an expression that draws a tensor like this one."""
     shape = list(tensor.shape)
-    if tensor.numel() == 0:
-        return f"torch.empty({shape}, dtype={tensor.dtype})"
     if tensor.dtype is torch.bool:
         return f"torch.randint(0, 2, {shape}).bool()"
     low, high = _range(tensor)
     if tensor.is_floating_point():
-        made = f"torch.empty({shape}, dtype={tensor.dtype}).uniform_({low!r}, {high!r})"
-    elif tensor.is_complex():
-        raise Unwritable("a tensor is complex")
-    else:
-        made = f"torch.randint({int(low)}, {int(high) + 1}, {shape}, dtype={tensor.dtype})"
-    if not tensor.is_contiguous() and tensor.dim() > 1:
-        made = f"{made}.transpose(0, 1).contiguous().transpose(0, 1)"
-    return made
+        return f"torch.empty({shape}, dtype={tensor.dtype}).uniform_({low!r}, {high!r})"
+    return f"torch.randint({int(low)}, {int(high) + 1}, {shape}, dtype={tensor.dtype})"
 
 
 def _range(tensor: torch.Tensor) -> tuple[float, float]:

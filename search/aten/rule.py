@@ -5,7 +5,7 @@ An entry of `op_db` is a problem where all of this holds; what does not is liste
 1. It has no variant name, and no dot in its name but that of ``nn.functional``: one entry an operator.
 2. It takes float32 on a processor, and torch has a public function or method of its name.
 3. On some sample input it returns dense float32 tensors that are not empty, and finite.
-4. Equal inputs give equal answers, the inputs stay as they are, and the answer is no view of one.
+4. Equal inputs give equal answers, the inputs stay as they are, and the answer is none of them, nor a view.
 5. The call can be written as a program that draws its inputs.
 
 Of those the 160 with the most sample inputs are the suite, ties by name. The list is fixed for a version of
@@ -27,6 +27,7 @@ from typing import Any
 import torch
 
 from search.aten.programs import OperatorCall, Unwritable, enlarged, function_name, write_program
+from search.aten.samples import OperatorSample, samples_of
 
 NUMBER = 160
 _ELEMENTS = 1 << 18  # of a problem's tensors, where an operator allows more than its samples have
@@ -41,12 +42,14 @@ class OperatorProblem:
 
     Attributes:
         samples: how many sample inputs OpInfo has of it.
-        program: text of the reference.
+        program: text of the reference, which is timed.
+        asked: what it is answered on besides.
     """
 
     name: str
     samples: int
     program: str
+    asked: tuple[OperatorSample, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,11 +128,29 @@ def _problem(entry: Any, name: str) -> OperatorProblem:
                 try:
                     _require_judged(tried)
                     title = f"{name}: the operator of torch {torch.__version__.partition('+')[0]}."
-                    program = write_program(tried, title)
-                    return OperatorProblem(name=name, samples=len(samples), program=program)
+                    program = _program(tried, title)
+                    return OperatorProblem(
+                        name=name,
+                        samples=len(samples),
+                        program=program,
+                        asked=samples_of(calls, title),
+                    )
                 except Unwritable as error:
                     reasons.append(str(error))
     raise Unwritable(reasons[-1] if reasons else "it has no sample inputs")
+
+
+def _program(call: OperatorCall, title: str) -> str:
+    """Return the program of a call; with the call's own values where others of their range are refused."""
+    program = write_program(call, title)
+    names: dict[str, Any] = {}
+    exec(program, names)  # noqa: S102 - it was written here
+    try:
+        outputs = _outputs(names["Model"]()(*names["get_inputs"]()))
+        fine = all(bool(torch.isfinite(value).all()) for value in outputs)
+    except Exception:  # noqa: BLE001 - a factorization of a matrix that is not positive, for one
+        fine = False
+    return program if fine else write_program(call, title, exact=True)
 
 
 def _larger(call: OperatorCall) -> OperatorCall | None:
@@ -176,6 +197,8 @@ def _require_judged(call: OperatorCall) -> None:
         for one, two in zip(first, second, strict=True)
     ):
         raise Unwritable("equal inputs give different answers")
+    if any(one.shape == x.shape and torch.equal(one, x) for one in first for x in arguments):
+        raise Unwritable("its answer is its input: nothing is computed")
     if _is_view(call):
         raise Unwritable(
             "its answer is a view of its input, or its input changes: nothing is computed"

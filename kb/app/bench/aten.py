@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from kb.config import Home
 from kb.progress import Progress
 
 _REFUSED = "refused.json"
+_SAMPLES = ".samples.json"
 
 
 def aten(home: Home, options: SuiteOptions, progress: Progress) -> tuple[Suite, dict[str, str]]:
@@ -19,9 +21,12 @@ def aten(home: Home, options: SuiteOptions, progress: Progress) -> tuple[Suite, 
     The programs are written below the home, where a person may read them, and read from there.
     """
     folder = programs_folder(home)
-    if not (folder / _REFUSED).is_file():
+    if not (folder / _REFUSED).is_file() or not any(folder.glob(f"*{_SAMPLES}")):
         write_programs(folder, progress)
     suite = task_folder(folder, options)
+    suite = replace(
+        suite, samples={task.name: folder / f"{task.name}{_SAMPLES}" for task in suite.tasks}
+    )
     refused: dict[str, str] = json.loads((folder / _REFUSED).read_text(encoding="utf-8"))
     return suite, refused
 
@@ -39,7 +44,9 @@ def write_programs(folder: Path, progress: Progress) -> None:
     found = select_operators()
     folder.mkdir(parents=True, exist_ok=True)
     for one in found.chosen:
-        path = folder / f"{one.name.replace('.', '_')}.py"
-        path.write_text(one.program, encoding="utf-8")
+        stem = one.name.replace(".", "_")
+        asked = json.dumps([asdict(sample) for sample in one.asked])
+        (folder / f"{stem}{_SAMPLES}").write_text(asked + "\n", encoding="utf-8")
+        (folder / f"{stem}.py").write_text(one.program, encoding="utf-8")
     text = json.dumps(dict(found.refused), indent=1)
     (folder / _REFUSED).write_text(text + "\n", encoding="utf-8")

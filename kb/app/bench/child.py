@@ -58,8 +58,13 @@ def main() -> None:
     if ended.interrupted:
         teller.tell(event="interrupted")
         sys.exit(130)
+    try:
+        answers = _answers(job, ended)
+    except KeyboardInterrupt:  # the run has ended: going on with it begins here again
+        teller.tell(event="interrupted")
+        sys.exit(130)
     failures = _failures(Home(Path(job["home"])), ended.run)
-    teller.tell(event="end", report=ended.report, failures=failures)
+    teller.tell(event="end", report=ended.report, failures=failures, answers=answers)
 
 
 def _work(job: dict[str, Any], teller: _Teller) -> Ended:
@@ -85,6 +90,28 @@ def read_task(job: dict[str, Any]) -> Task:
 
     settings = TaskFile.model_validate_json(json.dumps(job["settings"]))
     return replace(load_task(Path(job["path"])), name=job["name"], settings=settings)
+
+
+def _answers(job: dict[str, Any], ended: Ended) -> list[tuple[str, str, str]]:
+    """Return who answers the other samples of a problem that is solved: sample, who, why not a right kernel."""
+    if job["samples"] is None or ended.report["best"] is None:
+        return []
+    from kb.app.bench.samples import OtherSamples, read_samples
+    from kb.database import open_engine
+    from search.runs.storage import Storage
+
+    home = Home(Path(job["home"]))
+    graph = Storage(open_engine(home)).record(ended.run).graph
+    winner = next(one for one in graph.attempts() if one.number == ended.report["best"]["node"])
+    samples = OtherSamples(
+        home=home,
+        task=read_task(job),
+        plan=winner.draft.plan,
+        folder=Path(job["folder"]),
+        kernels=job["kernels"],
+    )
+    found = samples.answers(read_samples(Path(job["samples"])), say)
+    return [(one.sample, one.by, one.reason) for one in found]
 
 
 def _failures(home: Home, run: str) -> list[tuple[str, str, int]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kb.app.bench.devices import BenchDevice
-from kb.app.bench.rows import Status, SuiteRow, one_line, solved_row
+from kb.app.bench.rows import Status, SuiteRow, answered_row, one_line, solved_row
 
 if TYPE_CHECKING:
     from search.task import Task
@@ -38,6 +38,8 @@ class ProblemJob:
         blank: its row, with all that is known before it begins.
         run: a run to go on with.
         log: file of what its process prints.
+        samples: file of what its winner is answered on besides, None for nothing.
+        kernels: that are written for them, at most; they are kept beside the log.
     """
 
     task: Task
@@ -45,6 +47,8 @@ class ProblemJob:
     blank: SuiteRow
     run: str | None
     log: Path
+    samples: Path | None = None
+    kernels: int = 0
 
 
 @dataclass(kw_only=True, eq=False)
@@ -113,7 +117,9 @@ class ProblemProcess:
         assert process.stdout is not None
         settings = self.job.task.settings.model_dump(mode="json")
         told = {"home": str(self.job.home), "path": str(self.job.task.path), "run": self.job.run,
-                "name": self.job.task.name, "settings": settings}  # fmt: skip
+                "name": self.job.task.name, "settings": settings, "kernels": self.job.kernels,
+                "samples": str(self.job.samples) if self.job.samples else None,
+                "folder": str(self.job.log.with_suffix(""))}  # fmt: skip
         with suppress(BrokenPipeError), process.stdin as out:  # it died at its start
             out.write(json.dumps(told))
         with process.stdout as events:
@@ -146,7 +152,8 @@ class ProblemProcess:
             failures = tuple(
                 (kind, one_line(reason), count) for kind, reason, count in events["end"]["failures"]
             )
-            return solved_row(replace(blank, failures=failures), events["end"]["report"])
+            row = solved_row(replace(blank, failures=failures), events["end"]["report"])
+            return answered_row(row, events["end"]["answers"])
         if self._stopped or "interrupted" in events:
             return None
         judged: Status = "unsolved" if "judged" in events else "not_judged"

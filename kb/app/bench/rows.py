@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -36,6 +37,8 @@ class SuiteRow:
         failures: what became of candidates that failed, the commonest first: fate, reason, how often.
         at: seconds since the epoch.
         degenerate: its reference answers the same whatever it is given; no figure counts it.
+        samples: of an operator's other sample inputs, how many are answered by ``own`` kernels that are right,
+            by the ``library``, and by kernels that are ``wrong``; empty where none was asked.
     """
 
     problem: str
@@ -59,6 +62,7 @@ class SuiteRow:
     failures: Sequence[tuple[str, str, int]] = ()
     at: float = 0.0
     degenerate: bool = False
+    samples: Mapping[str, int] = field(default_factory=dict)
 
     def ratio(self, baseline: str) -> float | None:
         """Return its speed-up over a baseline, None where it has none."""
@@ -115,6 +119,21 @@ def solved_row(row: SuiteRow, report: Mapping[str, Any]) -> SuiteRow:
         degenerate=bool(best.get("degenerate")),
         **common,
     )
+
+
+def answered_row(row: SuiteRow, answers: Sequence[Sequence[str]]) -> SuiteRow:
+    """Return a row with what its winner answered on other samples; one that is wrong there is not solved.
+
+    Args:
+        answers: name of the sample, who answered (``own``, ``library``, ``wrong``), and why not a right kernel.
+    """
+    counts = Counter(by for _, by, _ in answers)
+    row = replace(row, samples={by: counts[by] for by in ("own", "library", "wrong") if answers})
+    wrong = [(sample, reason) for sample, by, reason in answers if by == "wrong"]
+    if not wrong:
+        return row
+    told = f"right on the timed input, not on {len(wrong)} of {len(answers)} others: {': '.join(wrong[0])}"
+    return replace(row, status="unsolved", reason=one_line(told), speedup={}, roofline=None)
 
 
 def _why(row: SuiteRow, report: Mapping[str, Any]) -> str:

@@ -29,6 +29,7 @@ class Bench:
         name: of the record, which a second call with the same options goes on with.
         waiting: problems that have no row yet.
         present: how many have one.
+        kernels: see `SuiteOptions`.
     """
 
     home: Home
@@ -39,6 +40,7 @@ class Bench:
     name: str
     waiting: list[Task]
     present: int
+    kernels: int = 0
     _running: set[Any] = field(default_factory=set)
     _lock: Any = field(default_factory=threading.Lock)
     _stopped: bool = False
@@ -76,6 +78,7 @@ class Bench:
             name=name,
             waiting=left,
             present=len(suite.tasks) - len(left),
+            kernels=options.kernels or 0,
         )
 
     def run(self) -> Iterator[SuiteRow]:
@@ -100,6 +103,8 @@ class Bench:
             blank=self._blank(task, key),
             run=run,
             log=self.home.root / "suites" / self.name / f"{task.name}.log",
+            samples=self.suite.samples.get(task.name),
+            kernels=self.kernels,
         )
         process = ProblemProcess(
             job=job,
@@ -148,4 +153,5 @@ def about(suite: Suite, options: SuiteOptions, place: JudgingDevice) -> dict[str
         "seconds": options.seconds,
         "seed": options.seed,
         "author": options.author or "auto",
+        **({} if options.kernels is None else {"kernels": options.kernels}),
     }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ class SuiteOptions:
 
     Attributes:
         seconds: of a run, preparation and final measurement included.
+        kernels: of a problem's samples, for how many the winner's kernels are written again, at most.
     """
 
     precision: str | None = None
@@ -30,6 +31,7 @@ class SuiteOptions:
     author: str | None = None
     target: str | None = None
     special_values: bool | None = None
+    kernels: int | None = None
 
     def settings(self, given: TaskFile) -> TaskFile:
         """Return a task's settings with what is asked in their place.
@@ -70,11 +72,13 @@ class Suite:
     Attributes:
         name: becomes the first part of the record's name.
         unread: files that are no problem, with the reason.
+        samples: by task, the file of what its winner is answered on besides; empty where it is not.
     """
 
     name: str
     tasks: tuple[Task, ...]
     unread: tuple[tuple[str, str], ...] = ()
+    samples: Mapping[str, Path] = field(default_factory=dict)
 
 
 def kernelbench(folder: Path, level: int, options: SuiteOptions) -> Suite:

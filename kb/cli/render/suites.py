@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +59,12 @@ def suite_text(found: SuiteRecord) -> str:
         lines.append(
             f"  roofline:  {told.roofline:.0%} of the attainable rate (median of the solved)"
         )
+    answered = Counter[str]()
+    for row in found.rows:
+        answered.update(row.samples)
+    if answered:
+        of = sum(answered.values())
+        lines.append(f"  samples:   {_samples(answered)}, of {of} that winners were asked besides")
     lines.append("")
     lines += [f"  {row_text(row)}" for row in found.rows]
     reasons = Counter(_cause(row) for row in found.rows if row.status in ("unsolved", "not_judged"))
@@ -71,6 +77,9 @@ def suite_text(found: SuiteRecord) -> str:
 def row_text(row: SuiteRow) -> str:
     """Return a problem in one line."""
     name = row.problem if len(row.problem) <= 44 else row.problem[:43] + "…"
+    samples = f"; samples: {_samples(row.samples)}" if row.samples else ""
+    if row.status == "checked":
+        return f"{name:<44}  compiled and right in the interpreter, not timed{samples}"
     if row.status != "solved":
         return f"{name:<44}  {row.status.replace('_', ' ')}: {row.reason}"
     told = ", ".join(
@@ -79,7 +88,12 @@ def row_text(row: SuiteRow) -> str:
     )
     seconds = row.baselines.get("eager")
     eager = f"; eager {time_text(seconds)}" if seconds else ""
-    return f"{name:<44}  {told}{eager}; {row.precision}, {long_text(row.seconds)}"
+    return f"{name:<44}  {told}{eager}{samples}; {row.precision}, {long_text(row.seconds)}"
+
+
+def _samples(counts: Mapping[str, int]) -> str:
+    words = {"own": "by own kernels", "library": "by the library", "wrong": "wrong"}
+    return ", ".join(f"{counts[by]} {told}" for by, told in words.items() if counts.get(by))
 
 
 def suite_table(found: Sequence[SuiteRecord]) -> Table:

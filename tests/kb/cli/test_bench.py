@@ -101,3 +101,28 @@ def test_a_folder_without_problems_is_one_line(bare_shell):
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "expected a folder level1" in done.stderr
+
+
+def test_a_task_of_another_format_is_imported_and_a_broken_one_is_one_line(make_shell):
+    shell = make_shell()
+    folder = shell.folder / "square"
+    folder.mkdir()
+    (folder / "reference.py").write_text(
+        "import torch\n\n\ndef generate_input(n, seed):\n"
+        "    return (torch.randn(n, generator=torch.Generator().manual_seed(seed)),)\n\n\n"
+        "def ref_kernel(data):\n    return data[0] * data[0]\n"
+    )
+    (folder / "task.yml").write_text(
+        "lang: py\nfiles: [{name: reference.py, source: reference.py}]\n"
+        "benchmarks: [{n: 4096, seed: 1}]\n"
+    )
+    done = shell("bench", "import", "square", "-o", "tasks", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["workloads"] == 1
+    again = shell("bench", "import", "square", "-o", "tasks")
+    assert (again.returncode, again.stderr.count("\n")) == (2, 1)
+    assert "is there already" in again.stderr
+    (folder / "task.yml").write_text("lang: py")
+    broken = shell("bench", "import", "square/task.yml")
+    assert (broken.returncode, broken.stderr.count("\n")) == (2, 1)
+    assert "files" in broken.stderr

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from search.aten.programs import OperatorCall, Unwritable, enlarged, function_name, write_program
-from search.aten.rule import _larger, _require_judged
+from search.aten.rule import _larger, _program, _require_judged
 
 
 def call(name: str, *arguments: object, **options: object) -> OperatorCall:
@@ -24,6 +24,23 @@ def test_a_program_makes_the_call_on_values_of_the_samples_range():
     assert one.shape == (2, 2)
     assert 2.0 <= float(one.min()) <= float(one.max()) <= 4.0
     assert torch.equal(names["Model"]()(one, two), torch.add(one, two, alpha=2))
+
+
+def test_a_program_of_its_own_values_makes_the_very_call():
+    x = torch.tensor([[2.0, float("inf")], [float("nan"), 4.0]]).t()
+    index = torch.tensor([1, 0])
+    names: dict[str, object] = {}
+    exec(write_program(call("torch.index_select", x, 0, index), "A title.", exact=True), names)
+    one, two = names["get_inputs"]()
+    assert one.stride() == x.stride()
+    assert torch.equal(one.nan_to_num(-1.0), x.nan_to_num(-1.0))
+    assert torch.equal(two, index)
+
+
+def test_where_values_of_the_range_are_refused_the_samples_own_are_timed():
+    positive = call("torch.cholesky", torch.eye(3) * 4)
+    assert "torch.tensor(" in _program(positive, "A title.")
+    assert "uniform_" in _program(call("torch.exp", torch.ones(3)), "A title.")
 
 
 def test_integers_booleans_lists_and_strides_are_written():
@@ -58,6 +75,7 @@ def test_names_are_those_of_public_functions_and_methods():
         (call("torch.argmax", torch.randn(4)), "returns torch.int64"),
         (call("torch.nn.functional.dropout", torch.ones(64)), "different answers"),
         (call("torch.log", -torch.ones(4)), "not finite"),
+        (call("torch.roll", torch.randn(4), 8), "its answer is its input"),
         (call("torch.transpose", torch.randn(2, 3), 0, 1), "a view"),
         (call(".add_", torch.randn(4), 1.0), "its input changes"),
         (call("torch.add", torch.empty(0), 1.0), "an input is empty"),

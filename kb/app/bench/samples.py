@@ -1,0 +1,170 @@
+"""Has an operator's winner answer on the other sample inputs, where it writes kernels of its own for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from kb.app.device import JudgingDevice, choose_place, make_judge, make_zygote
+from kb.config import Home, shipped_docs
+from kb.errors import NoRecipe, TaskError
+
+if TYPE_CHECKING:
+    from search.codegen.library import RecipeCard
+    from search.outcome import Outcome
+    from search.sandbox.runner_handle import Zygote
+    from search.task import Task
+
+Answered = Literal["own", "library", "wrong"]
+_SECONDS = 0.05  # of timing a kernel, whose time nobody reads
+
+
+class AskedSample(BaseModel):
+    """A sample as its file has it, see `search.aten.samples`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: str
+    program: str
+    reason: str
+    elements: int
+    awkward: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleAnswer:
+    """Who answered a sample.
+
+    Attributes:
+        by: ``own``: a kernel that was judged right; ``wrong``: a kernel that was not; ``library``: no kernel was
+            written, so that the operator itself answers.
+        reason: why not a kernel that is right.
+    """
+
+    sample: str
+    by: Answered
+    reason: str = ""
+
+
+def read_samples(path: Path) -> tuple[AskedSample, ...]:
+    """Read the samples that `kb.app.bench.aten` wrote.
+
+    Raises:
+        TaskError: the file is another.
+    """
+    from pydantic import ValidationError
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        return tuple(TypeAdapter(list[AskedSample]).validate_json(text))
+    except (OSError, ValidationError) as error:
+        first = " ".join(str(error).split())[:200]
+        raise TaskError(
+            f"{path}: expected samples of an operator: {first}: remove its folder"
+        ) from error
+
+
+def spread(samples: Sequence[AskedSample], number: int) -> tuple[str, ...]:
+    """Return the names of the samples that get kernels: awkward ones, then some of each size.
+
+    Of samples in the order of their elements, every so many are taken: neither only large nor only small ones.
+    """
+    written = [one for one in samples if one.program]
+    awkward = [one.name for one in written if one.awkward][:number]
+    ranked = sorted(
+        (one for one in written if one.name not in awkward), key=lambda one: -one.elements
+    )
+    room = number - len(awkward)
+    places = sorted({at * len(ranked) // room for at in range(room)}) if room and ranked else []
+    return (*awkward, *(ranked[at].name for at in places))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherSamples:
+    """The samples of one operator, to be answered.
+
+    Attributes:
+        plan: of the winner: recipes by part of its graph, empty for a source that no recipe made.
+        folder: where kernels are kept.
+        kernels: samples that a kernel is written for, at most.
+    """
+
+    home: Home
+    task: Task
+    plan: Mapping[str, Any]
+    folder: Path
+    kernels: int
+
+    def answers(
+        self, samples: Sequence[AskedSample], say: Callable[[str], None]
+    ) -> Iterator[SampleAnswer]:
+        """Yield who answers each sample, in their order; awkward ones that are not asked are left out."""
+        place = choose_place(self.task.settings.target)
+        chosen = spread(samples, self.kernels) if self.plan else ()
+        cards = self._cards()
+        zygote = make_zygote(place)
+        try:
+            for one in samples:
+                answer = self._answer(one, one.name in chosen, (place, cards, zygote))
+                if one.awkward and answer.by == "library":
+                    continue  # the operator may refuse it, too
+                say(f"{answer.sample}: {answer.by} {answer.reason}"[:2000])
+                yield answer
+        finally:
+            zygote.close()
+
+    def _answer(
+        self,
+        one: AskedSample,
+        wanted: bool,
+        means: tuple[JudgingDevice, Mapping[str, RecipeCard], Zygote],
+    ) -> SampleAnswer:
+        reason = one.reason or ("" if wanted else "no kernel was asked for")
+        if reason:
+            return SampleAnswer(sample=one.name, by="library", reason=reason)
+        try:
+            outcome = self._judged(one, *means)
+        except (NoRecipe, TaskError) as error:
+            return SampleAnswer(sample=one.name, by="library", reason=str(error))
+        if outcome.kind in ("passed", "checked"):
+            return SampleAnswer(sample=one.name, by="own")
+        told = f"{outcome.kind.replace('_', ' ')}: {getattr(outcome, 'reason', '')}"
+        return SampleAnswer(sample=one.name, by="wrong", reason=told)
+
+    def _judged(
+        self,
+        one: AskedSample,
+        place: JudgingDevice,
+        cards: Mapping[str, RecipeCard],
+        zygote: Zygote,
+    ) -> Outcome:
+        from search.aten.kernels import write_kernel
+        from search.judging.limits import Limits
+        from search.reference import load_problem
+
+        slug = one.name.replace(" ", "-")
+        task = replace(self.task, name=f"{self.task.name}-{slug}", source=one.program)
+        problem = load_problem(task, device=place.device)
+        source = write_kernel(problem, place.target, cards, self.plan)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / f"{slug}.py").write_text(source, encoding="utf-8")
+        limits = Limits(compile=False, timing_seconds=_SECONDS)
+        folder = self.home.root / "cache"
+        judge = make_judge(place, task, problem, folder=folder, limits=limits, zygote=zygote)
+        try:
+            judge.prepare()
+            return judge.judge(source)
+        finally:
+            judge.close()
+
+    def _cards(self) -> Mapping[str, RecipeCard]:
+        from kb.records.library import load_library
+        from kb.records.schema import IdeaRecord
+        from search.codegen.library import make_cards
+
+        found = load_library(shipped_docs() / "ideas")
+        return make_cards(one for one in found if isinstance(one.record, IdeaRecord))
