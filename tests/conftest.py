@@ -54,3 +54,9 @@ def engine(
     engine = open_engine(Home(tmp_path / "home"))
     yield engine
     engine.dispose()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests begin first, so that no process has a long one left at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)

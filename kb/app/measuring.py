@@ -269,6 +269,6 @@ def _output(asked: MeasureOptions, home: Home, library: Path) -> Path:
 
 
 def _today() -> date:
-    from kb.app.learning import today
+    from kb.app.lessons.learning import today
 
     return today()

@@ -80,7 +80,7 @@ class PromptPreview:
         """
         from kb.app.device import choose_place
         from kb.app.diagnosis import diagnoser_of
-        from kb.app.learning import believed_memory, known_ideas
+        from kb.app.lessons.learning import believed_memory, known_ideas
         from kb.database import open_engine
         from kb.knowledge import open_knowledge
         from search.authors.navigation import Navigator

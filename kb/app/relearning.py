@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from kb.app.learning import Searched, learn
+from kb.app.lessons.learning import Searched, learn
 from kb.config import Home
 from kb.errors import ConfigError
 from kb.progress import say, silent

@@ -12,7 +12,7 @@ from kb.app.choices import choose_author
 from kb.app.device import judged_by, make_judge, unusual
 from kb.app.diagnosis import context_step, diagnoser, looker
 from kb.app.drivers import make_driver, make_search, open_remote, open_second_judge
-from kb.app.learning import learn_from
+from kb.app.lessons.learning import learn_from
 from kb.app.models import model_is_configured
 from kb.app.resume import check_same_place, keep_reference, stored_task
 from kb.app.session import Session, Setup, about_of, names_of

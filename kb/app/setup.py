@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kb.app.choices import check_settings, choose_author, choose_language
 from kb.app.device import JudgingDevice, choose_place
-from kb.app.learning import open_memory
+from kb.app.lessons.learning import open_memory
 from kb.app.mailbox import Mail, with_mailbox
 from kb.app.models import make_cast
 from kb.app.session import Session, Setup

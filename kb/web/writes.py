@@ -112,7 +112,7 @@ def restore(sources: Sources, at: Mapping[str, str], _said: Said) -> str:
 
 def confirm(sources: Sources, at: Mapping[str, str], said: Said) -> str:
     """Add a measurement to a lesson; whether it confirms is for it to say."""
-    from kb.app.lesson_evidence import evidence_of
+    from kb.app.lessons.evidence import evidence_of
     from kb.web.views.lessons import open_book
 
     node = said.get("node", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kb.app.learning import believed_memory
+from kb.app.lessons.learning import believed_memory
 from kb.config import Home
 from kb.database import open_engine
 from kb.knowledge import Knowledge, open_knowledge

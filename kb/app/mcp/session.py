@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kb.app.diagnosis import diagnoser, looker
 from kb.app.drivers import open_second_judge
 from kb.app.history import result_of
-from kb.app.learning import learn_from
+from kb.app.lessons.learning import learn_from
 from kb.app.resume import keep_reference, stored_task
 from kb.app.run import open_judge, outcome_context, task_slug
 from kb.app.run import tell as tell_of

@@ -108,7 +108,7 @@ def retire(
     because: str = typer.Option(..., help="Why it is wrong or of no use."),
 ) -> None:
     """Take a lesson out of use; its evidence is kept, and only `restore` brings it back."""
-    from kb.app.learning import today
+    from kb.app.lessons.learning import today
 
     _told(_open().retire(which, because, today()), "retired")
 
@@ -129,8 +129,8 @@ def confirm(
     """Add a measurement to a lesson: whether it confirms or contradicts is for it to say."""
     from dataclasses import asdict
 
-    from kb.app.learning import say_changes, today
-    from kb.app.lesson_evidence import evidence_of
+    from kb.app.lessons.evidence import evidence_of
+    from kb.app.lessons.learning import say_changes, today
     from kb.knowledge import sync_lessons
 
     home = Home.find()
@@ -164,7 +164,7 @@ def learn(
 
 def _open() -> LessonStore:
     """Return the book of lessons."""
-    from kb.app.learning import open_book
+    from kb.app.lessons.learning import open_book
     from kb.database import open_engine
     from search.runs.storage import Storage
 

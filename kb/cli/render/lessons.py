@@ -62,7 +62,7 @@ def row_of(entry: StoredLesson, proof: Proof) -> dict[str, Any]:
     Args:
         proof: says why a measurement counts nothing.
     """
-    from kb.app.learning import today
+    from kb.app.lessons.learning import today
 
     record = entry.record
     now = standing(record, today())

@@ -8,7 +8,7 @@ import pytest
 from landscape import SHAPES, WORK, Landscape, Play
 from recipe_bench import reference
 
-from kb.app.learning import today
+from kb.app.lessons.learning import today
 from kb.config import Home
 from kb.records.targets import load_targets
 from search.targets.cpu import match_target, read_facts
