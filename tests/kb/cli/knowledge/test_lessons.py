@@ -10,7 +10,7 @@ from play import Deterministic, open_storage, settings_of
 from play import play as play_run
 from typer.testing import CliRunner
 
-from kb.app import learning
+from kb.app.lessons import learning
 from kb.cli.commands import app
 from kb.config import Home
 from kb.errors import ConfigError, KbError
