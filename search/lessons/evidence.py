@@ -13,7 +13,7 @@ from kb.records.schema import Document, Evidence, LessonRecord
 from search.gain import over
 from search.outcome import Outcome, Passed, from_json
 from search.runs.report import reported
-from search.runs.storage import NODES, OUTCOMES, RUNS
+from search.runs.tables import NODES, OUTCOMES, RUNS
 
 Proof = Callable[[Evidence], str | None]
 # Two measurements of one source, beyond their intervals: clocks drift, neighbours come and go.
