@@ -37,7 +37,8 @@ from kb.knowledge import open_tables
 from search.attempt import Draft, Idea
 from search.graph import Node, Proposal, Slot, Step, hash_source
 from search.outcome import BuildFailed, KernelTime, Outcome, Passed, Ratio, Wrong, to_json
-from search.runs.storage import NODES, OUTCOMES, PROPOSALS, RUNS, SOURCES, Storage
+from search.runs.storage import Storage
+from search.runs.tables import NODES, OUTCOMES, PROPOSALS, RUNS, SOURCES
 
 IDEAS, BRANCHES = 6, 3
 ABOUT = {

@@ -231,23 +231,17 @@ def _search(
         confirmed: dict[int, Outcome] = {}
         interrupted = False
         try:
-            try:
-                driver.run()
-            except Exhausted as spent:
-                record.finish_search(str(spent))
-            if not search.paused:
-                progress("the best again, before a second judge")
-                with open_second_judge(session, judge) as second:
-                    confirmed = driver.confirm(context, second)
+            with _mendable(record):
+                try:
+                    driver.run()
+                except Exhausted as spent:
+                    record.finish_search(str(spent))
+                if not search.paused:
+                    progress("the best again, before a second judge")
+                    with open_second_judge(session, judge) as second:
+                        confirmed = driver.confirm(context, second)
         except KeyboardInterrupt:
             interrupted = True
-        except ConnectionLost:
-            raise  # nothing can be written; once the database is back, the run goes on
-        except KbError:
-            # What was found and paid for is in the record: a mended run goes on from there.
-            record.mark("interrupted")
-            say(f"{record.run} stops here: `kb resume {record.run}` goes on once this is mended")
-            raise
     return SearchResult(
         baselines=prepared.baselines,
         confirmed=confirmed,
@@ -255,6 +249,19 @@ def _search(
         interrupted=interrupted,
         paused=search.paused,
     )
+
+
+@contextmanager
+def _mendable(record: Record) -> Iterator[None]:
+    """Say how to go on where an error ends a run: what was found and paid for is in its record."""
+    try:
+        yield
+    except ConnectionLost:
+        raise  # nothing can be written; once the database is back, the run goes on
+    except KbError:
+        record.mark("interrupted")
+        say(f"{record.run} stops here: `kb resume {record.run}` goes on once this is mended")
+        raise
 
 
 @contextmanager

@@ -19,8 +19,10 @@ from search.task import Task
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from search.authors import Author
     from search.authors.model_pool import ModelPool
     from search.costs.graph import OperatorGraph, Work
+    from search.prompting.knowledge_view import KnowledgeView
     from search.reference import Problem
     from search.runs.spending import Ledger
 
@@ -80,7 +82,6 @@ def build(
             then nothing is written to the record of what the run was given.
         author: who writes, where the setup's author is only the name that the record is to have.
     """
-    from search.authors import AUTHORS, AuthorParts
     from search.runs.snapshot import RunSnapshot
     from search.runs.spending import Ledger
 
@@ -95,8 +96,24 @@ def build(
         models = cast(ledger.closed())
     else:
         models = make_cast(setup.home, task.settings, storage, ledger, mail, progress)
+    known = {one.name: getattr(setup, one.name) for one in fields(Setup)}
+    return Session(
+        **known,
+        author=_author(name, setup, memory, models),
+        cast=models,
+        ledger=ledger,
+        given=given,
+        memory=memory,
+        mail=mail,
+    )
+
+
+def _author(name: str, setup: Setup, memory: KnowledgeView, models: ModelPool) -> Author:
+    """Return who writes ideas and sources."""
+    from search.authors import AUTHORS, AuthorParts
+
     parts = AuthorParts(
-        task=task,
+        task=setup.task,
         target=setup.target,
         graph=setup.graph,
         work=setup.work,
@@ -104,16 +121,7 @@ def build(
         models=models,
         say=say,
     )
-    known = {one.name: getattr(setup, one.name) for one in fields(Setup)}
-    return Session(
-        **known,
-        author=AUTHORS.create(name, parts),
-        cast=models,
-        ledger=ledger,
-        given=given,
-        memory=memory,
-        mail=mail,
-    )
+    return AUTHORS.create(name, parts)
 
 
 def _reference(

@@ -19,6 +19,27 @@ if TYPE_CHECKING:
 NO_CANDIDATE = 4
 INTERRUPTED = 130
 RUN = typer.Argument(..., help="A run's name, as `kb runs` lists it.")
+TASKS = typer.Argument(
+    ..., help="A task file (YAML), or a reference program (.py); several or a folder with --budget."
+)
+BUDGET = typer.Option(
+    None, help="Of all tasks together: N tokens, N minutes or N candidates (see docs/search.md)."
+)
+SPOOL = typer.Option(
+    None, help="Judge elsewhere: a folder that `kb judge FOLDER` serves; over the task's."
+)
+WORKERS = typer.Option(
+    False, "--workers", help="Judge by `kb worker` processes of the same database."
+)
+RAY = typer.Option(
+    None, help="Judge by workers that are started on this Ray cluster: HOST:PORT, auto or local."
+)
+MAILBOX = typer.Option(
+    None, help="Ask by letters in this folder, and wait for answers; over the task's author."
+)
+PROFILE = typer.Option(
+    None, help="timeline, or ncu for hardware counters of parents; over the task's."
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -36,35 +57,18 @@ def register(app: typer.Typer) -> None:
 
 
 def evolve(
-    task: list[Path] = typer.Argument(
-        ...,
-        help="A task file (YAML), or a reference program (.py); several or a folder with --budget.",
-    ),
-    budget: str | None = typer.Option(
-        None,
-        help="Of all tasks together: N tokens, N minutes or N candidates (see docs/search.md).",
-    ),
+    task: list[Path] = TASKS,
+    budget: str | None = BUDGET,
     author: str | None = typer.Option(None, help="recipes, llm, mailbox or auto; over the task's."),
     rounds: int | None = typer.Option(None, min=1, help="Rounds at most; over the task's."),
     candidates: int | None = typer.Option(None, min=1, help="Candidates at most; over the task's."),
     minutes: float | None = typer.Option(None, min=0.01, help="Minutes at most; over the task's."),
     seed: int | None = typer.Option(None, min=0, help="Seed of the search; over the task's."),
-    spool: Path | None = typer.Option(
-        None, help="Judge elsewhere: a folder that `kb judge FOLDER` serves; over the task's."
-    ),
-    workers: bool = typer.Option(
-        False, "--workers", help="Judge by `kb worker` processes of the same database."
-    ),
-    ray: str | None = typer.Option(
-        None,
-        help="Judge by workers that are started on this Ray cluster: HOST:PORT, auto or local.",
-    ),
-    mailbox: Path | None = typer.Option(
-        None, help="Ask by letters in this folder, and wait for answers; over the task's author."
-    ),
-    profile: str | None = typer.Option(
-        None, help="timeline, or ncu for hardware counters of parents; over the task's."
-    ),
+    spool: Path | None = SPOOL,
+    workers: bool = WORKERS,
+    ray: str | None = RAY,
+    mailbox: Path | None = MAILBOX,
+    profile: str | None = PROFILE,
     json: bool = JSON,
 ) -> None:
     """Search for a faster kernel: ideas, implementations, and a judge on this machine."""

@@ -17,7 +17,7 @@ from search.attempt import Idea
 from search.graph import Slot, Step
 from search.outcome import Passed, Ratio, from_json
 from search.runs.calls import CALLS
-from search.runs.storage import NODES, OUTCOMES, PROPOSALS, RUNS
+from search.runs.tables import NODES, OUTCOMES, PROPOSALS, RUNS
 
 PART = 400  # parameters of one statement
 _RUNS = 25  # that are read at once, with all their candidates

@@ -66,7 +66,13 @@ def environment() -> Environment:
         "code": highlight.lines,
         "prose": highlight.prose,
     }
-    made.globals |= {
+    made.globals |= _functions()
+    return made
+
+
+def _functions() -> dict[str, Any]:
+    """Return what the templates may call besides filters: plots, tables and addresses."""
+    return {
         "axes": AXES,
         "draw_tree": draw_tree,
         "counters_beside": counters_beside,
@@ -88,7 +94,6 @@ def environment() -> Environment:
         "speedups": speedups,
         "staircase": staircase,
     }
-    return made
 
 
 def render(template: str, url: Links, **values: Any) -> str:

@@ -17,7 +17,7 @@ from kb.errors import StoreError
 from kb.web.record import read_briefs, read_more, read_stories, read_version
 from kb.web.story import Brief, Story
 from kb.web.text import address, one_line
-from search.runs.storage import RUNS
+from search.runs.tables import RUNS
 
 _MOST_KEPT = 300_000  # candidates of all runs together that stay in memory, some 200 MB
 

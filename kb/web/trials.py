@@ -233,7 +233,7 @@ def read_documents(
 
     from kb.store.documents import Store
     from search.runs.snapshot import read_hits
-    from search.runs.storage import NODES
+    from search.runs.tables import NODES
 
     query = select(NODES.c.run, NODES.c.number, NODES.c.draft).where(
         NODES.c.run.in_([story.brief.run for story in stories])

@@ -98,6 +98,28 @@ def unit(call: Call) -> Unit:
     Raises:
         Unbuildable: an argument is not known before the file is run, or not allowed.
     """
+    given, values = call.values, _checked(call)
+    files = {"main.cpp": _main(values), **_slim()}
+    if values["cuda_sources"]:
+        files["cuda.cu"] = _cuda(values)
+    files |= _stand_in(values)
+    return Unit(
+        key=inline_key(given),
+        source=json.dumps(values, sort_keys=True),
+        flags=checked(values["extra_cuda_cflags"], call.line, drop_architecture=True),
+        line=call.line,
+        text="arguments.json",
+        output=f"{values['name']}.so",
+        files=files,
+    )
+
+
+def _checked(call: Call) -> dict[str, Any]:
+    """Return the arguments in one form.
+
+    Raises:
+        Unbuildable: one is not known before the file is run, or not allowed.
+    """
     where = f"line {call.line}: load_inline"
     telling = call.unknown - _IRRELEVANT
     if telling:
@@ -136,19 +158,7 @@ def unit(call: Call) -> Unit:
     if given.get("is_python_module") is False:
         raise Unbuildable(f"{where}: is_python_module=False is not allowed: bind functions instead")
     _check_flags(values, where)
-    files = {"main.cpp": _main(values), **_slim()}
-    if values["cuda_sources"]:
-        files["cuda.cu"] = _cuda(values)
-    files |= _stand_in(values)
-    return Unit(
-        key=inline_key(given),
-        source=json.dumps(values, sort_keys=True),
-        flags=checked(values["extra_cuda_cflags"], call.line, drop_architecture=True),
-        line=call.line,
-        text="arguments.json",
-        output=f"{name}.so",
-        files=files,
-    )
+    return values
 
 
 def command(one: Unit, home: Path | None, architecture: str) -> Sequence[str]:

@@ -13,7 +13,7 @@ from kb.records.schema import Document, Evidence, LessonRecord
 from search.gain import over
 from search.outcome import STANDING, Outcome, Passed, from_json
 from search.runs.report import reported
-from search.runs.storage import NODES, OUTCOMES, RUNS
+from search.runs.tables import NODES, OUTCOMES, RUNS
 from search.runs.verdicts import second_outcome
 
 Proof = Callable[[Evidence], str | None]

@@ -19,17 +19,8 @@ from search.runs.calls import CALLS
 from search.runs.imports import check_row, read_rows, run_name, shortened
 from search.runs.snapshot import GIVEN
 from search.runs.spending import CHOICES
-from search.runs.storage import (
-    DEAD_ENDS,
-    EXCHANGES,
-    NODES,
-    OUTCOMES,
-    PROPOSALS,
-    RUNS,
-    SOURCES,
-    Record,
-    Storage,
-)
+from search.runs.storage import Record, Storage
+from search.runs.tables import DEAD_ENDS, EXCHANGES, NODES, OUTCOMES, PROPOSALS, RUNS, SOURCES
 
 FORMAT = "kb run 1"
 _OF_RUN = (PROPOSALS, NODES, DEAD_ENDS, CALLS, CHOICES, GIVEN)

@@ -21,7 +21,7 @@ from search.attempt import Idea
 from search.graph import Step, hash_source
 from search.outcome import BuildFailed, Checked, Crashed, Passed, Refused, TimedOut, Wrong
 from search.runs.snapshot import GIVEN
-from search.runs.storage import DEAD_ENDS, EXCHANGES, NODES, OUTCOMES, PROPOSALS, RUNS, SOURCES
+from search.runs.tables import DEAD_ENDS, EXCHANGES, NODES, OUTCOMES, PROPOSALS, RUNS, SOURCES
 from search.task import TaskFile
 from synth.models import Reply
 

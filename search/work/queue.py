@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from kb.database import DatabaseClock, claiming, create_tables, outlast, reading
 from search.judging.spool.job import Failure, Job, JobAnswer, read_job
-from search.runs.storage import SOURCES
+from search.runs.tables import SOURCES
 from search.work.rows import WorkState, candidate_of, insert_work, job_of, what_of, work_state
 from search.work.tables import BENCHES, RESULTS, TARGETS, WORK
 

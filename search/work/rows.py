@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from kb.database import DatabaseClock
 from search.graph import hash_source
 from search.judging.spool.job import Failure, Job, JobAnswer, canonical, read_answer, read_job
-from search.runs.storage import SOURCES
+from search.runs.tables import SOURCES
 from search.work.tables import BENCHES, TARGETS, WORK
 
 _NOW = DatabaseClock()

@@ -46,13 +46,8 @@ def answer_inquiry(
     ranked = sorted(
         worth_giving(found, tuning), key=lambda one: (-one.score * _moved(known, one), one.document)
     )
-    lessons: Mapping[str, Document] = {}
-    learned = {one.document for one in found if one.kind == "lesson"}
-    if learned:
-        every = store.documents("lesson")
-        lessons = {one.path: one for one in every if one.path in learned}
     places = int(tuning.lessons * inquiry.limit)
-    kept, beside = select_lessons(ranked, lessons, inquiry, places)
+    kept, beside = select_lessons(ranked, _lessons(found, store), inquiry, places)
     count = _counter(inquiry.encoding)
     pages = store.pages([one.document for one in kept[: inquiry.limit + SPARE]])
     hits: list[Hit] = []
@@ -79,6 +74,13 @@ def answer_inquiry(
     near = tuple(one.document for one in found if one.document not in given)
     entries = menu.entries(inquiry, near, hits) if inquiry.menu else ()
     return Answer(hits=tuple(hits), dropped=tuple(dropped), near=near, menu=entries)
+
+
+def _lessons(found: Sequence[MergedDocument], store: Store) -> Mapping[str, Document]:
+    """Return the lessons among what was found, by their paths."""
+    learned = {one.document for one in found if one.kind == "lesson"}
+    every = store.documents("lesson") if learned else ()
+    return {one.path: one for one in every if one.path in learned}
 
 
 def _effects(

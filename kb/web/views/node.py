@@ -243,7 +243,7 @@ def read_node(sources: Sources, run: str, number: int) -> Stored:
     """Return a node's source, plan, outcome, and what its prompt quoted."""
     import json
 
-    from search.runs.storage import NODES, OUTCOMES, SOURCES
+    from search.runs.tables import NODES, OUTCOMES, SOURCES
 
     query = (
         select(NODES.c.draft, SOURCES.c.text, OUTCOMES.c.outcome.label("verdict"))

@@ -250,7 +250,7 @@ def _counts(story: Story) -> dict[str, int]:
 
 def read_about(sources: Sources, run: str) -> dict[str, Any]:
     """Return what a run's record keeps of what was known when it began."""
-    from search.runs.storage import RUNS
+    from search.runs.tables import RUNS
 
     with reading(sources.reader) as session:
         text = session.scalar(select(RUNS.c.about).where(RUNS.c.run == run))

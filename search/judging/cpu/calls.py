@@ -179,10 +179,7 @@ class Calls(Turns):
         after = self._disturbances()
         if self.looks is not None and not empty:
             self.looks.end(start, end)
-        read = None if empty or self._trusted else self._read_answer(recheck=recheck)
-        self._require_still()
-        self._ready()
-        outputs = () if empty else self._outputs(read)
+        outputs = self._answered(empty=empty, recheck=recheck)
         os.sched_setaffinity(0, {self._seats.stage})
         seconds = (end - start + late) / 1e9
         if not stop_after and not empty:
@@ -190,6 +187,13 @@ class Calls(Turns):
             self._recent.append(seconds)
         undisturbed = after[0] == before[0] and after[1] - before[1] < _WAITED
         return CallAnswer(seconds=seconds, outputs=outputs, undisturbed=undisturbed)
+
+    def _answered(self, *, empty: bool, recheck: bool) -> tuple[torch.Tensor, ...]:
+        """Take the answer as it stands, and have the runner get ready for the next call."""
+        read = None if empty or self._trusted else self._read_answer(recheck=recheck)
+        self._require_still()
+        self._ready()
+        return () if empty else self._outputs(read)
 
     def later(self, seconds: float) -> tuple[torch.Tensor, ...]:
         """Return the last answer as it is some seconds later, its inputs being in place."""

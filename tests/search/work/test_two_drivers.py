@@ -10,7 +10,8 @@ import stage
 from sqlalchemy import Engine, select
 
 from kb.database import reading
-from search.runs.storage import NODES, Storage
+from search.runs.storage import Storage
+from search.runs.tables import NODES
 from search.work.tables import WORK
 
 
