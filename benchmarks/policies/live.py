@@ -110,11 +110,16 @@ def main() -> None:
     options.add_argument("out", type=Path)
     options.add_argument("--candidates", type=int, default=24)
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument(
+        "--known", type=Path, help="database of an earlier run, whose outcomes hold"
+    )
     options.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))
     given = options.parse_args()
     rows: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder, known = Path(name), Path(name, "known.db")
+        if given.known is not None:
+            shutil.copy(given.known, known)
         files = []
         for task in TASKS:
             settings = {
