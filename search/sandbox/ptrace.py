@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -49,6 +50,39 @@ def kernel_text(pid: int | str, name: str) -> str:
         return os.read(descriptor, 1 << 16).decode()
     finally:
         os.close(descriptor)
+
+
+class SpotReader:
+    """Reads a few places of another process's memory in one call of the system.
+
+    Args:
+        count: places of one reading.
+        size: bytes of each.
+    """
+
+    def __init__(self, count: int, size: int) -> None:
+        self._size = size
+        self._bytes = ctypes.create_string_buffer(count * size)
+        start = ctypes.addressof(self._bytes)
+        self._local = _Span(start, count * size)
+        self._remote = (_Span * count)()
+        for span in self._remote:
+            span.length = size
+
+    def read(self, pid: int, addresses: Sequence[int]) -> bool:
+        """Read what lies at `addresses`; False where some of it is not mapped."""
+        for span, address in zip(self._remote, addresses, strict=True):
+            span.base = address
+        count = _libc.process_vm_readv(
+            ctypes.c_int(pid), ctypes.byref(self._local), ctypes.c_ulong(1),
+            self._remote, ctypes.c_ulong(len(self._remote)), ctypes.c_ulong(0),
+        )  # fmt: skip
+        return bool(count == self._local.length)
+
+    def found(self) -> list[bytes]:
+        """Return what was read, place by place."""
+        text, size = self._bytes.raw, self._size
+        return [text[at : at + size] for at in range(0, len(text), size)]
 
 
 def check_peek(pid: int) -> None:

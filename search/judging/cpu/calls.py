@@ -19,6 +19,7 @@ import torch
 
 from search.judging.checks import check_outputs, same, told
 from search.judging.cpu.clocks import waited, waited_here
+from search.judging.cpu.glances import Glance
 from search.judging.cpu.looks import Looks
 from search.judging.cpu.timing import CpuPinning
 from search.judging.cpu.turns import Turns
@@ -96,6 +97,7 @@ class Calls(Turns):
         self._recent: deque[float] = deque(maxlen=9)
         self.least = 0.0
         self.looks: Looks | None = None
+        self._glance = Glance([layout.nbytes for layout in problem.outputs])
 
     @property
     def count(self) -> int:
@@ -156,6 +158,9 @@ class Calls(Turns):
         os.sched_setaffinity(0, {self._seats.seat})
         self._require_still()
         before = self._disturbances()
+        looking = not empty and not self._trusted
+        if looking:
+            self._glance.plan()
         if stop_after and self.looks is not None:
             self.looks.begin()
         ticks, queue = self._ticks, waited_here()
@@ -170,6 +175,10 @@ class Calls(Turns):
             time.sleep(0.6 * self.least)
         self._await(DONE)
         end = time.perf_counter_ns()
+        if looking:
+            self._glance.take(
+                self.pid, self._arena.words[POINTERS : POINTERS + len(self._problem.outputs)]
+            )
         self._stop()
         # It has one processor: what it had of it beyond the time until DONE, it had between DONE and
         # standing still, however long the kernel took to stop it.
@@ -179,7 +188,7 @@ class Calls(Turns):
         after = self._disturbances()
         if self.looks is not None and not empty:
             self.looks.end(start, end)
-        outputs = self._answered(empty=empty, recheck=recheck)
+        outputs = self._answered(empty=empty, recheck=recheck, looking=looking)
         os.sched_setaffinity(0, {self._seats.stage})
         seconds = (end - start + late) / 1e9
         if not stop_after and not empty:
@@ -188,10 +197,12 @@ class Calls(Turns):
         undisturbed = after[0] == before[0] and after[1] - before[1] < _WAITED
         return CallAnswer(seconds=seconds, outputs=outputs, undisturbed=undisturbed)
 
-    def _answered(self, *, empty: bool, recheck: bool) -> tuple[torch.Tensor, ...]:
+    def _answered(self, *, empty: bool, recheck: bool, looking: bool) -> tuple[torch.Tensor, ...]:
         """Take the answer as it stands, and have the runner get ready for the next call."""
         read = None if empty or self._trusted else self._read_answer(recheck=recheck)
         self._require_still()
+        if looking and read is not None and self._glance.differs(read.pieces):
+            raise early()
         self._ready()
         return () if empty else self._outputs(read)
 
@@ -345,6 +356,14 @@ def check_inputs(slots: Sequence[Any], values: Sequence[Any]) -> None:
                     trick="input-mutation",
                 )
             )
+
+
+def early() -> Fault:
+    """Return the fault of an answer that was not there when its program said that it was."""
+    reason = (
+        "it says that it is done before it is: its answer was completed after the clock had stopped"
+    )
+    return Fault(Refused(reason=reason, trick="work-after-the-clock"))
 
 
 def in_place() -> Fault:

@@ -11,12 +11,12 @@ import torch
 
 from search.judging.checks import agrees, apart, cached, check_state, equal, told, varied
 from search.judging.compare import explain
-from search.judging.cpu.calls import Calls, in_place
+from search.judging.cpu.calls import Calls, early, in_place
 from search.judging.cpu.looks import Looks
 from search.judging.cpu.timing import CpuPinning, Drawn, Sample
 from search.judging.tolerance import bounds_of
 from search.judging.trial import InputTrial, TrialSet, inside
-from search.outcome import BuildFailed, Refused
+from search.outcome import BuildFailed
 from search.reference import Problem
 from search.sandbox.faults import Fault, raised, wrong
 from search.sandbox.runner import encode
@@ -264,12 +264,7 @@ class CandidateSession:
         if self.single.answers_in_place():
             raise in_place()
         if right(self.single.later(_SETTLE)):
-            raise Fault(
-                Refused(
-                    reason="it says that it is done before it is: its answer was completed after the clock had stopped",
-                    trick="work-after-the-clock",
-                )
-            )
+            raise early()
 
     @property
     def timing(self) -> bool:

@@ -12,7 +12,8 @@ import pytest
 
 from search import reference as problem_module
 from search import seeds
-from search.judging.cpu import calls
+from search.judging.corpus.cases import reference_source
+from search.judging.cpu import calls, glances
 from search.judging.cpu.calls import Calls
 from search.judging.cpu.draws import RoundDraws
 from search.judging.cpu.judge import CpuJudge
@@ -92,7 +93,16 @@ def test_without_stopping_the_runner_at_once_work_after_the_clock_passes(
         stop(self)
 
     monkeypatch.setattr(Calls, "_stop", late)
+    monkeypatch.setattr(glances, "_SHARE", 0.0)
     assert _passes(norm, cheat)
+
+
+def test_without_a_glance_at_an_answer_when_done_is_said_a_call_of_the_system_may_finish_it(
+    make_judge: Callable[..., CpuJudge], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(glances, "_SHARE", 0.0)
+    judge = make_judge(reference_source("cpu", "joined"))
+    assert _passes(judge, "has_the_kernel_finish_its_answer")
 
 
 @pytest.mark.parametrize(
