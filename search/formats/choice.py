@@ -23,10 +23,16 @@ def read_foreign(path: Path, workloads: int) -> ForeignTask:
     if path.is_dir():
         inside = [path / name for name in ("task.yml", "task.yaml", "definition.json")]
         path = next((one for one in inside if one.is_file()), path)
-    if path.suffix in (".yml", ".yaml"):
-        return read_gpumode(path, workloads)
-    if path.suffix == ".json":
-        return read_definition(path, workloads)
+    reader = {".yml": read_gpumode, ".yaml": read_gpumode, ".json": read_definition}.get(
+        path.suffix
+    )
+    if reader is not None:
+        try:
+            return reader(path, workloads)
+        except RecursionError as error:
+            raise TaskError(
+                f"{path}: expected a program, found one that is nested too deeply"
+            ) from error
     raise TaskError(
         f"{path}: expected a task.yml (GPU MODE) or a definition in JSON (flashinfer-bench, SOL-ExecBench), "
         "found neither: name the file"

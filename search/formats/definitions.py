@@ -78,7 +78,7 @@ def read_definition(path: Path, workloads: int) -> ForeignTask:
     narrow = [name for name, one in definition.outputs.items() if one.dtype in FLOATS[2:]]
     if narrow:
         notes.append(f"{', '.join(narrow)}: widened to float32, which the judge compares")
-    name = re.sub(r"[^A-Za-z0-9_-]+", "_", definition.name)
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", definition.name)[:80]
     source, names = _reference(definition, path)
     arguments = [
         name if name not in _TAKEN and name != names["run"] else f"x_{name}"

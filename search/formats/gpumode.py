@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 from pathlib import Path
 from typing import Literal
@@ -118,7 +119,7 @@ def _parse(path: Path) -> GpuModeTask:
             f"{path}: expected a task of one device, found multi_gpu: it cannot be judged"
         )
     for key in {key for case in (*task.tests, *task.benchmarks) for key in case}:
-        if not key.isidentifier():
+        if not key.isidentifier() or keyword.iskeyword(key):
             raise TaskError(f"{path}: expected arguments of generate_input, found {key!r}")
     if not task.tests and not task.benchmarks:
         raise TaskError(f"{path}: expected tests or benchmarks, found none: add one")
@@ -132,7 +133,7 @@ def _files(task: GpuModeTask, path: Path) -> dict[str, str]:
     for one in task.files:
         if one.source == _SUBMISSION or not one.name.endswith(".py"):
             continue
-        file = (path.absolute().parent / one.source).resolve()
+        file = (path.absolute().parent / one.source.replace("\0", "")).resolve()
         if not file.is_relative_to(root):
             raise TaskError(
                 f"{path}: files: expected files beside the task or one folder up, found {one.source!r}"
@@ -269,4 +270,4 @@ def _called(merged: Merged, attribute: ast.Attribute) -> bool:
 
 
 def _title(path: Path) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]+", "_", path.absolute().parent.name).strip("_") or "task"
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", path.absolute().parent.name).strip("_")[:80] or "task"

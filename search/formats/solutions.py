@@ -51,7 +51,7 @@ def write_solution(path: Path, source: str, title: SolutionTitle) -> str:
     spec: dict[str, object] = {
         "target_hardware": [title.hardware],
         "entry_point": f"{_FILE}::{_ENTRY}",
-        "dependencies": ["torch"],
+        "dependencies": ["torch", *(["triton"] if "triton" in written_in(source) else [])],
         "destination_passing_style": False,
     }
     languages = _languages(source) or ("",)

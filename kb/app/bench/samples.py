@@ -68,19 +68,19 @@ def read_samples(path: Path) -> tuple[AskedSample, ...]:
         ) from error
 
 
-def spread(samples: Sequence[AskedSample], number: int) -> tuple[str, ...]:
-    """Return the names of the samples that get kernels: awkward ones, then some of each size.
+def ordered(samples: Sequence[AskedSample], number: int) -> tuple[AskedSample, ...]:
+    """Return the samples that a kernel may be written for: awkward ones, some of each size, then the rest.
 
-    Of samples in the order of their elements, every so many are taken: neither only large nor only small ones.
+    Of samples in the order of their elements, every so many come first, so that the first `number` are neither
+    only large nor only small ones.
     """
     written = [one for one in samples if one.program]
-    awkward = [one.name for one in written if one.awkward][:number]
-    ranked = sorted(
-        (one for one in written if one.name not in awkward), key=lambda one: -one.elements
-    )
-    room = number - len(awkward)
-    places = sorted({at * len(ranked) // room for at in range(room)}) if room and ranked else []
-    return (*awkward, *(ranked[at].name for at in places))
+    awkward = [one for one in written if one.awkward]
+    ranked = sorted((one for one in written if not one.awkward), key=lambda one: -one.elements)
+    room = max(1, number - len(awkward))
+    places = list(dict.fromkeys(at * len(ranked) // room for at in range(room))) if ranked else []
+    rest = [at for at in range(len(ranked)) if at not in places]
+    return (*awkward, *(ranked[at] for at in (*places, *rest)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,32 +102,39 @@ class OtherSamples:
     def answers(
         self, samples: Sequence[AskedSample], say: Callable[[str], None]
     ) -> Iterator[SampleAnswer]:
-        """Yield who answers each sample, in their order; awkward ones that are not asked are left out."""
+        """Yield who answers each sample, in their order; awkward ones without a kernel are left out.
+
+        Where no kernel can be written for a sample, or it cannot be judged, another one has its turn; twice as many as
+        kernels are tried.
+        """
         place = choose_place(self.task.settings.target)
-        chosen = spread(samples, self.kernels) if self.plan else ()
-        cards = self._cards()
-        zygote = make_zygote(place)
+        found: dict[str, SampleAnswer] = {}
+        cards, zygote = self._cards(), make_zygote(place)
         try:
-            for one in samples:
-                answer = self._answer(one, one.name in chosen, (place, cards, zygote))
-                if one.awkward and answer.by == "library":
-                    continue  # the operator may refuse it, too
-                say(f"{answer.sample}: {answer.by} {answer.reason}"[:2000])
-                yield answer
+            for one in ordered(samples, self.kernels)[: 2 * self.kernels if self.plan else 0]:
+                if sum(answer.by != "library" for answer in found.values()) == self.kernels:
+                    break
+                found[one.name] = self._answer(one, place, cards, zygote)
+                say(f"{one.name}: {found[one.name].by} {found[one.name].reason}"[:2000])
         finally:
             zygote.close()
+        for one in samples:
+            reason = one.reason or "no kernel was asked for"
+            answer = found.get(one.name) or SampleAnswer(
+                sample=one.name, by="library", reason=reason
+            )
+            if not one.awkward or answer.by != "library":  # the operator may refuse it, too
+                yield answer
 
     def _answer(
         self,
         one: AskedSample,
-        wanted: bool,
-        means: tuple[JudgingDevice, Mapping[str, RecipeCard], Zygote],
+        place: JudgingDevice,
+        cards: Mapping[str, RecipeCard],
+        zygote: Zygote,
     ) -> SampleAnswer:
-        reason = one.reason or ("" if wanted else "no kernel was asked for")
-        if reason:
-            return SampleAnswer(sample=one.name, by="library", reason=reason)
         try:
-            outcome = self._judged(one, *means)
+            outcome = self._judged(one, place, cards, zygote)
         except (NoRecipe, TaskError) as error:
             return SampleAnswer(sample=one.name, by="library", reason=str(error))
         if outcome.kind in ("passed", "checked"):

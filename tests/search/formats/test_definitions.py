@@ -141,6 +141,15 @@ def test_what_cannot_be_read_is_one_line(tmp_path, changed, line):
     assert "\n" not in str(told.value)
 
 
+def test_half_a_character_or_a_deep_program_is_one_line(tmp_path):
+    deep = f"def run(x, weight, scale):\n    return {'+'.join('x' * 2500)}\n"
+    with pytest.raises(TaskError, match=r"nested too deeply|not Python"):
+        read_foreign(write(tmp_path / "deep", [workload(4)], reference=deep), 8)
+    half = write(tmp_path / "half", [workload(4, uuid="\ud800")])
+    with pytest.raises(TaskError, match="uuid"):
+        read_foreign(half, 8)
+
+
 def test_a_broken_workload_or_none_is_one_line(tmp_path):
     path = write(tmp_path, [workload(4)])
     (tmp_path / "workload.jsonl").write_text("{")

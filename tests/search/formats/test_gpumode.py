@@ -75,6 +75,7 @@ def test_an_input_that_is_a_tensor_alone_is_one_argument(write_gpumode, tmp_path
         ({"files": [{"name": "a.py", "source": "../../../../etc/passwd"}]}, {}, "one folder up"),
         ({}, {"reference.py": "def f(:\n"}, "reference.py is not Python"),
         ({}, {"reference.py": "x = 1\n"}, "expected a function generate_input"),
+        ({}, {"reference.py": f"x = {'+'.join('1' * 2500)}\n"}, "nested too deeply|not Python|expected"),
         ({}, {"reference.py": "import utils\n"}, "expected 'from utils import"),
         (
             {},

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kb.app.bench.rows import SuiteRow, answered_row
-from kb.app.bench.samples import AskedSample, OtherSamples, read_samples, spread
+from kb.app.bench.samples import AskedSample, OtherSamples, ordered, read_samples
 from kb.config import Home
 from kb.errors import TaskError
 from search.aten import kernels
@@ -38,7 +38,7 @@ def asked(tmp_path):
 def samples(tmp_path, write_problem):
     task = load_task(write_problem(tmp_path / "softmax.py", "return torch.softmax(x, 1)"))
     home = Home(tmp_path / "home").make()
-    return OtherSamples(home=home, task=task, plan=PLAN, folder=tmp_path / "kernels", kernels=3)
+    return OtherSamples(home=home, task=task, plan=PLAN, folder=tmp_path / "kernels", kernels=2)
 
 
 def test_each_sample_is_answered_by_a_kernel_that_is_judged_or_by_the_library(asked, samples):
@@ -78,9 +78,9 @@ def test_kernels_are_for_awkward_samples_and_some_of_each_size():
     ]
     odd = AskedSample(name="other strides", program="x", reason="", elements=9, awkward=True)
     none = AskedSample(name="sample 9", program="", reason="why", elements=999, awkward=False)
-    assert spread([*given, odd, none], 3) == ("other strides", "sample 1", "sample 2")
-    assert spread([*given, odd], 0) == ()
-    assert len(spread([*given, odd, none], 99)) == 6
+    names = [one.name for one in ordered([*given, odd, none], 3)]
+    assert names == ["other strides", "sample 1", "sample 2", "sample 4", "sample 3", "sample 0"]
+    assert len(ordered([odd, none], 3)) == 1
 
 
 def test_another_file_is_one_line(tmp_path):
