@@ -9,7 +9,8 @@ from sqlalchemy import Engine, bindparam, select
 from kb.database import reading
 from search.graph import hash_source
 from search.outcome import STANDING, Outcome, from_json
-from search.runs.storage import NODES, OUTCOMES, Storage, outcome_key
+from search.runs.storage import Storage, outcome_key
+from search.runs.tables import NODES, OUTCOMES
 
 # Built once: it is asked for every candidate.
 _OUTCOME = select(OUTCOMES.c.outcome).where(OUTCOMES.c.key == bindparam("name"))
