@@ -15,12 +15,10 @@ install:
 evolve: install
 	@.venv/bin/kb evolve $(TASK)
 
-# Files in their order, whose long ones come early. The processor's judge is tested alone: it times, and waits
-# for processes, on every core.
+# A file is one process's: its tests share what takes long to make. Those with slow tests begin first.
 test: install
 	@$(MAKE) --no-print-directory -j2 check embed
-	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15 --ignore-glob='tests/search/judging/test_*' --ignore=tests/search/judging/corpus --ignore=tests/search/judging/cpu
-	@.venv/bin/python -m pytest tests/search/judging --ignore=tests/search/judging/cuda --ignore=tests/search/judging/dryrun --ignore=tests/search/judging/spool
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15
 
 # A minute on two cores, for a look before each commit.
 QUICK = tests/test_*.py tests/synth tests/ingest/chunking tests/ingest/readers tests/ingest/scope \

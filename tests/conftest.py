@@ -57,6 +57,10 @@ def engine(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests begin first, so that no process has a long one left at the end."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    """Files that take minutes begin first, so that no process has one left at the end."""
+    long = {
+        item.path
+        for item in items
+        if item.get_closest_marker("slow") or "corpus_judge" in getattr(item, "fixturenames", ())
+    }
+    items.sort(key=lambda item: item.path not in long)
