@@ -220,6 +220,7 @@ def test_a_cheat_that_won_an_earlier_run_is_refused_and_its_lesson_withdrawn(run
     # Distilled again, the earlier run is held against the judge of today.
     told = shell("lessons", "learn", "norm-1")
     assert told.returncode == 0, told.stderr
+    assert "before a judge" not in told.stderr  # which has refused it already
     assert not list((shell.home / "lessons").glob("*-won.md"))
 
 
