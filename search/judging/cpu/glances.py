@@ -48,10 +48,10 @@ class Glance:
             self._seen = self._reader.read(pid, spots)
 
     def differs(self, pieces: Sequence[torch.Tensor]) -> bool:
-        """Say whether the answer, as bytes, is not what was seen of it."""
-        if not self._seen or not pieces:
+        """Say whether the answer, as bytes, is not what was seen of it, or was nowhere."""
+        if not self._places or not pieces:
             return False
-        return any(
+        return not self._seen or any(
             bytes(pieces[number][offset : offset + _BYTES].numpy()) != found
             for (number, offset), found in zip(self._places, self._reader.found(), strict=True)
         )

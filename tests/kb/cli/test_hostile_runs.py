@@ -215,11 +215,13 @@ def test_a_cheat_that_won_an_earlier_run_is_refused_and_its_lesson_withdrawn(run
     rows = json.loads(shell("lessons", "--all", "--json").stdout)
     (won,) = [row for row in rows if row["name"].endswith("-won")]
     assert won["status"] == "retired"
-    assert f"{report['run']} refused the program" in shell("lessons", "show", won["name"]).stdout
+    (gone,) = (shell.home / "retired").glob("*-won.md")
+    assert f"{report['run']} refused the program" in gone.read_text()
     assert not list((shell.home / "lessons").glob("*-won.md"))
     # Distilled again, the earlier run is held against the judge of today.
     told = shell("lessons", "learn", "norm-1")
     assert told.returncode == 0, told.stderr
+    assert "before a judge" not in told.stderr  # which has refused it already
     assert not list((shell.home / "lessons").glob("*-won.md"))
 
 
