@@ -23,9 +23,9 @@ from kb.records.schema import Evidence, LessonRecord, Retirement, parse_record
 from kb.retrieval.lesson_confidence import effect_of, stance, standing
 from search.lessons.distill import Lesson, LessonVerdict
 from search.lessons.evidence import Proof
+from search.lessons.measurements import bounded, joined, rests_on, same_measurement
 from search.lessons.wording import with_evidence, without_evidence
 
-KEPT = 20  # measurements that are listed; older ones are counted
 Fate = Literal[
     "new",
     "known",
@@ -37,7 +37,6 @@ Fate = Literal[
     "replaced",
     "refused",
 ]
-BY_HAND = "named by a person"
 # Says which of the texts means the same as the first argument, None where none does.
 Alike = Callable[[str, Sequence[str]], int | None]
 
@@ -166,7 +165,7 @@ class LessonStore:
         with self._locked():
             for entry in self.entries():
                 evidence, effect = entry.record.evidence, effect_of(entry.record)
-                kept = [one for one in evidence if not _rests_on(one, nodes)]
+                kept = [one for one in evidence if not rests_on(one, nodes)]
                 if entry.retired or len(kept) == len(evidence):
                     continue
                 # What wins this task next is measured against a failure, not against the refused gain.
@@ -240,8 +239,8 @@ class LessonStore:
         )
         if fallen and effect != effect_of(entry.record):
             support = [one for one in entry.record.evidence if stance(effect, one) > 0]
-            joined = tuple(_joined(support, evidence))
-            record = lesson.record.model_copy(update={"evidence": joined})
+            listed = tuple(joined(support, evidence))
+            record = lesson.record.model_copy(update={"evidence": listed})
             self._write(StoredLesson(name=lesson.name, record=record, words=lesson.body))
             changes.append(LessonChange(lesson=lesson.name, fate="new"))
         return changes
@@ -267,11 +266,11 @@ class LessonStore:
         fault = self.proof(evidence)
         if fault is not None:
             return [LessonChange(lesson=entry.name, fate="refused", why=fault)]
-        listed = _joined(entry.record.evidence, evidence)
-        record = _bounded(entry.record, listed)
+        listed = joined(entry.record.evidence, evidence)
+        record = bounded(entry.record, listed)
         side = stance(effect_of(record), evidence)
         fate: Fate = "confirmed" if side > 0 else "contradicted" if side < 0 else "noted"
-        if any(_same_measurement(one, evidence) for one in entry.record.evidence):
+        if any(same_measurement(one, evidence) for one in entry.record.evidence):
             fate = "known"
         entry = self._write(replace(entry, record=record))
         changes = [LessonChange(lesson=entry.name, fate=fate)]
@@ -337,46 +336,6 @@ class LessonStore:
         self._lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(self._lock):
             yield
-
-
-def _rests_on(evidence: Evidence, nodes: Collection[tuple[str, int]]) -> bool:
-    """Say whether a measurement is a gain of one of the nodes, or one over it."""
-    return evidence.after is not None and any(
-        (evidence.run, number) in nodes for number in (evidence.node, evidence.parent)
-    )
-
-
-def _joined(known: Sequence[Evidence], new: Evidence) -> list[Evidence]:
-    """Return the measurements with the new one last.
-
-    What a run says of a lesson replaces what it said before; what a person names stands beside it.
-    """
-    return [*(one for one in known if not _replaces(new, one)), new]
-
-
-def _replaces(new: Evidence, old: Evidence) -> bool:
-    if old.run is None or old.run != new.run:
-        return False
-    if BY_HAND in (old.note, new.note):
-        return old.node == new.node
-    return True
-
-
-def _same_measurement(one: Evidence, other: Evidence) -> bool:
-    return (one.run, one.node, one.outcome) == (other.run, other.node, other.outcome)
-
-
-def _bounded(record: LessonRecord, listed: Sequence[Evidence]) -> LessonRecord:
-    """Return the record with its newest measurements listed and the others counted."""
-    dropped, kept = listed[:-KEPT], listed[-KEPT:]
-    sides = [stance(effect_of(record), one) for one in dropped]
-    earlier = record.earlier.model_copy(
-        update={
-            "confirmed": record.earlier.confirmed + sum(side > 0 for side in sides),
-            "contradicted": record.earlier.contradicted + sum(side < 0 for side in sides),
-        }
-    )
-    return record.model_copy(update={"evidence": tuple(kept), "earlier": earlier})
 
 
 def _supersedes(new: LessonRecord, old: LessonRecord, today: date) -> bool:

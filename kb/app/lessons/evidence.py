@@ -25,8 +25,8 @@ def evidence_of(home: Home, run: str, node: int, entry: StoredLesson) -> Evidenc
     from kb.app.history import open_run
     from search.gain import gains, over
     from search.lessons.distill import evidence_of as make_evidence
+    from search.lessons.measurements import BY_HAND
     from search.lessons.setting import EvidenceRun
-    from search.lessons.store import BY_HAND
     from search.runs.report import reported
 
     found = open_run(home, run)

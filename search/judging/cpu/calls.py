@@ -166,14 +166,7 @@ class Calls(Turns):
         ticks, queue = self._ticks, waited_here()
         start = time.perf_counter_ns()
         self._go()
-        if stop_after:
-            still = 0
-            for moment in stop_after:
-                still += self._interrupt(start + int(moment * 1e9) + still)
-        elif self.least > _LONG:
-            # On few processors the core that is not waited on keeps the neighbours off the stage.
-            time.sleep(0.6 * self.least)
-        self._await(DONE)
+        self._wait_for_done(start, stop_after)
         end = time.perf_counter_ns()
         if looking:
             self._glance.take(
@@ -196,6 +189,16 @@ class Calls(Turns):
             self._recent.append(seconds)
         undisturbed = after[0] == before[0] and after[1] - before[1] < _WAITED
         return CallAnswer(seconds=seconds, outputs=outputs, undisturbed=undisturbed)
+
+    def _wait_for_done(self, start: int, stop_after: Sequence[float]) -> None:
+        """Wait until the runner says DONE; stop it on the way at moments after `start`, in ns."""
+        still = 0
+        for moment in stop_after:
+            still += self._interrupt(start + int(moment * 1e9) + still)
+        if not stop_after and self.least > _LONG:
+            # On few processors the core that is not waited on keeps the neighbours off the stage.
+            time.sleep(0.6 * self.least)
+        self._await(DONE)
 
     def _answered(self, *, empty: bool, recheck: bool, looking: bool) -> tuple[torch.Tensor, ...]:
         """Take the answer as it stands, and have the runner get ready for the next call."""
