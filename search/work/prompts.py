@@ -112,15 +112,18 @@ class PromptQueue:
             return  # another search asked the same at this moment
 
     def look(self, key: str) -> PromptState | None:
-        """Return where a prompt stands, None where it is not there."""
+        """Return where a prompt stands, None where it is not there; one whose lease ran out waits."""
+        over = ((PROMPTS.c.state == "leased") & (PROMPTS.c.until < _NOW)).label("over")
+        query = select(PROMPTS, over).where(PROMPTS.c.key == key)
 
         def read() -> PromptState | None:
             with reading(self.engine) as session:
-                row = session.execute(select(PROMPTS).where(PROMPTS.c.key == key)).one_or_none()
+                row = session.execute(query).one_or_none()
             if row is None:
                 return None
             reply = None if row.reply is None else Reply(**json.loads(row.reply))
-            return PromptState(state=row.state, reply=reply, reason=row.reason or "")
+            state = "waiting" if row.over else row.state
+            return PromptState(state=state, reply=reply, reason=row.reason or "")
 
         return outlast(self.engine, read)
 

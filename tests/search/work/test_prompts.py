@@ -109,6 +109,18 @@ def test_a_prompt_whose_worker_is_killed_is_anothers_and_a_late_answer_is_droppe
         assert session.scalars(select(PROMPTS.c.token)).all() == [3]
 
 
+def test_a_prompt_whose_worker_is_silent_waits_for_another(queue: PromptQueue) -> None:
+    one = prompt("question")
+    queue.put(one)
+    lease = queue.claim("silent", ["m"])
+    assert state(queue, one) == "leased"
+    with claiming(queue.engine) as session:  # as if it had been silent for longer than its lease
+        session.execute(update(PROMPTS).values(until=0.0))
+    assert state(queue, one) == "waiting"
+    assert queue.renew(lease)  # it was slow, and nobody had taken the prompt
+    assert state(queue, one) == "leased"
+
+
 def test_a_worker_that_is_told_to_stop_gives_its_prompt_back_at_once(
     engine: Engine, queue: PromptQueue
 ) -> None:
