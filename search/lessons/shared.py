@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -20,9 +20,11 @@ from sqlalchemy import Boolean, Column, Engine, String, Table, Text, delete, ins
 from sqlalchemy.orm import Session
 
 from kb.database import Base, create_tables, outlast, writing
+from kb.errors import StoreError
 
 T = TypeVar("T")
 _TIMES = 10  # that learning is done again before it is left to the next run
+_NAME = re.compile(r"[^/\0]+")  # of a file, without its suffix
 _NUMBER = re.compile(r"^number: (\d+)$", re.MULTILINE)
 SHARED_LESSONS = Table(
     "shared_lessons",
@@ -73,22 +75,18 @@ class SharedLessons:
         Returns:
             Names of lessons that both had changed: they are now as the database has them, and as they were
             here in the folder `replaced`.
+
+        Raises:
+            StoreError: the home cannot be written.
         """
-
-        def settle() -> tuple[dict[str, _File | None], list[str]]:
-            with writing(self._engine) as session:
-                return self._settle(session)
-
-        with FileLock(self._lock):
-            changed, clashes = outlast(self._engine, settle)
-            self._keep(clashes)
-            for name, file in changed.items():
-                self._write(name, file)
-            common = {name: file.digest for name, file in self._files().items()}
-            draft = self._common.with_suffix(".new")
-            draft.write_text(json.dumps(common, indent=0), encoding="utf-8")
-            draft.replace(self._common)
-        return clashes
+        try:
+            with FileLock(self._lock):
+                return self._share(self._files())
+        except OSError as error:
+            raise StoreError(
+                f"{self._lock.parent}: expected a folder for lessons that can be written, found {error.strerror}: make it "
+                "writable or free some space, then run the command again: nothing is lost"
+            ) from error
 
     def learning(self, learn: Callable[[], T]) -> T:
         """Return what `learn` does to the lessons of all homes, done again while others learn.
@@ -102,9 +100,28 @@ class SharedLessons:
                 break
         return learned
 
-    def _settle(self, session: Session) -> tuple[dict[str, _File | None], list[str]]:
+    def _share(self, here: Mapping[str, _File]) -> list[str]:
+        def settle() -> tuple[dict[str, _File | None], list[str]]:
+            with writing(self._engine) as session:
+                return self._settle(session, here)
+
+        changed, clashes = outlast(self._engine, settle)
+        self._keep({name: here.get(name) for name in clashes})
+        for name, file in changed.items():
+            self._write(name, file)
+        # Not what lies there by now: a person may have changed it since, which is still to be handed on.
+        both = {name: file for name, file in {**here, **changed}.items() if file is not None}
+        draft = self._common.with_suffix(".new")
+        common = {name: file.digest for name, file in both.items()}
+        draft.write_text(json.dumps(common, indent=0), encoding="utf-8")
+        draft.replace(self._common)
+        return clashes
+
+    def _settle(
+        self, session: Session, here: Mapping[str, _File]
+    ) -> tuple[dict[str, _File | None], list[str]]:
         """Bring the database up to date; return what is to be changed here, and what clashed."""
-        here, there = self._files(), _rows(session)
+        there = _rows(session)
         common: Mapping[str, str] = (
             json.loads(self._common.read_text()) if self._common.is_file() else {}
         )
@@ -139,12 +156,11 @@ class SharedLessons:
                 found[path.stem] = _File(retired, text)
         return found
 
-    def _keep(self, names: Sequence[str]) -> None:
-        """Put what is about to be replaced where a person finds it."""
-        here = self._files()
-        for name in names:
+    def _keep(self, files: Mapping[str, _File | None]) -> None:
+        """Put what is about to be replaced where a person finds it; empty what was removed here."""
+        for name, file in files.items():
             self._replaced.mkdir(exist_ok=True)
-            text = here[name].text if name in here else ""
+            text = "" if file is None else file.text
             (self._replaced / f"{name}.md").write_text(text, encoding="utf-8")
 
     def _write(self, name: str, file: _File | None) -> None:
@@ -160,8 +176,9 @@ class SharedLessons:
 
 
 def _rows(session: Session) -> dict[str, _File]:
+    """Return the database's lessons, but for names that would lead out of a home's folder."""
     rows = session.execute(select(SHARED_LESSONS)).all()
-    return {row.name: _File(row.retired, row.text) for row in rows}
+    return {row.name: _File(row.retired, row.text) for row in rows if _NAME.fullmatch(row.name)}
 
 
 def _digest(file: _File | None) -> str | None:

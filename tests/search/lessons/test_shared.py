@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, event, insert
 
-from search.lessons.shared import SharedLessons
+from kb.database import writing
+from kb.errors import StoreError
+from search.lessons.shared import SHARED_LESSONS, SharedLessons
 from search.lessons.store import LessonStore
 
 LEARNER = Path(__file__).with_name("learner.py")
@@ -68,6 +70,44 @@ def test_a_lesson_that_two_homes_changed_is_as_it_was_handed_on_first_and_the_ot
     assert b.shared.share() == ["one"]
     assert b.files() == a.files() == {"lessons/one.md": "a's"}
     assert (b.root / "replaced/one.md").read_text() == "b's"
+
+
+def test_what_a_person_writes_while_lessons_are_shared_is_handed_on_the_next_time(
+    engine: Engine, homes: tuple[Place, Place]
+) -> None:
+    a, b = homes
+    a.write("one", "first")
+
+    @event.listens_for(engine, "commit", once=True)
+    def write(_connection: Connection) -> None:
+        a.write("one", "second")
+
+    assert a.shared.share() == []
+    assert a.shared.share() == b.shared.share() == []
+    assert a.files() == b.files() == {"lessons/one.md": "second"}
+
+
+def test_a_name_in_the_database_leads_out_of_no_home(
+    engine: Engine, homes: tuple[Place, Place]
+) -> None:
+    with writing(engine) as session:
+        for name in ("../../out", "/out", "a/b"):
+            row = {"name": name, "retired": False, "text": "text"}
+            session.execute(insert(SHARED_LESSONS).values(**row))
+    home = homes[0]
+    home.write("one", "first")
+    assert home.shared.share() == []
+    assert home.files() == {"lessons/one.md": "first"}
+    assert not list(home.root.parent.rglob("out.md"))
+
+
+def test_a_home_that_cannot_be_written_is_one_line(homes: tuple[Place, Place]) -> None:
+    a, b = homes
+    a.write("one", "first")
+    a.shared.share()
+    (b.root / "lessons").write_text("a file where the folder was")
+    with pytest.raises(StoreError, match="expected a folder for lessons that can be written"):
+        b.shared.share()
 
 
 def test_a_number_is_given_once(homes: tuple[Place, Place]) -> None:
