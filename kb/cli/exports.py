@@ -58,7 +58,8 @@ def _show(storage: Storage, run: str) -> None:
     from kb.app.history import Run, run_line
     from kb.cli.render.text import report_text, tree_of
     from kb.cli.runs import cells
-    from search.runs.report import idea_path
+    from search.gain import gains
+    from search.runs.report import idea_path, reported
     from search.runs.spending import spending
 
     found = Run(row=storage.run(run), graph=storage.record(run).graph, storage=storage)
@@ -67,4 +68,5 @@ def _show(storage: Storage, run: str) -> None:
     cells(run_line(storage, found.row))
     report_text(found.report(), path)
     tree_of(run, found.graph, best)
+    list(gains(found.graph.attempts(), reported(found.row.report or {})))
     spending(storage.engine, run)

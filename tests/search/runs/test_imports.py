@@ -123,6 +123,16 @@ def gap(rows: Rows) -> bytes:
 
 
 GIVEN = base64.b64encode(zlib.compress(b'"' + b"a" * (33 << 20) + b'"')).decode()
+# All that shows a report can show it.
+WITHDRAWN: dict[str, Any] = {
+    **dict.fromkeys(("run", "task", "target", "language", "author", "stop_reason"), "play"),
+    "candidates": 1,
+    "seconds": 1.0,
+    "best": None,
+    "outcomes": {},
+    "baselines": {},
+    "withdrawn": [{"node": [0], "outcome": "refused", "reason": "none"}],
+}
 HOSTILE: dict[str, Callable[[Rows], bytes]] = {
     # The name of a run is the name of a folder.
     "name above": named("../../../x"),
@@ -173,6 +183,7 @@ HOSTILE: dict[str, Callable[[Rows], bytes]] = {
     "settings that are none": changed("runs", about=within(settings={"search": {"rounds": -1}})),
     "a report that is a list": changed("runs", report="[1]"),
     "a report without its parts": changed("runs", report="{}", status="finished"),
+    "a withdrawal of what is no node": changed("runs", report=json.dumps(WITHDRAWN), status="finished"),
     "a best of no node": changed("runs", report=within(best={"node": 999}, candidates=1, seconds=1)),
     "a number beyond the database's": changed("nodes", number=2**70),
     "a number that is true": changed("nodes", number=True),
