@@ -66,7 +66,7 @@ def read_definition(path: Path, workloads: int) -> ForeignTask:
     found = _workloads(file, definition, notes)
     if not found:
         raise TaskError(
-            f"{file}: expected a workload of random, scalar or custom inputs, found none: {'; '.join(notes[1:])[:300]}"
+            f"{file}: expected a workload of random, scalar or custom inputs, found none: {' '.join('; '.join(notes[1:]).split())[:300]}"
         )
     kinds = _kinds(found[0])
     odd = [one for one in found if _kinds(one) != kinds]

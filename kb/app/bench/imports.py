@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,7 @@ def import_task(path: Path, folder: Path, workloads: int) -> Imported:
         TaskError: it cannot be read, or a file of its name is there.
     """
     found = read_foreign(path, workloads)
+    found = replace(found, notes=tuple(map(_one_line, found.notes)))
     reference, task = folder / f"{found.name}.py", folder / f"{found.name}.yaml"
     for file in (reference, task):
         if file.exists():
@@ -83,6 +84,11 @@ def export_winner(run: Run, task: Path, hardware: str | None) -> str:
     form: SolutionForm = "flashinfer-bench" if named.startswith("NVIDIA_") else "sol-execbench"
     title = SolutionTitle(name=run.row.run, form=form, hardware=named)
     return write_solution(task, source, title)
+
+
+def _one_line(note: str) -> str:
+    """Return a note, which may quote the task, as what can be a comment and nothing else."""
+    return "".join(letter if letter.isprintable() else " " for letter in note)
 
 
 def _task_text(found: ForeignTask, reference: str) -> str:

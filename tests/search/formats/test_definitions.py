@@ -111,6 +111,13 @@ def test_workloads_that_cannot_be_drawn_are_left_out_and_named(tmp_path):
     assert "is empty" in told[2]
 
 
+def test_what_a_note_quotes_becomes_no_line_of_the_task_file(tmp_path):
+    sly = workload(5, uuid="u\nprecision: kernelbench\x85#", axes={})
+    made = import_task(write(tmp_path, [workload(4), sly]), tmp_path / "out", 8)
+    assert load_task(made.task).settings.precision == "strict"
+    assert [note for note in made.notes if "precision: kernelbench" in note and "\n" not in note]
+
+
 def test_the_folders_of_a_data_set_are_known(tmp_path):
     path = write(tmp_path / "definitions" / "norm", [workload(4)])
     (tmp_path / "workloads" / "norm").mkdir(parents=True)
