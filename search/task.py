@@ -244,7 +244,7 @@ def _read(path: Path, what: str) -> str:
 def _parse(text: str, path: Path) -> TaskFile:
     try:
         loaded: Any = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a day that is none
         raise TaskError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(loaded, dict):
         raise TaskError(

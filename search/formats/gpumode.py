@@ -102,7 +102,7 @@ def takes_tuple(path: Path) -> bool:
 def _parse(path: Path) -> GpuModeTask:
     try:
         loaded = yaml.safe_load(read_text(path))
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a day that is none
         raise TaskError(f"{path}: not YAML: {' '.join(str(error).split())[:200]}") from error
     try:
         task = GpuModeTask.model_validate(loaded)
@@ -153,16 +153,13 @@ def _inputs_of(merged: Merged, path: Path) -> int | None:
     """
     for statement in merged.module.body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "input_t":
-            bound = ast.unparse(statement.value)
-            found = re.search(r"bound=(torch\.Tensor|[tT]uple\[)", bound)
-            if found and found[1] == "torch.Tensor":
+            call = statement.value
+            keywords = call.keywords if isinstance(call, ast.Call) else []
+            bound = next((one.value for one in keywords if one.arg == "bound"), None)
+            if bound is not None and ast.unparse(bound) == "torch.Tensor":
                 return None
-            if found:
-                call = statement.value
-                assert isinstance(call, ast.Call)
-                inside = next(one.value for one in call.keywords if one.arg == "bound")
-                assert isinstance(inside, ast.Subscript)
-                slices = inside.slice
+            if isinstance(bound, ast.Subscript) and ast.unparse(bound.value) in ("tuple", "Tuple"):
+                slices = bound.slice
                 return len(slices.elts) if isinstance(slices, ast.Tuple) else 1
     function = merged.function("generate_input")
     if function is None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from kb.errors import TaskError
 
+_ASSIGNING = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.If, ast.Try, ast.For, ast.With)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
@@ -109,7 +111,7 @@ def _given(statement: ast.stmt) -> frozenset[str]:
         return frozenset({statement.name})
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return frozenset((one.asname or one.name).partition(".")[0] for one in statement.names)
-    if isinstance(statement, ast.Assign | ast.AnnAssign | ast.If | ast.Try | ast.For | ast.With):
+    if isinstance(statement, _ASSIGNING):
         return frozenset(
             node.id
             for node in ast.walk(statement)

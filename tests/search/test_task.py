@@ -67,6 +67,7 @@ def test_tolerances_may_be_written_as_numbers_of_yaml(tmp_path):
         ("reference: 3\n", r"'reference'.*found 3"),
         ("target: auto\n", r"'reference' is missing: .* reference: conv2d.py"),
         ("reference: [\n", r"not YAML"),
+        ("reference: 2026-99-99\n", r"not YAML"),
         ("just words\n", r"expected keys and values .* found str"),
         ("", r"expected keys and values .* found NoneType"),
         ("reference: gone.py\n", r"reference .*gone\.py does not exist"),

@@ -63,6 +63,23 @@ def test_an_input_that_is_a_tensor_alone_is_one_argument(write_gpumode, tmp_path
     assert torch.equal(problem.model(*problem.inputs), problem.inputs[0].exp())
 
 
+def test_what_changes_a_name_of_the_reference_is_kept(write_gpumode, tmp_path):
+    utils = "def matcher(reference):\n    return None\n\n\ndef doubled(value):\n    return value * FACTOR\n\n\n"
+    path = write_gpumode({"../utils.py": utils + "FACTOR = 2\nFACTOR += 3\n"})
+    made = import_task(path, tmp_path / "out", 1)
+    problem = load_problem(load_task(made.task))
+    x, weight = problem.inputs
+    assert torch.equal(problem.model(x, weight), x * 5 * weight)
+
+
+@pytest.mark.parametrize(
+    "value", ["print(TypeVar('t', bound=tuple[int]))", "(x, f(bound=tuple[x]))"]
+)
+def test_an_input_type_that_is_no_type_is_not_read(write_gpumode, value):
+    write = {"task.py": f"input_t = {value}\n"}
+    assert "x0, x1" in read_foreign(write_gpumode(write), 1).program
+
+
 @pytest.mark.parametrize(
     ("keys", "files", "line"),
     [
@@ -93,7 +110,13 @@ def test_what_cannot_be_read_is_one_line(write_gpumode, keys, files, line):
 
 
 def test_a_file_that_is_no_task_is_one_line(tmp_path):
-    for name, text in (("a.yml", "x: [1"), ("b.yml", "- 1"), ("c.txt", ""), ("d.yml", "\x00")):
+    for name, text in (
+        ("a.yml", "x: [1"),
+        ("b.yml", "- 1"),
+        ("c.txt", ""),
+        ("d.yml", "\x00"),
+        ("e.yml", "a: 2026-99-99"),
+    ):
         (tmp_path / name).write_text(text)
         with pytest.raises(TaskError):
             read_foreign(tmp_path / name, 8)
