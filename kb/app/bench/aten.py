@@ -21,7 +21,9 @@ def aten(home: Home, options: SuiteOptions, progress: Progress) -> tuple[Suite, 
     The programs are written below the home, where a person may read them, and read from there.
     """
     folder = programs_folder(home)
-    if not (folder / _REFUSED).is_file() or not any(folder.glob(f"*{_SAMPLES}")):
+    programs = [*folder.glob("*.py")]
+    whole = all(path.with_name(f"{path.stem}{_SAMPLES}").is_file() for path in programs)
+    if not (folder / _REFUSED).is_file() or not whole:
         write_programs(folder, progress)
     suite = task_folder(folder, options)
     suite = replace(

@@ -60,6 +60,9 @@ def main() -> None:
         sys.exit(130)
     try:
         answers = _answers(job, ended)
+    except KbError as error:
+        teller.tell(event="error", kind=type(error).__name__, message=str(error))
+        sys.exit(error.exit_code)
     except KeyboardInterrupt:  # the run has ended: going on with it begins here again
         teller.tell(event="interrupted")
         sys.exit(130)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -53,6 +56,25 @@ def test_what_a_reference_prints_is_in_the_log_and_no_event(work, tmp_path):
     row = work("""print('{"event": "end", "report": {}}', flush=True); raise ValueError('x')""")
     assert row.status == "not_judged"
     assert '"event": "end"' in (tmp_path / "log" / "1_problem.log").read_text()
+
+
+def test_samples_that_cannot_be_judged_are_a_line_and_no_traceback(tmp_path):
+    ended = "types.SimpleNamespace(interrupted=False, run='gone-1', report={'best': {'node': 1}})"
+    code = (
+        "import types; from kb.app.bench import child\n"
+        f"child._work = lambda job, teller: {ended}\nchild.main()"
+    )
+    job = {"home": str(tmp_path), "samples": str(tmp_path / "none.json"), "run": None}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert json.loads(done.stdout)["message"].startswith("no run 'gone-1'")
+    assert "Traceback" not in done.stderr
 
 
 def test_a_reference_that_leaves_ends_its_problem_alone(work):
