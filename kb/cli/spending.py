@@ -44,7 +44,7 @@ def show_spending(
     home = Home.find()
     engine = open_engine(home) if run is None else open_run(home, run).storage.engine
     caps = DatabaseCaps(engine)
-    _change(caps, cap, uncap)
+    change_caps(caps, cap, uncap)
     rows, states = spending(engine, run), [] if run is not None else caps.states()
     if json:
         told = [{**asdict(one.cap), "spent": one.spent, "held": one.held} for one in states]
@@ -53,18 +53,25 @@ def show_spending(
     _print(home, rows, states)
 
 
-def _change(caps: DatabaseCaps, wanted: Sequence[str], unwanted: Sequence[str]) -> None:
+def change_caps(caps: DatabaseCaps, wanted: Sequence[str], unwanted: Sequence[str]) -> None:
+    """Set the wanted caps and take the unwanted away, or none of them where a text is no cap.
+
+    Raises:
+        ConfigError: a text is no cap.
+    """
     from kb.errors import ConfigError
     from search.runs.caps import DatabaseCap, parse_cap
 
-    for text in unwanted:
-        unit, period, _ = parse_cap(text)
-        caps.remove(unit, period)
+    gone, made = [parse_cap(text) for text in unwanted], []
     for text in wanted:
         unit, period, amount = parse_cap(text)
         if amount is None:
             raise ConfigError(f"--cap: expected an amount, found {text!r}: write '5 {text}'")
-        caps.put(DatabaseCap(unit=unit, period=period, amount=amount))
+        made.append(DatabaseCap(unit=unit, period=period, amount=amount))
+    for unit, period, _ in gone:
+        caps.remove(unit, period)
+    for one in made:
+        caps.put(one)
 
 
 def _print(home: Home, rows: Sequence[dict[str, Any]], states: Sequence[CapState]) -> None:

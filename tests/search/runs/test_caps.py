@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, update
 
+from kb.cli.spending import change_caps
 from kb.database import writing
 from kb.errors import ConfigError
 from search.runs.calls import CALLS
@@ -130,3 +131,11 @@ def test_a_cap_is_read_as_it_is_written() -> None:
     for wrong in ("5", "5 euros", "money per day", "-1 tokens"):
         with pytest.raises(ConfigError, match="expected a cap on money, tokens or requests"):
             parse_cap(wrong)
+
+
+def test_caps_of_which_one_is_none_change_nothing(engine: Engine) -> None:
+    caps = DatabaseCaps(engine)
+    caps.put(DatabaseCap(unit="tokens", period="all", amount=9))
+    with pytest.raises(ConfigError, match="7 apples"):
+        change_caps(caps, ["5 money", "7 apples"], ["tokens"])
+    assert [str(cap) for cap in caps.caps()] == ["9 tokens"]
