@@ -27,19 +27,6 @@ CHOICES = Table(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
-    """What a model was paid for so far.
-
-    Attributes:
-        cost: in money where every call has a price, None otherwise.
-    """
-
-    calls: int = 0
-    tokens: int = 0
-    cost: float | None = None
-
-
 @dataclass(slots=True)
 class _Sum:
     """Totals of a run: of what was paid for."""
