@@ -12,6 +12,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def read_definition(path: Path, workloads: int) -> ForeignTask:
         [*_computed(definition), *source, _WIDENED],
         (arguments, [f"return _widened({names['run']}({', '.join(arguments)}))"]),
         _inputs(definition, chosen[0], names),
-        [_workload(definition, one) for one in chosen],
+        _named_apart([_workload(definition, one) for one in chosen]),
     )
     return ForeignTask(
         name=name,
@@ -325,3 +326,12 @@ def _workload(definition: KernelDefinition, one: KernelWorkload) -> ForeignWorkl
             sizes[f"{_SCALAR}{name}"] = int(value) if isinstance(value, bool) else value
     told = ", ".join(f"{name}={value}" for name, value in one.axes.items())
     return ForeignWorkload(name=f"{one.uuid[:8]}: {told}"[:60].rstrip(": "), sizes=sizes)
+
+
+def _named_apart(found: list[ForeignWorkload]) -> list[ForeignWorkload]:
+    """Return the workloads with names that differ, as a task file needs them."""
+    names = [one.name for one in found]
+    return [
+        replace(one, name=f"{number} {one.name}"[:60]) if names.count(one.name) > 1 else one
+        for number, one in enumerate(found, 1)
+    ]

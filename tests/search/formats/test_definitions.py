@@ -111,6 +111,14 @@ def test_workloads_that_cannot_be_drawn_are_left_out_and_named(tmp_path):
     assert "is empty" in told[2]
 
 
+def test_workloads_whose_names_begin_alike_are_told_apart(tmp_path):
+    scaled = [{**DRAWN, "scale": {"type": "scalar", "value": value}} for value in (0.5, 2.0)]
+    lines = [workload(4, uuid=f"workload-{at}", inputs=one) for at, one in enumerate(scaled)]
+    task = load_task(import_task(write(tmp_path, [*lines, workload(5)]), tmp_path / "out", 8).task)
+    names = [one.name for one in task.settings.workloads]
+    assert names == ["u5: rows=5", "2 workload: rows=4", "3 workload: rows=4"]
+
+
 def test_what_a_note_quotes_becomes_no_line_of_the_task_file(tmp_path):
     sly = workload(5, uuid="u\nprecision: kernelbench\x85#", axes={})
     made = import_task(write(tmp_path, [workload(4), sly]), tmp_path / "out", 8)
