@@ -252,7 +252,7 @@ def _reference(definition: KernelDefinition, path: Path) -> tuple[list[str], dic
     wanted = [one for one in ("run", definition.custom_inputs_entrypoint) if one]
     for name in wanted:
         if name not in functions:
-            raise TaskError(f"{path}: reference: expected a function {name}(), found none")
+            raise TaskError(f"{path}: reference: expected a function {name}(), found none: add it")
     body = [
         one
         for one in tree.body

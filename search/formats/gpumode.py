@@ -120,7 +120,9 @@ def _parse(path: Path) -> GpuModeTask:
         )
     for key in {key for case in (*task.tests, *task.benchmarks) for key in case}:
         if not key.isidentifier() or keyword.iskeyword(key):
-            raise TaskError(f"{path}: expected arguments of generate_input, found {key!r}")
+            raise TaskError(
+                f"{path}: expected arguments of generate_input, found {key!r}: rename it"
+            )
     if not task.tests and not task.benchmarks:
         raise TaskError(f"{path}: expected tests or benchmarks, found none: add one")
     return task
@@ -136,12 +138,12 @@ def _files(task: GpuModeTask, path: Path) -> dict[str, str]:
         file = (path.absolute().parent / one.source.replace("\0", "")).resolve()
         if not file.is_relative_to(root):
             raise TaskError(
-                f"{path}: files: expected files beside the task or one folder up, found {one.source!r}"
+                f"{path}: files: expected files beside the task or one folder up, found {one.source!r}: move it there"
             )
         found[Path(one.name).stem] = read_text(file)
     if _REFERENCE not in found:
         raise TaskError(
-            f"{path}: files: expected a reference.py, found {', '.join(found) or 'none'}"
+            f"{path}: files: expected a reference.py, found {', '.join(found) or 'none'}: add it to files"
         )
     return found
 

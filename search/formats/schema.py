@@ -104,7 +104,7 @@ def parsed(model: type[_M], values: Any, where: str) -> _M:
 def _check(definition: KernelDefinition, path: Path) -> None:
     for name in (*definition.inputs, *definition.axes):
         if not name.isidentifier() or keyword.iskeyword(name):
-            raise TaskError(f"{path}: expected names as in Python, found {name!r}")
+            raise TaskError(f"{path}: expected names as in Python, found {name!r}: rename it")
     for name, spec in definition.inputs.items():
         if spec.dtype.startswith(("float8", "float4")):
             raise TaskError(
@@ -115,7 +115,9 @@ def _check(definition: KernelDefinition, path: Path) -> None:
         missing = [axis for axis in spec.shape or () if axis not in definition.axes]
         if missing:
             raise TaskError(
-                f"{path}: {name}: expected axes of the definition, found {missing[0]!r}"
+                f"{path}: {name}: expected axes of the definition, found {missing[0]!r}: add it to axes"
             )
     if any(spec.shape is None for spec in definition.outputs.values()):
-        raise TaskError(f"{path}: expected tensors as outputs, found a Python number")
+        raise TaskError(
+            f"{path}: expected tensors as outputs, found a Python number: return a tensor of one element"
+        )
