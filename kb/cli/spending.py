@@ -77,6 +77,7 @@ def change_caps(caps: DatabaseCaps, wanted: Sequence[str], unwanted: Sequence[st
 def _print(home: Home, rows: Sequence[dict[str, Any]], states: Sequence[CapState]) -> None:
     from rich.table import Table
 
+    from search.runs.caps import figure
     from synth.models.prices import Prices
 
     currency = Prices.load(home.root).currency
@@ -96,4 +97,5 @@ def _print(home: Home, rows: Sequence[dict[str, Any]], states: Sequence[CapState
         )
     console().print(table)
     for one in states:
-        typer.echo(f"cap of {one.cap}: {one.spent:,.4g} spent, {one.held:,.4g} put aside")
+        spent, held = (figure(one.cap.unit, amount) for amount in (one.spent, one.held))
+        typer.echo(f"cap of {one.cap}: {spent} spent, {held} put aside")

@@ -65,7 +65,7 @@ class DatabaseCap:
 
     def __str__(self) -> str:
         day = " a day" if self.period == "day" else ""
-        return f"{_figure(self.unit, self.amount)} {self.unit}{day}"
+        return f"{figure(self.unit, self.amount)} {self.unit}{day}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,12 +212,13 @@ def _held(session: Session, unit: CapUnit, since: float) -> float:
     return float(session.scalar(select(sums[unit]).where(HELD.c.at >= since)) or 0)
 
 
-def _figure(unit: CapUnit, amount: float) -> str:
+def figure(unit: CapUnit, amount: float) -> str:
+    """Return an amount as people read it: tokens and requests in full."""
     return f"{amount:.4g}" if unit == "money" else f"{amount:,.0f}"
 
 
 def _reason(cap: DatabaseCap, gone: float, more: float) -> str:
     return (
-        f"the database's cap of {cap}: {_figure(cap.unit, gone)} spent or put aside by all its runs, and the "
-        f"next request may take {_figure(cap.unit, more)}"
+        f"the database's cap of {cap}: {figure(cap.unit, gone)} spent or put aside by all its runs, and the "
+        f"next request may take {figure(cap.unit, more)}"
     )

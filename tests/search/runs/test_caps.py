@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, update
 
-from kb.cli.spending import change_caps
+from kb.cli.spending import _print, change_caps
+from kb.config import Home
 from kb.database import writing
 from kb.errors import ConfigError
 from search.runs.calls import CALLS
@@ -131,6 +132,16 @@ def test_a_cap_is_read_as_it_is_written() -> None:
     for wrong in ("5", "5 euros", "money per day", "-1 tokens"):
         with pytest.raises(ConfigError, match="expected a cap on money, tokens or requests"):
             parse_cap(wrong)
+
+
+def test_what_is_spent_of_a_cap_is_shown_in_full(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = Ledger(engine, StopSettings()).open("a-1")
+    ledger.shared.put(DatabaseCap(unit="tokens", period="all", amount=20_000_000))
+    ledger.reserve(Hold(key="k", tokens=1_234_567, cost=0.0))
+    _print(Home(tmp_path), [], ledger.shared.states())
+    assert "cap of 20,000,000 tokens: 0 spent, 1,234,567 put aside" in capsys.readouterr().out
 
 
 def test_caps_of_which_one_is_none_change_nothing(engine: Engine) -> None:
