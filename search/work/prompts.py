@@ -41,6 +41,7 @@ T = TypeVar("T")
 _NOW = DatabaseClock()
 _IDLE = 0.2  # seconds between looks for a prompt
 _PATIENCE = 20.0  # seconds before who waits says that nobody answers
+_UNREADABLE = "expected a prompt of the worker's version of kb, found one of another: install the same version on both sides"
 PROMPTS = Table(
     "work_prompts",
     Base.metadata,
@@ -130,7 +131,7 @@ class PromptQueue:
     def claim(self, worker: str, models: Sequence[str]) -> PromptLease | None:
         """Return the oldest prompt for one of `models` under a lease, None where there is none.
 
-        Prompts whose lease ran out wait again.
+        Prompts whose lease ran out wait again. One that this version cannot read fails.
         """
         free = or_(
             PROMPTS.c.state == "waiting", (PROMPTS.c.state == "leased") & (PROMPTS.c.until < _NOW)
@@ -146,17 +147,17 @@ class PromptQueue:
         )
 
         def write(session: Session) -> PromptLease | None:
-            row = session.execute(query).one_or_none()
-            if row is None:
-                return None
-            values = {"state": "leased", "worker": worker, "token": row.token + 1}
-            session.execute(
-                update(PROMPTS)
-                .where(PROMPTS.c.key == row.key)
-                .values(**values, until=_NOW + self.lease)
-            )
-            request = Request.from_json(row.request)
-            return PromptLease(request=request, token=row.token + 1, worker=worker)
+            while (row := session.execute(query).one_or_none()) is not None:
+                this = update(PROMPTS).where(PROMPTS.c.key == row.key)
+                try:
+                    request = Request.from_json(row.request)
+                except (ValueError, TypeError, KeyError, AttributeError):
+                    session.execute(this.values(state="failed", reason=_UNREADABLE))
+                    continue
+                values = {"state": "leased", "worker": worker, "token": row.token + 1}
+                session.execute(this.values(**values, until=_NOW + self.lease))
+                return PromptLease(request=request, token=row.token + 1, worker=worker)
+            return None
 
         return self._write(write)
 

@@ -145,6 +145,20 @@ def test_a_lease_is_renewed_while_a_model_answers(engine: Engine, queue: PromptQ
     assert queue.look(one.key()).reply.text.endswith("question")
 
 
+def test_a_prompt_of_another_version_fails_and_ends_no_worker(queue: PromptQueue) -> None:
+    one, other = prompt("question"), prompt("other")
+    waiting = QueuedModel(queue, "m", say=print).ask(one)
+    next(waiting)
+    with claiming(queue.engine) as session:
+        session.execute(update(PROMPTS).values(request='{"new": 1, "messages": []}'))
+    queue.put(other)
+    lease = queue.claim("a", ["m"])
+    assert lease is not None
+    assert lease.request == other
+    with pytest.raises(ModelError, match="install the same version on both sides"):
+        next(waiting)
+
+
 def test_a_worker_answers_prompts_to_its_own_model_alone(queue: PromptQueue) -> None:
     queue.put(prompt("question", "another"))
     assert queue.claim("a", ["m"]) is None
