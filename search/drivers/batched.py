@@ -18,6 +18,7 @@ class BatchedDriver(Driver):
     def run(self) -> None:
         """Work until the search has nothing more to ask."""
         batch: list[JudgeNode] = []
+        begun = False  # something was written
         while True:
             room = self._search.room
             full = room is not None and bool(batch) and len(batch) >= room
@@ -27,13 +28,33 @@ class BatchedDriver(Driver):
                     self._expect(work.node.draft.source)
                 batch.append(work)
             elif work is not None:
-                self._write(work, batch)
+                if begun or not self._complete(work):
+                    self._write(work, batch)
+                begun = True
             elif not batch or self._search.ended:
                 return
             else:
                 for node in batch:
                     self._settle(node)
                 batch.clear()
+
+    def _complete(self, work: Work) -> bool:
+        """Judge the rest of a batch that was broken off while its outcomes were told, before `work` is written.
+
+        Whoever writes knows all outcomes of a batch or none. A candidate that waits behind something to
+        write is of such a batch: in a whole one all candidates are handed out first.
+
+        Returns:
+            Whether `work` is not to be written now: it is asked for again, as things are then.
+        """
+        left = self._search.ask((JudgeNode,))
+        if left is None:
+            return self._search.ended
+        self._search.put_back(work)
+        while left is not None:
+            self._settle(left)
+            left = self._search.ask((JudgeNode,))
+        return True
 
     def _write(self, work: Work, batch: list[JudgeNode]) -> None:
         try:

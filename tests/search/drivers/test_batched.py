@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from play import Carried, Deterministic, Silent, Watcher, open_storage, play, settings_of
 
@@ -10,7 +12,19 @@ from search.policies import POLICIES
 from search.prompting.readings import RecordingRetriever
 
 
-def batches(storage, record, settings, evaluator) -> BatchedDriver:
+class Broken(Watcher):
+    """Ends a run, as a kill does, after so many results were told."""
+
+    def __init__(self, results: int) -> None:
+        self._left = results
+
+    def ends(self, work, result) -> None:
+        self._left -= 1
+        if not self._left:
+            raise KeyboardInterrupt
+
+
+def batches(storage, record, settings, evaluator, watcher=None) -> BatchedDriver:
     search = Search(
         record,
         POLICIES.create(settings.search.policy),
@@ -20,7 +34,12 @@ def batches(storage, record, settings, evaluator) -> BatchedDriver:
         context="play",
     )
     return BatchedDriver(
-        search, Deterministic(), evaluator, storage, RecordingRetriever(Silent()), Watcher()
+        search,
+        Deterministic(),
+        evaluator,
+        storage,
+        RecordingRetriever(Silent()),
+        watcher or Watcher(),
     )
 
 
@@ -67,6 +86,24 @@ def test_a_run_that_ends_after_any_trip_goes_on_as_if_it_had_not(tmp_path):
     record = storage.record(name)
     batches(storage, record, settings, Carried(trips=1)).run()
     assert story(record) == story(unbroken)
+
+
+def test_a_run_that_is_broken_off_after_any_result_goes_on_as_if_it_had_not(tmp_path):
+    settings = settings_of(search={"rounds": 2, "ideas": 3, "branches": 2})
+    storage = open_storage(tmp_path)
+    unbroken = storage.begin("play", {})
+    batches(storage, unbroken, settings, Carried()).run()
+    for results in itertools.count(1):
+        broken = storage.begin("play", {}).run
+        try:
+            batches(storage, storage.record(broken), settings, Carried(), Broken(results)).run()
+        except KeyboardInterrupt:
+            record = storage.record(broken)
+            batches(storage, record, settings, Carried()).run()
+            assert story(record) == story(unbroken), f"broken off after {results} results"
+        else:
+            break
+    assert results > 20
 
 
 def test_a_budget_of_candidates_is_kept(tmp_path):

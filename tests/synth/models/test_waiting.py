@@ -6,7 +6,7 @@ import pytest
 
 from kb.errors import ModelError
 from synth.models import Message, Reply, Request
-from synth.models.budgeted import BudgetedModel
+from synth.models.budgeted import BudgetedModel, Hold
 from synth.models.mailbox.model import Mailbox
 from synth.models.recorded import Recorded
 from synth.models.scripted import Scripted
@@ -22,11 +22,11 @@ class Purse:
     def __init__(self) -> None:
         self.tokens = 0
 
-    def reserve(self, tokens: int, cost: float) -> None:
-        self.tokens += tokens
+    def reserve(self, hold: Hold) -> None:
+        self.tokens += hold.tokens
 
-    def release(self, tokens: int, cost: float) -> None:
-        self.tokens -= tokens
+    def release(self, hold: Hold, *, answered: bool) -> None:
+        self.tokens -= hold.tokens
 
     def lose(self, model, usage, cost) -> None:
         raise AssertionError("nothing was lost")
