@@ -286,7 +286,11 @@ class CorpusRunner:
             if isinstance(twin, str):
                 return CaseResult(case=case, complaint=twin, outcome=None, seconds=0.0)
             start = time.monotonic()
-            outcome = judge.judge(bait.place(case.source))
+            source = bait.place(case.source)
+            outcome = judge.judge(source)
+            if outcome.kind == "passed" and "passed" not in case.kinds:
+                # In a run it would have to be the best, and those are judged for longer.
+                outcome = judge.judge(source, thorough=True)
         except KbError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a candidate makes the judge raise is the finding
