@@ -90,16 +90,25 @@ def evolve(
         begun: takes the run's name as soon as it has one that `resume` can go on with.
         turn: the part of the search that is done now; None for all of it.
     """
+    from kb.database import open_engine, outlast
     from search.runs.snapshot import RunSnapshot
 
     began = time.monotonic()
-    setup = prepare(home, task, progress)
+    try:
+        setup = prepare(home, task, progress)
+    except ConnectionLost:
+        setup = outlast(open_engine(home), lambda: prepare(home, task, progress))
     given = about_of(setup)
     setup = _capped(setup, turn)
     record = setup.storage.begin(task_slug(task), given)
     try:
         with _interruptible(record):
             session = build(setup, record.run, progress)
+    except ConnectionLost as lost:
+        keep_reference(home, record.run, task)
+        begun(record.run)
+        say(f"{record.run} goes on from its record: {lost}")
+        return resume(home, record.run, progress, watch, lambda _: None, turn)
     except KbError:  # what cannot be built never began
         RunSnapshot(setup.storage.engine, record.run).forget()
         record.withdraw()

@@ -12,7 +12,8 @@ from kb.errors import ConfigError, RecordError
 from kb.records.schema import Claim, Evidence, LessonRecord, ScopeModel, parse_record
 from kb.retrieval.lesson_confidence import stance, standing
 from search.lessons.distill import Lesson, LessonVerdict
-from search.lessons.store import KEPT, LessonStore
+from search.lessons.measurements import KEPT
+from search.lessons.store import LessonStore
 
 DAY = date(2026, 11, 20)
 GAINS = {"won": 1.5, "lost": 0.7, "even": 1.0, "failed": None}

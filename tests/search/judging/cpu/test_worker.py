@@ -114,7 +114,7 @@ def test_constructor_arguments_that_cannot_cross_are_told(
     make_judge: Callable[..., CpuJudge], norm_source: str
 ) -> None:
     source = norm_source.replace("def __init__(self, n):", "def __init__(self, n, f):").replace(
-        "[256]", "[256, print]"
+        "[256]", "[256, len]"
     )
     with pytest.raises(TaskError, match="item 1 is a builtin_function_or_method"):
         make_judge(source)
