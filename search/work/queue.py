@@ -24,7 +24,7 @@ from search.work.tables import BENCHES, RESULTS, TARGETS, WORK
 
 T = TypeVar("T")
 LEASE = 60.0  # seconds without a sign of life after which work is another worker's
-PATIENCE = 30.0
+PATIENCE = 5.0  # about what a judge takes to prepare: who waits longer loses more than it can save
 MOST_DEATHS = 3  # judges that a piece of work may take with it
 MOST_EXPIRIES = 5  # leases that may run out on it
 _EXPIRED_AT_ONCE = 32
