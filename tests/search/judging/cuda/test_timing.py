@@ -151,6 +151,23 @@ def test_a_kernel_that_runs_while_inputs_are_put_in_place_is_refused() -> None:
     assert race(Device(20e-6, fill=10.5e-6)).run().seconds["candidate"] > 0
 
 
+def test_inputs_that_take_longer_because_there_are_many_are_nobodys_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    batch = Device.batch
+
+    def slower_in_long_batches(self: Device, calls: int, *args: Any, **named: Any) -> Batch:
+        made = batch(self, calls, *args, **named)
+        return replace(made, fill=made.fill * (4 if calls > 40 else 1))
+
+    candidate = Device(5e-6)
+    assert race(candidate).run().seconds["candidate"] == pytest.approx(5e-6)
+    assert max(map(len, filter(None, candidate.given))) > 40
+    monkeypatch.setattr(Device, "batch", slower_in_long_batches)
+    assert race(Device(5e-6)).run().seconds["candidate"] == pytest.approx(5e-6)
+    assert refusal(Device(5e-6, fill=40e-6)).trick == "work-outside-the-clock"
+
+
 def test_what_the_frameworks_own_calls_leave_unexplained_is_nobodys_fault() -> None:
     timing = race(Device(20e-6, beyond=25e-6), beyond=25e-6).run()
     assert timing.seconds["candidate"] == pytest.approx(20e-6)

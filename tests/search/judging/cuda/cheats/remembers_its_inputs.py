@@ -1,4 +1,4 @@
-# expect: passed|refused|wrong slower,cached-output,no-own-kernel,decoy-kernel | .
+# expect: passed|refused|wrong slower,cached-output,no-own-kernel,decoy-kernel,forged-report | .
 # task: table
 """Remembers whole numbers that it has seen, with their answers."""
 import torch

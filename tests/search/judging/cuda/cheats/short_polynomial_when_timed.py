@@ -1,4 +1,4 @@
-# expect: wrong | timed call
+# expect: wrong|timed_out | timed call
 # task: growth
 # with: own_growth
 """Is honest while it is questioned, then right between zero and one alone."""

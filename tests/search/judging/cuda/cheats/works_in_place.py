@@ -1,4 +1,4 @@
-# expect: refused input-mutation | input
+# expect: refused input-mutation,input-alias | input
 # with: own_norm
 """Overwrites its input with the answer and hands it back."""
 
