@@ -18,11 +18,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
+from kb.records.schema import TargetRecord
+from search.judged import plain_target
 from search.judging.cuda.judge import CudaJudge
 from search.judging.limits import Limits
 from search.reference import load_problem
+from search.task import Task, TaskFile
 
 REFERENCE = """
 import torch
@@ -63,24 +65,21 @@ class ModelNew(nn.Module):
         norm[(x.shape[0],)](x, m.weight, m.bias, y, x.shape[1], m.eps, B=1024, num_warps=8)
         return y
 """
-PEAK = {"float32": 67.0e12, "tf32": 494.7e12, "float16": 989.4e12, "bfloat16": 989.4e12}
+TARGET = TargetRecord(
+    kind="target", title="H200", name="h200", vendor="nvidia", architecture="sm_90", device="gpu",
+    languages=("triton",), units=132, simd_width=32, clock=1.98e9, flops_per_cycle={"float32": 256}, bandwidth=4.8e12,
+    peak={"float32": 67.0e12, "tf32": 494.7e12, "float16": 989.4e12, "bfloat16": 989.4e12},
+)  # fmt: skip
 
 
 def open_judge(folder: Path, *, compiled: bool) -> CudaJudge:
     path = folder / "norm.py"
     path.write_text(REFERENCE)
-    settings = SimpleNamespace(
-        precision="strict", library="allowed", special_values=False, packing="allowed"
-    )
-    task = SimpleNamespace(
-        reference=path, source=REFERENCE, identity="benchmark", settings=settings
-    )
-    target = SimpleNamespace(
-        name="h200", architecture="sm_90", device="gpu", units=132, clock=1.98e9, bandwidth=4.8e12,
-        flops_per_cycle={"float32": 256}, peak=PEAK, limits={},
-    )  # fmt: skip
+    settings = TaskFile(reference=path.name)
+    task = Task(name="norm", path=path, reference=path, source=REFERENCE, settings=settings)
+    limits = Limits(compile=compiled)
     problem = load_problem(task, device="cuda")
-    return CudaJudge(problem, target, folder=folder, limits=Limits(compile=compiled))
+    return CudaJudge(problem, plain_target(TARGET), folder=folder, limits=limits)
 
 
 def throughput(count: int) -> None:
