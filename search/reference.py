@@ -145,11 +145,12 @@ def load_problem(task: Task | JudgedTask, seed: int = 0, device: str = "cpu") ->
     _require_device(device)
     module = execute(task)
     build, draw = _definitions(task, module)
+    draw = drawn_on(device, draw)
     init = _init_inputs(task, getattr(module, "get_init_inputs", None))
 
     def fresh(number: int) -> tuple[torch.Tensor | Scalar, ...]:
-        with foreign(task, "get_inputs()"), seeds.seeded(number):
-            return _moved(_checked_inputs(task, draw()), device)
+        with foreign(task, "get_inputs()"), seeds.seeded(number, device):
+            return _moved(_checked_inputs(task, draw(), device), device)
 
     inputs = fresh(seed)
     with foreign(task, "Model(...)"), _seeded(seed):
@@ -199,6 +200,26 @@ def _definitions(
     return build, draw
 
 
+def drawn_on(device: str, draw: Callable[[], Any]) -> Callable[[], Any]:
+    """Return `draw` made to draw on the device, or `draw` itself where it cannot.
+
+    A processor takes some ten seconds for the numbers of six gigabytes, and judging asks for them seven
+    times. What has a generator of its own, or takes numbers from elsewhere, stays on the processor.
+    """
+    if device == "cpu":
+        return draw
+
+    def there() -> Any:
+        with torch.device(device):
+            return draw()
+
+    try:
+        there()
+    except Exception:  # noqa: BLE001 - if it fails on the processor too, the user is told then
+        return draw
+    return there
+
+
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
@@ -218,14 +239,17 @@ def _init_inputs(task: JudgedTask, source: Any) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _checked_inputs(task: JudgedTask, values: Any) -> tuple[torch.Tensor | Scalar, ...]:
+def _checked_inputs(
+    task: JudgedTask, values: Any, device: str = "cpu"
+) -> tuple[torch.Tensor | Scalar, ...]:
     if not isinstance(values, (list, tuple)):
         raise TaskError(
             f"{task.reference}: get_inputs() must return a list of tensors, found {type(values).__name__}"
         )
     for number, value in enumerate(values):
         if isinstance(value, torch.Tensor):
-            _check_cpu(task, "input", {str(number): value})
+            if value.device.type != device:
+                _check_cpu(task, "input", {str(number): value})
             if value.numel() == 0:
                 raise TaskError(
                     f"{task.reference}: input {number} is empty {tuple(value.shape)}: give it at least one element"

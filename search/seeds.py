@@ -35,9 +35,14 @@ def generator(device: torch.device | str, seed: int) -> torch.Generator:
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Draw from torch's default generator on the processor under `seed`, and leave it as it was."""
-    with torch.random.fork_rng(devices=[]):
+def seeded(seed: int, device: str = "cpu") -> Iterator[None]:
+    """Draw from torch's default generators under `seed`, and leave them as they were.
+
+    Args:
+        device: "cuda" for the generator of the current device besides the processor's.
+    """
+    devices = [] if device == "cpu" else [torch.cuda.current_device()]
+    with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         torch.set_rng_state(_filled(torch.get_rng_state(), seed))
         yield

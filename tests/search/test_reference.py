@@ -1,10 +1,11 @@
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 
 from kb.errors import TaskError, ToolchainError
-from search.reference import load_problem
+from search.reference import drawn_on, load_problem
 from search.task import Task
 
 HEAD = "import torch\nimport torch.nn as nn\n"
@@ -117,6 +118,7 @@ def test_a_device_that_is_not_there_is_not_the_references_fault(
 
 
 COUNTABLE = """
+import numpy as np
 import torch
 class Model(torch.nn.Module):
     def __init__(self):
@@ -158,3 +160,13 @@ def test_a_reference_whose_answer_shares_memory_is_known(
     make_task: Callable[..., Task], forward: str, views: bool
 ) -> None:
     assert load_problem(make_task(model(forward) + GOOD_INPUTS)).views is views
+
+
+def test_inputs_are_drawn_on_the_device_where_they_can_be() -> None:
+    def by_way_of_the_processor() -> list[torch.Tensor]:
+        return [torch.from_numpy(np.sort(torch.rand(4).numpy()))]
+
+    assert drawn_on("meta", lambda: [torch.rand(4)])()[0].device.type == "meta"
+    assert drawn_on("cpu", lambda: [torch.rand(4)])()[0].device.type == "cpu"
+    stays = by_way_of_the_processor
+    assert drawn_on("meta", stays) is stays
