@@ -85,7 +85,11 @@ class StopSettings(StrictModel):
     minutes: (
         Annotated[
             float,
-            Field(gt=0, strict=False, description="preparation and final measurement included"),
+            Field(
+                gt=0,
+                strict=False,
+                description="preparation and final measurement included; one candidate is judged at least",
+            ),
         ]
         | None
     ) = 4.0

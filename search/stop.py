@@ -10,16 +10,23 @@ SEARCHING = 0.85  # of the minutes; in the rest the finalists are measured again
 
 
 def stop_reason(settings: StopSettings, graph: Graph, *, elapsed_seconds: float) -> str | None:
-    """Return why the search should end now, or None to go on."""
+    """Return why the search should end now, or None to go on.
+
+    The minutes end no search before its first candidate: a large reference may take all of them to prepare.
+    """
     if settings.candidates is not None and graph.judged >= settings.candidates:
         return f"{settings.candidates} candidates judged"
-    if settings.minutes is not None and elapsed_seconds >= settings.minutes * 60 * SEARCHING:
+    if _is_late(settings, elapsed_seconds) and graph.judged:
         return f"{settings.minutes:g} minutes, the end of them for measuring the best again"
     if settings.speedup is not None and graph.best_speedup >= settings.speedup:
         return f"a speed-up of {settings.speedup:g} over eager reached"
     if settings.roofline is not None and graph.best_roofline >= settings.roofline:
         return f"{settings.roofline:.0%} of the roofline reached"
     return None
+
+
+def _is_late(settings: StopSettings, elapsed_seconds: float) -> bool:
+    return settings.minutes is not None and elapsed_seconds >= settings.minutes * 60 * SEARCHING
 
 
 def stalled(settings: StopSettings, standings: Standings, round: int) -> str | None:

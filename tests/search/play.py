@@ -111,6 +111,7 @@ def play(
     settings: TaskFile,
     log: Path | None = None,
     seconds: float = 0,
+    elapsed: float = 0.0,
 ) -> Logged:
     """Play a run to its end; return the evaluator."""
     evaluator = Logged(log, seconds)
@@ -119,7 +120,7 @@ def play(
         POLICIES.create(settings.search.policy),
         settings,
         lambda attempt: Diagnosis(symptoms=(), lines=()),
-        lambda: 0.0,
+        lambda: elapsed,
         context="play",
     )
     witness = RecordingRetriever(Silent())

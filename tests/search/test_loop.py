@@ -141,6 +141,14 @@ def test_each_stop_rule_ends_the_run_and_says_so(tmp_path, stop, reason):
     assert storage.run(record.run).stop_reason == reason
 
 
+def test_a_preparation_that_took_all_of_the_minutes_leaves_time_for_a_candidate(tmp_path):
+    storage = open_storage(tmp_path)
+    record = storage.begin("play", {})
+    play(storage, record, settings_of(stop={"minutes": 0.5}), elapsed=600)
+    assert record.graph.judged == 1
+    assert record.stop_reason == "0.5 minutes, the end of them for measuring the best again"
+
+
 def test_a_run_of_another_seed_is_another_run(tmp_path):
     storage = open_storage(tmp_path)
     one, other = storage.begin("play", {}), storage.begin("play", {})
