@@ -28,6 +28,8 @@ PATIENCE = 5.0  # about what a judge takes to prepare: who waits longer loses mo
 MOST_DEATHS = 3  # judges that a piece of work may take with it
 MOST_EXPIRIES = 5  # leases that may run out on it
 _EXPIRED_AT_ONCE = 32
+UNREADABLE = "expected work of the worker's version of kb, found that of another: install the same version on both sides"
+_OF_ANOTHER_VERSION = (TypeError, KeyError, ValueError)
 _NOW = DatabaseClock()
 
 
@@ -131,14 +133,17 @@ class WorkQueue:
 
         return outlast(self.engine, read)
 
-    def targets(self, without: Sequence[str]) -> dict[str, Job]:
-        """Return a job for each target that work is for, by the target's hash, but those in `without`."""
+    def targets(self, without: Sequence[str]) -> dict[str, Job | None]:
+        """Return a job for each target that work is for, by the target's hash, but those in `without`.
+
+        None stands for a job that another version of kb wrote.
+        """
         query = select(TARGETS.c.target, TARGETS.c.body).where(TARGETS.c.target.not_in(without))
 
-        def read() -> dict[str, Job]:
+        def read() -> dict[str, Job | None]:
             with reading(self.engine) as session:
                 rows = session.execute(query).all()
-            return {row.target: read_job(json.loads(row.body)) for row in rows}
+            return {row.target: _readable(row.body) for row in rows}
 
         return outlast(self.engine, read)
 
@@ -239,7 +244,8 @@ class WorkQueue:
 
         return outlast(self.engine, once)
 
-    def _lease(self, session: Session, number: int, who: Claimant) -> Lease:
+    def _lease(self, session: Session, number: int, who: Claimant) -> Lease | None:
+        """Lease a piece of work; one that another version of kb wrote fails, and is nobody's."""
         changed = (
             update(WORK)
             .where(WORK.c.number == number)
@@ -257,7 +263,12 @@ class WorkQueue:
             .outerjoin(SOURCES, SOURCES.c.hash == WORK.c.candidate)
             .where(WORK.c.number == number)
         ).one()
-        return Lease(number=number, token=row.token, worker=who.name, job=job_of(row))
+        try:
+            return Lease(number=number, token=row.token, worker=who.name, job=job_of(row))
+        except _OF_ANOTHER_VERSION:
+            values = {**_FREE, "state": "failed", "kind": "ToolchainError", "reason": UNREADABLE}
+            session.execute(update(WORK).where(WORK.c.number == number).values(**values))
+            return None
 
     def _expire(self, session: Session) -> None:
         """Take work from workers whose leases ran out; what others are taking at this moment is left."""
@@ -274,6 +285,13 @@ class WorkQueue:
                 reason = f"{row.expiries + 1} workers fell silent while they had it"
                 values |= {"state": "failed", "kind": "Died", "reason": reason}
             session.execute(update(WORK).where(WORK.c.number == row.number).values(**values))
+
+
+def _readable(body: str) -> Job | None:
+    try:
+        return read_job(json.loads(body))
+    except _OF_ANOTHER_VERSION:
+        return None
 
 
 _FREE: dict[str, Any] = {"worker": None, "until": None}

@@ -17,7 +17,7 @@ from search.judging.spool.job import Job, JobAnswer
 from search.judging.spool.judge_main import LocalDevice, mismatch
 from search.judging.spool.judge_process import Died, Stopped
 from search.work.calibration import Calibrations, Drifted
-from search.work.queue import Claimant, Lease, WorkQueue
+from search.work.queue import UNREADABLE, Claimant, Lease, WorkQueue
 from search.work.roster import Roster
 
 _IDLE = (0.02, 1.0)  # seconds between looks for work, just after some and at last
@@ -276,7 +276,10 @@ class JudgingWorker:
         for target, job in self._queue.targets(list(self._fits)).items():
             self._fits[target] = self._is_one(job)
 
-    def _is_one(self, job: Job) -> bool:
+    def _is_one(self, job: Job | None) -> bool:
+        if job is None:
+            self._say(f"work for one target is left: {UNREADABLE}")
+            return False
         if job.device != self._judge.device:
             return False
         here = LocalDevice(

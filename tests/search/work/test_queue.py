@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -17,12 +18,13 @@ from search.judging.spool.job import Failure, Job
 from search.work.queue import (
     MOST_DEATHS,
     MOST_EXPIRIES,
+    UNREADABLE,
     Claimant,
     Lease,
     WorkQueue,
 )
 from search.work.rows import target_hash
-from search.work.tables import RESULTS, WORK
+from search.work.tables import BENCHES, RESULTS, TARGETS, WORK
 
 TARGET = target_hash(job(None))
 
@@ -229,6 +231,25 @@ def test_what_has_waited_for_long_has_its_turn_and_a_worker_without_a_judge_take
     hasty = WorkQueue(queue.engine, patience=0)
     eager = Claimant(name="c", context=CONTEXT, targets=[TARGET], warm=warm, yields=True)
     assert hasty.claim(eager).job.source == "other"
+
+
+def test_work_of_another_version_fails_in_a_line_and_ends_no_worker(queue: WorkQueue) -> None:
+    for one in (job("new", seed=5), job("known", seed=6)):
+        queue.put(one)
+    new = job("new", seed=5)
+    of_new = BENCHES.c.bench == new.bench
+    with claiming(queue.engine) as session:
+        body = session.scalar(select(BENCHES.c.body).where(of_new))
+        other = {**json.loads(body), "of a later version": 1}
+        session.execute(update(BENCHES).values(body=json.dumps(other)).where(of_new))
+    assert queue.claim(who()) is None
+    failure = queue.look([new.name])[new.name].failure
+    assert failure is not None
+    assert failure.reason == UNREADABLE
+    assert claimed(queue).job.source == "known"
+    with claiming(queue.engine) as session:
+        session.execute(update(TARGETS).values(body='{"kind": "of a later version"}'))
+    assert queue.targets([]) == {TARGET: None}
 
 
 def test_what_another_worker_is_serving_is_left_to_it_by_all_but_the_idle(queue: WorkQueue) -> None:
