@@ -59,15 +59,16 @@ def main() -> None:
         teller.tell(event="interrupted")
         sys.exit(130)
     try:
-        answers = _answers(job, ended)
+        failures = _failures(Home(Path(job["home"])), ended.run)
+        teller.tell(event="report", report=ended.report, failures=failures)
+        answers = _answers(job, ended, teller)
     except KbError as error:
         teller.tell(event="error", kind=type(error).__name__, message=str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:  # the run has ended: going on with it begins here again
         teller.tell(event="interrupted")
         sys.exit(130)
-    failures = _failures(Home(Path(job["home"])), ended.run)
-    teller.tell(event="end", report=ended.report, failures=failures, answers=answers)
+    teller.tell(event="end", answers=answers)
 
 
 def _work(job: dict[str, Any], teller: _Teller) -> Ended:
@@ -95,8 +96,11 @@ def read_task(job: dict[str, Any]) -> Task:
     return replace(load_task(Path(job["path"])), name=job["name"], settings=settings)
 
 
-def _answers(job: dict[str, Any], ended: Ended) -> list[tuple[str, str, str]]:
-    """Return who answers the other samples of a problem that is solved: sample, who, why not a right kernel."""
+def _answers(job: dict[str, Any], ended: Ended, teller: _Teller) -> list[tuple[str, str, str]]:
+    """Return who answers the other samples of a problem that is solved: sample, who, why not a right kernel.
+
+    Each that is tried is told before and after: the reference may end this process on an awkward one.
+    """
     if job["samples"] is None or ended.report["best"] is None:
         return []
     from kb.app.bench.samples import OtherSamples, read_samples
@@ -112,8 +116,10 @@ def _answers(job: dict[str, Any], ended: Ended) -> list[tuple[str, str, str]]:
         plan=winner.draft.plan,
         folder=Path(job["folder"]),
         kernels=job["kernels"],
+        begins=lambda sample: teller.tell(event="sample", sample=sample),
+        ends=lambda one: teller.tell(event="answer", answer=[one.sample, one.by, one.reason]),
     )
-    found = samples.answers(read_samples(Path(job["samples"])), say)
+    found = samples.answers(read_samples(Path(job["samples"])))
     return [(one.sample, one.by, one.reason) for one in found]
 
 

@@ -66,6 +66,7 @@ class ProblemProcess:
     _stopped: bool = False
     _overdue: bool = False
     _events: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _answers: list[list[str]] = field(default_factory=list)
 
     def run(self) -> SuiteRow | None:
         """Return the problem's row, None where it was interrupted."""
@@ -128,6 +129,8 @@ class ProblemProcess:
 
     def _hear(self, event: dict[str, Any]) -> None:
         self._events[event["event"]] = event
+        if event["event"] == "answer":
+            self._answers.append(event["answer"])
         if event["event"] == "run":
             self.begun(event["run"])
 
@@ -149,13 +152,11 @@ class ProblemProcess:
         events, code = self._events, self._process.returncode if self._process else 0
         blank = replace(self.job.blank, at=time.time(), run=self._run())
         if "end" in events:
-            failures = tuple(
-                (kind, one_line(reason), count) for kind, reason, count in events["end"]["failures"]
-            )
-            row = solved_row(replace(blank, failures=failures), events["end"]["report"])
-            return answered_row(row, events["end"]["answers"])
+            return answered_row(self._reported(blank), events["end"]["answers"])
         if self._stopped or "interrupted" in events:
             return None
+        if "report" in events and "error" not in events:
+            return self._died_at_a_sample(blank, code)
         judged: Status = "unsolved" if "judged" in events else "not_judged"
         row = replace(blank, status=judged, seconds=round(seconds, 3))
         if "error" in events:
@@ -163,6 +164,23 @@ class ProblemProcess:
         if self._overdue:
             return replace(row, reason=f"not done after {seconds:.0f} s: ended")
         return replace(row, reason=_died(code, self.job.log))
+
+    def _reported(self, blank: SuiteRow) -> SuiteRow:
+        told = self._events["report"]
+        failures = tuple((kind, one_line(reason), n) for kind, reason, n in told["failures"])
+        return solved_row(replace(blank, failures=failures), told["report"])
+
+    def _died_at_a_sample(self, blank: SuiteRow, code: int) -> SuiteRow:
+        """Return the row of a run that ended, and whose process died at another sample of the operator.
+
+        Candidates have processes of their own: what died is the operator itself, and its samples are left to it.
+        """
+        row = self._reported(blank)
+        ended = "it took too long" if self._overdue else _died(code, self.job.log)
+        answers = list(self._answers)
+        if "sample" in self._events:
+            answers.append([self._events["sample"]["sample"], "library", ended])
+        return answered_row(row, answers)
 
     def _run(self) -> str | None:
         return self._events["run"]["run"] if "run" in self._events else self.job.run

@@ -91,6 +91,7 @@ class OtherSamples:
         plan: of the winner: recipes by part of its graph, empty for a source that no recipe made.
         folder: where kernels are kept.
         kernels: samples that a kernel is written for, at most.
+        begins, ends: are told of each sample that a kernel is tried for.
     """
 
     home: Home
@@ -98,10 +99,10 @@ class OtherSamples:
     plan: Mapping[str, Any]
     folder: Path
     kernels: int
+    begins: Callable[[str], None]
+    ends: Callable[[SampleAnswer], None]
 
-    def answers(
-        self, samples: Sequence[AskedSample], say: Callable[[str], None]
-    ) -> Iterator[SampleAnswer]:
+    def answers(self, samples: Sequence[AskedSample]) -> Iterator[SampleAnswer]:
         """Yield who answers each sample, in their order; awkward ones without a kernel are left out.
 
         Where no kernel can be written for a sample, or it cannot be judged, another one has its turn; twice as many as
@@ -114,8 +115,9 @@ class OtherSamples:
             for one in ordered(samples, self.kernels)[: 2 * self.kernels if self.plan else 0]:
                 if sum(answer.by != "library" for answer in found.values()) == self.kernels:
                     break
+                self.begins(one.name)
                 found[one.name] = self._answer(one, place, cards, zygote)
-                say(f"{one.name}: {found[one.name].by} {found[one.name].reason}"[:2000])
+                self.ends(found[one.name])
         finally:
             zygote.close()
         for one in samples:

@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from kb.app.bench import process
 from kb.app.bench.devices import BenchDevice
 from kb.app.bench.process import ProblemJob, ProblemProcess
 from kb.app.bench.rows import SuiteRow
@@ -75,6 +76,27 @@ def test_samples_that_cannot_be_judged_are_a_line_and_no_traceback(tmp_path):
     assert done.returncode == 2, done.stderr
     assert json.loads(done.stdout)["message"].startswith("no run 'gone-1'")
     assert "Traceback" not in done.stderr
+
+
+def test_an_operator_that_ends_its_process_on_another_sample_is_solved_all_the_same(
+    work, monkeypatch
+):
+    passed = {"ratio": 2.0, "low": 1.9, "high": 2.1}
+    best = {"node": 1, "speedup": {"eager": passed}, "idea": "an idea", "profile": {}}
+    report = {"run": "p-1", "target": "zen4", "language": "cpp", "author": "recipes", "candidates": 1,
+              "outcomes": {"passed": 1}, "seconds": 3.0, "timed": True, "best": best}  # fmt: skip
+    events = [
+        {"event": "run", "run": "p-1"},
+        {"event": "judged", "run": "p-1"},
+        {"event": "report", "report": report, "failures": []},
+        {"event": "answer", "answer": ["sample 0", "own", ""]},
+        {"event": "sample", "sample": "other strides"},
+    ]
+    child = f"import os\nfor one in {[json.dumps(one) for one in events]!r}: print(one, flush=True)\nos.abort()"
+    monkeypatch.setattr(process, "_CHILD", child)
+    row = work("return x")
+    assert row.status == "solved", row
+    assert row.samples == {"own": 1, "library": 1, "wrong": 0}
 
 
 def test_a_reference_that_leaves_ends_its_problem_alone(work):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -38,18 +38,28 @@ def asked(tmp_path):
 def samples(tmp_path, write_problem):
     task = load_task(write_problem(tmp_path / "softmax.py", "return torch.softmax(x, 1)"))
     home = Home(tmp_path / "home").make()
-    return OtherSamples(home=home, task=task, plan=PLAN, folder=tmp_path / "kernels", kernels=2)
+    return OtherSamples(
+        home=home,
+        task=task,
+        plan=PLAN,
+        folder=tmp_path / "kernels",
+        kernels=2,
+        begins=lambda _sample: None,
+        ends=lambda _answer: None,
+    )
 
 
 def test_each_sample_is_answered_by_a_kernel_that_is_judged_or_by_the_library(asked, samples):
-    lines: list[str] = []
-    found = {one.sample: one for one in samples.answers(asked, lines.append)}
+    begun: list[str] = []
+    samples = replace(samples, begins=begun.append)
+    found = {one.sample: one for one in samples.answers(asked)}
     assert {name: one.by for name, one in found.items()} == {
         "sample 0": "own",
         "sample 1": "library",
         "sample 2": "library",
         "other strides": "own",
-    }, lines  # softmax over dimension 1 takes no tensor without dimensions: that one is left out
+    }, begun  # softmax over dimension 1 takes no tensor without dimensions: that one is left out
+    assert begun == ["other strides", "no dimensions", "sample 0"]
     assert found["sample 2"].reason == "an input is empty"
     assert found["sample 1"].reason == "no kernel was asked for"
     assert "load_cpp" in (samples.folder / "sample-0.py").read_text()
@@ -58,15 +68,13 @@ def test_each_sample_is_answered_by_a_kernel_that_is_judged_or_by_the_library(as
 def test_a_kernel_that_is_wrong_on_a_sample_is_told(asked, samples, monkeypatch):
     wrong = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x0):\n        return x0 + 1\n"
     monkeypatch.setattr(kernels, "write_kernel", lambda *_: wrong)
-    (answer,) = samples.answers(asked[:1], lambda _line: None)
+    (answer,) = samples.answers(asked[:1])
     assert answer.by == "wrong"
     assert "differs from the reference" in answer.reason
 
 
 def test_a_winner_without_a_plan_leaves_every_sample_to_the_library(asked, samples):
-    from dataclasses import replace
-
-    found = replace(samples, plan={}).answers(asked, lambda _line: None)
+    found = replace(samples, plan={}).answers(asked)
     assert {one.by for one in found} == {"library"}
 
 
