@@ -8,7 +8,7 @@ kinds of documents may answer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kb.records.patterns import Area, Recognised
@@ -41,6 +41,7 @@ class QueryPlan:
             it has been done by then.
         limit: documents at most.
         whole: of these, how many at most are quoted whole; the others in brief.
+        expected: factor of what graded tasks expect.
     """
 
     areas: Mapping[Area, float]
@@ -49,6 +50,7 @@ class QueryPlan:
     limit: int
     later: float = 1.0
     whole: int = 16
+    expected: float = 1.0
 
 
 PLANS: Mapping[Stage, QueryPlan] = {
@@ -65,6 +67,7 @@ PLANS: Mapping[Stage, QueryPlan] = {
         limit=20,
         later=0.15,
         whole=6,
+        expected=1.4,
     ),
     "plateau": QueryPlan(
         areas={"computation": 0.6, "family": 0.2, "overview": 0.3, "symptom": 0.9, "setting": 0.7},
@@ -75,11 +78,12 @@ PLANS: Mapping[Stage, QueryPlan] = {
         whole=5,
     ),
     "draft": QueryPlan(
-        areas={"computation": 0.7, "setting": 0.7},
-        own=0.7,
+        areas={"computation": 0.25, "setting": 0.7},
+        own=1.4,
         kinds={"idea": 1.4, "kernel": 2.0, "guide": 1.4, "lesson": 0.5, "document": 0.7},
-        limit=9,
+        limit=10,
         whole=4,
+        expected=2.5,
     ),
     "repair": QueryPlan(
         areas={"computation": 0.15, "setting": 0.3, "fault": 1.9},
@@ -168,7 +172,7 @@ def build_inquiry(subject: Subject, need: Need) -> Inquiry:
         kinds=tuple(plan.kinds.items()),
         tried=tuple(f"ideas/{name}" for name in need.tried) if need.stage != "repair" else (),
         elsewhere=need.elsewhere if need.stage != "repair" else frozenset(),
-        expected=need.expected,
+        expected=tuple(replace(one, gain=plan.expected * one.gain) for one in need.expected),
         judged=need.judged,
         menu=subject.target.device if need.stage in ("ideas", "plateau") else "",
         limit=plan.limit,
