@@ -8,13 +8,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from warm_kb import WarmKb, WarmProcess
 
 KB = Path(sys.executable).parent / "kb"
+WARM = WarmKb()
 MODEL_VARIABLES = ("KB_MODEL", "KB_BASE_URL", "KB_API_KEY", "OPENAI_API_KEY", "KB_DATABASE")
 
 
 class Shell:
-    """Runs `kb` as a user does, in a folder and a home of its own."""
+    """Runs `kb` as a user does, in a folder and a home of its own.
+
+    The imports of commands are shared, see `warm_kb`; `command` is what a user types.
+    """
 
     def __init__(self, folder: Path, home: Path) -> None:
         self.folder, self.home = folder, home
@@ -24,12 +29,14 @@ class Shell:
     def command(self, *arguments: object) -> list[str]:
         return [str(KB), *map(str, arguments)]
 
-    def start(self, *arguments: object) -> subprocess.Popen[str]:
+    def start(self, *arguments: object) -> WarmProcess | subprocess.Popen[str]:
         """Start a command that can be interrupted, in a process group of its own.
 
         What runs in the background of a shell without job control ignores Ctrl-C, and so would its
         children.
         """
+        if WARM.takes(self.env):
+            return WARM.start(self.command(*arguments), cwd=self.folder, env=self.env)
         return subprocess.Popen(
             self.command(*arguments),
             cwd=self.folder,
@@ -42,14 +49,10 @@ class Shell:
         )
 
     def __call__(self, *arguments: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*arguments),
-            cwd=self.folder,
-            env=self.env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        """Run a command to its end."""
+        process = self.start(*arguments)
+        texts = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.returncode, *texts)
 
 
 @pytest.fixture
