@@ -28,7 +28,10 @@ _IMPORTS = (
     "kb.cli.render.text", "kb.cli.runs", "kb.knowledge", "kb.native",
     "search.costs.trace", "search.judging.cpu.judge", "search.authors.llm", "search.authors.recipes",
 )  # fmt: skip
-_NEUTRAL = ("KB_", "OPENAI_", "PYTEST_", "PYTHONPATH")  # nothing imported reads them
+# Of the environment, what the interpreter and imports may read; a command gets the rest in time.
+_READ = (
+    "CUDA_", "GOMP_", "HOME", "KMP_", "LD_", "MKL_", "OMP_", "OPENBLAS_", "PYTHON", "PYTORCH_", "TORCH", "TRITON_", "XDG_",
+)  # fmt: skip
 
 
 class WarmKb:
@@ -156,9 +159,14 @@ class WarmProcess:
         self.send_signal(signal.SIGKILL)
 
 
+WARM = WarmKb()  # one for all tests of this process
+
+
 def _fixed(env: Mapping[str, str]) -> dict[str, str]:
     """Return what of an environment must be as it was when `kb` was imported."""
-    return {name: value for name, value in env.items() if not name.startswith(_NEUTRAL)}
+    kept = {name: value for name, value in env.items() if name.startswith(_READ)}
+    kept.pop("PYTHONPATH", None)  # see `_become`
+    return kept
 
 
 def _serve(channel: socket.socket) -> None:

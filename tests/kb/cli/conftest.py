@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from warm_kb import WarmKb, WarmProcess
+from warm_kb import WARM, WarmProcess
 
 KB = Path(sys.executable).parent / "kb"
-WARM = WarmKb()
 MODEL_VARIABLES = ("KB_MODEL", "KB_BASE_URL", "KB_API_KEY", "OPENAI_API_KEY", "KB_DATABASE")
 
 
@@ -72,15 +71,8 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def make_shell(indexed: Path, tmp_path_factory: pytest.TempPathFactory):
-    """Return a function that makes a fresh home with the shipped documents in it.
-
-    What compilers built is shared, as it is by the runs of one user: it is kept by content. Processes of
-    one test run share it too.
-    """
-    root = tmp_path_factory.getbasetemp()
-    builds = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "builds"
-    builds.mkdir(exist_ok=True)
+def make_shell(indexed: Path, builds: Path, tmp_path_factory: pytest.TempPathFactory):
+    """Return a function that makes a fresh home with the shipped documents and shared builds in it."""
 
     def make() -> Shell:
         folder = tmp_path_factory.mktemp("user")
