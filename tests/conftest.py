@@ -9,6 +9,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
+# Several processes of a test run share its cores: threads of torch that spin while they wait for each other take
+# them from whoever has work, and small operators take ten times as long. Candidates have an environment of their own.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 from postgres_server import NoServer, running_postgres
 from sqlalchemy import Engine, create_engine, text
 

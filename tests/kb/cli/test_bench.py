@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -97,9 +98,12 @@ def test_ctrl_c_keeps_the_run_and_the_same_command_goes_on_with_it(shell):
     time_briefly(shell)
     command = ("bench", "tasks", "level1", "--only", "1", *BUDGET)
     process = shell.start(*command)
+    log = shell.home / "suites" / "level1-1" / "1_Gate.log"
     try:
-        while not json.loads(shell("runs", "--json").stdout):
+        # From then on the suite knows the name of the run.
+        while not (log.is_file() and "the sandbox" in log.read_text()):
             assert process.poll() is None, process.communicate()
+            time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=120)
     finally:
