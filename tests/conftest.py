@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
+# Several processes of a test run share its cores: threads of torch that spin while they wait for each other take
+# them from whoever has work, and small operators take ten times as long. Candidates have an environment of their own.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 from postgres_server import NoServer, running_postgres
 from sqlalchemy import Engine, create_engine, text
 
@@ -40,6 +46,18 @@ def make_postgres_database(postgres: str) -> Callable[[], str]:
         return f"{postgres}/{name}"
 
     return make
+
+
+@pytest.fixture(scope="session")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of compilers' caches that tests share, as the runs of one user do: they are kept by content.
+
+    Processes of one test run share it too.
+    """
+    root = tmp_path_factory.getbasetemp()
+    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "builds"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

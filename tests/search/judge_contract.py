@@ -44,7 +44,6 @@ class JudgeContract:
         outcome = judge.judge(right)
         assert outcome.kind in STANDING, outcome
         assert outcome.max_error <= outcome.allowed_error
-        assert judge.judge(right, thorough=True).kind == outcome.kind
 
     def test_a_wrong_one_is_wrong(self, judge: Judge, wrong: str) -> None:
         assert isinstance(judge.judge(wrong), Wrong)
@@ -75,3 +74,9 @@ class JudgeContract:
 
     def test_what_was_never_asked_can_be_closed(self, make_judge: Callable[[], Judge]) -> None:
         make_judge().close()
+
+    # The last: a judge that is a trip away starts another process for it.
+    def test_a_right_kernel_stands_when_it_is_measured_for_the_report(
+        self, judge: Judge, right: str
+    ) -> None:
+        assert judge.judge(right, thorough=True).kind == judge.judge(right).kind

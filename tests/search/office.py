@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from machines import BOUNDLESS as TARGET
+from warm_kb import WARM, WarmProcess
 
 from search.judging.spool.client import Spool
 from search.judging.spool.folder import Folder
@@ -62,7 +63,7 @@ class Office:
         self.spool = root / "spool"
         self.folder = Folder(self.spool).make()
         self.said: list[str] = []
-        self.running: list[subprocess.Popen[str]] = []
+        self.running: list[subprocess.Popen[str] | WarmProcess] = []
 
     def evaluator(self, source: str = RELU, seed: int = 5, **settings: object) -> Spool:
         task = make_task(self.root, source, **settings)
@@ -74,20 +75,30 @@ class Office:
         self.said.append(line)
         assert not line.startswith("no judge answers"), [judge.poll() for judge in self.running]
 
-    def judge(self, *options: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", JUDGE, "judge", str(self.spool), "--device", "cpu"]
-        process = subprocess.Popen(
-            [*command, "--json", "--lease", "3", *options],
-            cwd=self.root,
-            env={**os.environ, "KB_HOME": str(self.root / "home"), **(env or {})},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def judge(
+        self, *options: str, env: dict[str, str] | None = None
+    ) -> subprocess.Popen[str] | WarmProcess:
+        """Start a judge; with an environment of its own it shares no imports with others."""
+        command = ["judge", str(self.spool), "--device", "cpu", "--json", "--lease", "3", *options]
+        place = {**os.environ, "KB_HOME": str(self.root / "home"), **(env or {})}
+        process: subprocess.Popen[str] | WarmProcess
+        if env is None and WARM.takes(place):
+            process = WARM.start(["kb", *command], cwd=self.root, env=place)
+        else:
+            process = subprocess.Popen(
+                [sys.executable, "-c", JUDGE, *command],
+                cwd=self.root,
+                env=place,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
         self.running.append(process)
         return process
 
-    def ends(self, process: subprocess.Popen[str], seconds: float = 120) -> list[dict[str, Any]]:
+    def ends(
+        self, process: subprocess.Popen[str] | WarmProcess, seconds: float = 120
+    ) -> list[dict[str, Any]]:
         """Wait for a judge and return the lines that it printed."""
         output, complaint = process.communicate(timeout=seconds)
         self.said += complaint.splitlines()

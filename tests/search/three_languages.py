@@ -92,7 +92,12 @@ def triton(
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={
+            **os.environ,
+            "TRITON_INTERPRET": "1",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        },
     )
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, dict[str, Errors]] = json.loads(done.stdout.splitlines()[-1])

@@ -8,13 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from warm_kb import WARM, WarmProcess
 
 KB = Path(sys.executable).parent / "kb"
 MODEL_VARIABLES = ("KB_MODEL", "KB_BASE_URL", "KB_API_KEY", "OPENAI_API_KEY", "KB_DATABASE")
 
 
 class Shell:
-    """Runs `kb` as a user does, in a folder and a home of its own."""
+    """Runs `kb` as a user does, in a folder and a home of its own.
+
+    The imports of commands are shared, see `warm_kb`; `command` is what a user types.
+    """
 
     def __init__(self, folder: Path, home: Path) -> None:
         self.folder, self.home = folder, home
@@ -24,12 +28,14 @@ class Shell:
     def command(self, *arguments: object) -> list[str]:
         return [str(KB), *map(str, arguments)]
 
-    def start(self, *arguments: object) -> subprocess.Popen[str]:
+    def start(self, *arguments: object) -> WarmProcess | subprocess.Popen[str]:
         """Start a command that can be interrupted, in a process group of its own.
 
         What runs in the background of a shell without job control ignores Ctrl-C, and so would its
         children.
         """
+        if WARM.takes(self.env):
+            return WARM.start(self.command(*arguments), cwd=self.folder, env=self.env)
         return subprocess.Popen(
             self.command(*arguments),
             cwd=self.folder,
@@ -42,14 +48,10 @@ class Shell:
         )
 
     def __call__(self, *arguments: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*arguments),
-            cwd=self.folder,
-            env=self.env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        """Run a command to its end."""
+        process = self.start(*arguments)
+        texts = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.returncode, *texts)
 
 
 @pytest.fixture
@@ -69,15 +71,8 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def make_shell(indexed: Path, tmp_path_factory: pytest.TempPathFactory):
-    """Return a function that makes a fresh home with the shipped documents in it.
-
-    What compilers built is shared, as it is by the runs of one user: it is kept by content. Processes of
-    one test run share it too.
-    """
-    root = tmp_path_factory.getbasetemp()
-    builds = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "builds"
-    builds.mkdir(exist_ok=True)
+def make_shell(indexed: Path, builds: Path, tmp_path_factory: pytest.TempPathFactory):
+    """Return a function that makes a fresh home with the shipped documents and shared builds in it."""
 
     def make() -> Shell:
         folder = tmp_path_factory.mktemp("user")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -40,8 +41,26 @@ def shell(make_shell):
     return made
 
 
+def time_briefly(shell) -> None:
+    """Write a task file for the first problem, which `kb bench tasks` reads."""
+    task = {"reference": "1_Gate.py", "final_seconds": 0.3, "compiler": False}
+    (shell.folder / "level1" / "gate.yaml").write_text(json.dumps(task))
+
+
+def test_a_problem_of_kernelbench_that_cannot_be_judged_is_a_row_with_its_reason(shell):
+    done = shell("bench", "kernelbench", ".", "--only", "2", *BUDGET, "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    (row,) = told["rows"]
+    assert (row["problem"], row["status"]) == ("2_Raises", "not_judged")
+    assert row["precision"] == "strict"
+    assert "not today" in row["reason"]
+
+
 def test_a_suite_ends_with_a_row_a_problem_and_a_second_call_has_nothing_to_do(shell):
-    done = shell("bench", "kernelbench", ".", *BUDGET, "--json")
+    time_briefly(shell)
+    command = ("bench", "tasks", "level1", *BUDGET, "--precision", "strict", "--json")
+    done = shell(*command)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     rows = {row["problem"]: row for row in told["rows"]}
@@ -51,14 +70,14 @@ def test_a_suite_ends_with_a_row_a_problem_and_a_second_call_has_nothing_to_do(s
     assert first["status"] in ("solved", "unsolved"), first
     assert first["candidates"] >= 1
     assert first["precision"] == "strict"
-    assert set(first["baselines"]) == {"eager", "compile"}
+    assert set(first["baselines"]) == {"eager"}
     if first["status"] == "solved":
         eager = first["speedup"]["eager"]
         assert eager["low"] <= eager["ratio"] <= eager["high"]
     assert told["figures"]["problems"] == 2
     assert told["figures"]["judged"] == 1
 
-    again = shell("bench", "kernelbench", ".", *BUDGET, "--json")
+    again = shell(*command)
     assert "0 problems to work on, 2 have a result" in again.stderr
     assert json.loads(again.stdout)["rows"] == told["rows"]
     assert len(json.loads(shell("runs", "--json").stdout)) == 1
@@ -70,26 +89,28 @@ def test_a_suite_ends_with_a_row_a_problem_and_a_second_call_has_nothing_to_do(s
     assert [one["suite"] for one in json.loads(shell("bench", "list", "--json").stdout)] == [name]
 
     write(shell.folder / "level1", "2_Raises", "raise ValueError('changed')")
-    changed = shell("bench", "kernelbench", ".", *BUDGET, "--json")
+    changed = shell(*command)
     assert "1 problems to work on, 1 have a result" in changed.stderr
     assert "changed" in json.loads(changed.stdout)["rows"][1]["reason"]
 
 
 def test_ctrl_c_keeps_the_run_and_the_same_command_goes_on_with_it(shell):
-    process = shell.start("bench", "kernelbench", ".", "--only", "1", *BUDGET)
-    log = shell.home / "suites" / "kernelbench-level1-1" / "1_Gate.log"
+    time_briefly(shell)
+    command = ("bench", "tasks", "level1", "--only", "1", *BUDGET)
+    process = shell.start(*command)
+    log = shell.home / "suites" / "level1-1" / "1_Gate.log"
     try:
-        while not (log.is_file() and "loading the reference" in log.read_text()):
+        # From then on the suite knows the name of the run.
+        while not (log.is_file() and "the sandbox" in log.read_text()):
             assert process.poll() is None, process.communicate()
-        while not json.loads(shell("runs", "--json").stdout):
-            assert process.poll() is None, process.communicate()
+            time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=120)
     finally:
         process.kill()
     assert process.returncode == 130, told
     assert "the same command goes on" in told
-    done = shell("bench", "kernelbench", ".", "--only", "1", *BUDGET, "--json")
+    done = shell(*command, "--json")
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout)["rows"]
     (run,) = json.loads(shell("runs", "--json").stdout)

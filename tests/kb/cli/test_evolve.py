@@ -81,8 +81,8 @@ def write_task(folder: Path, **settings: object) -> Path:
     task = {
         "reference": "ref.py",
         "model": {"provider": "scripted", "name": str(folder / "script.json")},
-        "search": {"rounds": 1, "ideas": 1, "branches": 4},
-        "final_seconds": 1,
+        "search": {"rounds": 1, "ideas": 1, "branches": 2},
+        "final_seconds": 0.3,
         "compiler": False,
         **settings,
     }
@@ -210,14 +210,7 @@ def test_a_second_run_of_the_same_task_judges_nothing_again(evolved):
 def test_a_run_killed_while_judging_is_resumed_to_its_end(make_shell):
     shell = make_shell()
     task = write_task(shell.folder)
-    process = subprocess.Popen(
-        shell.command("evolve", task, "--json"),
-        cwd=shell.folder,
-        env=shell.env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = shell.start("evolve", task, "--json")
     for line in process.stderr:
         if re.match(r"\s+0  ", line):  # the first verdict is in the record
             break

@@ -117,7 +117,7 @@ TASK = {
     "reference": "reference.py",
     "search": {"policy": "newest", "rounds": 1, "ideas": 1, "branches": 1},
     "stop": {"candidates": 2, "minutes": 2},
-    "final_seconds": 1,
+    "final_seconds": 0.2,
     "compiler": False,
 }
 

@@ -56,7 +56,7 @@ def write_task(folder: Path) -> Path:
         "author": "mailbox",
         "mailbox": "letters",
         "search": {"rounds": 1, "ideas": 2, "branches": 1},
-        "final_seconds": 1,
+        "final_seconds": 0.3,
         "compiler": False,
     }
     path = folder / "task.yaml"

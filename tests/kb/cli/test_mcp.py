@@ -175,7 +175,9 @@ async def second(call: Client) -> None:
 def test_candidates_sent_from_outside_are_judged_and_stand_in_the_same_record(make_shell):
     shell = make_shell()
     (shell.folder / "ref.py").write_text(REFERENCE)
-    (shell.folder / "ref.yaml").write_text("{reference: ref.py, final_seconds: 1, compiler: false}")
+    (shell.folder / "ref.yaml").write_text(
+        "{reference: ref.py, final_seconds: 0.2, compiler: false}"
+    )
     anyio.run(work, shell, first)
     anyio.run(work, shell, second)
     (row,) = json.loads(shell("runs", "--json").stdout)

@@ -20,17 +20,18 @@ def record(path: Path) -> IdeaRecord:
     return found
 
 
-def test_a_measurement_becomes_evidence_in_a_copy_of_the_record(bare_shell):
+def test_a_measurement_becomes_evidence_in_a_copy_of_the_record(make_shell):
+    shell = make_shell()
     before = len(record(shipped_docs() / "ideas" / f"{IDEA}.md").evidence)
     # The shipped record may tell of this very machine.
-    done = bare_shell("measure", IDEA, "--shapes", "1", "--again", "--output", "out", "--json")
+    done = shell("measure", IDEA, "--shapes", "1", "--again", "--output", "out", "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     (told,) = report["measurements"] or report["not_measured"]
     assert told["idea"] == IDEA
     if report["not_measured"]:
         pytest.skip(f"too busy a machine: {told['reason']}")
-    path = bare_shell.folder / "out" / f"{IDEA}.md"
+    path = shell.folder / "out" / f"{IDEA}.md"
     *older, found = record(path).evidence
     assert len(older) == before
     assert found.task == told["task"] == "gelu-gate 64x256"
@@ -46,24 +47,25 @@ def test_a_measurement_becomes_evidence_in_a_copy_of_the_record(bare_shell):
         if not line.startswith(("  - {task:", "evidence:"))
     ]
 
-    again = bare_shell("measure", IDEA, "--shapes", "1", "--output", "out", "--json")
+    again = shell("measure", IDEA, "--shapes", "1", "--output", "out", "--json")
     assert json.loads(again.stdout)["present"] == 1
     assert json.loads(again.stdout)["measurements"] == []
     assert len(record(path).evidence) == before + 1
 
 
-def test_ctrl_c_keeps_what_was_measured(bare_shell):
+def test_ctrl_c_keeps_what_was_measured(make_shell):
+    shell = make_shell()
     before = len(record(shipped_docs() / "ideas" / f"{IDEA}.md").evidence)
-    process = bare_shell.start("measure", IDEA, "--shapes", "3", "--again", "--output", "out")
+    process = shell.start("measure", IDEA, "--shapes", "2", "--again", "--output", "out")
     for line in process.stderr:
-        if line.startswith("[1/3]"):
+        if line.startswith("[1/2]"):
             break
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=120)
     assert process.returncode == 130, told
     assert "the same command goes on" in told
     if "not measured" not in line:
-        path = bare_shell.folder / "out" / f"{IDEA}.md"
+        path = shell.folder / "out" / f"{IDEA}.md"
         assert len(record(path).evidence) == before + 1
 
 

@@ -32,7 +32,7 @@ def tasks(shell):
         (folder / f"{name}.py").write_text(TASK.format(body=body))
         (folder / f"{name}.yaml").write_text(
             f"reference: {name}.py\nauthor: recipes\nfinal_seconds: 0.2\ncompiler: false\n"
-            "search: {ideas: 1, branches: 1}\nstop: {minutes: null}\n"
+            "search: {ideas: 1, branches: 1, knob_trials: 0}\nstop: {minutes: null}\n"
         )
     return folder
 

@@ -16,7 +16,8 @@ from scripted import REFERENCE, write_task
 
 def spooled(folder: Path) -> Path:
     (folder / "spool").mkdir(exist_ok=True)
-    return write_task(folder, {"spool": "spool"})
+    search = {"rounds": 1, "ideas": 1, "branches": 3}
+    return write_task(folder, {"spool": "spool"}, search=search, final_seconds=0.3)
 
 
 @pytest.fixture
@@ -25,7 +26,10 @@ def judging(request):
     running = []
 
     def start(shell, *options):
-        env = {**shell.env, "KB_HOME": str(shell.folder / "far-home")}
+        home = shell.folder / "far-home"
+        home.mkdir()
+        (home / "cache").symlink_to((shell.home / "cache").resolve())
+        env = {**shell.env, "KB_HOME": str(home)}
         process = subprocess.Popen(
             shell.command("judge", shell.folder / "spool", "--json", "--device", "cpu", *options),
             cwd=shell.folder,

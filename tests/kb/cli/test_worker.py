@@ -18,6 +18,11 @@ from sqlalchemy import create_engine, text
 
 from kb.cli.commands import app
 
+SMALL: dict[str, object] = {
+    "search": {"rounds": 1, "ideas": 1, "branches": 2},
+    "final_seconds": 0.3,
+    "compiler": False,
+}
 # The machine of a test is shared: its known kernels may take many times as long a moment later.
 STEADY = ("--drift", "1000")
 
@@ -32,16 +37,18 @@ def shell(make_shell, make_postgres_database):
     return made
 
 
-def end_connections(url: str) -> None:
+def end_connections(url: str) -> int:
+    """End every connection to a database but this one, and return how many there were."""
     server = create_engine(url, isolation_level="AUTOCOMMIT")
     with server.connect() as connection:
-        connection.execute(
+        ended = connection.execute(
             text(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                 "WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
-        )
+        ).all()
     server.dispose()
+    return len(ended)
 
 
 def lines_of(output: str) -> list[dict[str, object]]:
@@ -50,7 +57,7 @@ def lines_of(output: str) -> list[dict[str, object]]:
 
 @pytest.mark.slow
 def test_a_search_is_judged_by_a_worker_of_its_database(shell):
-    task = write_task(shell.folder, "local", compiler=False)
+    task = write_task(shell.folder, "local", **SMALL)
     run = shell.start("evolve", task, "--workers", "--json")
     worker = shell.start("worker", "--devices", "cpu", "--json", *STEADY)
     output, complaint = run.communicate(timeout=400)
@@ -69,11 +76,13 @@ def test_a_search_is_judged_by_a_worker_of_its_database(shell):
     assert len({line["job"] for line in judged}) == len(judged)
     assert (end["end"], end["recorded"], end["lost"]) == ("stopped", len(judged), 0)
     # A second run of the same task is answered from the record alone, with no worker there, while
-    # the server ends every connection six times.
+    # the server ends every connection six times, each a bit longer after there is one.
     run = shell.start("evolve", task, "--workers", "--json")
-    for _ in range(6):
-        time.sleep(3)
-        end_connections(shell.env["KB_DATABASE"])
+    for number in range(6):
+        while run.poll() is None and not end_connections(shell.env["KB_DATABASE"]):
+            time.sleep(0.02)
+        assert run.poll() is None
+        time.sleep(0.1 * number)
     output, complaint = run.communicate(timeout=400)
     assert run.returncode == 0, complaint
     assert json.loads(output)["candidates"] == report["candidates"]
@@ -122,7 +131,7 @@ def test_what_is_wrong_is_one_line(bare_shell, options, said):
 @pytest.mark.skipif(find_spec("ray") is None, reason="no Ray: pip install 'kernel-kb[ray]'")
 def test_a_search_starts_its_workers_on_ray(make_shell):
     shell = make_shell()
-    task = write_task(shell.folder, "local", compiler=False)
+    task = write_task(shell.folder, "local", **SMALL)
     done = shell("evolve", task, "--ray", "local", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["outcomes"]["wrong"] == 1

@@ -59,8 +59,10 @@ class Exchanges(dict[str, tuple[Request, Reply]]):
         self[key] = (request, reply)
 
 
-def written_by(url: str, said: list[str], kept: Exchanges, context: int) -> LanguageModel:
-    settings = ModelSettings(name="smollm2", context_tokens=context, reply_tokens=context // 4)
+def written_by(
+    url: str, said: list[str], kept: Exchanges, context: int, reply: int
+) -> LanguageModel:
+    settings = ModelSettings(name="smollm2", context_tokens=context, reply_tokens=reply)
     task = Task(
         name="chain",
         path=Path("chain.py"),
@@ -112,7 +114,7 @@ def test_an_overlong_prompt_names_the_setting_to_lower(url: str) -> None:
 def test_ideas_of_a_real_model_are_valid_or_none_and_every_exchange_is_kept(url: str) -> None:
     said: list[str] = []
     kept = Exchanges()
-    ideas = written_by(url, said, kept, 1600).ideas(MOMENT, 1)
+    ideas = written_by(url, said, kept, 1600, 400).ideas(MOMENT, 1)
     assert len(ideas) == 1 or said
     for idea in ideas:
         assert idea.category in CATEGORIES
@@ -129,7 +131,7 @@ def test_a_real_models_nonsense_is_no_draft_and_no_crash(url: str) -> None:
     said: list[str] = []
     kept = Exchanges()
     idea = Idea(title="Fuse", text="Fuse both steps into one loop.", category="memory access")
-    draft = written_by(url, said, kept, 1400).draft(MOMENT, idea, 0, ())
+    draft = written_by(url, said, kept, 1400, 64).draft(MOMENT, idea, 0, ())
     if draft is None:
         assert len(kept) == 2
         assert "no usable implementation 1 of 'Fuse'" in said[-1]
@@ -166,6 +168,6 @@ def test_a_repair_by_a_real_model_is_a_draft_or_none(url: str) -> None:
         draft=Draft(source="from torch import nn\n\n\nclass ModelNew(nn.Module):\n    pass\n"),
         outcome=BuildFailed(reason="expected ';'", detail="k.cpp:3: error: expected ';'"),
     )
-    draft = written_by(url, said, kept, 1400).repair(replace(MOMENT, history=(failed,)), failed)
+    draft = written_by(url, said, kept, 1400, 64).repair(replace(MOMENT, history=(failed,)), failed)
     assert 1 <= len(kept) <= 2
     assert draft is not None or "no usable repair of candidate 0" in said[-1]

@@ -90,12 +90,13 @@ class Stage:
         """The real model has ideas and mends; a script writes the sources that need mending."""
         writer = Scripted([ReplyRule(when=lambda _: True, texts=(SOURCE,))], name="writer")
         real = OpenAI("smollm2", base_url=start()[1], retries=0, say=self.said.append)
+        brief = SMALL.model_copy(update={"reply_tokens": 64})  # enough for nonsense
         script = SMALL.model_copy(update={"name": "writer"})
         return ModelPool(
             {
                 "ideas": [PoolMember(model=wrap(real, "ideas"), settings=SMALL)],
                 "code": [PoolMember(model=wrap(writer, "code"), settings=script)],
-                "repair": [PoolMember(model=wrap(real, "repair"), settings=SMALL)],
+                "repair": [PoolMember(model=wrap(real, "repair"), settings=brief)],
             },
             accounts=ledger,
         )

@@ -195,7 +195,7 @@ def errors(device: str, paths: list[tuple[Path, Path]]) -> dict[str, tuple[float
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     if device == "cpu":
-        environment["TRITON_INTERPRET"] = "1"
+        environment |= {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     names = [str(path) for pair in paths for path in pair]
     done = subprocess.run(
         [sys.executable, "-c", RUN, device, *names], capture_output=True, text=True, env=environment

@@ -8,6 +8,7 @@ from search.judging.corpus.run import CorpusRunner
 from search.judging.cpu.judge import CpuJudge
 from search.judging.limits import Limits
 from search.reference import load_problem
+from search.sandbox.runner_handle import Zygote
 from search.task import Task
 
 LIMITS = Limits(
@@ -22,15 +23,26 @@ NORM = reference_source("cpu", "norm")
 
 
 @pytest.fixture(scope="session")
+def warm() -> Iterator[Zygote]:
+    """The process that runners are forked from, for all judges but those that are told to have their own."""
+    zygote = Zygote()
+    yield zygote
+    zygote.close()
+
+
+@pytest.fixture(scope="session")
 def make_judge(
-    make_task: Callable[..., Task], tmp_path_factory: pytest.TempPathFactory
+    make_task: Callable[..., Task], warm: Zygote, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., CpuJudge]]:
     folder = tmp_path_factory.mktemp("judge")
     made: list[CpuJudge] = []
 
-    def make(source: str, limits: Limits = LIMITS, **settings: object) -> CpuJudge:
+    def make(
+        source: str, limits: Limits = LIMITS, *, alone: bool = False, **settings: object
+    ) -> CpuJudge:
         problem = load_problem(make_task(source, **settings))
-        judge = CpuJudge(problem, TARGET, folder=folder, limits=limits)
+        zygote = None if alone else warm
+        judge = CpuJudge(problem, TARGET, folder=folder, limits=limits, zygote=zygote)
         made.append(judge)
         judge.prepare()
         return judge

@@ -53,7 +53,7 @@ def test_a_server_that_is_replaced_under_a_search_loses_nothing_and_doubles_noth
                 time.sleep(0.02)
             engine.dispose()
             server.stop(how)
-            time.sleep(1)
+            time.sleep(0.3)
             server.start()
         assert driver.wait(timeout=200) == 0, driver.communicate()[1]
         assert worker.poll() is None

@@ -5,7 +5,6 @@ The judge of the search believes them all, as an older one may have. The second 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -100,20 +99,13 @@ class Fooled(Synthetic):
 
 
 @pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
-
-
-@pytest.fixture(scope="module")
 def storage(tmp_path_factory: pytest.TempPathFactory) -> Storage:
     return open_storage(tmp_path_factory.mktemp("home"))
 
 
 @pytest.mark.parametrize("task", CAUSES, ids=lambda task: "-".join(filter(None, task)))
 def test_a_run_whose_best_are_cheats_ends_names_them_and_learns_nothing(
-    task: tuple[str, str], storage: Storage, zygote: Zygote, tmp_path: Path
+    task: tuple[str, str], storage: Storage, warm: Zygote, tmp_path: Path
 ) -> None:
     reference, packing = task
     cases = {case.name: case for case in load_cases("cpu", ("cheats",))}
@@ -137,7 +129,7 @@ def test_a_run_whose_best_are_cheats_ends_names_them_and_learns_nothing(
     assert record.graph.ranked()[0].idea.title != "honest"
 
     settings = {"packing": packing} if packing else {}
-    judge = open_judge("cpu", reference, settings, tmp_path, zygote)
+    judge = open_judge("cpu", reference, settings, tmp_path, warm)
     try:
         confirmed = driver.confirm(reference, judge)
     finally:

@@ -9,6 +9,7 @@ from search.judging.cpu.judge import CpuJudge
 from search.judging.limits import Limits
 from search.outcome import Outcome, Refused
 from search.reference import load_problem
+from search.sandbox.runner_handle import Zygote
 from search.task import Task
 
 LIMITS = Limits(timing_seconds=0.1, thorough_seconds=0.4, compile=False, memory=1 << 30)
@@ -28,22 +29,21 @@ def get_inputs():
 SQUARE = "torch.randn(384, 384)"
 
 
+@pytest.fixture
 def judged(
-    make_task: Callable[..., Task],
-    folder: Path,
-    target: TargetRecord,
-    forward: str,
-    inputs: str,
-    answer: str,
-) -> Outcome:
-    task = make_task(REFERENCE.format(forward=forward, inputs=inputs))
-    judge = CpuJudge(load_problem(task), target, folder=folder, limits=LIMITS)
-    try:
-        judge.prepare()
-        source = REFERENCE.format(forward=answer, inputs=inputs).replace("Model(", "ModelNew(")
-        return judge.judge(source)
-    finally:
-        judge.close()
+    make_task: Callable[..., Task], tmp_path: Path, warm: Zygote
+) -> Callable[[TargetRecord, str, str, str], Outcome]:
+    def judge(target: TargetRecord, forward: str, inputs: str, answer: str) -> Outcome:
+        problem = load_problem(make_task(REFERENCE.format(forward=forward, inputs=inputs)))
+        made = CpuJudge(problem, target, folder=tmp_path, limits=LIMITS, zygote=warm)
+        try:
+            made.prepare()
+            source = REFERENCE.format(forward=answer, inputs=inputs).replace("Model(", "ModelNew(")
+            return made.judge(source)
+        finally:
+            made.close()
+
+    return judge
 
 
 # Each takes far less than the reference's arithmetic or traffic would, and cheats in nothing.
@@ -58,17 +58,15 @@ def judged(
     ids=["a diagonal", "another order", "some rows", "some columns"],
 )  # fmt: skip
 def test_a_program_that_spares_work_is_no_cheat(
-    make_task: Callable[..., Task], tmp_path: Path, forward: str, inputs: str, answer: str
+    judged: Callable[..., Outcome], forward: str, inputs: str, answer: str
 ) -> None:
-    outcome = judged(make_task, tmp_path, MODEST, forward, inputs, answer)
+    outcome = judged(MODEST, forward, inputs, answer)
     assert outcome.kind == "passed", outcome
 
 
-def test_what_is_faster_than_the_device_is_refused(
-    make_task: Callable[..., Task], tmp_path: Path
-) -> None:
+def test_what_is_faster_than_the_device_is_refused(judged: Callable[..., Outcome]) -> None:
     slow = MODEST.model_copy(update={"flops_per_cycle": {"float32": 0.05}})
     forward = "return x @ y"
-    outcome = judged(make_task, tmp_path, slow, forward, f"{SQUARE}, {SQUARE}", forward)
+    outcome = judged(slow, forward, f"{SQUARE}, {SQUARE}", forward)
     assert isinstance(outcome, Refused)
     assert outcome.trick == "beats-the-roofline"

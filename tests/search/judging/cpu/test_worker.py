@@ -38,7 +38,7 @@ def _gone(pid: int) -> bool:
 def test_a_zygote_that_was_killed_is_started_again(
     make_judge: Callable[..., CpuJudge], norm_source: str
 ) -> None:
-    judge = make_judge(norm_source)
+    judge = make_judge(norm_source, alone=True)
     process = judge._zygote._process
     assert process is not None
     os.kill(process.pid, signal.SIGKILL)
@@ -49,7 +49,7 @@ def test_a_zygote_that_was_killed_is_started_again(
 def test_closing_the_judge_leaves_no_process_behind(
     make_judge: Callable[..., CpuJudge], norm_source: str
 ) -> None:
-    judge = make_judge(norm_source)
+    judge = make_judge(norm_source, alone=True)
     process = judge._zygote._process
     assert process is not None
     judge.close()

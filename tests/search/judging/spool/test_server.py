@@ -177,8 +177,8 @@ def test_judging_needs_nothing_but_torch(office, tmp_path):
     judge = office.judge(env={"PYTHONPATH": str(tmp_path)})
     prepared = spool.prepare()
     assert prepared.baselines["eager"] > 0
-    assert spool.judge(RIGHT, thorough=True).kind == "passed"
     assert spool.judge(WRONG).kind == "wrong"
+    assert spool.judge(RIGHT, thorough=True).kind == "passed"  # by another process of the judge
     judge.send_signal(signal.SIGTERM)
     office.ends(judge)
     for path in office.folder.outcomes.iterdir():
