@@ -11,8 +11,9 @@ import torch
 
 from search.judging.checks import agrees, apart, cached, check_state, equal, told, varied
 from search.judging.compare import explain
-from search.judging.cpu.calls import Calls, early, in_place
+from search.judging.cpu.calls import Calls
 from search.judging.cpu.looks import Looks
+from search.judging.cpu.refusals import early, in_place
 from search.judging.cpu.timing import CpuPinning, Drawn, Sample
 from search.judging.tolerance import bounds_of
 from search.judging.trial import InputTrial, TrialSet, inside
@@ -127,9 +128,11 @@ class CandidateSession:
             Fault: an answer is wrong, or is not the candidate's own work.
         """
         for number, trial in enumerate(self._trial_set.trials):
-            self._compare(number, self._answer(trial))
+            # A program that remembers where its first inputs lay is wrong on all others.
+            copies = number % 2 == 1
+            self._compare(number, self._answer(trial, copies=copies), copies=copies)
 
-    def _compare(self, number: int, outputs: tuple[torch.Tensor, ...]) -> None:
+    def _compare(self, number: int, outputs: tuple[torch.Tensor, ...], *, copies: bool) -> None:
         """Compare the answer to a trial with its bounds."""
         trial = self._trial_set.trials[number]
         if not inside(trial, outputs):
@@ -138,18 +141,22 @@ class CandidateSession:
                     f"on '{trial.distribution}' inputs it gave the answer to the inputs before"
                 )
             self._blame(lambda later: inside(trial, later))
+            if copies and inside(trial, self._answer(trial, copies=False)):
+                raise wrong(
+                    "it is right only while its inputs lie where they lay at first: take their addresses in each call"
+                )
             raise wrong(*explain(self._problem, trial, outputs))
         if number == 0:
             self._measure(trial, outputs)
 
-    def _answer(self, trial: InputTrial) -> tuple[torch.Tensor, ...]:
-        """Return what the candidate answers to the trial's inputs."""
+    def _answer(self, trial: InputTrial, *, copies: bool) -> tuple[torch.Tensor, ...]:
+        """Return what the candidate answers to the trial's inputs, or to copies of them elsewhere."""
         if not self.single.running:
             self._place_any()
             self.single.begin()
         self.single.doing = f"forward on '{trial.distribution}' inputs"
         self.single.place(trial.inputs, None if self._problem.packs else self._problem.state)
-        return self.single.call(recheck=True).outputs
+        return self.single.call(recheck=True, copies=copies).outputs
 
     def _measure(self, trial: InputTrial, outputs: Sequence[torch.Tensor]) -> None:
         """Remember the greatest error on the task's own inputs."""
