@@ -136,10 +136,9 @@ class CandidateSession:
         """Compare the answer to a trial with its bounds."""
         trial = self._trial_set.trials[number]
         if not inside(trial, outputs):
-            if number and varied(outputs) and inside(self._trial_set.trials[number - 1], outputs):
-                raise cached(
-                    f"on '{trial.distribution}' inputs it gave the answer to the inputs before"
-                )
+            earlier = self._trial_set.trials[:number]
+            if varied(outputs) and any(inside(one, outputs) for one in reversed(earlier)):
+                raise cached(f"on '{trial.distribution}' inputs it gave the answer to earlier ones")
             self._blame(lambda later: inside(trial, later))
             if copies and inside(trial, self._answer(trial, copies=False)):
                 raise wrong(
