@@ -13,7 +13,7 @@ import sys
 import traceback
 import types
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,12 +28,16 @@ from search.sandbox.shared_memory import (
     GO,
     KEEP,
     MOST_OUTPUTS,
+    NO_CALL,
+    ON_COPIES,
+    PIN,
     POINTERS,
     PREPARE,
     READY,
     STOP,
     Arena,
     keep_freed_memory,
+    scrub,
 )
 
 NAME = "candidate.py"
@@ -138,6 +142,7 @@ class Runner:
         """
         words, model, inputs = self._arena.words, self._model, self._arena.inputs
         kept: deque[Any] = deque()
+        pinned: list[Any] = []
         with _spoiling():
             _bytes = [torch.empty(size, dtype=torch.uint8) for size in spare]
             del _bytes
@@ -159,12 +164,14 @@ class Runner:
                     if words[STOP]:
                         return {"calls": call}
                 empty = words[EMPTY]
-                if not empty:
-                    result = model(*inputs)
+                if empty != NO_CALL:
+                    result = model(*(_copies(inputs) if empty == ON_COPIES else inputs))
                     self._point(result)
                 words[DONE] = call
-                if not empty:
+                if empty != NO_CALL:
                     kept.append(result)
+                    if words[PIN] == call:
+                        pinned.append(result)
                     self._say(described(result))
         except BaseException:
             words[FAILED] = 1
@@ -197,6 +204,13 @@ class Runner:
     def _write(self, line: bytes) -> None:
         while line:
             line = line[os.write(self._control, line) :]
+
+
+def _copies(inputs: Sequence[Any]) -> list[Any]:
+    """Return the inputs in other memory; what lies in their own is no input any more."""
+    made = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
+    scrub(inputs)
+    return made
 
 
 @contextmanager

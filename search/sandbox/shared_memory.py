@@ -14,8 +14,13 @@ import torch
 from search.reference import TensorLayout
 
 # Control words, 64 bits each. A number that goes up names the call that a word speaks of.
-# EMPTY: do all but the call; KEEP: how many answers stay alive while the next ones are made.
-PREPARE, READY, GO, DONE, STOP, FAILED, EMPTY, KEEP, POINTERS = 0, 1, 2, 3, 4, 5, 7, 11, 16
+# EMPTY: do all but the call, or make it on copies (below); PIN: whose answer stays alive to the end;
+# KEEP: how many answers stay alive while the next ones are made.
+PREPARE, READY, GO, DONE, STOP, FAILED, EMPTY, PIN, KEEP, POINTERS = 0, 1, 2, 3, 4, 5, 7, 8, 11, 16
+NO_CALL, ON_COPIES = (
+    1,
+    2,
+)  # values of EMPTY; with copies of the inputs, their own memory is scrubbed first
 MOST_OUTPUTS = 256
 _HEAD = 4096
 _NAME = "kb-arena"

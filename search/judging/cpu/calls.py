@@ -8,6 +8,7 @@ the time between.
 from __future__ import annotations
 
 import os
+import secrets
 import statistics
 import time
 from collections import deque
@@ -17,10 +18,11 @@ from typing import Any
 
 import torch
 
-from search.judging.checks import check_outputs, same, told
+from search.judging.checks import check_outputs, told
 from search.judging.cpu.clocks import waited, waited_here
 from search.judging.cpu.glances import Glance
 from search.judging.cpu.looks import Looks
+from search.judging.cpu.refusals import check_inputs, early, in_place, reused
 from search.judging.cpu.timing import CpuPinning
 from search.judging.cpu.turns import Turns
 from search.outcome import Refused
@@ -32,6 +34,9 @@ from search.sandbox.shared_memory import (
     DONE,
     EMPTY,
     KEEP,
+    NO_CALL,
+    ON_COPIES,
+    PIN,
     POINTERS,
     Arena,
     mappings,
@@ -45,6 +50,7 @@ _SPARE = (
     2 << 20
 )  # bytes of memory that are spoiled before the first call, or as much as answers take
 _FEW_BYTES, _MOST_KEPT = 64 << 20, 3  # small answers are kept alive for some calls, others for one
+_MOST_PINNED = 8  # one of the first so many is kept alive to the end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +99,10 @@ class Calls(Turns):
         self._placed: tuple[Any, ...] = ()
         small = sum(layout.nbytes for layout in problem.outputs) * _MOST_KEPT < _FEW_BYTES
         self._kept: deque[_Read] = deque(maxlen=_MOST_KEPT if small else 1)
+        # One more stays alive to the end: buffers that are used in turn come round to it, however many.
+        self._pin = secrets.randbelow(_MOST_PINNED) + 1 if small and not trusted else 0
+        self._pinned: list[_Read] = []
+        self._copies = False
         self._strides: list[Sequence[int]] = [layout.strides for layout in problem.outputs]
         self._recent: deque[float] = deque(maxlen=9)
         self.least = 0.0
@@ -117,7 +127,8 @@ class Calls(Turns):
     def begin(self) -> None:
         """Put the runner into its loop, ready for a call and standing still."""
         assert self._kept.maxlen is not None
-        self._arena.words[KEEP] = self._kept.maxlen
+        self._arena.words[KEEP], self._arena.words[PIN] = self._kept.maxlen, self._pin
+        self._pinned.clear()
         size = sum(layout.nbytes for layout in self._problem.outputs)
         count = max(self._kept.maxlen + 1, min(64, _SPARE // size))
         self._begin({"spare": [layout.nbytes for layout in self._problem.outputs] * count})
@@ -141,12 +152,18 @@ class Calls(Turns):
                 slot.copy_(value)
 
     def call(
-        self, *, empty: bool = False, recheck: bool = False, stop_after: Sequence[float] = ()
+        self,
+        *,
+        empty: bool = False,
+        copies: bool = False,
+        recheck: bool = False,
+        stop_after: Sequence[float] = (),
     ) -> CallAnswer:
         """Time one call on the inputs in place, and take its answer as it stands when it says DONE.
 
         Args:
             empty: do everything but the call.
+            copies: give it copies of the inputs, in memory of the runner's own.
             recheck: see that the answer before has not changed.
             stop_after: seconds after which the runner is stopped wherever it is, and looked at. If it has
                 said DONE by then, its answer must be whole.
@@ -154,7 +171,8 @@ class Calls(Turns):
         Raises:
             Fault: it raised, hung, changed its inputs, or did what no runner does.
         """
-        self._arena.words[EMPTY] = int(empty)
+        self._arena.words[EMPTY] = NO_CALL if empty else ON_COPIES if copies else 0
+        self._copies = copies
         os.sched_setaffinity(0, {self._seats.seat})
         self._require_still()
         before = self._disturbances()
@@ -252,7 +270,8 @@ class Calls(Turns):
 
     def _read_answer(self, *, recheck: bool) -> _Read:
         """Read the answer's bytes, and see what the call did to its inputs."""
-        check_inputs(self._arena.inputs, self._placed)
+        if not self._copies:
+            check_inputs(self._arena.inputs, self._placed)
         if self._problem.views:  # as the reference does: where an answer lies tells nothing
             return self._read()
         if recheck and self._kept:
@@ -308,6 +327,8 @@ class Calls(Turns):
         if not self._problem.views:
             self._check_memory(read.spans)
         self._kept.append(read)
+        if self.count == self._pin:
+            self._pinned.append(read)
         return self._shaped(read.pieces)
 
     def _trusted_outputs(self, answer: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
@@ -337,57 +358,13 @@ class Calls(Turns):
         Raises:
             Fault: it shares some with an earlier answer that is alive, or two of its tensors share some.
         """
+        alive = [span for read in (*self._kept, *self._pinned) for span in read.spans]
         for number, span in enumerate(spans):
             if any(_overlap(span, other) for other in spans[:number]):
                 reason = "two of its outputs share memory: writing to one would change the other"
                 raise Fault(Refused(reason=reason, trick="aliased-outputs"))
-            if any(_overlap(span, other) for read in self._kept for other in read.spans):
+            if any(_overlap(span, other) for other in alive):
                 raise reused()
-
-
-def check_inputs(slots: Sequence[Any], values: Sequence[Any]) -> None:
-    """Compare the inputs that a runner can write to with those that it was given.
-
-    Raises:
-        Fault: it has changed one.
-    """
-    for number, (slot, value) in enumerate(zip(slots, values, strict=True)):
-        if isinstance(slot, torch.Tensor) and not same(slot, value):
-            count = int((slot != value).sum())
-            raise Fault(
-                Refused(
-                    reason=f"it changes its input {number} ({count} elements): write to memory of its own",
-                    trick="input-mutation",
-                )
-            )
-
-
-def early() -> Fault:
-    """Return the fault of an answer that was not there when its program said that it was."""
-    reason = (
-        "it says that it is done before it is: its answer was completed after the clock had stopped"
-    )
-    return Fault(Refused(reason=reason, trick="work-after-the-clock"))
-
-
-def in_place() -> Fault:
-    """Return the fault of an answer that lies where its inputs do."""
-    return Fault(
-        Refused(
-            reason="its answer lies in the memory of its inputs: allocate the output in each call",
-            trick="input-alias",
-        )
-    )
-
-
-def reused() -> Fault:
-    """Return the fault of an answer that does not stay what it was."""
-    return Fault(
-        Refused(
-            reason="an earlier answer changes when the next is computed: allocate the output in each call",
-            trick="reused-output-buffer",
-        )
-    )
 
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:

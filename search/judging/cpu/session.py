@@ -11,8 +11,9 @@ import torch
 
 from search.judging.checks import agrees, apart, cached, check_state, equal, told, varied
 from search.judging.compare import explain
-from search.judging.cpu.calls import Calls, early, in_place
+from search.judging.cpu.calls import Calls
 from search.judging.cpu.looks import Looks
+from search.judging.cpu.refusals import early, in_place
 from search.judging.cpu.timing import CpuPinning, Drawn, Sample
 from search.judging.tolerance import bounds_of
 from search.judging.trial import InputTrial, TrialSet, inside
@@ -58,6 +59,7 @@ class CandidateSession:
         self.single = Calls(problem, arena, worker, seats, seconds=seconds, trusted=trusted)
         self._previous: tuple[torch.Tensor, ...] | None = None
         self._audit = False
+        self._copies = False  # of the inputs, for the question that is asked
         self._bounded = 0
         self.max_error, self.allowed_error = 0.0, 0.0
 
@@ -127,29 +129,35 @@ class CandidateSession:
             Fault: an answer is wrong, or is not the candidate's own work.
         """
         for number, trial in enumerate(self._trial_set.trials):
+            # A program that remembers where its first inputs lay is wrong on all others.
+            self._copies = number % 2 == 1
             self._compare(number, self._answer(trial))
 
     def _compare(self, number: int, outputs: tuple[torch.Tensor, ...]) -> None:
         """Compare the answer to a trial with its bounds."""
         trial = self._trial_set.trials[number]
         if not inside(trial, outputs):
-            if number and varied(outputs) and inside(self._trial_set.trials[number - 1], outputs):
-                raise cached(
-                    f"on '{trial.distribution}' inputs it gave the answer to the inputs before"
-                )
+            earlier = self._trial_set.trials[:number]
+            if varied(outputs) and any(inside(one, outputs) for one in reversed(earlier)):
+                raise cached(f"on '{trial.distribution}' inputs it gave the answer to earlier ones")
             self._blame(lambda later: inside(trial, later))
+            copies, self._copies = self._copies, False
+            if copies and self.single.running and inside(trial, self._answer(trial)):
+                raise wrong(
+                    "it is right only while its inputs lie where they lay at first: take their addresses in each call"
+                )
             raise wrong(*explain(self._problem, trial, outputs))
         if number == 0:
             self._measure(trial, outputs)
 
     def _answer(self, trial: InputTrial) -> tuple[torch.Tensor, ...]:
-        """Return what the candidate answers to the trial's inputs."""
+        """Return what the candidate answers to the trial's inputs, or to copies of them."""
         if not self.single.running:
             self._place_any()
             self.single.begin()
         self.single.doing = f"forward on '{trial.distribution}' inputs"
         self.single.place(trial.inputs, None if self._problem.packs else self._problem.state)
-        return self.single.call(recheck=True).outputs
+        return self.single.call(recheck=True, copies=self._copies).outputs
 
     def _measure(self, trial: InputTrial, outputs: Sequence[torch.Tensor]) -> None:
         """Remember the greatest error on the task's own inputs."""

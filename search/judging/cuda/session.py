@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from search.judging.checks import agrees, apart, cached, check_outputs, equal, same, told
-from search.judging.cpu.calls import check_inputs, reused
+from search.judging.cpu.refusals import check_inputs, reused
 from search.judging.cpu.session import CandidateSession
 from search.judging.cuda.batches import ANYWHERE, Batch, Batches
 from search.judging.cuda.draws import Draws, Given

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from search.judging.checks import check_outputs, told
-from search.judging.cpu.calls import check_inputs, reused
+from search.judging.cpu.refusals import check_inputs, reused
 from search.judging.cpu.session import CandidateSession
 from search.judging.cpu.timing import CpuPinning
 from search.judging.dryrun.architecture import Architecture

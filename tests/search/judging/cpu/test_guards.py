@@ -12,7 +12,7 @@ import pytest
 
 from search import reference as problem_module
 from search import seeds
-from search.judging.corpus.cases import reference_source
+from search.judging.corpus.cases import load_cases, reference_source
 from search.judging.cpu import calls, glances
 from search.judging.cpu.calls import Calls
 from search.judging.cpu.draws import RoundDraws
@@ -42,6 +42,26 @@ def test_without_a_look_at_where_answers_lie_a_reused_buffer_passes(
     monkeypatch.setattr(Calls, "_check_memory", lambda *_: None)
     monkeypatch.setattr(Calls, "_read_answer", lambda self, recheck: read(self, recheck=False))
     assert _passes(norm, "reused_buffer")
+
+
+def test_without_an_answer_that_stays_alive_buffers_that_take_turns_pass(
+    make_judge: Callable[..., CpuJudge], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = make_judge(reference_source("cpu", "relu"))
+    assert not _passes(judge, "takes_turns_with_many_buffers")
+    monkeypatch.setattr(calls.secrets, "randbelow", lambda _: -1)
+    assert _passes(judge, "takes_turns_with_many_buffers")
+
+
+def test_without_copies_of_its_inputs_a_program_may_remember_where_the_first_lay(
+    make_judge: Callable[..., CpuJudge], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = make_judge(reference_source("cpu", "growth"))
+    case = next(x for x in load_cases("cpu", ("cheats",)) if x.name == "remembers_where_its_inputs_lay")
+    assert judge.judge(case.source).kind == "wrong"
+    call = Calls.call
+    monkeypatch.setattr(Calls, "call", lambda self, **given: call(self, **{**given, "copies": False}))
+    assert judge.judge(case.source).kind == "passed"
 
 
 def test_without_a_large_mean_a_cancelling_variance_passes(
