@@ -17,7 +17,7 @@ def stop_reason(settings: StopSettings, graph: Graph, *, elapsed_seconds: float)
     if settings.candidates is not None and graph.judged >= settings.candidates:
         return f"{settings.candidates} candidates judged"
     if _is_late(settings, elapsed_seconds) and graph.judged:
-        return f"{settings.minutes:g} minutes, the end of them for measuring the best again"
+        return f"{settings.minutes:.3g} minutes, the end of them for measuring the best again"
     if settings.speedup is not None and graph.best_speedup >= settings.speedup:
         return f"a speed-up of {settings.speedup:g} over eager reached"
     if settings.roofline is not None and graph.best_roofline >= settings.roofline:

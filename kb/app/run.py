@@ -104,9 +104,11 @@ def evolve(
     try:
         with _interruptible(record):
             session = build(setup, record.run, progress)
-    except ConnectionLost as lost:
+    except (ConnectionLost, KeyboardInterrupt) as lost:
         keep_reference(home, record.run, task)
         begun(record.run)
+        if isinstance(lost, KeyboardInterrupt):
+            raise
         say(f"{record.run} goes on from its record: {lost}")
         return resume(home, record.run, progress, watch, lambda _: None, turn)
     except KbError:  # what cannot be built never began
