@@ -39,9 +39,9 @@ def seeded(seed: int, device: str = "cpu") -> Iterator[None]:
     """Draw from torch's default generators under `seed`, and leave them as they were.
 
     Args:
-        device: "cuda" for the generator of the current device besides the processor's.
+        device: "cuda" for the generators of its devices besides the processor's.
     """
-    devices = [] if device == "cpu" else [torch.cuda.current_device()]
+    devices = [] if device == "cpu" else list(range(torch.cuda.device_count()))
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         torch.set_rng_state(_filled(torch.get_rng_state(), seed))

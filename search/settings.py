@@ -88,7 +88,7 @@ class StopSettings(StrictModel):
             Field(
                 gt=0,
                 strict=False,
-                description="preparation and final measurement included; one candidate is judged at least",
+                description="preparation and final measurement included; something is tried at least",
             ),
         ]
         | None

@@ -12,12 +12,13 @@ SEARCHING = 0.85  # of the minutes; in the rest the finalists are measured again
 def stop_reason(settings: StopSettings, graph: Graph, *, elapsed_seconds: float) -> str | None:
     """Return why the search should end now, or None to go on.
 
-    The minutes end no search before its first candidate: a large reference may take all of them to prepare.
+    The minutes end no search in which nothing was tried: a large reference may take all of them to prepare.
     """
     if settings.candidates is not None and graph.judged >= settings.candidates:
         return f"{settings.candidates} candidates judged"
-    if _is_late(settings, elapsed_seconds) and graph.judged:
-        return f"{settings.minutes:.3g} minutes, the end of them for measuring the best again"
+    minutes = settings.minutes
+    if minutes is not None and elapsed_seconds >= minutes * 60 * SEARCHING and _has_tried(graph):
+        return f"{round(minutes, 2):g} minutes, the end of them for measuring the best again"
     if settings.speedup is not None and graph.best_speedup >= settings.speedup:
         return f"a speed-up of {settings.speedup:g} over eager reached"
     if settings.roofline is not None and graph.best_roofline >= settings.roofline:
@@ -25,8 +26,9 @@ def stop_reason(settings: StopSettings, graph: Graph, *, elapsed_seconds: float)
     return None
 
 
-def _is_late(settings: StopSettings, elapsed_seconds: float) -> bool:
-    return settings.minutes is not None and elapsed_seconds >= settings.minutes * 60 * SEARCHING
+def _has_tried(graph: Graph) -> bool:
+    later = any(slot.round > 0 for slot in graph.proposals)
+    return graph.judged > 0 or bool(graph.dead_ends) or later
 
 
 def stalled(settings: StopSettings, standings: Standings, round: int) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from sqlalchemy import Engine, Select, and_, exists, func, insert, select, update
+from sqlalchemy import Engine, Select, and_, exists, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -24,7 +24,7 @@ from search.work.tables import BENCHES, RESULTS, TARGETS, WORK
 
 T = TypeVar("T")
 LEASE = 60.0  # seconds without a sign of life after which work is another worker's
-PATIENCE = 5.0  # about what a judge takes to prepare: who waits longer loses more than it can save
+PATIENCE = 30.0
 MOST_DEATHS = 3  # judges that a piece of work may take with it
 MOST_EXPIRIES = 5  # leases that may run out on it
 _EXPIRED_AT_ONCE = 32
@@ -155,16 +155,20 @@ class WorkQueue:
 
         def write(session: Session) -> Lease | None:
             self._expire(session)
-            # A claim whose answer was lost with the connection is this worker's: it has one at a time.
-            mine = select(WORK.c.number).where(WORK.c.worker == who.name, WORK.c.state == "leased")
-            number = session.scalar(mine.limit(1).with_for_update())
-            for query in _in_order(who, self.patience) if number is None else ():
-                number = session.scalar(query.limit(1))
-                if number is not None:
-                    break
-            return None if number is None else self._lease(session, number, who)
+            while (number := self._next(session, who)) is not None:
+                lease = self._lease(session, number, who)
+                if lease is not None:
+                    return lease
+            return None
 
         return self._write(write)
+
+    def _next(self, session: Session, who: Claimant) -> int | None:
+        # A claim whose answer was lost with the connection is this worker's: it has one at a time.
+        mine = select(WORK.c.number).where(WORK.c.worker == who.name, WORK.c.state == "leased")
+        queries = [mine.with_for_update(), *_in_order(who, self.patience)]
+        found = (session.scalar(query.limit(1)) for query in queries)
+        return next((number for number in found if number is not None), None)
 
     def renew(self, lease: Lease) -> bool:
         """Give a lease its full time again; False where it is another worker's by now."""
@@ -301,9 +305,10 @@ _AFRESH = {"state": "waiting", "deaths": 0, "expiries": 0, "kind": None, "reason
 def _in_order(who: Claimant, patience: float) -> list[Select[tuple[int]]]:
     """Return what a worker looks for, first to last; each the oldest first.
 
-    Preparations, which whole searches wait for, are anybody's at once. A worker that would have to put
-    away its judge leaves what is new, and, unless it idles, what another worker is serving just now: the
-    pieces of one step are equally old, and each of them would make another judge.
+    Preparations, which whole searches wait for, are anybody's at once, and so is the first work for a judge
+    that nobody has made: a second judge's. A worker that would have to put away its judge leaves what is
+    new, and, unless it idles, what another worker is serving just now: the pieces of one step are equally
+    old, and each of them would make another judge.
     """
     waiting = select(WORK.c.number).where(WORK.c.state == "waiting").order_by(WORK.c.number)
     mine = waiting.where(WORK.c.bench == who.warm, WORK.c.target.in_(who.targets))
@@ -314,10 +319,12 @@ def _in_order(who: Claimant, patience: float) -> list[Select[tuple[int]]]:
         for one in ("", who.context)
     )
     if who.warm and patience:
-        ours = [query.where(WORK.c.put <= _NOW - patience) for query in ours]
+        other = WORK.alias()
+        same = other.c.bench == WORK.c.bench
+        made = exists().where(same, other.c.state.in_(("leased", "done")))
+        ours = [query.where(or_(WORK.c.put <= _NOW - patience, ~made)) for query in ours]
         if not who.idle:
-            other = WORK.alias()
-            served = exists().where(other.c.bench == WORK.c.bench, other.c.state == "leased")
+            served = exists().where(same, other.c.state == "leased")
             ours = [query.where(~served) for query in ours]
     queries = [*new, *ours, *warm] if who.yields else [*warm, *new, *ours]
     return [query.with_for_update(skip_locked=True, of=WORK) for query in queries]

@@ -162,11 +162,22 @@ def test_a_reference_whose_answer_shares_memory_is_known(
     assert load_problem(make_task(model(forward) + GOOD_INPUTS)).views is views
 
 
-def test_inputs_are_drawn_on_the_device_where_they_can_be() -> None:
+def test_inputs_are_drawn_on_the_device_where_they_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     def by_way_of_the_processor() -> list[torch.Tensor]:
         return [torch.from_numpy(np.sort(torch.rand(4).numpy()))]
 
+    def other_numbers_each_time() -> list[torch.Tensor]:
+        return [torch.full((4,), next(numbers))]
+
+    def leaves() -> list[torch.Tensor]:
+        raise SystemExit(3)
+
+    numbers = iter(range(9))
+    before = torch.get_rng_state()
+    assert drawn_on("cpu:0", lambda: [torch.rand(4)])()[0].shape == (4,)
+    assert drawn_on("cpu:0", other_numbers_each_time) is other_numbers_each_time
+    assert drawn_on("cpu:0", leaves) is leaves
+    assert drawn_on("meta", by_way_of_the_processor) is by_way_of_the_processor
+    torch.set_rng_state(before)
+    monkeypatch.setattr(torch, "equal", lambda one, other: one.shape == other.shape)
     assert drawn_on("meta", lambda: [torch.rand(4)])()[0].device.type == "meta"
-    assert drawn_on("cpu", lambda: [torch.rand(4)])()[0].device.type == "cpu"
-    stays = by_way_of_the_processor
-    assert drawn_on("meta", stays) is stays

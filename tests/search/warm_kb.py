@@ -43,7 +43,9 @@ class WarmKb:
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._environment: dict[str, str] = {}
+        # As it is before any test changes it.
+        self._whole = dict(os.environ)
+        self._environment = _fixed(self._whole)
         self._turn = threading.Lock()
 
     def takes(self, env: Mapping[str, str]) -> bool:
@@ -76,12 +78,12 @@ class WarmKb:
 
     def _begin(self) -> None:
         self._socket, theirs = socket.socketpair()
-        self._environment = _fixed(os.environ)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, __file__, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
+                env=self._whole,
             )
         atexit.register(self._end)
 

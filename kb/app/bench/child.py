@@ -22,6 +22,7 @@ from kb.errors import KbError
 from kb.progress import say
 
 if TYPE_CHECKING:
+    from kb.app.bench.samples import SampleAnswer
     from kb.app.run import Ended
     from kb.progress import Progress
     from search.outcome import Outcome
@@ -117,7 +118,7 @@ def _answers(job: dict[str, Any], ended: Ended, teller: _Teller) -> list[tuple[s
         folder=Path(job["folder"]),
         kernels=job["kernels"],
         begins=lambda sample: teller.tell(event="sample", sample=sample),
-        ends=lambda one: teller.tell(event="answer", answer=[one.sample, one.by, one.reason]),
+        ends=teller.answered,
     )
     found = samples.answers(read_samples(Path(job["samples"])))
     return [(one.sample, one.by, one.reason) for one in found]
@@ -149,6 +150,10 @@ class _Teller:
 
     def begun(self, run: str) -> None:
         self.tell(event="run", run=run)
+
+    def answered(self, one: SampleAnswer) -> None:
+        say(f"{one.sample}: {one.by} {one.reason}"[:2000])
+        self.tell(event="answer", answer=[one.sample, one.by, one.reason])
 
     def watch(self, record: Record, _settings: TaskFile, _progress: Progress) -> _Logged:
         """Return what follows a search; that it is asked for says that the judge is ready."""

@@ -173,14 +173,15 @@ class ProblemProcess:
     def _died_at_a_sample(self, blank: SuiteRow, code: int) -> SuiteRow:
         """Return the row of a run that ended, and whose process died at another sample of the operator.
 
-        Candidates have processes of their own: what died is the operator itself, and its samples are left to it.
+        Candidates have processes of their own: what died is the operator itself. That sample counts as no kernel's,
+        and what was answered before counts.
         """
-        row = self._reported(blank)
-        ended = "it took too long" if self._overdue else _died(code, self.job.log)
-        answers = list(self._answers)
-        if "sample" in self._events:
-            answers.append([self._events["sample"]["sample"], "library", ended])
-        return answered_row(row, answers)
+        row = answered_row(self._reported(blank), self._answers)
+        if row.reason:
+            return row
+        at = self._events.get("sample", {}).get("sample", "the other samples")
+        why = "it took too long" if self._overdue else _died(code, self.job.log)
+        return replace(row, reason=one_line(f"not all samples were tried: at {at} {why}"))
 
     def _run(self) -> str | None:
         return self._events["run"]["run"] if "run" in self._events else self.job.run

@@ -44,7 +44,6 @@ _HOST_BOUND = 0.8  # of a batch's time spent in enqueueing it
 # A device gives two programs that both have work turns of about 2 ms: beside a kernel that runs on, the
 # inputs of a batch take that much longer.
 _BUSY, _BUSY_SECONDS = 1.1, 0.3e-3
-_LOOKS = 4  # more, before a candidate is refused for it
 
 
 class CudaContender(Protocol):
@@ -140,16 +139,18 @@ class CudaTimingSession:
                 batch = self._batch(contenders[name], name, paces[name], given)
                 self.watch()
                 means[name].append(batch.total / paces[name].calls)
-                fills[name] = batch.fill * paces[name].calls
                 if name == "candidate":
                     self.check(batch, given)  # before another batch's answers are copied
+                    timed = batch, paces[name], given
+                else:
+                    fills[name] = batch.fill
                 if self.candidate is not None:
                     seen[name] = self._gap(batch, paces[name])
             if self.candidate is not None:
                 gaps.append(seen.pop("candidate").less(max(gap.each for gap in seen.values())))
-                late.append(_beyond(fills, paces))
+                late.append(self._late(*timed, fills))
         if late and min(late) > _BUSY_SECONDS:
-            self._look_again_at_fills(paces["candidate"])
+            raise _busy(min(late))
         # Whatever the device did outside the events, the batch took it: it counts, in no one's favour.
         if gaps and (self._compare_clocks(gaps) or all(gap.each > _EACH for gap in gaps)):
             hidden = [gap.each for gap in gaps]
@@ -179,24 +180,20 @@ class CudaTimingSession:
             )
             raise Fault(Crashed(reason=reason)) from fault
 
-    def _look_again_at_fills(self, pace: Pace) -> None:
-        """Put equal inputs, as many, in place beside the candidate and beside eager.
+    def _late(self, batch: Batch, pace: Pace, given: Any, fills: Mapping[str, float]) -> float:
+        """Return by how many seconds the candidate's inputs took longer to put in place than they should.
 
-        A batch of many calls may take longer for each of them, and so may some inputs: that is nobody's
-        fault.
+        A batch of many calls may take longer for each of them, and so may some inputs: before anyone is
+        suspected, as many of the same are put in place beside eager.
 
-        Raises:
-            Fault: the inputs still take longer beside the candidate, each time.
+        Args:
+            fills: seconds a call, by baseline.
         """
-        assert self.candidate is not None
-        late = []
-        for _ in range(_LOOKS):
-            given = self.draw(pace.calls)
-            mine = self._batch(self.candidate, "candidate", pace, given)
-            base = self.rivals["eager"].batch(pace.calls, pace.flushes, empty=True, given=given)
-            late.append((mine.fill - _BUSY * base.fill) * pace.calls)
-        if min(late) > _BUSY_SECONDS:
-            raise _busy(min(late))
+        beyond = (batch.fill - _BUSY * max(fills.values())) * pace.calls
+        if beyond <= _BUSY_SECONDS:
+            return beyond
+        base = self.rivals["eager"].batch(pace.calls, pace.flushes, empty=True, given=given)
+        return (batch.fill - _BUSY * base.fill) * pace.calls
 
     def _pace(self, one: CudaContender, share: float) -> Pace:
         """Warm a contender up; return how many calls fill `share` seconds."""
@@ -256,13 +253,6 @@ def resident_share(l2: int, written: int) -> float:
     stands in it is copied from there. What is left of the writing must still be more than the cache holds.
     """
     return max(min(2 * l2, written - l2), 0) / written
-
-
-def _beyond(fills: Mapping[str, float], paces: Mapping[str, Pace]) -> float:
-    """Return by how many seconds the candidate's inputs took longer to put in place than a baseline's would."""
-    calls = paces["candidate"].calls
-    each = max(fills[name] / paces[name].calls for name in fills if name != "candidate")
-    return fills["candidate"] - _BUSY * each * calls
 
 
 def _busy(seconds: float) -> Fault:

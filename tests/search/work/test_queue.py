@@ -44,6 +44,13 @@ def claimed(queue: WorkQueue, name: str = "a") -> Lease:
     return lease
 
 
+def serve(queue: WorkQueue, one: Job, name: str) -> None:
+    """Have a worker do a piece of work: it holds the judge of it."""
+    queue.put(one)
+    lease = claimed(queue, name)
+    assert queue.finish(lease, answer(lease.job))
+
+
 def finish(queue: WorkQueue) -> None:
     lease = claimed(queue)
     assert queue.finish(lease, answer(lease.job))
@@ -206,6 +213,7 @@ def test_results_of_two_contexts_stand_beside_each_other(queue: WorkQueue) -> No
 
 
 def test_work_for_the_judge_at_hand_comes_first_then_preparations(queue: WorkQueue) -> None:
+    serve(queue, job("before", seed=2), "b")
     for one in (job("other", seed=2), job(None, seed=3), job("mine", seed=4)):
         queue.put(one)
     warm = job("mine", seed=4).bench
@@ -221,6 +229,7 @@ def test_work_for_the_judge_at_hand_comes_first_then_preparations(queue: WorkQue
 def test_what_has_waited_for_long_has_its_turn_and_a_worker_without_a_judge_takes_it_at_once(
     queue: WorkQueue,
 ) -> None:
+    serve(queue, job("before", seed=2), "b")
     for one in (job("other", seed=2), job("mine", seed=4), job("mine too", seed=4)):
         queue.put(one)
     warm = job("mine", seed=4).bench
@@ -242,14 +251,27 @@ def test_work_of_another_version_fails_in_a_line_and_ends_no_worker(queue: WorkQ
         body = session.scalar(select(BENCHES.c.body).where(of_new))
         other = {**json.loads(body), "of a later version": 1}
         session.execute(update(BENCHES).values(body=json.dumps(other)).where(of_new))
-    assert queue.claim(who()) is None
+    lease = claimed(queue)
+    assert lease.job.source == "known"
+    assert queue.give_back(lease)
     failure = queue.look([new.name])[new.name].failure
     assert failure is not None
     assert failure.reason == UNREADABLE
-    assert claimed(queue).job.source == "known"
     with claiming(queue.engine) as session:
         session.execute(update(TARGETS).values(body='{"kind": "of a later version"}'))
     assert queue.targets([]) == {TARGET: None}
+
+
+def test_the_first_work_for_a_judge_that_nobody_has_made_is_anybodys_at_once(
+    queue: WorkQueue,
+) -> None:
+    serve(queue, job("mine", seed=4), "a")
+    for one in (job("first", seed=5), job("second", seed=5)):
+        queue.put(one)
+    mine = job("mine", seed=4).bench
+    assert queue.claim(who("a", warm=mine)).job.source == "first"
+    assert queue.claim(who("b", warm=mine)) is None, "a holds that judge now"
+    assert queue.claim(who("c")).job.source == "second"
 
 
 def test_what_another_worker_is_serving_is_left_to_it_by_all_but_the_idle(queue: WorkQueue) -> None:
