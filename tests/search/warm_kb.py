@@ -34,6 +34,13 @@ _READ = (
 )  # fmt: skip
 
 
+def _fixed(env: Mapping[str, str]) -> dict[str, str]:
+    """Return what of an environment must be as it was when `kb` was imported."""
+    kept = {name: value for name, value in env.items() if name.startswith(_READ)}
+    kept.pop("PYTHONPATH", None)  # see `_become`
+    return kept
+
+
 class WarmKb:
     """A process that has imported `kb`, started when it is first needed.
 
@@ -162,13 +169,6 @@ class WarmProcess:
 
 
 WARM = WarmKb()  # one for all tests of this process
-
-
-def _fixed(env: Mapping[str, str]) -> dict[str, str]:
-    """Return what of an environment must be as it was when `kb` was imported."""
-    kept = {name: value for name, value in env.items() if name.startswith(_READ)}
-    kept.pop("PYTHONPATH", None)  # see `_become`
-    return kept
 
 
 def _serve(channel: socket.socket) -> None:

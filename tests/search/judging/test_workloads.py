@@ -23,7 +23,10 @@ COLUMNS = 4096
 
 class Model(torch.nn.Module):
     def forward(self, x):
-        return x.exp() / x.exp().sum(dim=-1, keepdim=True)
+        y = x
+        for _ in range(8):
+            y = torch.softmax(x + 0.0 * y, dim=-1)
+        return y
 
 def get_inputs():
     return [torch.randn(ROWS, COLUMNS)]
@@ -35,7 +38,7 @@ workloads:
   - {name: many rows, sizes: {ROWS: 512, COLUMNS: 1024}}
   - {name: unseen, sizes: {ROWS: 40, COLUMNS: 800}, held_out: true}
 """
-# The work is the same in another form; on many rows it is done over and over.
+# The reference does its work eight times, so that once is faster on any machine; on many rows this does it fifty times.
 SPECIALIST = """
 import torch
 
@@ -43,7 +46,7 @@ class ModelNew(torch.nn.Module):
     def forward(self, x):
         y = torch.softmax(x, dim=-1)
         if x.shape[0] > 100:
-            for _ in range(10):
+            for _ in range(50):
                 y = torch.softmax(x + 0.0 * y, dim=-1)
         return y
 """
