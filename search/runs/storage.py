@@ -92,18 +92,27 @@ class Storage:
 
     def begin(self, task: str, about: Mapping[str, Any]) -> Record:
         """Start a run of `task` under the next free name, e.g. ``conv2d-3``."""
+        told, started = json.dumps(about, sort_keys=True), time.time()
+        return Record(self.engine, outlast(self.engine, lambda: self._begin(task, told, started)))
+
+    def _begin(self, task: str, about: str, started: float) -> str:
+        """Return the name of the run that began then: it may have, just before a connection was lost."""
+        begun = select(RUNS.c.run).where(RUNS.c.started == started, RUNS.c.about == about)
         for _ in range(100):
             with reading(self.engine) as session:
                 taken = set(session.scalars(select(RUNS.c.run).where(RUNS.c.run.like(f"{task}-%"))))
+                mine: list[str] = [one for one in session.scalars(begun) if one in taken]
+            if mine:
+                return mine[0]
             number = next(n for n in range(1, len(taken) + 2) if f"{task}-{n}" not in taken)
             run = f"{task}-{number}"
-            row = {"run": run, "about": json.dumps(about, sort_keys=True), "started": time.time()}
+            row = {"run": run, "about": about, "started": started, "status": "running"}
             try:
                 with writing(self.engine) as session:
-                    session.execute(insert(RUNS).values(**row, status="running", elapsed=0.0))
+                    session.execute(insert(RUNS).values(**row, elapsed=0.0))
             except IntegrityError:
                 continue  # another process took the name between the two statements
-            return Record(self.engine, run)
+            return run
         raise StoreError(f"no free name for a run of {task!r}: give the task another 'name:'")
 
     def runs(self) -> list[RunRow]:

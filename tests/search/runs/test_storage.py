@@ -12,7 +12,7 @@ from pathlib import Path
 import play
 import pytest
 from pydantic import TypeAdapter
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, create_engine, event, text
 
 from kb.database import open_file
 from kb.errors import StoreError
@@ -98,6 +98,32 @@ def test_runs_that_begin_at_once_get_names_of_their_own(storage: Storage) -> Non
     with ThreadPoolExecutor(8) as pool:
         names = list(pool.map(lambda _: storage.begin("conv", {}).run, range(16)))
     assert sorted(names) == sorted(f"conv-{number}" for number in range(1, 17))
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_run_begins_once_where_its_connection_is_lost(engine: Engine, committed: bool) -> None:
+    if engine.dialect.name != "postgresql":
+        pytest.skip("a file has no connection to lose")
+    lost: list[int] = []
+
+    def lose(connection: Connection) -> None:
+        if lost:
+            return
+        pid = connection.scalar(text("SELECT pg_backend_pid()"))
+        lost.append(pid)
+        if committed:
+            connection.exec_driver_sql("COMMIT")
+        server = create_engine(engine.url, isolation_level="AUTOCOMMIT")
+        with server.connect() as other:
+            other.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
+        server.dispose()
+        connection.exec_driver_sql("SELECT 1")
+
+    storage = Storage(engine)  # its tables are there before
+    event.listen(engine, "commit", lose)
+    record = storage.begin("conv2d", {"author": "recipes"})
+    assert lost
+    assert [row.run for row in storage.runs()] == [record.run]
 
 
 def test_runs_that_store_the_same_content_at_once_disturb_each_other_nowhere(
