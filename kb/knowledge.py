@@ -76,12 +76,9 @@ def open_knowledge(
     _take_lessons(home, store, progress)
     _sync_scopes(home, store, progress)
     if changed and shipped is None:
-        from kb.indexes.seed import Seed
+        from kb.indexes.seed import plant
 
-        seed = Seed(store, embedder.name, home.cache, "kb:")
-        seed.plant()
-        derived.current(progress)
-        seed.keep()
+        plant(store, embedder.name)
     derived.current(progress)
     moment = time.time() if as_of is None else as_of
     effects = Effects(engine, moment, lambda: _lifts(store, moment))

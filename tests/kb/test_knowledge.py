@@ -1,19 +1,22 @@
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from kb import knowledge as module
+from ingest.pipeline import ingest
 from kb.config import Home
+from kb.embedders.minilm import MiniLm
 from kb.errors import ConfigError, StoreError
+from kb.indexes.seed import plant, write
 from kb.knowledge import Knowledge, open_knowledge, open_store, sync_lessons
 from kb.records.types import Query
+from kb.store.documents import Store
 
 LESSON = """---
 kind: lesson
@@ -123,44 +126,37 @@ def test_ingested_notes_are_found_with_their_source(knowledge: Knowledge, tmp_pa
     assert "notes/n.md" not in [hit.passage.document for hit in hits]
 
 
-@pytest.mark.usefixtures("knowledge")  # the encoder is exported
-def test_a_second_home_takes_the_vectors_of_the_first(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "shipped_docs", lambda: corpus)
-    monkeypatch.setattr(Home, "cache", tmp_path / "cache")
-    (tmp_path / "cache").mkdir()
-    graph = next(
-        (Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kb").glob("*.onnx")
-    )
-    (tmp_path / "cache" / graph.name).symlink_to(graph)
-    query = Query(text="shared memory bank conflicts")
-    first = open_knowledge(Home(tmp_path / "one")).retriever.search(query)
+def test_a_new_home_embeds_next_to_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     texts: list[str] = []
-    from kb.embedders.minilm import MiniLm
-
     real = MiniLm.embed
     monkeypatch.setattr(
         MiniLm, "embed", lambda self, given, *rest: texts.extend(given) or real(self, given, *rest)
     )
-    second = open_knowledge(Home(tmp_path / "two"))
-    assert texts == []
-    assert second.retriever.search(query) == first
-    (seed,) = (tmp_path / "cache").glob("shipped-*.npz")
-    seed.write_bytes(b"torn")
-    assert open_knowledge(Home(tmp_path / "three")).retriever.search(query) == first
-    # Another version of the documents does not take their place.
-    (tmp_path / "other").mkdir()
-    record = next(corpus.rglob("ideas/*.md")).read_text()
-    (tmp_path / "other" / "ideas").mkdir()
-    (tmp_path / "other" / "ideas" / "quux.md").write_text(record + "\nThe quux register.\n")
-    monkeypatch.setattr(module, "shipped_docs", lambda: tmp_path / "other")
-    assert open_knowledge(Home(tmp_path / "four")).store.stats()["passages"]
-    assert texts
-    monkeypatch.setattr(module, "shipped_docs", lambda: corpus)
-    texts.clear()
-    open_knowledge(Home(tmp_path / "five"))
-    assert texts == []
+    store = open_knowledge(home).store
+    passages = store.stats()["passages"]
+    assert store.stats()["pending"] == 0
+    assert len(texts) < 0.1 * passages, "python tools/embed_library.py makes the vectors anew"
+
+
+def test_vectors_that_were_kept_are_those_that_were_made(
+    knowledge: Knowledge, corpus: Path, store: Store, tmp_path: Path
+) -> None:
+    name = knowledge.derived.embedder.name
+    assert write(knowledge.store, name, tmp_path) > 0
+    ingest([corpus], store, label="kb")
+    assert plant(store, "another", tmp_path) == 0
+    assert plant(store, name, tmp_path) == len(store.pending("another"))
+    assert not store.pending(name)
+    contents, made = knowledge.store.vectors(name, "kb:")
+    again, kept = store.vectors(name, "kb:")
+    assert contents == again
+    assert np.abs(np.einsum("ij,ij->i", made, kept) - 1).max() < 1e-3
+
+
+def test_a_torn_file_of_vectors_is_as_none(store: Store, corpus: Path, tmp_path: Path) -> None:
+    ingest([corpus], store, label="kb")
+    (tmp_path / "letters-1.npz").write_bytes(b"torn")
+    assert plant(store, "letters-1", tmp_path) == 0
 
 
 def test_a_search_from_the_command_line_imports_nothing_heavy(corpus: Path, home: Home) -> None:
