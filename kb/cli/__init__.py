@@ -6,6 +6,7 @@ which command was typed.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -30,6 +31,9 @@ def main() -> None:
         # The reader (head, less) went away: that is not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    finally:
+        # Taking torch apart for the collector would take a second, just before all of it goes.
+        gc.freeze()
 
 
 def _commands() -> None:

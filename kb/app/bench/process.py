@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 # The paths are this process's own: a file in the current folder must not pass for a library.
 _CHILD = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1])\n"
-    "from kb.app.bench.child import main; main()"
+    "import gc, json, sys; sys.path[:] = json.loads(sys.argv[1])\n"
+    "from kb.app.bench.child import main\n"
+    "try: main()\n"
+    "finally: gc.freeze()"  # see `kb.cli.main`
 )
 _GRACE = 900.0  # seconds beyond four times the budget, after which a run hangs
 _ENDING = 60.0  # seconds to end in after an interruption

@@ -9,6 +9,7 @@ is which parameter, and which result is which of the program's.
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import linecache
 import os
@@ -324,3 +325,4 @@ def _flags() -> list[str]:
 
 if __name__ == "__main__":
     main()
+    gc.freeze()  # see `kb.cli.main`

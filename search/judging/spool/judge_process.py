@@ -23,8 +23,10 @@ _TICK = 0.5
 _LOG = 4000
 # The paths are this process's own: a file in the current folder must not pass for a library.
 _CHILD = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[4])\n"
-    "from search.judging.spool.judge_main import main; main()"
+    "import gc, json, sys; sys.path[:] = json.loads(sys.argv[4])\n"
+    "from search.judging.spool.judge_main import main\n"
+    "try: main()\n"
+    "finally: gc.freeze()"  # see `kb.cli.main`
 )
 
 
