@@ -41,7 +41,7 @@ _MORE_LOOKS = 2
 _LIMITS = {
     "cpu": Limits(
         build_seconds=4.0,
-        call_seconds=1.0,
+        call_seconds=2.5,
         timing_seconds=0.1,
         thorough_seconds=0.4,
         compile=False,
