@@ -93,7 +93,7 @@ class Storage:
     def begin(self, task: str, about: Mapping[str, Any]) -> Record:
         """Start a run of `task` under the next free name, e.g. ``conv2d-3``."""
         told, started = json.dumps(about, sort_keys=True), time.time()
-        return Record(self.engine, outlast(self.engine, lambda: self._begin(task, told, started)))
+        return outlast(self.engine, lambda: Record(self.engine, self._begin(task, told, started)))
 
     def _begin(self, task: str, about: str, started: float) -> str:
         """Return the name of the run that began then: it may have, just before a connection was lost."""

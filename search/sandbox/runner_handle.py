@@ -50,6 +50,7 @@ class Zygote:
         self._capability = capability
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
+        self._dying: list[Child] = []
 
     @property
     def pid(self) -> int | None:
@@ -59,11 +60,29 @@ class Zygote:
 
     def run(self, request: dict[str, Any], fds: list[int]) -> int:
         """Fork a child and return its pid."""
+        self._reap()
         return int(self._ask(request, fds)["pid"])
 
     def wait(self, pid: int) -> int:
         """Reap `pid`, which has ended or was killed, and return its wait status."""
         return int(self._ask({"op": "wait", "pid": pid}, [])["status"])
+
+    def bury(self, child: Child) -> None:
+        """Reap a child that was killed, before the next one starts: giving its memory back takes a while.
+
+        What a device holds for it is given back at once.
+        """
+        self._dying.append(child)
+        if self._capability:
+            self._reap()
+
+    def _reap(self) -> None:
+        alive = self.pid is not None
+        while self._dying:
+            child = self._dying.pop()
+            if not alive:  # it died with its zygote
+                child.status = signal.SIGKILL
+            child.reap()
 
     def _ask(self, request: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         for attempt in (1, 2):
@@ -126,6 +145,7 @@ class Zygote:
 
     def close(self) -> None:
         """End it and all that it forked."""
+        self._reap()
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -193,7 +213,15 @@ class Child:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
             self.signal(signal.SIGKILL)
-            self.wait(30)
+            self._zygote.bury(self)
+        else:
+            self.reap()
+
+    def reap(self) -> None:
+        """Wait until it has ended, and forget it."""
+        if self.handle < 0:
+            return
+        self.wait(30)
         os.close(self.handle)
         os.close(self._log)
         self.handle = -1

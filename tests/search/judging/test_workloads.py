@@ -19,7 +19,7 @@ REFERENCE = """
 import torch
 
 ROWS = 8
-COLUMNS = 4096
+COLUMNS = 65536
 
 class Model(torch.nn.Module):
     def forward(self, x):

@@ -208,12 +208,17 @@ def test_a_mapping_is_believed_where_its_bytes_are_the_files(
     child = run("print(flush=True)\nown(99)")
     assert child.stdout is not None
     child.stdout.readline()
-    worked(child, ran(child), 20_000_000)
     stopped(child)
     code = Code(child.pid, (built["own"],))
     assert code.changed() == frozenset()
-    at = counter(child.pid, child.pid)
-    assert at is not None
+    for _ in range(50):  # now and then it asks for the time, which is nobody's code
+        at = counter(child.pid, child.pid)
+        assert at is not None
+        if code.named(at) == "own":
+            break
+        os.kill(child.pid, signal.SIGCONT)
+        worked(child, ran(child), 5_000_000)
+        stopped(child)
     assert code.owner(at) == code.named(at) == "own"
     assert code.owner(16) == "library"
     assert Code(child.pid, ()).owner(at) == "library"
