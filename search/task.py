@@ -34,6 +34,7 @@ from search.settings import (
 )
 from search.workloads import WorkloadSettings, checked_workloads
 
+TIMING_SECONDS = 1.0  # of timing each candidate, beside its baselines
 FINAL_SECONDS = 10.0  # of measuring each of the best again, to report it
 
 
@@ -71,6 +72,7 @@ class TaskFile(StrictModel):
     )
     special_values: bool = Field(default=False, description="also judge on infinities and NaN")
     stop: StopSettings = StopSettings()
+    timing_seconds: Annotated[float, Field(ge=0.05, strict=False)] = TIMING_SECONDS
     final_seconds: Annotated[float, Field(ge=0.1, strict=False)] = FINAL_SECONDS
     author: str = "auto"
     mailbox: str | None = Field(

@@ -13,7 +13,7 @@ from kb.errors import ConfigError, TaskError
 from kb.progress import say
 from kb.records.schema import TargetRecord
 from search.comparisons import identity_of
-from search.task import FINAL_SECONDS
+from search.task import FINAL_SECONDS, TIMING_SECONDS
 
 if TYPE_CHECKING:
     from kb.records.schema import Document
@@ -198,8 +198,10 @@ def judge_version(place: JudgingDevice) -> str:
 
 def unusual(task: Task) -> tuple[str, ...]:
     """Return what a task changes about how long it is measured, and against what."""
-    seconds = task.settings.final_seconds
+    settings = task.settings
+    timing, final = settings.timing_seconds, settings.final_seconds
     return (
-        *(() if seconds == FINAL_SECONDS else (f"final {seconds:g} s",)),
+        *(() if timing == TIMING_SECONDS else (f"timing {timing:g} s",)),
+        *(() if final == FINAL_SECONDS else (f"final {final:g} s",)),
         *identity_of(task),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch.export.graph_signature import InputKind
@@ -53,14 +54,29 @@ _FAMILY = {name: family for family, names in _FAMILIES.items() for name in names
 # Operations an element costs, so that ranking by cost means something; only sums of products,
 # which decide whether a task is bound by arithmetic, are counted exactly.
 _PER_ELEMENT = {"softmax": 4.0, "normalization": 5.0, "scan": 1.0, "reduction": 1.0, "sort": 10.0}
+# What references were traced with, and their graphs, as long as they live.
+_TRACED: WeakKeyDictionary[torch.nn.Module, tuple[list[Any], OperatorGraph]] = WeakKeyDictionary()
 
 
 def operator_graph(problem: Problem) -> OperatorGraph:
-    """Trace the reference of `problem`.
+    """Trace the reference of `problem`; what was traced in this process before is not traced again.
 
     Raises:
         TaskError: the reference cannot be traced, with the first line of the reason.
     """
+    given = [
+        (value.shape, value.stride(), value.dtype) if isinstance(value, torch.Tensor) else value
+        for value in problem.inputs
+    ]
+    before, graph = _TRACED.get(problem.model, (None, None))
+    if graph is not None and before == given:
+        return graph
+    graph = _trace_reference(problem)
+    _TRACED[problem.model] = (given, graph)
+    return graph
+
+
+def _trace_reference(problem: Problem) -> OperatorGraph:
     try:
         return trace(problem.model, tuple(problem.inputs))
     except Exception as error:

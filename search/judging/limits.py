@@ -39,7 +39,11 @@ def limits_of(task: Task) -> dict[str, Any]:
     """Return the limits that a task sets; the others are `Limits`' own."""
     chosen = task.settings
     without = {} if chosen.compiler else {"compile": False}
-    return {"thorough_seconds": chosen.final_seconds, **without}
+    seconds = {
+        "timing_seconds": chosen.timing_seconds,
+        "thorough_seconds": chosen.final_seconds,
+    }
+    return {**seconds, **without}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

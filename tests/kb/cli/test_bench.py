@@ -43,7 +43,12 @@ def shell(make_shell):
 
 def time_briefly(shell) -> None:
     """Write a task file for the first problem, which `kb bench tasks` reads."""
-    task = {"reference": "1_Gate.py", "final_seconds": 0.3, "compiler": False}
+    task = {
+        "reference": "1_Gate.py",
+        "final_seconds": 0.3,
+        "timing_seconds": 0.2,
+        "compiler": False,
+    }
     (shell.folder / "level1" / "gate.yaml").write_text(json.dumps(task))
 
 

@@ -83,6 +83,7 @@ def write_task(folder: Path, **settings: object) -> Path:
         "model": {"provider": "scripted", "name": str(folder / "script.json")},
         "search": {"rounds": 1, "ideas": 1, "branches": 2},
         "final_seconds": 0.3,
+        "timing_seconds": 0.2,
         "compiler": False,
         **settings,
     }
@@ -94,7 +95,7 @@ def write_task(folder: Path, **settings: object) -> Path:
 @pytest.fixture(scope="module")
 def evolved(make_shell):
     shell = make_shell()
-    done = shell("evolve", write_task(shell.folder, compiler=True), "--json")
+    done = shell("evolve", write_task(shell.folder), "--json")
     assert done.returncode == 0, done.stderr
     return shell, json.loads(done.stdout)
 
@@ -102,10 +103,11 @@ def evolved(make_shell):
 def test_evolve_prints_one_object_with_baselines_and_intervals(evolved):
     _, report = evolved
     assert {"run", "task", "target", "language", "author", "baselines", "best"} <= report.keys()
-    assert set(report["baselines"]) == {"eager", "compile"}
-    for name in ("eager", "compile"):
-        ratio = report["best"]["speedup"][name]
-        assert 0 < ratio["low"] <= ratio["ratio"] <= ratio["high"]
+    assert set(report["baselines"]) == {
+        "eager"
+    }  # the task says compiler: false; test_spool.py has both
+    ratio = report["best"]["speedup"]["eager"]
+    assert 0 < ratio["low"] <= ratio["ratio"] <= ratio["high"]
     assert "class ModelNew" in report["best"]["source"]
     assert sum(report["outcomes"].values()) == report["candidates"]
     assert report["author"] == "llm"

@@ -118,6 +118,7 @@ TASK = {
     "search": {"policy": "newest", "rounds": 1, "ideas": 1, "branches": 1},
     "stop": {"candidates": 2, "minutes": 2},
     "final_seconds": 0.2,
+    "timing_seconds": 0.2,
     "compiler": False,
 }
 

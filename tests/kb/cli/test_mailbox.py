@@ -57,6 +57,7 @@ def write_task(folder: Path) -> Path:
         "mailbox": "letters",
         "search": {"rounds": 1, "ideas": 2, "branches": 1},
         "final_seconds": 0.3,
+        "timing_seconds": 0.2,
         "compiler": False,
     }
     path = folder / "task.yaml"

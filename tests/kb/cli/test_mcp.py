@@ -176,7 +176,7 @@ def test_candidates_sent_from_outside_are_judged_and_stand_in_the_same_record(ma
     shell = make_shell()
     (shell.folder / "ref.py").write_text(REFERENCE)
     (shell.folder / "ref.yaml").write_text(
-        "{reference: ref.py, final_seconds: 0.2, compiler: false}"
+        "{reference: ref.py, final_seconds: 0.2, timing_seconds: 0.2, compiler: false}"
     )
     anyio.run(work, shell, first)
     anyio.run(work, shell, second)

@@ -31,7 +31,7 @@ def tasks(shell):
     for name, body in BODIES.items():
         (folder / f"{name}.py").write_text(TASK.format(body=body))
         (folder / f"{name}.yaml").write_text(
-            f"reference: {name}.py\nauthor: recipes\nfinal_seconds: 0.2\ncompiler: false\n"
+            f"reference: {name}.py\nauthor: recipes\nfinal_seconds: 0.2\ntiming_seconds: 0.2\ncompiler: false\n"
             "search: {ideas: 1, branches: 1, knob_trials: 0}\nstop: {minutes: null}\n"
         )
     return folder

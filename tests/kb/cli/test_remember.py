@@ -37,6 +37,7 @@ def test_a_run_of_a_neighbouring_shape_starts_from_what_won(make_shell):
         "reference": "small.py",
         "target": processor.name,
         "final_seconds": 0.2,
+        "timing_seconds": 0.2,
         "compiler": False,
     }
     (shell.folder / "small.yaml").write_text(json.dumps(task))

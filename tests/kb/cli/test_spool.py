@@ -17,7 +17,9 @@ from scripted import REFERENCE, write_task
 def spooled(folder: Path) -> Path:
     (folder / "spool").mkdir(exist_ok=True)
     search = {"rounds": 1, "ideas": 1, "branches": 3}
-    return write_task(folder, {"spool": "spool"}, search=search, final_seconds=0.3)
+    return write_task(
+        folder, {"spool": "spool"}, search=search, final_seconds=0.3, timing_seconds=0.2
+    )
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from kb.cli.commands import app
 SMALL: dict[str, object] = {
     "search": {"rounds": 1, "ideas": 1, "branches": 2},
     "final_seconds": 0.3,
+    "timing_seconds": 0.2,
     "compiler": False,
 }
 # The machine of a test is shared: its known kernels may take many times as long a moment later.

@@ -69,7 +69,7 @@ def test_the_name_follows_from_what_the_answer_depends_on(job):
 
 def test_thorough_jobs_are_for_another_judge_than_the_others(tmp_path):
     assignment = assign(make_task(tmp_path, RELU, search={"seed": 7}, final_seconds=3.0), TARGET)
-    assert assignment.limits == {"thorough_seconds": 3.0}
+    assert assignment.limits == {"timing_seconds": 1.0, "thorough_seconds": 3.0}
     first, quick, thorough = (
         assignment.job(None),
         assignment.job(RIGHT, expected="cpu"),
