@@ -27,6 +27,7 @@ _START_SECONDS = 120.0  # importing torch from a cold disk
 _LONGEST_LINE = 4 << 20
 _LOG_TAIL = 2000
 _GLANCE = 0.25  # seconds between two looks at what a runner has written
+_DYING_SECONDS = 30  # that a process which was killed may take to end
 _SIGNALS: dict[int, str] = {
     signal.SIGSEGV: "it touched memory that is not its own (an index out of bounds?)",
     signal.SIGBUS: "it touched memory at an impossible address",
@@ -221,7 +222,8 @@ class Child:
         """Wait until it has ended, and forget it."""
         if self.handle < 0:
             return
-        self.wait(30)
+        if self.status is None and select.select([self.handle], [], [], _DYING_SECONDS)[0]:
+            self.status = self._zygote.wait(self.pid)
         os.close(self.handle)
         os.close(self._log)
         self.handle = -1
