@@ -123,13 +123,13 @@ class Tuning:
     found: float = 0.27
     agreement: float = 0.45
     expected: float = 1.5
-    useful: float = 0.6
+    useful: float = 0.4
     symptom: float = 0.1
     tried: float = 0.4
     elsewhere: float = 0.2
     anywhere: float = 0.4
-    least: float = 0.2
-    relative: float = 0.18
+    least: float = 0.25
+    relative: float = 0.22
     lessons: float = 0.25
 
 

@@ -251,7 +251,7 @@ def test_what_is_expected_is_not_given_out_of_scope(knowledge: Knowledge) -> Non
 def test_a_judged_record_that_hardly_answers_and_hardly_helps_is_left_out(
     knowledge: Knowledge,
 ) -> None:
-    faint = replace(KEYS, weight=0.5)
+    faint = replace(KEYS, weight=0.35)
     assert "tiles" in names(knowledge, replace(HERE, questions=(faint,)))
     doubted = replace(expecting(), questions=(faint,))
     assert "tiles" not in names(knowledge, doubted)
