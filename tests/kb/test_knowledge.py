@@ -153,10 +153,15 @@ def test_vectors_that_were_kept_are_those_that_were_made(
     assert np.abs(np.einsum("ij,ij->i", made, kept) - 1).max() < 1e-3
 
 
-def test_a_torn_file_of_vectors_is_as_none(store: Store, corpus: Path, tmp_path: Path) -> None:
+def test_a_torn_file_of_vectors_is_as_none_and_that_is_said(
+    store: Store, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     ingest([corpus], store, label="kb")
+    assert plant(store, "another", tmp_path) == 0
+    assert not capsys.readouterr().err
     (tmp_path / "letters-1.npz").write_bytes(b"torn")
     assert plant(store, "letters-1", tmp_path) == 0
+    assert "letters-1.npz: expected the vectors" in capsys.readouterr().err
 
 
 def test_a_search_from_the_command_line_imports_nothing_heavy(corpus: Path, home: Home) -> None:
