@@ -147,7 +147,8 @@ def wait_for(port: int) -> None:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
             return
         except OSError:
-            assert time.monotonic() < deadline
+            if time.monotonic() >= deadline:
+                raise
             time.sleep(0.05)
 
 

@@ -86,7 +86,8 @@ def disturbed(
     with ExitStack() as stack:
         stage = Stage(url, stack, workers, rounds)
         while stage.driver.poll() is None:
-            assert time.monotonic() < end, "it did not end"
+            if time.monotonic() >= end:
+                raise TimeoutError("it did not end")
             time.sleep(chance.uniform(0.2, 2.0))
             if stage.driver.poll() is None and plan:
                 stage.disturb(plan.pop(), chance)

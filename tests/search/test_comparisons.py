@@ -44,12 +44,13 @@ def test_a_baseline_that_cannot_be_one_is_one_line(task, baselines, what):
     assert "\n" not in str(found.value)
 
 
-def test_an_outcome_depends_on_what_it_was_timed_beside(task):
+def test_an_outcome_depends_on_how_long_and_beside_what_it_was_timed(task):
     none, one, other = task("[]"), task("[mine.py]"), task("[mine.py]", "x = 2\n")
     assert unusual(none) == ()
     without = replace(none, settings=none.settings.model_copy(update={"compiler": False}))
-    chosen = (none, one, other, task("[max-autotune]"), without)
-    assert len(set(map(unusual, chosen))) == 5
+    shortly = replace(none, settings=none.settings.model_copy(update={"timing_seconds": 0.2}))
+    chosen = (none, one, other, task("[max-autotune]"), without, shortly)
+    assert len(set(map(unusual, chosen))) == 6
     assert none.identity == one.identity
 
 

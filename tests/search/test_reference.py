@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from kb.errors import TaskError, ToolchainError
-from search.reference import drawn_on, load_problem
+from search.reference import load_problem
+from search.seeds import drawn_on
 from search.task import Task
 
 HEAD = "import torch\nimport torch.nn as nn\n"

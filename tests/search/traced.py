@@ -4,12 +4,17 @@ from pathlib import Path
 
 from search.costs.graph import OperatorGraph
 from search.costs.trace import operator_graph
-from search.reference import load_problem
+from search.reference import Problem, load_problem
 from search.task import Task, TaskFile
 
 
 def traced(folder: Path, forward: str, inputs: str, init: str = "pass") -> OperatorGraph:
     """Return the graph of a module whose forward takes x, y and z."""
+    return operator_graph(reference_of(folder, forward, inputs, init))
+
+
+def reference_of(folder: Path, forward: str, inputs: str, init: str = "pass") -> Problem:
+    """Return that module as a reference."""
     source = (
         "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nclass Model(nn.Module):\n"
         f"    def __init__(self):\n        super().__init__()\n        {init}\n"
@@ -18,4 +23,4 @@ def traced(folder: Path, forward: str, inputs: str, init: str = "pass") -> Opera
     path = folder / "reference.py"
     settings = TaskFile(reference=path.name)
     task = Task(name="t", path=path, reference=path, source=source, settings=settings)
-    return operator_graph(load_problem(task))
+    return load_problem(task)

@@ -103,9 +103,8 @@ def evolved(make_shell):
 def test_evolve_prints_one_object_with_baselines_and_intervals(evolved):
     _, report = evolved
     assert {"run", "task", "target", "language", "author", "baselines", "best"} <= report.keys()
-    assert set(report["baselines"]) == {
-        "eager"
-    }  # the task says compiler: false; test_spool.py has both
+    # The task says compiler: false; `test_spool.py` has both.
+    assert set(report["baselines"]) == {"eager"}
     ratio = report["best"]["speedup"]["eager"]
     assert 0 < ratio["low"] <= ratio["ratio"] <= ratio["high"]
     assert "class ModelNew" in report["best"]["source"]

@@ -68,7 +68,8 @@ def write_task(folder: Path) -> Path:
 def until(true, seconds: float = 120):
     end = time.monotonic() + seconds
     while not (found := true()):
-        assert time.monotonic() < end, "it did not happen"
+        if time.monotonic() >= end:
+            raise TimeoutError("it did not happen")
         time.sleep(0.05)
     return found
 

@@ -79,10 +79,14 @@ def test_a_search_is_judged_by_a_worker_of_its_database(shell):
     # A second run of the same task is answered from the record alone, with no worker there, while
     # the server ends every connection six times, each a bit longer after there is one.
     run = shell.start("evolve", task, "--workers", "--json")
+    lost = 0
     for number in range(6):
-        while run.poll() is None and not end_connections(shell.env["KB_DATABASE"]):
+        ended = 0
+        while run.poll() is None and not (ended := end_connections(shell.env["KB_DATABASE"])):
             time.sleep(0.02)
+        lost += ended
         time.sleep(0.1 * number)
+    assert lost, "the run ended before it had a connection to lose"
     output, complaint = run.communicate(timeout=400)
     assert run.returncode == 0, complaint
     assert json.loads(output)["candidates"] == report["candidates"]

@@ -1,12 +1,14 @@
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from traced import traced
+import torch
+from traced import reference_of, traced
 
 from kb.errors import TaskError
 from search.costs.graph import OperatorGraph, Ref
-from search.costs.trace import family, operator_name
+from search.costs.trace import family, operator_graph, operator_name
 from search.costs.work import count_work
 
 Trace = Callable[..., OperatorGraph]
@@ -34,6 +36,14 @@ def test_composite_operators_stay_whole_and_parameters_keep_their_paths(trace: T
     assert graph.operators[1].args == (Ref(graph.operators[0].name),)
     assert graph.shape(graph.outputs[0]) == (2, 8, 4, 4)
     assert graph.single_output
+
+
+def test_a_reference_is_traced_once_for_the_same_layout_of_inputs(tmp_path: Path) -> None:
+    problem = reference_of(tmp_path, "return torch.relu(x)", "torch.rand(4, 8)")
+    graph = operator_graph(problem)
+    assert operator_graph(replace(problem, inputs=(torch.rand(4, 8),))) is graph
+    wider = operator_graph(replace(problem, inputs=(torch.rand(4, 9),)))
+    assert wider.shape(wider.outputs[0]) == (4, 9)
 
 
 def test_work_counts_products_exactly_and_intermediates_as_traffic(trace: Trace) -> None:

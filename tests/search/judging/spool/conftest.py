@@ -22,7 +22,8 @@ def until() -> Callable[..., None]:
     def wait(true: Callable[[], object], seconds: float = 60) -> None:
         end = time.monotonic() + seconds
         while not true():
-            assert time.monotonic() < end, "it did not happen in time"
+            if time.monotonic() >= end:
+                raise TimeoutError("it did not happen in time")
             time.sleep(0.02)
 
     return wait
