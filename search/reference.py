@@ -145,7 +145,7 @@ def load_problem(task: Task | JudgedTask, seed: int = 0, device: str = "cpu") ->
     _require_device(device)
     module = execute(task)
     build, draw = _definitions(task, module)
-    draw = drawn_on(device, draw)
+    draw = seeds.drawn_on(device, draw)
     init = _init_inputs(task, getattr(module, "get_init_inputs", None))
 
     def fresh(number: int) -> tuple[torch.Tensor | Scalar, ...]:
@@ -198,46 +198,6 @@ def _definitions(
             f"{task.reference}: expected a function get_inputs(), found none: return a list of tensors"
         )
     return build, draw
-
-
-def drawn_on(device: str, draw: Callable[[], Any]) -> Callable[[], Any]:
-    """Return `draw` made to draw on the device, or `draw` itself where it cannot.
-
-    A processor takes some ten seconds for the numbers of six gigabytes, and judging asks for them seven
-    times. What has a generator of its own, takes numbers from elsewhere, or differs under one seed, stays
-    on the processor.
-    """
-    if device == "cpu":
-        return draw
-
-    def there() -> Any:
-        with torch.device(device):
-            return draw()
-
-    def kept() -> Any:
-        try:
-            return there()
-        except torch.OutOfMemoryError:  # what is cached is not free
-            torch.cuda.empty_cache()
-            return there()
-
-    try:
-        same = _drawn_alike(there, device)
-    except (Exception, SystemExit):  # noqa: BLE001 - if it fails on the processor too, the user is told then
-        return draw
-    return kept if same else draw
-
-
-def _drawn_alike(draw: Callable[[], Any], device: str) -> bool:
-    """Say whether two draws under one seed are the same."""
-    pair = []
-    for _ in range(2):
-        with seeds.seeded(0, device):
-            pair.append(draw())
-    return all(
-        torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
-        for one, other in zip(*pair, strict=True)
-    )
 
 
 @contextmanager

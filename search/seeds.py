@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -56,6 +57,46 @@ def seeded(seed: int, device: str = "cpu") -> Iterator[None]:
         yield
     finally:
         ours.set_state(before)
+
+
+def drawn_on(device: str, draw: Callable[[], Any]) -> Callable[[], Any]:
+    """Return `draw` made to draw on the device, or `draw` itself where it cannot.
+
+    A processor takes some ten seconds for the numbers of six gigabytes, and judging asks for them seven
+    times. What has a generator of its own, takes numbers from elsewhere, or differs under one seed, stays
+    on the processor.
+    """
+    if device == "cpu":
+        return draw
+
+    def there() -> Any:
+        with torch.device(device):
+            return draw()
+
+    def kept() -> Any:
+        try:
+            return there()
+        except torch.OutOfMemoryError:  # what is cached is not free
+            torch.cuda.empty_cache()
+            return there()
+
+    try:
+        same = _drawn_alike(there, device)
+    except (Exception, SystemExit):  # noqa: BLE001 - if it fails on the processor too, the user is told then
+        return draw
+    return kept if same else draw
+
+
+def _drawn_alike(draw: Callable[[], Any], device: str) -> bool:
+    """Say whether two draws under one seed are the same."""
+    pair = []
+    for _ in range(2):
+        with seeded(0, device):
+            pair.append(draw())
+    return all(
+        torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
+        for one, other in zip(*pair, strict=True)
+    )
 
 
 def _filled(state: torch.Tensor, seed: int) -> torch.Tensor:

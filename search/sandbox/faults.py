@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import traceback
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -22,6 +23,17 @@ _NO_MEMORY = {"MemoryError", "OutOfMemoryError"}
 _LONGEST_TEXT = 300
 _LONGER = {"message": 2000, "trace": 2000, "faults": 1000, "name": 4000, "timeline": 4000,
            "natives": 4000, "compile": 1 << 26}  # fmt: skip
+# What a signal that ended a candidate means.
+SIGNALS: dict[int, str] = {
+    signal.SIGSEGV: "it touched memory that is not its own (an index out of bounds?)",
+    signal.SIGBUS: "it touched memory at an impossible address",
+    signal.SIGILL: "it ran an instruction that this processor does not have",
+    signal.SIGFPE: "it divided an integer by zero",
+    signal.SIGABRT: "it aborted (a failed assertion, a corrupted heap or an uncaught C++ exception)",
+    signal.SIGXCPU: "it used up its processor time",
+    signal.SIGKILL: "it was killed (out of memory or processor time?)",
+    signal.SIGSYS: "it made a system call that no kernel needs",
+}
 _DEEPEST = 24
 _LARGEST = 1 << 63
 _LONGEST_REASON, _LONGEST_DETAIL = 500, 4000

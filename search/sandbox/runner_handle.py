@@ -17,7 +17,7 @@ from typing import Any
 
 from kb.errors import ToolchainError
 from search.outcome import Crashed, TimedOut
-from search.sandbox.faults import Fault, forged, read_message
+from search.sandbox.faults import SIGNALS, Fault, forged, read_message
 from search.sandbox.fork_server import send_request
 from search.sandbox.ptrace import kernel_text
 from search.sandbox.sandbox import Cell, SandboxPart, missing, overfull, shared_memory
@@ -28,16 +28,6 @@ _LONGEST_LINE = 4 << 20
 _LOG_TAIL = 2000
 _GLANCE = 0.25  # seconds between two looks at what a runner has written
 _DYING_SECONDS = 30  # that a process which was killed may take to end
-_SIGNALS: dict[int, str] = {
-    signal.SIGSEGV: "it touched memory that is not its own (an index out of bounds?)",
-    signal.SIGBUS: "it touched memory at an impossible address",
-    signal.SIGILL: "it ran an instruction that this processor does not have",
-    signal.SIGFPE: "it divided an integer by zero",
-    signal.SIGABRT: "it aborted (a failed assertion, a corrupted heap or an uncaught C++ exception)",
-    signal.SIGXCPU: "it used up its processor time",
-    signal.SIGKILL: "it was killed (out of memory or processor time?)",
-    signal.SIGSYS: "it made a system call that no kernel needs",
-}
 
 
 class Zygote:
@@ -367,7 +357,7 @@ class Worker:
             number = os.WTERMSIG(status)
             known = number in {one.value for one in signal.Signals}  # of the real-time ones few are
             name = signal.Signals(number).name if known else f"signal {number}"
-            told = _SIGNALS.get(number, "a signal ended it")
+            told = SIGNALS.get(number, "a signal ended it")
             return Fault(Crashed(reason=f"{name}: {told}", detail=log, signal=name))
         code = os.waitstatus_to_exitcode(status)
         return Fault(

@@ -191,22 +191,34 @@ class Calls(Turns):
                 self.pid, self._arena.words[POINTERS : POINTERS + len(self._problem.outputs)]
             )
         self._stop()
-        # It has one processor: what it had of it beyond the time until DONE, it had between DONE and
-        # standing still, however long the kernel took to stop it.
-        # Where this process itself waited for its processor, the runner was only stopped later for it.
-        idle = waited_here() - queue
-        late = max(0, self._ticks - ticks - (end - start) - idle - _AFTERWARDS)
+        seconds = (end - start + self._afterwards(ticks, queue, end - start)) / 1e9
         after = self._disturbances()
         if self.looks is not None and not empty:
             self.looks.end(start, end)
         outputs = self._answered(empty=empty, recheck=recheck, looking=looking)
         os.sched_setaffinity(0, {self._seats.stage})
-        seconds = (end - start + late) / 1e9
         if not stop_after and not empty:
-            self.least = min(self.least or seconds, seconds)
-            self._recent.append(seconds)
+            self._note(seconds)
         undisturbed = after[0] == before[0] and after[1] - before[1] < _WAITED
         return CallAnswer(seconds=seconds, outputs=outputs, undisturbed=undisturbed)
+
+    def _note(self, seconds: float) -> None:
+        self.least = min(self.least or seconds, seconds)
+        self._recent.append(seconds)
+
+    def _afterwards(self, ticks: int, queue: int, took: int) -> int:
+        """Return the ns of its processor that the runner had after DONE, beyond what honest ones have.
+
+        It has one processor: what it had of it beyond the time until DONE, it had between DONE and standing
+        still, however long the kernel took to stop it. Where this process itself waited for its processor, the
+        runner was only stopped later for it.
+
+        Args:
+            ticks, queue: its processor time, and this process's waiting, before the call.
+            took: ns until DONE.
+        """
+        idle = waited_here() - queue
+        return max(0, self._ticks - ticks - took - idle - _AFTERWARDS)
 
     def _wait_for_done(self, start: int, stop_after: Sequence[float]) -> None:
         """Wait until the runner says DONE; stop it on the way at moments after `start`, in ns."""
