@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cpu-10"
+JUDGE_VERSION = "cpu-11"
 _OWN_SHARE = 0.5
 _LOOKING, _PATIENT_LOOKING = 0.1, 3.0  # seconds; the longer where a verdict hangs on it
 _CLOSE = 100_000  # ns between two samples of timed calls, where a verdict hangs on them
@@ -298,7 +298,7 @@ class CpuJudge:
             with self._baselines.sampled(_CLOSE) if self._own_only else nullcontext():
                 timing = race.run()
             self._counted = per_call(counters.read(), candidate_session.calls - before)
-            if self._own_only:
+            if self._own_only and looks.enough():
                 share = self._share(looks.spent())
             if share is None:
                 looks.look_closer()

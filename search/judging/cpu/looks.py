@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 
 from search.judging.cpu.ownership import Code, Owner
@@ -14,7 +14,19 @@ from search.sandbox.ptrace import counter, threads
 
 _FEWEST, _ENOUGH = 8, 40  # calls or samples that have met somebody's code
 CLOSELY = 25_000  # ns of processor time between samples, in calls whose time does not count
+_OWNERS: tuple[Owner, ...] = ("own", "library", "nobody")
 _OVER = 1.5  # of what handling tensors takes: only what is beyond it is the library's work
+
+
+@dataclass(slots=True)
+class _Call:
+    """Where one call was met: by sampled addresses, and by looks, which its threads share."""
+
+    lasted: int = 0  # ns
+    addresses: Counter[int] = field(default_factory=Counter)
+    looks: int = 0
+    seen: dict[Owner, float] = field(default_factory=lambda: dict.fromkeys(_OWNERS, 0.0))
+    met: Counter[Owner] = field(default_factory=Counter)  # threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +58,9 @@ class Looks:
     a look at all threads that there are then. No thread can hide, none is counted for more than the
     processor time that it had, and nothing is attached to the process that it could see.
 
+    Only the faster half of the calls counts, none for more than their typical one, as a candidate is timed by the
+    median: a few slow calls of its own would else hide many fast ones of a library.
+
     Args:
         own: paths of the shared objects that the judge built from the candidate's source.
         period: of sampling, in ns of processor time; 0 for none until it looks closer. It takes a call some
@@ -57,16 +72,9 @@ class Looks:
         self._code = Code(pid, own)
         self._period = period
         self._sampled = Sampled(pid, period)
-        self._addresses: Counter[int] = Counter()
         self._code_changes = False  # so that an address may have been another's when it was sampled
-        self._seen: dict[Owner, float] = {
-            "own": 0.0,
-            "library": 0.0,
-            "nobody": 0.0,
-        }  # looks, shared by threads
-        self._met: Counter[Owner] = Counter()  # threads
-        self._taken = 0
-        self._lasted: list[int] = []  # ns, of calls
+        self._calls: list[_Call] = []
+        self._call = _Call()
         self._before: dict[int, int] = {}
 
     def __enter__(self) -> Looks:
@@ -100,28 +108,29 @@ class Looks:
             if at is not None:
                 owner = self._code.owner(at)
                 self._code_changes |= owner != self._code.named(at)
-                self._seen[owner] += spent / total
-                self._met[owner] += 1
-        self._taken += 1
+                self._call.seen[owner] += spent / total
+                self._call.met[owner] += 1
+        self._call.looks += 1
         self._before = now
 
     def end(self, start: int, end: int) -> None:
         """Note that a call ran between two moments, in ns of the monotonic clock; it stands still again."""
-        self._lasted.append(end - start)
+        self._call.lasted = end - start
         for sample in self._sampled.between(start, end):
             if sample.address is None:
                 self._code_changes = True
             else:
-                self._addresses[sample.address] += 1
+                self._call.addresses[sample.address] += 1
+        self._calls.append(self._call)
+        self._call = _Call()
 
     def look_closer(self) -> None:
         """Sample more often, in calls whose time does not count."""
         self._sampled.close()
-        self._addresses.clear()
-        self._lasted.clear()
         self._period = CLOSELY
         self._sampled = Sampled(self._pid, self._period)
-        self._sampled.start()
+        if self._sampled.start():
+            self._calls.clear()  # they were sampled less often, or not at all
 
     def spent(self) -> CodeTime:
         """Return whose time it was so far; the runner must stand still.
@@ -131,14 +140,18 @@ class Looks:
         Raises:
             OSError: its memory cannot be read.
         """
-        sampled = self._by_samples()
-        if sampled is not None:
-            each = self._period / max(len(self._lasted), 1) / 1e9
-            met = sampled["own"] + sampled["library"]
-            return CodeTime(own=sampled["own"] * each, library=sampled["library"] * each, met=met)
-        each = statistics.median(self._lasted or [0]) / max(self._taken, 1) / 1e9
-        met = self._met["own"] + self._met["library"]
-        return CodeTime(own=self._seen["own"] * each, library=self._seen["library"] * each, met=met)
+        if self._addresses_tell:
+            calls = _faster_half(self._calls)
+            sampled = self._owners(calls, self._code.changed())
+            each = self._period / max(len(calls), 1) / 1e9
+            return CodeTime(
+                own=sampled["own"] * each, library=sampled["library"] * each, met=self._met()
+            )
+        calls = _faster_half([call for call in self._calls if call.looks])
+        looks = max(sum(call.looks for call in calls), 1)
+        each = statistics.median([call.lasted for call in calls] or [0]) / looks / 1e9
+        own, library = (sum(call.seen[who] for call in calls) for who in ("own", "library"))
+        return CodeTime(own=own * each, library=library * each, met=self._met())
 
     def enough(self, *, own: bool = False) -> bool:
         """Say whether more looks would change little.
@@ -146,25 +159,44 @@ class Looks:
         Args:
             own: code of its own must have been met.
         """
-        met = self._met if self._code_changes or not self._sampled.works else self._by_name()
-        return met["own"] + met["library"] >= _ENOUGH and (met["own"] > 0 or not own)
+        return self._met() >= _ENOUGH and (not own or self._met("own") > 0)
 
-    def _by_samples(self) -> Counter[Owner] | None:
-        """Return the samples by owner, None where they tell nothing.
+    def _met(self, *owners: Owner) -> int:
+        """Return how often code of these was met in all calls, by the names of mappings."""
+        met: Counter[Owner] = Counter()
+        for call in self._calls:
+            if self._addresses_tell:
+                for address, count in call.addresses.items():
+                    met[self._code.named(address)] += count
+            else:
+                met.update(call.met)
+        return sum(met[owner] for owner in owners or ("own", "library"))
 
-        Code that is not what its file holds is a library's, whatever it is named.
+    @property
+    def _addresses_tell(self) -> bool:
+        return self._sampled.works and not self._code_changes
+
+    def _owners(
+        self, calls: Sequence[_Call], changed: frozenset[tuple[int, int]]
+    ) -> dict[Owner, float]:
+        """Return the samples by owner, those of a call for no more than the typical call has.
+
+        Args:
+            changed: (start, end) of code that is not what its file holds: a library's, whatever it is named.
         """
-        if self._code_changes or not self._sampled.works:
-            return None
-        changed = self._code.changed()
-        seen: Counter[Owner] = Counter()
-        for address, count in self._addresses.items():
-            other = any(start <= address < end for start, end in changed)
-            seen["library" if other else self._code.named(address)] += count
+        most = max(statistics.median([call.addresses.total() for call in calls] or [0]), 1)
+        seen: dict[Owner, float] = dict.fromkeys(_OWNERS, 0.0)
+        for call in calls:
+            weight = min(1.0, most / max(call.addresses.total(), 1))
+            for address, count in call.addresses.items():
+                other = any(start <= address < end for start, end in changed)
+                seen["library" if other else self._code.named(address)] += count * weight
         return seen
 
-    def _by_name(self) -> Counter[Owner]:
-        seen: Counter[Owner] = Counter()
-        for address, count in self._addresses.items():
-            seen[self._code.named(address)] += count
-        return seen
+
+def _faster_half(calls: Sequence[_Call]) -> list[_Call]:
+    """Return the calls that took no longer than their median."""
+    if not calls:
+        return []
+    typical = statistics.median(call.lasted for call in calls)
+    return [call for call in calls if call.lasted <= typical]

@@ -104,7 +104,7 @@ def looked_at(child: subprocess.Popen[bytes], own: str, *, sampled: bool) -> Cod
         if not sampled:
             looks._sampled.close()
         for number in range(60):
-            if number >= 12 and looks.spent().share() is not None:
+            if number >= 20 and looks.spent().share() is not None:
                 break
             looks.begin()
             start = time.perf_counter_ns()

@@ -1,4 +1,6 @@
-# expect: refused forged-report | not JSON
+# expect: refused|timed_out forged-report | not JSON|still running
+"""Writes over whatever is open: the judge's channel, and the shared memory by which it is told to go."""
+
 import os
 
 from torch import nn

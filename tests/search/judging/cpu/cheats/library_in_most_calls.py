@@ -1,6 +1,6 @@
 # expect: refused library-call
 # task: matmul library=forbidden
-"""Its own kernel in one call of four, and in all questions."""
+"""Its own slow kernel in one call of four, and in all questions: most of the time is its own, the median is not."""
 
 import ctypes
 
@@ -19,7 +19,7 @@ extern "C" void run(const float *a, float *c, long m, long k) {
     }
 }
 """
-LIB = load_cpp(SOURCE, "-ffast-math")
+LIB = load_cpp(SOURCE, "-fno-tree-vectorize")
 
 
 def at(tensor):
@@ -31,7 +31,7 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         self.count += 1
-        if self.count > 20 and self.count % 4:
+        if self.count > 12 and self.count % 4:
             return x @ x.T
         m, k = x.shape
         y = torch.empty(m, m)

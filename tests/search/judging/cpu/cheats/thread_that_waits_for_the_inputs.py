@@ -1,4 +1,4 @@
-# expect: passed|refused|wrong|timed_out no-gain,reused-output-buffer,cached-output,work-after-the-clock
+# expect: passed|refused|wrong|timed_out|crashed no-gain,reused-output-buffer,cached-output,work-after-the-clock
 # task: steps
 # with: own_steps
 WATCH = load_cpp(
