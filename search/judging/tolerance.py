@@ -19,7 +19,7 @@ from search.judging.bounds import Slack, growth, measured_slack, told_slack
 from search.judging.precision import rule
 from search.judging.trial import InputTrial, TrialBounds, TrialSet
 from search.judging.trivial import probe
-from search.judging.truth import ROUNDINGS, Truth, Watched, jitter, plain, watched
+from search.judging.truth import ROUNDINGS, Truth, Watched, away, jitter, plain, watched
 from search.reference import WHOLE, Problem
 
 _EPS = 2.0**-23
@@ -214,7 +214,8 @@ def _bounded(
     else:
         one_sided = name in distributions.ONE_SIDED
         grown = tuple(growth(count, one_sided=one_sided) for count in terms)
-        _move(problem, truth, inputs, exact, errors, grown)
+        also = (away,) if name == distributions.FEW_LARGE else ()
+        _move(problem, truth, inputs, exact, errors, grown, also)
         precision = "strict" if told is not None else rule(problem)
         bounds = [
             measured_slack(value, error, count, precision, one_sided=one_sided)
@@ -293,24 +294,26 @@ def _keeps(
     )
 
 
-def _move(
+def _move(  # noqa: PLR0913 - what a trial consists of
     problem: Problem,
     truth: Truth,
     inputs: tuple[Any, ...],
     exact: tuple[torch.Tensor, ...],
     errors: list[torch.Tensor],
     grown: tuple[float, ...],
+    also: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (),
 ) -> None:
     """Raise `errors` to what changes of the inputs by their own rounding make of the truth.
 
     Args:
         grown: see `growth`, by output.
+        also: changes of an input besides those of random signs.
     """
     generator = torch.Generator(exact[0].device).manual_seed(problem.seed)
     # The error of few elements is a matter of luck: it is sought in several draws.
     draws = _DRAWS if sum(x.numel() for x in exact) <= _FEW else _LEAST_DRAWS
-    for _ in range(draws):
-        moved = truth.values(inputs, lambda x: jitter(x, generator))
+    for move in (*[lambda x: jitter(x, generator)] * draws, *also):
+        moved = truth.values(inputs, move)
         for number, value in enumerate(moved):
             error = _error(value, exact[number]).mul_(2 * grown[number])
             torch.maximum(errors[number], error, out=errors[number])

@@ -113,6 +113,15 @@ def jitter(value: torch.Tensor, generator: torch.Generator, times: int = 1) -> t
     return value.double() * (1 + sign * times * _EPS / 2)
 
 
+def away(value: torch.Tensor) -> torch.Tensor:
+    """Move every element up by half a unit in its last place, so that a sum moves by that of its absolute terms.
+
+    Where few terms are much greater than the others, random signs let their errors cancel as the terms do.
+    """
+    wide = value.double()
+    return wide + wide.abs() * (_EPS / 2)
+
+
 def _to_tf32(value: torch.Tensor) -> torch.Tensor:
     """Round to ten bits of mantissa, as a conversion to tf32 does."""
     if value.dtype is not torch.float32:

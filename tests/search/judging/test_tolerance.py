@@ -1,10 +1,12 @@
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 
 from kb.errors import TaskError
 from search.judging.compare import explain
+from search.judging.inputs import DISTRIBUTIONS, FEW_LARGE
 from search.judging.tolerance import make_trials
 from search.judging.trial import inside
 from search.reference import Problem, load_problem
@@ -177,3 +179,16 @@ def test_indices_are_looked_up_where_trials_are_drawn_again(make_task: Callable[
         values, indices = problem.run(*trial.inputs)
         assert inside(trial, (values, indices)), trial.distribution
         assert not inside(trial, (values, indices.flip(-1))), trial.distribution
+
+
+@pytest.mark.parametrize("seed", [145017, 199017, 365017])
+def test_sums_added_in_order_are_right_where_a_few_large_terms_cancel(
+    make_task: Callable[..., Task], seed: int
+) -> None:
+    # On these draws random signs of the terms' errors cancelled as the terms did.
+    problem = problem_of(make_task, "torch.cumsum(x, -1)", "torch.randn(24, 3000)")
+    place = 1 + list(DISTRIBUTIONS).index(FEW_LARGE)
+    trial = make_trials(problem, seed - 7919 * (place + 1)).trials[place]
+    assert trial.distribution == FEW_LARGE
+    added = np.add.accumulate(trial.inputs[0].numpy(), axis=-1, dtype=np.float32)
+    assert inside(trial, (torch.from_numpy(added),))
