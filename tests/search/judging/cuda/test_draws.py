@@ -68,7 +68,7 @@ def test_about_one_call_in_ten_is_of_another_distribution(
     assert not any(one.audit for one in draws.draw(200, audits=False))
     for one in audited:
         values = draws.make(one)[0]
-        assert bool(((values < 0) | (values > 1)).any()) or one.trial.distribution in {"task", "sparse"}
+        assert bool(((values < 0) | (values > 1)).any()) or one.trial.distribution in {"task", "sparse", "spiked"}
 
 
 def test_whole_numbers_are_drawn_afresh_for_every_call(load: Callable[[str], Problem]) -> None:
