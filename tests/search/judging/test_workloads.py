@@ -101,7 +101,7 @@ def test_a_workload_that_is_held_out_is_judged_where_a_candidate_is_measured_for
     last = judge.judge(WRONG_UNSEEN, thorough=True)
     assert last.kind == "wrong"
     assert last.reason.startswith("workload unseen: ")
-    # Seen once in some fifty runs: a machine that stood still for a second had an honest candidate refused.
+    # Seen once: a machine that stood still for a second had an honest candidate refused.
     measured = [judge.judge(GENERALIST, thorough=True)]
     if measured[0].kind == "refused":
         measured.append(judge.judge(GENERALIST, thorough=True))
