@@ -60,7 +60,8 @@ def answerer(
 def until(true: Callable[[], object], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < end, "it did not happen in time"
+        if time.monotonic() >= end:
+            raise TimeoutError("it did not happen in time")
         time.sleep(0.02)
 
 

@@ -51,7 +51,8 @@ def cluster() -> Iterator[object]:
 def until(true, seconds: float = 150) -> None:
     end = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < end, "it did not happen in time"
+        if time.monotonic() >= end:
+            raise TimeoutError("it did not happen in time")
         time.sleep(0.2)
 
 

@@ -97,7 +97,8 @@ def test_a_worker_that_is_told_to_stop_gives_its_work_back(
     with crew.started(url_of(engine), "--seconds", "60") as process:
         end = time.monotonic() + 60
         while queue.look([one.name])[one.name].state != "leased":
-            assert time.monotonic() < end
+            if time.monotonic() >= end:
+                raise TimeoutError("it did not happen in time")
             time.sleep(0.02)
         process.send_signal(signal.SIGTERM)
         _, complaint = process.communicate(timeout=60)
@@ -114,11 +115,13 @@ def test_a_worker_whose_lease_was_taken_records_nothing(engine: Engine, queue: W
     with crew.started(url_of(engine), "--seconds", "3", "--lease", "1", "--once") as process:
         end = time.monotonic() + 60
         while queue.look([one.name])[one.name].state != "leased":
-            assert time.monotonic() < end
+            if time.monotonic() >= end:
+                raise TimeoutError("it did not happen in time")
             time.sleep(0.02)
         process.send_signal(signal.SIGSTOP)  # as a machine that sleeps
         while make(queue, FreeJudge()).run(once=True).recorded == 0:
-            assert time.monotonic() < end
+            if time.monotonic() >= end:
+                raise TimeoutError("it did not happen in time")
             time.sleep(0.1)
         process.send_signal(signal.SIGCONT)
         output, complaint = process.communicate(timeout=60)
