@@ -95,8 +95,8 @@ DISTRIBUTIONS: dict[str, Callable[[torch.Size, torch.Generator], torch.Tensor] |
 SPIKED = {"spiked": False, "spiked far": True}
 WIDE = "beyond float16"  # asked where tf32 may be used, which has float32's range
 SPECIAL = "special values"
-# The roundings of a sum go one way: its terms are nearly the same, or lost beside a few large ones.
 FEW_LARGE = "spiked far"  # a few elements decide what is rounded away in a sum
+# The roundings of a sum go one way: its terms are nearly the same, or lost beside a few large ones.
 ONE_SIDED = frozenset({"large mean", "sparse", "near one", "tiny", FEW_LARGE})
 _NAMED = {**DISTRIBUTIONS, WIDE: _wide, SPECIAL: _special}
 

@@ -18,7 +18,7 @@ from search.sandbox.faults import Fault, charged
 from search.sandbox.runner_handle import Zygote
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-DRY_VERSION = "dry-5"
+DRY_VERSION = "dry-6"
 
 
 class DryJudge:
