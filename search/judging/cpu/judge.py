@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,8 @@ from search.judging.cpu.baseline import Baseline, Timed
 from search.judging.cpu.baselines import CpuBaselines
 from search.judging.cpu.clocks import check_clocks
 from search.judging.cpu.draws import RoundDraws
-from search.judging.cpu.looks import CodeTime
 from search.judging.cpu.session import CandidateSession
+from search.judging.cpu.shares import OwnShare
 from search.judging.cpu.timing import (
     Drawn,
     Evictor,
@@ -37,7 +38,7 @@ from search.judging.limits import Limits, Prepared
 from search.judging.tolerance import make_trials
 from search.judging.trial import TrialSet
 from search.languages import LANGUAGES
-from search.outcome import Outcome, Passed, Refused
+from search.outcome import Outcome, Passed
 from search.profilers.perf import Counters, per_call
 from search.profilers.vectorization import Verbose, look
 from search.reference import Problem
@@ -53,11 +54,8 @@ if TYPE_CHECKING:
     from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cpu-11"
-_OWN_SHARE = 0.5
-_LOOKING, _PATIENT_LOOKING = 0.1, 3.0  # seconds; the longer where a verdict hangs on it
+JUDGE_VERSION = "cpu-12"
 _CLOSE = 100_000  # ns between two samples of timed calls, where a verdict hangs on them
-_NEAR_HANDLING = 4.0  # times what handling tensors takes: more is no noise of it
 _AUDITS = {False: 4, True: 16}  # the fewest of a session; the more where a verdict hangs on looks
 _WAKINGS, _FEW_WAKINGS = 20, 2  # calls that do nothing, to know what waking a runner takes
 
@@ -288,7 +286,7 @@ class CpuJudge:
         seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
         candidate_session.start_timing()
         race = self._race(candidate_session, blocks=12 if thorough else 6, seconds=seconds)
-        before, share = candidate_session.calls, None
+        before, shares = candidate_session.calls, self._shares()
         with (
             taken(self._seats),
             Counters(candidate_session.pid) as counters,
@@ -298,26 +296,18 @@ class CpuJudge:
             with self._baselines.sampled(_CLOSE) if self._own_only else nullcontext():
                 timing = race.run()
             self._counted = per_call(counters.read(), candidate_session.calls - before)
-            if self._own_only and looks.enough():
-                share = self._share(looks.spent())
+            share = shares.in_timed_calls(looks)
             if share is None:
-                looks.look_closer()
-                race.audit(
-                    lambda: looks.enough(own=self._own_only),
-                    _PATIENT_LOOKING if self._own_only else _LOOKING,
-                )
-                share = self._share(looks.spent())
-        self._check_share(share)
+                share = shares.in_audited_calls(looks, race.audit)
+        shares.check(share)
         return timing, share
 
-    def _share(self, spent: CodeTime) -> float | None:
-        """Return a candidate's own share; one that would be refused for what may be handling alone is spared."""
-        share = spent.share(self._handling)
-        if not self._own_only or (share is not None and share >= _OWN_SHARE):
-            return share
-        if spent.own and spent.library < _NEAR_HANDLING * self._handling:
-            return spent.share(max(self._handling, self._measure_handling(again=True)))
-        return share
+    def _shares(self) -> OwnShare:
+        return OwnShare(
+            required=self._own_only,
+            handling=self._handling,
+            measure_handling=partial(self._measure_handling, again=True),
+        )
 
     def _measure_handling(self, *, again: bool = False) -> float:
         return self._baselines.handling(self._draws, self._empty_caches, again=again)
@@ -325,19 +315,6 @@ class CpuJudge:
     @property
     def _own_only(self) -> bool:
         return self._problem.task.settings.library == "forbidden"
-
-    def _check_share(self, share: float | None) -> None:
-        """Refuse a candidate that computes in the library where it must not."""
-        if not self._own_only or (share is not None and share >= _OWN_SHARE):
-            return
-        told = "none that could be seen" if share is None else f"{share:.0%}"
-        raise Fault(
-            Refused(
-                reason=f"of its time, {told} is in kernels of its own and the rest in the library's, which this task "
-                "forbids: compute in load_cpp code",
-                trick="library-call",
-            )
-        )
 
     def _race(
         self, candidate_session: CandidateSession | None, *, blocks: int, seconds: float

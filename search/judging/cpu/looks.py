@@ -140,31 +140,37 @@ class Looks:
         Raises:
             OSError: its memory cannot be read.
         """
+        calls = self._counting()
         if self._addresses_tell:
-            calls = _faster_half(self._calls)
             sampled = self._owners(calls, self._code.changed())
             each = self._period / max(len(calls), 1) / 1e9
             return CodeTime(
                 own=sampled["own"] * each, library=sampled["library"] * each, met=self._met()
             )
-        calls = _faster_half([call for call in self._calls if call.looks])
         looks = max(sum(call.looks for call in calls), 1)
         each = statistics.median([call.lasted for call in calls] or [0]) / looks / 1e9
         own, library = (sum(call.seen[who] for call in calls) for who in ("own", "library"))
         return CodeTime(own=own * each, library=library * each, met=self._met())
 
-    def enough(self, *, own: bool = False) -> bool:
+    def enough(self, *, own: bool = False, times: int = 1) -> bool:
         """Say whether more looks would change little.
 
         Args:
             own: code of its own must have been met.
+            times: so many times what is enough where the answer is clear.
         """
-        return self._met() >= _ENOUGH and (not own or self._met("own") > 0)
+        return self._met() >= times * _ENOUGH and (not own or self._met("own") > 0)
+
+    def _counting(self) -> list[_Call]:
+        """Return the calls that count."""
+        if self._addresses_tell:
+            return _faster_half(self._calls)
+        return _faster_half([call for call in self._calls if call.looks])
 
     def _met(self, *owners: Owner) -> int:
-        """Return how often code of these was met in all calls, by the names of mappings."""
+        """Return how often code of these was met in the calls that count, by the names of mappings."""
         met: Counter[Owner] = Counter()
-        for call in self._calls:
+        for call in self._counting():
             if self._addresses_tell:
                 for address, count in call.addresses.items():
                     met[self._code.named(address)] += count
