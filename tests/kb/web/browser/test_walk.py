@@ -46,6 +46,25 @@ def test_from_the_list_of_runs_to_what_changed_in_a_node(kept_server, open_page)
     assert seen.strangers(kept_server) == []
 
 
+def test_a_found_run_opens_however_slowly_one_clicks(kept_server, open_page):
+    page, seen = open_page()
+    page.goto(f"{kept_server}/")
+    page.fill("#q", "sinkhorn zen4")
+    page.locator("#runs tbody tr").nth(1).wait_for(state="detached")
+    page.get_by_role("link", name="sinkhorn-1", exact=True).hover()
+    asked = len(seen.requests)
+    page.mouse.down()
+    page.wait_for_timeout(500)
+    assert len(seen.requests) == asked, (
+        "leaving the field asks for nothing: the link would be another one"
+    )
+    page.mouse.up()
+    page.wait_for_url("**/runs/sinkhorn-1")
+    page.go_back()
+    with page.expect_response(lambda response: "sort=speedup" in response.url):
+        page.locator("select[name=sort]").select_option("speedup")
+
+
 def test_an_idea_is_followed_through_two_runs(kept_server, open_page):
     page, seen = open_page()
     page.goto(f"{kept_server}/ideas?q=cpu-rows-simd")
