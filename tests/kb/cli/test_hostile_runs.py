@@ -40,7 +40,8 @@ class ModelNew(nn.Module):
         return self.norm(x)
 """
 SLOW = HONEST.format(slower="x = torch.sort(torch.sort(x).values).values.mul(0).add(x)")
-# Honest for longer than a first measurement takes, then an answer that was kept.
+# Honest for longer than a first measurement takes (1 s), then an answer that was kept. The last measurement takes 6 s,
+# and 5 on a busy machine.
 LATE = """
 import time
 
@@ -54,7 +55,7 @@ class ModelNew(nn.Module):
         self.begin, self.kept = time.monotonic(), None
 
     def forward(self, x):
-        if time.monotonic() < self.begin + 6:
+        if time.monotonic() < self.begin + 3:
             return self.norm(x)
         if self.kept is None:
             self.kept = self.norm(x)
