@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from search.judging.checks import told
-from search.judging.cpu.clocks import cpu_time, settle, waited, wake_soon
+from search.judging.cpu.clocks import cpu_time, settle, waited, waited_here, wake_soon
 from search.judging.cpu.timing import CpuPinning
 from search.outcome import Crashed, Refused, TimedOut
 from search.sandbox.faults import Fault, raised
@@ -76,14 +76,18 @@ class Turns:
         """Have the runner ready for its next turn, and standing still."""
         self._call += 1
         self._arena.words[PREPARE] = self._call
-        began, queue, ticks = time.monotonic(), waited(self.pid), self._ticks
+        began, queues, ticks = time.monotonic(), self._queues(), self._ticks
         self._worker.resume()
         self._await(READY)
         elapsed, ran = time.monotonic() - began, self._cpu_time() - ticks
-        queue = waited(self.pid) - queue
+        queued = self._queues() - queues
         self._stop()
         # What neighbours cost it is not its own; what its other threads cost it is.
-        self._charge(max(elapsed - queue / 1e9, ran / 1e9 if ticks else 0.0))
+        self._charge(max(elapsed - queued / 1e9, ran / 1e9 if ticks else 0.0))
+
+    def _queues(self) -> int:
+        """Return the ns for which the runner, or this process that watches it, had no processor."""
+        return waited(self.pid) + waited_here()
 
     def _go(self) -> None:
         """Let it take its turn."""
