@@ -103,15 +103,15 @@ def looked_at(child: subprocess.Popen[bytes], own: str, *, sampled: bool) -> Cod
     with Looks(child.pid, (own,), 1_000_000) as looks:
         if not sampled:
             looks._sampled.close()
-        for number in range(60):
-            if number >= 20 and looks.spent().share() is not None:
+        for number in range(90):
+            if number >= 60 and looks.spent().share() is not None:
                 break
             looks.begin()
             start = time.perf_counter_ns()
             for _ in range(2):
                 before = ran(child)
                 os.kill(child.pid, signal.SIGCONT)
-                time.sleep(0.014 + 0.0011 * number)  # in no step with what it does
+                time.sleep(0.005 + 0.00037 * number)  # in no step with what it does
                 worked(child, before, 3_000_000)
                 stopped(child)
                 looks.take()
