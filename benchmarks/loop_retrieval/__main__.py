@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import get_args
 
-from benchmarks.loop_retrieval.cases import Loaded, Lot, Part, load_cases
+from benchmarks.loop_retrieval.cases import LIBRARIES, Loaded, Part, load_cases
 from benchmarks.loop_retrieval.measures import Marks, interval, mark
 from kb.config import Home
 from kb.knowledge import open_knowledge
@@ -56,7 +56,7 @@ def main() -> int:
         answer = knowledge.retriever.inquire(inquiry)
         hits = answer.hits
         took.append(time.perf_counter() - began)
-        names = [name for hit in hits if is_graded(name := name_of(hit), one.lot)]
+        names = [name for hit in hits if is_graded(name := name_of(hit), one.generation)]
         tokens = sum(hit.passage.tokens for hit in hits)
         rows.append((one, mark(names, one.case.grades, tokens, listed(answer))))
         if given.misses:
@@ -95,16 +95,20 @@ def listed(answer: Answer) -> list[str]:
 
 
 @cache
-def graded(lot: Lot) -> frozenset[str]:
-    """Return the records that were there when the cases of a lot were graded."""
-    files = ("graded.txt", "graded_later.txt") if lot else ("graded.txt",)
+def graded(generation: int) -> frozenset[str]:
+    """Return the records that were there when the cases of a generation were graded."""
     here = Path(__file__).parent
-    return frozenset(n for one in files for n in (here / one).read_text(encoding="utf-8").split())
+    files = [here / one for one in LIBRARIES[: generation + 1]]
+    return frozenset(name for one in files for name in one.read_text(encoding="utf-8").split())
 
 
-def is_graded(name: str, lot: Lot) -> bool:
+def is_graded(name: str, generation: int) -> bool:
     """Say whether a document counts: a record that came to the library later was never graded."""
-    return "/" not in name or name.partition("/")[0] not in FOLDERS.values() or name in graded(lot)
+    return (
+        "/" not in name
+        or name.partition("/")[0] not in FOLDERS.values()
+        or name in graded(generation)
+    )
 
 
 def name_of(hit: Hit) -> str:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "cases"
 HELD_OUT_ONE_IN = 3
 CENTRAL = 3  # grade of what must not be missing
+# What the library had at first, and what it had more when later cases were graded.
+LIBRARIES = ("graded.txt", "graded_later.txt", "graded_last.txt")
 Lot = Literal["", "development", "check"]
 Part = Literal["tuned", "held-out", "development", "check"]
 _OUTCOMES = {
@@ -114,6 +116,13 @@ class Loaded:
     def part(self) -> Part:
         """What the case may be used for: nothing may be tuned on what is held out."""
         return self.lot or ("held-out" if is_held_out(self.task) else "tuned")
+
+    @property
+    def generation(self) -> int:
+        """How often the library had grown when it was graded."""
+        if not self.lot:
+            return 0
+        return 1 if self.area.startswith("strangers") else len(LIBRARIES) - 1
 
     @property
     def stage(self) -> str:

@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from benchmarks.loop_retrieval.__main__ import graded
-from benchmarks.loop_retrieval.cases import Loaded, load_cases
+from benchmarks.loop_retrieval.cases import LIBRARIES, Loaded, load_cases
 from kb.config import shipped_docs
 from kb.records.patterns import FOLDERS
 from search.patterns.graded_tasks import FILE
@@ -30,7 +30,8 @@ def main() -> None:
         if one.task not in tasks:
             tasks[one.task] = _task(one)
         tasks[one.task]["cases"].append(_case(one))
-    unknown = sorted(graded("check") - graded(""))
+    whole = graded(len(LIBRARIES) - 1)
+    unknown = [sorted(whole - graded(one)) for one in range(len(LIBRARIES))]
     path = shipped_docs() / FILE
     lines = ",\n".join(json.dumps(one) for one in tasks.values())
     path.write_text(
@@ -43,7 +44,7 @@ def _task(one: Loaded) -> dict[str, Any]:
     program = read_program(one.task, one.source, one.graph)
     return {
         "task": one.task,
-        "early": one.lot == "",
+        "generation": one.generation,
         "traits": sorted(program.traits),
         "shares": {name: round(share, 3) for name, share in program.shares.items()},
         "cases": [],

@@ -117,12 +117,11 @@ class GradedTasks:
         related = np.array([self._related(one.device, one.stage) for one in self._tasks])
         kernel = self._vectors @ self._vectors.T * related
         weights = np.zeros(wanted.shape)
-        missing = np.array([[name in one.unknown for name in self.names] for one in self._tasks])
-        for absent in (False, True):
-            columns = missing.any(axis=0) == absent
-            if not columns.any():
-                continue
-            rows = ~missing[:, columns].any(axis=1)
+        known_to = np.array(
+            [[name not in one.unknown for name in self.names] for one in self._tasks]
+        )
+        for rows in np.unique(known_to, axis=1).T:
+            columns = (known_to == rows[:, None]).all(axis=0)
             ridged = kernel[np.ix_(rows, rows)] + RIDGE * np.eye(int(rows.sum()))
             known = wanted[np.ix_(rows, columns)]
             solved = np.linalg.solve(ridged, known.reshape(len(known), -1))
@@ -182,7 +181,7 @@ def read_tasks(path: Path) -> list[GradedTask]:
             traits=frozenset(task["traits"]),
             shares=task["shares"],
             grades=case["grades"],
-            unknown=frozenset(loaded["unknown"] if task["early"] else ()),
+            unknown=frozenset(loaded["unknown"][task["generation"]]),
         )
         for task in loaded["tasks"]
         for case in task["cases"]

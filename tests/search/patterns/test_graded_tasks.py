@@ -68,6 +68,33 @@ def test_a_record_is_not_blamed_for_tasks_that_were_graded_before_it_came() -> N
     assert {one.record: one.gain for one in spared}["ideas/new"] > gain["ideas/new"] + 0.2
 
 
+def test_each_record_is_fitted_with_the_tasks_that_knew_it() -> None:
+    first = replace(ROWS, unknown=frozenset(["ideas/new", "ideas/newest"]))
+    second = replace(
+        graded("second", ["rows", "long-rows"], {"ideas/new": 3}),
+        unknown=frozenset(["ideas/newest"]),
+    )
+    third = graded("third", ["rows", "long-rows"], {"ideas/new": 3, "ideas/newest": 3})
+    tasks = GradedTasks([first, second, third])
+    gain = {
+        one.record: one.gain
+        for one in tasks.expected(program(["rows", "long-rows"]), "cpu", "ideas")
+    }
+    assert gain["ideas/new"] > gain["ideas/rows"] + 0.2  # one in three was helped by `rows`
+    assert gain["ideas/newest"] > gain["ideas/rows"] + 0.2
+
+
+def test_no_shipped_task_grades_what_it_did_not_know() -> None:
+    for one in read_tasks(shipped_docs() / FILE):
+        assert not one.unknown & one.grades.keys(), one.task
+
+
+def test_every_shipped_record_was_known_to_some_task() -> None:
+    tasks = read_tasks(shipped_docs() / FILE)
+    newest = frozenset.intersection(*(one.unknown for one in tasks))
+    assert not newest
+
+
 def test_a_task_can_be_asked_about_as_if_it_had_not_been_graded() -> None:
     assert "ideas/sort" not in GradedTasks([ROWS, SORTED]).without("sorted").names
 
