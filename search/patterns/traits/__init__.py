@@ -150,6 +150,7 @@ TRAITS: Mapping[str, str] = {
     "recurrence": "a loop over steps that carries a state",
     "recurrence-with-products": "with a product in each step",
     "elementwise-recurrence": "without products",
+    "steps-along-rows": "whose steps lie side by side in memory, so that a vector of rows does not",
     "iteration": "a loop that carries a state and reads no step",
     "independent-loop": "a loop whose turns are independent",
 }

@@ -146,7 +146,17 @@ def loop_traits(flow: Flow, text: ReferenceText) -> Iterator[tuple[str, str]]:
                 yield "recurrence-with-products", f"line {loop.line}"
             else:
                 yield "elementwise-recurrence", f"line {loop.line}"
+                if _steps_side_by_side(flow):
+                    yield "steps-along-rows", f"line {loop.line}"
         elif loop.state:
             yield "iteration", f"{state} from turn to turn, line {loop.line}"
         elif loop.indexed:
             yield "independent-loop", f"line {loop.line}"
+
+
+def _steps_side_by_side(flow: Flow) -> bool:
+    """Say whether what most turns of a loop take lies along the last dimension, so that rows are far apart."""
+    taken = [one for one in flow.named("select") if flow.inputs[one.name]]
+    ranks = [(one.args[1], len(flow.shape(flow.inputs[one.name][0]))) for one in taken]
+    along = [dim in (-1, rank - 1) for dim, rank in ranks if rank > 1]
+    return len(along) > 1 and sum(along) > len(along) / 2

@@ -189,6 +189,29 @@ def test_a_loop_that_carries_a_state_is_a_recurrence_and_a_sum_is_none() -> None
     assert read_program("t", SUMMED, None).text.loops[0].state == ()
 
 
+STEPS = """
+        h = torch.zeros_like({first})
+        out = []
+        for t in range(12):
+            h = 0.9 * h + torch.tanh({step})
+            out.append(h)
+        return torch.stack(out, 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "along"), [("x[:, t]", True), ("x[..., t]", True), ("y[t]", False), ("y[:, t]", False)]
+)
+def test_a_recurrence_along_rows_is_told_from_one_across_them(
+    tmp_path: Path, step: str, along: bool
+) -> None:
+    body = STEPS.format(first=step.replace("t]", "0]"), step=step).strip()
+    body = body if "x" in step else f"y = x.view(64, 16, 3)\n        {body}"
+    found = names(program(tmp_path, body, "torch.rand(64, 48)"))
+    assert "linear-recurrence" in found
+    assert ("recurrence-along-rows" in found) is along
+
+
 def test_what_is_not_there_is_not_said(tmp_path: Path) -> None:
     found = names(program(tmp_path, "return torch.relu(x)", "torch.rand(64, 512)"))
     assert not found & {"attention", "softmax", "convolution", "product", "scan", "normalization"}
