@@ -9,7 +9,8 @@ from typing import Protocol
 from search.comparisons import modes_of
 from search.judging.cpu.baseline import Baseline
 from search.judging.cpu.draws import RoundDraws
-from search.judging.cpu.handling import measure_handling
+from search.judging.cpu.handling import UNKNOWN, measure_handling
+from search.judging.cpu.looks import CodeTime
 from search.judging.cpu.timing import Contender, Local
 from search.reference import Problem
 from search.sandbox.build import Builder
@@ -132,10 +133,10 @@ class CpuBaselines:
 
     def handling(
         self, draws: RoundDraws, empty_caches: Callable[[], None], *, again: bool = False
-    ) -> float:
-        """Return seconds of a call that handle tensors and compute nothing, 0 where no runner can tell."""
+    ) -> CodeTime:
+        """Return the time of a call that handles tensors and computes nothing, where a runner can tell."""
         if "eager" not in self._seated:
-            return 0.0
+            return UNKNOWN
         return measure_handling(
             self._problem,
             lambda program: self._seat(program=program),

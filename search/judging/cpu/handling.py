@@ -1,7 +1,7 @@
-"""What a call spends in the library that computes nothing there: addresses of inputs, memory for outputs.
+"""What a call spends that computes nothing: addresses of inputs, memory for outputs, the interpreter.
 
-With cold caches that takes some 20 us, longer than a small kernel. Whoever asks in whose code a
-candidate's time goes has to leave it out.
+With cold caches that takes some 20 us in the library, longer than a small kernel, and 100 to 200 in the
+interpreter. Whoever asks in whose code a candidate's time goes has to know both.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Callable
 
 from kb.errors import ToolchainError
 from search.judging.cpu.baseline import Baseline
-from search.judging.cpu.looks import CLOSELY
+from search.judging.cpu.looks import CLOSELY, CodeTime
 from search.judging.cpu.timing import Drawn
 from search.reference import Problem
 from search.sandbox.faults import Fault
 
 _WARM_UPS, _CALLS = 3, 96
-_known: dict[tuple[int, int], float] = {}  # by how many tensors: the same for every task
+UNKNOWN = CodeTime(own=0.0, library=0.0, met=0)  # all of the library's time counts then
+_known: dict[tuple[int, int], CodeTime] = {}  # by how many tensors: the same for every task
 _PROGRAM = """
 import torch
 class ModelNew(Model):
@@ -34,8 +35,8 @@ def measure_handling(
     empty_caches: Callable[[], None],
     *,
     again: bool = False,
-) -> float:
-    """Return seconds of a call, 0 where they cannot be measured.
+) -> CodeTime:
+    """Return the time of a call by whose code it is in, `UNKNOWN` where it cannot be measured.
 
     Args:
         again: measure it although it is known, for this once: a busy machine is slower.
@@ -62,11 +63,11 @@ def measure_handling(
             with rival.looked_at(CLOSELY) as looks:
                 for _ in range(_CALLS):
                     call(rival)
-                spent = looks.spent().library
+                spent = looks.spent()
         finally:
             rival.close()
     except (Fault, ToolchainError, OSError):
-        return 0.0  # all of the library's time counts then
+        return UNKNOWN
     if not again:
         _known[counts] = spent
     return spent

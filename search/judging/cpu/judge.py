@@ -19,6 +19,8 @@ from search.judging.cpu.baseline import Baseline, Timed
 from search.judging.cpu.baselines import CpuBaselines
 from search.judging.cpu.clocks import check_clocks
 from search.judging.cpu.draws import RoundDraws
+from search.judging.cpu.handling import UNKNOWN
+from search.judging.cpu.looks import CodeTime
 from search.judging.cpu.session import CandidateSession
 from search.judging.cpu.shares import OwnShare
 from search.judging.cpu.timing import (
@@ -101,7 +103,7 @@ class CpuJudge:
         self._evict: Evictor
         self._call_seconds = self._limits.call_seconds
         self._counted: dict[str, float] = {}
-        self._handling = 0.0
+        self._handling = UNKNOWN
         self.prepared: Prepared | None = None
 
     def prepare(self, progress: Callable[[str], None] = lambda _: None) -> Prepared:
@@ -299,6 +301,7 @@ class CpuJudge:
             share = shares.in_timed_calls(looks)
             if share is None:
                 share = shares.in_audited_calls(looks, race.audit)
+            shares.check_interpreter(looks, race.audit, timing.seconds["candidate"])
         shares.check(share)
         return timing, share
 
@@ -309,7 +312,7 @@ class CpuJudge:
             measure_handling=partial(self._measure_handling, again=True),
         )
 
-    def _measure_handling(self, *, again: bool = False) -> float:
+    def _measure_handling(self, *, again: bool = False) -> CodeTime:
         return self._baselines.handling(self._draws, self._empty_caches, again=again)
 
     @property

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import get_args
 
 from search.judging.cpu.ownership import Code, Owner
 from search.profilers.sampling import Sampled
 from search.sandbox.ptrace import counter, threads
 
 _FEWEST, _ENOUGH = 8, 40  # calls or samples that have met somebody's code
+_FEWEST_CALLS = 8
 CLOSELY = 25_000  # ns of processor time between samples, in calls whose time does not count
-_OWNERS: tuple[Owner, ...] = ("own", "library", "nobody")
+_OWNERS: tuple[Owner, ...] = get_args(Owner)
 _OVER = 1.5  # of what handling tensors takes: only what is beyond it is the library's work
 
 
@@ -31,11 +34,18 @@ class _Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeTime:
-    """Seconds of a call in the candidate's own code and in libraries', and how often they were met."""
+    """Seconds of a call in the candidate's own code and in libraries', and how often they were met.
+
+    Attributes:
+        interpreter: seconds of a call in the interpreter, None where that is not known.
+        calls: that count.
+    """
 
     own: float
     library: float
     met: int
+    interpreter: float | None = None
+    calls: int = 0
 
     def share(self, handling: float = 0.0) -> float | None:
         """Return own / (own + library), None where too few looks met either, or nothing but handling.
@@ -145,7 +155,11 @@ class Looks:
             sampled = self._owners(calls, self._code.changed())
             each = self._period / max(len(calls), 1) / 1e9
             return CodeTime(
-                own=sampled["own"] * each, library=sampled["library"] * each, met=self._met()
+                own=sampled["own"] * each,
+                library=sampled["library"] * each,
+                met=self._met(),
+                interpreter=sampled["interpreter"] * each,
+                calls=len(calls),
             )
         looks = max(sum(call.looks for call in calls), 1)
         each = statistics.median([call.lasted for call in calls] or [0]) / looks / 1e9
@@ -159,7 +173,15 @@ class Looks:
             own: code of its own must have been met.
             times: so many times what is enough where the answer is clear.
         """
+        if len(self._counting()) < _FEWEST_CALLS:
+            return False  # many samples of one long call tell nothing of the others
         return self._met() >= times * _ENOUGH and (not own or self._met("own") > 0)
+
+    def expected(self, seconds: float) -> float:
+        """Return how many samples would have met what takes so long in each call; infinity where none are taken."""
+        if not self._addresses_tell:
+            return math.inf
+        return len(self._counting()) * seconds * 1e9 / self._period
 
     def _counting(self) -> list[_Call]:
         """Return the calls that count."""

@@ -1,4 +1,4 @@
-"""Whose code a process runs: its own builds', a library's, or nobody's, as the kernel and the bytes say."""
+"""Whose code a process runs: its own builds', a library's, the interpreter's, or nobody's, as kernel and bytes say."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import torch
 
 from search.sandbox.ptrace import peek
 
-Owner = Literal["own", "library", "nobody"]
+Owner = Literal["own", "library", "interpreter", "nobody"]
 _LINE = 64  # bytes of code that are compared where a thread is met
 _SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/")
 # What a candidate needs whoever computes: the C library and compilers' own run-time libraries.
@@ -109,7 +109,7 @@ class Code:
             return "library"
         if span.path in self._own:
             return "own"
-        return "nobody" if _is_neutral(span.path) else "library"
+        return _neutral(span.path) or "library"
 
     def _as_in_file(self, span: _Span, start: int, end: int) -> bool:
         there = torch.empty(end - start, dtype=torch.uint8)
@@ -122,19 +122,21 @@ class Code:
 
 
 @cache
-def _is_neutral(path: str) -> bool:
-    """Say whether code of this file computes for nobody: the interpreter's, the C library's."""
+def _neutral(path: str) -> Owner | None:
+    """Return whose code of this file is that computes nothing, None where it is a library's."""
     folder, name = os.path.split(path)
-    if path in {_VDSO, os.path.realpath(sys.executable)} or _TORCH.fullmatch(path):
-        return True
-    if folder in _extension_folders():
-        return True
+    if path == os.path.realpath(sys.executable) or folder in _extension_folders():
+        return "interpreter"
+    if path == _VDSO or _TORCH.fullmatch(path):
+        return "nobody"
     own = tuple(
         os.path.realpath(Path(prefix) / "lib") + "/" for prefix in (sys.prefix, sys.base_prefix)
     )
     if "-packages/" in path or not path.startswith((*_SYSTEM, *own)):
-        return False
-    return name.startswith("libpython") or _RUNTIME.match(name) is not None
+        return None
+    if name.startswith("libpython"):
+        return "interpreter"
+    return "nobody" if _RUNTIME.match(name) else None
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Which part of its time a candidate must spend in its own kernels, where the library's are forbidden."""
+"""Where a candidate's calls must spend time: in its own kernels, where the library's are forbidden, and in the interpreter."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ _LEAST = 0.5
 _LOOKING, _PATIENT_LOOKING = 0.1, 3.0  # seconds; the longer where a verdict hangs on it
 _MORE_LOOKS = (4, 8)  # times what is enough where the answer is clear
 _NEAR_HANDLING = 4.0  # times what handling tensors takes: more is no noise of it
+_LEAST_CALLED = 0.5  # of what a call that computes nothing spends in the interpreter; honest ones spend as much and more
+_LONG = 100.0  # times that: half a percent is no reason to look on
+_EXPECTED = (40, 160)  # samples in the interpreter, for a first and a last opinion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,21 +25,21 @@ class OwnShare:
 
     Attributes:
         required: the task forbids the library; else the share is only told.
-        handling: seconds of a call that are spent in the library without computing there.
+        handling: time of a call that computes nothing.
         measure_handling: measures it anew.
     """
 
     required: bool
-    handling: float
-    measure_handling: Callable[[], float]
+    handling: CodeTime
+    measure_handling: Callable[[], CodeTime]
 
     def in_timed_calls(self, looks: Looks) -> float | None:
         """Return it, None where it is not known, or may be too small for what is handling alone."""
         if not (self.required and looks.enough()):
             return None
         spent = looks.spent()
-        share = spent.share(self.handling)
-        return None if self._in_doubt(spent, self.handling) else share
+        allowed = _allowed(spent, self.handling)
+        return None if _in_doubt(spent, allowed) else spent.share(allowed)
 
     def in_audited_calls(
         self, looks: Looks, audit: Callable[[Callable[[], bool], float], None]
@@ -51,14 +54,16 @@ class OwnShare:
             partial(looks.enough, own=self.required),
             _PATIENT_LOOKING if self.required else _LOOKING,
         )
-        spent, handling = looks.spent(), self.handling
+        spent = looks.spent()
+        allowed = _allowed(spent, self.handling)
         for times in _MORE_LOOKS:
-            if not (self.required and self._in_doubt(spent, handling)):
+            if not (self.required and _in_doubt(spent, allowed)):
                 break
-            handling = max(handling, self.measure_handling())
+            handling = self.measure_handling()
             audit(partial(looks.enough, own=True, times=times), _PATIENT_LOOKING)
             spent = looks.spent()
-        return spent.share(handling)
+            allowed = max(_allowed(spent, self.handling), _allowed(spent, handling))
+        return spent.share(allowed)
 
     def check(self, share: float | None) -> None:
         """Refuse a candidate that computes in the library where it must not.
@@ -77,7 +82,51 @@ class OwnShare:
             )
         )
 
-    def _in_doubt(self, spent: CodeTime, handling: float) -> bool:
-        """Say whether it would be refused for what a busy machine may make of handling alone."""
-        share = spent.share(handling)
-        return (share is None or share < _LEAST) and spent.library < _NEAR_HANDLING * handling
+    def check_interpreter(
+        self, looks: Looks, audit: Callable[[Callable[[], bool], float], None], seconds: float
+    ) -> None:
+        """Refuse a candidate whose calls leave out the interpreter, through which a user calls it.
+
+        With cold caches that saves some 150 us of a call. Who wants to be seen there has to spend the time there.
+
+        Args:
+            seconds: that a call takes; a long one has nothing to gain.
+
+        Raises:
+            Fault: they do.
+        """
+        usual, seen = self.handling.interpreter or 0.0, 0.0
+        for expected in _EXPECTED:
+            if not usual or seconds > _LONG * usual:
+                return
+            audit(partial(_seen_enough, looks, usual, expected), _PATIENT_LOOKING)
+            told = looks.spent().interpreter
+            if told is None or told >= _LEAST_CALLED * usual:
+                return
+            seen, usual = told, min(usual, self.measure_handling().interpreter or 0.0)
+        raise Fault(
+            Refused(
+                reason=f"a call spends {seen * 1e6:.0f} us in the interpreter, and one that computes nothing "
+                f"{usual * 1e6:.0f} us: something answers in the place of forward",
+                trick="work-outside-the-clock",
+            )
+        )
+
+
+def _seen_enough(looks: Looks, usual: float, expected: int) -> bool:
+    return looks.expected(usual) >= expected
+
+
+def _allowed(spent: CodeTime, handling: CodeTime) -> float:
+    """Return what handling tensors takes in the library, seconds of a call.
+
+    A machine that is slower by now is slower in the interpreter too; who spends time there for this loses more.
+    """
+    slower = (spent.interpreter or 0.0) / handling.interpreter if handling.interpreter else 1.0
+    return handling.library * max(1.0, slower)
+
+
+def _in_doubt(spent: CodeTime, allowed: float) -> bool:
+    """Say whether it would be refused for what a busy machine may make of handling alone."""
+    share = spent.share(allowed)
+    return (share is None or share < _LEAST) and spent.library < _NEAR_HANDLING * allowed

@@ -284,10 +284,13 @@ class TimingSession:
         )
 
     def audit(self, enough: Callable[[], bool], seconds: float) -> None:
-        """Go on with audited rounds alone until `enough`, for some seconds at most."""
+        """Go on with rounds that do not count until `enough`, for some seconds at most.
+
+        Half of them are no audits: their inputs would tell a program that it is no longer timed.
+        """
         end, turn = time.monotonic() + seconds, 0
         while time.monotonic() < end and not enough():
-            self._round(list(self.contenders), turn, audit=True)
+            self._round(list(self.contenders), turn, audit=_chance.random() < 0.5)
             turn += 1
 
     def _due(self, rounds: int) -> Counter[tuple[int, int]]:

@@ -11,11 +11,14 @@ from search.judging.cpu.shares import OwnShare
 from search.outcome import Refused
 from search.sandbox.faults import Fault
 
-HANDLING = 20e-6
+def seen(own: float, library: float, met: int = 50, interpreter: float = 150) -> CodeTime:
+    """Return what was seen of a call, in microseconds."""
+    return CodeTime(
+        own=own * 1e-6, library=library * 1e-6, met=met, interpreter=interpreter * 1e-6, calls=20
+    )
 
 
-def seen(own: float, library: float, met: int = 50) -> CodeTime:
-    return CodeTime(own=own * 1e-6, library=library * 1e-6, met=met)
+HANDLING = seen(0, 20)
 
 
 @dataclass
@@ -35,13 +38,16 @@ class ToldLooks:
     def spent(self) -> CodeTime:
         return self.tells[0]
 
+    def expected(self, seconds: float) -> float:
+        return seconds * self.tells[0].calls / 25e-6
+
     def audit(self, enough: Callable[[], bool], seconds: float) -> None:
         self.audits.append(seconds)
         if len(self.tells) > 1:
             del self.tells[0]
 
 
-def shares(*, required: bool = True, again: float = HANDLING) -> OwnShare:
+def shares(*, required: bool = True, again: CodeTime = HANDLING) -> OwnShare:
     return OwnShare(required=required, handling=HANDLING, measure_handling=lambda: again)
 
 
@@ -76,7 +82,12 @@ def test_who_would_be_refused_for_handling_alone_is_looked_at_for_longer(first: 
 
 def test_handling_is_measured_again_for_who_would_be_refused_for_it() -> None:
     looks = ToldLooks([seen(1, 45)])
-    assert audited(looks, shares(again=35e-6)) == 1.0
+    assert audited(looks, shares(again=seen(0, 35))) == 1.0
+
+
+def test_a_machine_that_is_slower_by_now_is_slower_in_the_interpreter_too() -> None:
+    assert audited(ToldLooks([seen(5, 66)]), shares()) == pytest.approx(5 / 41)
+    assert audited(ToldLooks([seen(5, 66, interpreter=400)]), shares()) == 1.0
 
 
 def test_a_share_that_stays_too_small_is_refused() -> None:
@@ -95,3 +106,31 @@ def test_where_nothing_is_forbidden_a_share_is_told_after_one_short_look() -> No
     looks = ToldLooks([seen(10, 60)])
     assert audited(looks, shares(required=False)) == pytest.approx(1 / 4)
     assert looks.audits == [0.1]
+
+
+def called(looks: ToldLooks, *, seconds: float = 1e-3, again: CodeTime = HANDLING) -> None:
+    shares(again=again).check_interpreter(cast("Looks", looks), looks.audit, seconds)
+
+
+def test_calls_that_leave_out_the_interpreter_are_refused_after_a_second_look() -> None:
+    looks = ToldLooks([seen(50, 0, interpreter=10)])
+    with pytest.raises(Fault) as raised:
+        called(looks)
+    outcome = cast("Refused", raised.value.outcome)
+    assert outcome.trick == "work-outside-the-clock"
+    assert "10 us in the interpreter, and one that computes nothing 150 us" in outcome.reason
+    assert len(looks.audits) == 2
+
+
+@pytest.mark.parametrize("interpreter", [80, 150, 600])
+def test_calls_through_the_interpreter_are_let_pass(interpreter: float) -> None:
+    called(ToldLooks([seen(50, 0, interpreter=interpreter)]))
+
+
+def test_a_busy_machine_when_handling_was_measured_is_no_reason_for_a_refusal() -> None:
+    called(ToldLooks([seen(50, 0, interpreter=60)]), again=seen(0, 20, interpreter=70))
+
+
+def test_long_calls_and_systems_that_do_not_sample_are_let_pass() -> None:
+    called(ToldLooks([seen(50, 0, interpreter=0)]), seconds=20e-3)
+    called(ToldLooks([CodeTime(own=5e-5, library=0.0, met=50)]))
