@@ -45,7 +45,7 @@ def evolve(folder: Path, task: str, policy: str, seed: int, candidates: int) -> 
     file.write_text(
         yaml.safe_dump(
             {"reference": reference, "author": "recipes", "search": search, "stop": stop}
-            | {"final_seconds": 1.0}
+            | {"final_seconds": 1.0, "compiler": False}
         )
     )
     command = (*KB, "evolve", str(file), "--json")
