@@ -13,7 +13,6 @@ import argparse
 import json
 import math
 import os
-import shutil
 import sqlite3
 import statistics
 import subprocess
@@ -54,13 +53,19 @@ def evolve(folder: Path, task: str, policy: str, seed: int, candidates: int) -> 
     if done.returncode not in (0, 4):
         raise SystemExit(done.stderr.decode())
     report = json.loads(done.stdout)
-    shutil.copy(_database(home), known)
+    _copy(_database(home), known)
     speeds = _speeds(_database(home))
     return {"task": task, "policy": policy, "seed": seed, "speeds": speeds, "run": report["run"]}
 
 
 def _database(home: Path) -> Path:
     return Home(home).database
+
+
+def _copy(mine: Path, known: Path) -> None:
+    # A copy of the file would lack what its write-ahead log holds.
+    with sqlite3.connect(mine) as source, sqlite3.connect(known) as target:
+        source.backup(target)
 
 
 def _take_outcomes(mine: Path, known: Path) -> None:

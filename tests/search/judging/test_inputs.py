@@ -51,6 +51,21 @@ def test_one_element_in_a_thousand_is_of_another_distribution(far: bool) -> None
     assert bool((values[changed].abs() > 100).any()) is far
 
 
+@pytest.mark.parametrize("far", [False, True])
+def test_places_of_spikes_in_a_large_tensor_are_different_ones_and_the_same_again(
+    far: bool,
+) -> None:
+    base = torch.rand(1000, 1000)
+    values = spiked(base, generator("cpu", 3), far=far)
+    changed = values != base
+    assert 980 <= int(changed.sum()) <= 1000
+    # Every part of it has some, and of each kind.
+    assert int((changed.view(20, -1).sum(1) > 0).sum()) == 20
+    outliers = values[changed].abs()
+    assert int((outliers > 2000).sum()) > 300 if far else int((outliers < 0.01).sum()) > 300
+    assert torch.equal(values, spiked(base, generator("cpu", 3), far=far))
+
+
 def test_a_small_tensor_has_a_spike_of_each_kind() -> None:
     base = torch.rand(16)
     assert int((spiked(base, generator("cpu", 2), far=False) != base).sum()) == 3
