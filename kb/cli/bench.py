@@ -29,6 +29,11 @@ SEED = typer.Option(None, min=0, help="Seed of each search; over the tasks'.")
 AUTHOR = typer.Option(None, help="recipes, llm, mailbox or auto; over the tasks'.")
 TARGET = typer.Option(None, help="The device: this machine's, or one to compile for.")
 DEVICES = typer.Option("one", help="GPUs to spread problems over: one, all, or 0,1,3.")
+PATIENCE = typer.Option(
+    None,
+    min=1,
+    help="Seconds after which a problem is ended, done or not; four times --seconds and 15 minutes where not said.",
+)
 AGAIN = typer.Option(False, "--again", help="Also problems that have a result.")
 OUTPUT = typer.Option(None, "-o", "--output", help="Write to this file instead.")
 
@@ -52,6 +57,7 @@ def kernelbench(
     author: str | None = AUTHOR,
     target: str | None = TARGET,
     devices: str = DEVICES,
+    patience: float | None = PATIENCE,
     again: bool = AGAIN,
     json: bool = JSON,
 ) -> None:
@@ -63,7 +69,7 @@ def kernelbench(
         precision=precision, candidates=candidates, seconds=seconds, seed=seed, author=author, target=target
     )  # fmt: skip
     suite = read(folder, level, options)
-    _run(suite, only, options, devices=devices, again=again, json=json)
+    _run(suite, only, options, devices=devices, patience=patience, again=again, json=json)
 
 
 @bench.command(epilog="Example: kb bench tasks examples --seconds 60 --json")
@@ -79,6 +85,7 @@ def tasks(
     author: str | None = AUTHOR,
     target: str | None = TARGET,
     devices: str = DEVICES,
+    patience: float | None = PATIENCE,
     again: bool = AGAIN,
     json: bool = JSON,
 ) -> None:
@@ -89,7 +96,7 @@ def tasks(
         precision=precision, candidates=candidates, seconds=seconds, seed=seed, author=author, target=target
     )  # fmt: skip
     suite = task_folder(folder, options)
-    _run(suite, only, options, devices=devices, again=again, json=json)
+    _run(suite, only, options, devices=devices, patience=patience, again=again, json=json)
 
 
 @bench.command(epilog="Examples: kb bench aten --list; kb bench aten --only softmax --only add")
@@ -102,6 +109,7 @@ def aten(
     author: str | None = AUTHOR,
     target: str | None = TARGET,
     devices: str = DEVICES,
+    patience: float | None = PATIENCE,
     again: bool = AGAIN,
     kernels: int = typer.Option(
         6, min=0, help="Other samples of an operator that kernels are written for, at most."
@@ -124,7 +132,7 @@ def aten(
     if names:
         _list_operators([task.name for task in suite.tasks], refused, json=json)
         return
-    _run(suite, only, options, devices=devices, again=again, json=json)
+    _run(suite, only, options, devices=devices, patience=patience, again=again, json=json)
 
 
 def _list_operators(names: list[str], refused: dict[str, str], *, json: bool) -> None:
@@ -267,6 +275,7 @@ def _run(
     options: SuiteOptions,
     *,
     devices: str,
+    patience: float | None,
     again: bool,
     json: bool,
 ) -> NoReturn:
@@ -277,7 +286,8 @@ def _run(
     suite = chosen(suite, only or ())
     for name, reason in suite.unread:
         say(f"left out: {name}: {reason}")
-    working = Bench.begin(Home.find().make(), suite, options, devices=devices, again=again)
+    home = Home.find().make()
+    working = Bench.begin(home, suite, options, devices=devices, again=again, patience=patience)
     say(
         f"{working.name} on {working.place.target.name}: {len(working.waiting)} problems to work on, "
         f"{working.present} have a result"

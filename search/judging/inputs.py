@@ -88,8 +88,9 @@ def _places(among: int, count: int, generator: torch.Generator) -> torch.Tensor:
     """
     device = generator.device
     if among > _PERMUTED:
-        drawn = torch.randint(among, (count,), generator=generator, device=device).unique()
-        return drawn[torch.randperm(len(drawn), generator=generator, device=device)]
+        drawn = torch.randint(among, (count,), generator=generator, device=device)
+        places: torch.Tensor = drawn.unique()  # type: ignore[no-untyped-call]
+        return places[torch.randperm(len(places), generator=generator, device=device)]
     return torch.randperm(among, generator=generator, device=device)[:count]
 
 

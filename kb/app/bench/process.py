@@ -29,7 +29,7 @@ _CHILD = (
     "finally: gc.freeze()"  # see `kb.cli.main`
 )
 _GRACE = 900.0  # seconds beyond four times the budget, after which a run hangs
-_ENDING = 60.0  # seconds to end in after an interruption
+ENDING = 60.0  # seconds to end in after an interruption
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,7 @@ class ProblemJob:
         log: file of what its process prints.
         samples: file of what its winner is answered on besides, None for nothing.
         kernels: that are written for them, at most; they are kept beside the log.
+        patience: seconds after which it is ended; None for what the budget suggests.
     """
 
     task: Task
@@ -51,6 +52,7 @@ class ProblemJob:
     log: Path
     samples: Path | None = None
     kernels: int = 0
+    patience: float | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -101,15 +103,13 @@ class ProblemProcess:
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGINT)
+            _later(ENDING, self._kill)  # one that waits for a GPU hears no signal
 
     def _timer(self) -> threading.Timer | None:
         minutes = self.job.task.settings.stop.minutes
-        if minutes is None:
-            return None
-        timer = threading.Timer(240 * minutes + _GRACE, self._too_long)
-        timer.daemon = True
-        timer.start()
-        return timer
+        if self.job.patience is not None:
+            return _later(self.job.patience, self._too_long)
+        return None if minutes is None else _later(240 * minutes + _GRACE, self._too_long)
 
     def _too_long(self) -> None:
         self._overdue = True
@@ -139,15 +139,16 @@ class ProblemProcess:
     def _end(self) -> None:
         assert self._process is not None
         try:
-            self._process.wait(_ENDING)
+            self._process.wait(ENDING)
         except subprocess.TimeoutExpired:
             self._kill()
             self._process.wait()
 
     def _kill(self) -> None:
         assert self._process is not None
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def _row(self, seconds: float) -> SuiteRow | None:
         """Return what the events and the end of the process come to."""
@@ -187,6 +188,13 @@ class ProblemProcess:
 
     def _run(self) -> str | None:
         return self._events["run"]["run"] if "run" in self._events else self.job.run
+
+
+def _later(seconds: float, act: Callable[[], None]) -> threading.Timer:
+    timer = threading.Timer(seconds, act)
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def _refused(row: SuiteRow, error: dict[str, Any]) -> SuiteRow:

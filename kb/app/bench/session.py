@@ -30,6 +30,7 @@ class Bench:
         waiting: problems that have no row yet.
         present: how many have one.
         kernels: see `SuiteOptions`.
+        patience: see `ProblemJob`.
     """
 
     home: Home
@@ -41,19 +42,28 @@ class Bench:
     waiting: list[Task]
     present: int
     kernels: int = 0
+    patience: float | None = None
     _running: set[Any] = field(default_factory=set)
     _lock: Any = field(default_factory=threading.Lock)
     _stopped: bool = False
 
     @classmethod
     def begin(
-        cls, home: Home, suite: Suite, options: SuiteOptions, *, devices: str, again: bool
+        cls,
+        home: Home,
+        suite: Suite,
+        options: SuiteOptions,
+        *,
+        devices: str,
+        again: bool,
+        patience: float | None = None,
     ) -> Bench:
         """Find the suite's record, or make it, and what is left to do.
 
         Args:
             devices: see `choose_devices`.
             again: problems that have a row are worked on again.
+            patience: seconds after which a problem is ended, see `ProblemJob`.
 
         Raises:
             ConfigError: the device cannot be used.
@@ -79,6 +89,7 @@ class Bench:
             waiting=left,
             present=len(suite.tasks) - len(left),
             kernels=options.kernels or 0,
+            patience=patience,
         )
 
     def run(self) -> Iterator[SuiteRow]:
@@ -105,6 +116,7 @@ class Bench:
             log=self.home.root / "suites" / self.name / f"{task.name}.log",
             samples=self.suite.samples.get(task.name),
             kernels=self.kernels,
+            patience=self.patience,
         )
         process = ProblemProcess(
             job=job,

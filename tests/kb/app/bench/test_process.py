@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +24,7 @@ from search.task import load_task
 def work(tmp_path, write_problem):
     """Return a function that has a problem with this body worked on."""
 
-    def run(body: str) -> SuiteRow | None:
+    def run(body: str, patience: float | None = None) -> SuiteRow | None:
         home = Home(tmp_path / "home").make()
         job = ProblemJob(
             task=load_task(write_problem(tmp_path / "1_problem.py", body)),
@@ -31,6 +32,7 @@ def work(tmp_path, write_problem):
             blank=SuiteRow(problem="1_problem", key="k", status="not_judged"),
             run=None,
             log=tmp_path / "log" / "1_problem.log",
+            patience=patience,
         )
         return make(job).run()
 
@@ -106,6 +108,77 @@ def test_a_reference_that_leaves_ends_its_problem_alone(work):
     row = work("import os; os._exit(7)")
     assert row.status == "not_judged"
     assert "ended with code 7" in row.reason
+
+
+# As one that waits for a GPU: no signal reaches it.
+DEAF = """import time
+        print("at work", flush=True)
+        while True:
+            try:
+                time.sleep(1)
+            except KeyboardInterrupt:
+                print("deaf", flush=True)
+"""
+
+
+def test_a_problem_that_does_not_end_is_ended_after_what_was_allowed(work):
+    row = work(DEAF, patience=15)
+    assert row.status == "not_judged"
+    assert row.reason.startswith("not done after 15 s")
+
+
+def test_an_interrupted_problem_that_hears_nothing_is_killed(tmp_path, write_problem, monkeypatch):
+    monkeypatch.setattr(process, "ENDING", 2.0)
+    job = ProblemJob(
+        task=load_task(write_problem(tmp_path / "1_problem.py", DEAF)),
+        home=Home(tmp_path / "home").make().root,
+        blank=SuiteRow(problem="1_problem", key="k", status="not_judged"),
+        run=None,
+        log=tmp_path / "1_problem.log",
+    )
+    one, found = make(job), []
+    thread = threading.Thread(target=lambda: found.append(one.run()))
+    thread.start()
+    wait_for(tmp_path / "1_problem.log", "at work")
+    one.interrupt()
+    thread.join(60)
+    assert found == [None]
+    assert "deaf" in (tmp_path / "1_problem.log").read_text()
+
+
+def test_a_problem_whose_suite_is_gone_ends_though_it_hears_nothing(tmp_path):
+    log = tmp_path / "log"
+    below = f"""
+import os, threading, time
+from kb.app.bench import child
+child.ENDING = 0.2
+threading.Thread(target=child._end_with, args=(os.getppid(),), daemon=True).start()
+log = open({str(log)!r}, "w", buffering=1)
+log.write(f"{{os.getpid()}} at work\\n")
+time.sleep(600)
+"""
+    above = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            f"import subprocess, sys; subprocess.run([sys.executable, '-c', {below!r}])",
+        ]
+    )
+    wait_for(log, "at work")
+    above.kill()
+    above.wait()
+    number = int(log.read_text().split()[0])
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{number}").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not Path(f"/proc/{number}").exists()
+
+
+def wait_for(log: Path, what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not (log.is_file() and what in log.read_text()):
+        assert time.monotonic() < deadline, f"no {what!r} in {log}"
+        time.sleep(0.05)
 
 
 def test_a_problem_can_be_interrupted_where_the_suite_runs_in_the_background(
