@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +17,7 @@ _NEIGHBOURS = 64  # elements that lie beside one another, among which absolute e
 _BINS = 256  # exponents of float32
 _TABLES = 1024  # partial tables: atomic maxima of one address would wait for each other
 _PIECE = 1 << 22  # elements that are looked at in one go
+_ROWS = 1 << 26  # elements of an answer whose bounds are found in one go
 _UNUSUAL = 16.0  # an error beyond so many of the greatest in its row or column is none of rounding
 _LONGEST, _LEAST_SHARE, _MOST_GROWTH = 16.0, 16.0, 16.0
 _ONE_SIDED_SHARE = 10.0  # with a little more than six deviations
@@ -66,6 +67,25 @@ class Slack:
         torch.maximum(allowed, size * self.relative, out=allowed)
         torch.maximum(allowed, _greatest_beside(size).mul_(self.beside), out=allowed)
         return allowed if wide is None else torch.maximum(allowed, wide, out=allowed)
+
+
+def pieces(value: torch.Tensor) -> Iterator[slice]:
+    """Yield slices of the first dimension that together are all of it; one, where there are few elements.
+
+    Elements that `Slack.margin` compares with one another stay together, so that bounds are the same.
+    """
+    rows = value.shape[0] if value.dim() else 1
+    each = value.numel() // max(rows, 1)
+    least = 1 if each % _NEIGHBOURS == 0 else _NEIGHBOURS  # rows, for groups that are whole
+    if value.numel() <= _ROWS or rows < 2 * least:
+        yield slice(None)
+        return
+    count = max(_ROWS // each // least, 1) * least
+    ends = [*range(count, rows, count), rows]
+    if len(ends) > 1 and (ends[-1] - ends[-2]) * each < _NEIGHBOURS:
+        del ends[-2]  # the last group would be without those before it
+    for begin, end in zip([0, *ends[:-1]], ends, strict=True):
+        yield slice(begin, end)
 
 
 def told_slack(absolute: float, relative: float) -> Slack:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from kb.errors import TaskError
+from search.judging.bounds import pieces
 from search.judging.trial import InputTrial, TrialSet
 from search.judging.truth import watched
 from search.outcome import Refused
@@ -167,11 +168,13 @@ def near(
             if not torch.equal(value, wanted):
                 return False
             continue
-        error = (value - wanted).abs_()
-        if slack.seen is not None and bool((error <= wanted.abs().mul_(slack.relative)).all()):
-            continue
-        if not bool((error <= slack.margin(wanted).mul_(_BOTH)).all()):
-            return False
+        for piece in pieces(wanted):
+            one, other = (value[piece], wanted[piece]) if wanted.dim() else (value, wanted)
+            error = (one - other).abs_()
+            if slack.seen is not None and bool((error <= other.abs().mul_(slack.relative)).all()):
+                continue
+            if not bool((error <= slack.margin(other).mul_(_BOTH)).all()):
+                return False
     return True
 
 

@@ -15,7 +15,7 @@ from search.costs.graph import OperatorGraph
 from search.costs.sums import longest_sum
 from search.costs.trace import operator_graph
 from search.judging import inputs as distributions
-from search.judging.bounds import Slack, growth, measured_slack, told_slack
+from search.judging.bounds import Slack, growth, measured_slack, pieces, told_slack
 from search.judging.precision import rule
 from search.judging.trial import InputTrial, TrialBounds, TrialSet
 from search.judging.trivial import probe
@@ -78,7 +78,11 @@ def make_trials(
         if any(slack.told is not None and slack.seen is not None for slack in made.slack):
             widened.append(name)
     trial_set = TrialSet(
-        trials=tuple(trials), dropped=tuple(dropped), terms=terms, widened=tuple(widened)
+        trials=tuple(trials),
+        dropped=tuple(dropped),
+        terms=terms,
+        widened=tuple(widened),
+        forget=shelf.clear,
     )
     return replace(trial_set, degenerate=probe(problem, trial_set))
 
@@ -162,9 +166,15 @@ def _edges(
     low, high = [], []
     least = torch.tensor(-math.inf, device=exact[0].device)
     for value, allowed, usual in zip(exact, slack, limits, strict=True):
-        margin = allowed.margin(value.double(), *usual)
-        low.append(torch.nextafter((value - margin).float(), least))
-        high.append(torch.nextafter((value + margin).float(), -least))
+        edges: tuple[list[torch.Tensor], list[torch.Tensor]] = ([], [])
+        for piece in pieces(value):
+            some = value[piece] if value.dim() else value
+            own = (x[piece] if x.shape[0] == value.shape[0] else x for x in usual)
+            margin = allowed.margin(some.double(), *own)
+            edges[0].append(torch.nextafter((some - margin).float(), least))
+            edges[1].append(torch.nextafter((some + margin).float(), -least))
+        low.append(edges[0][0] if len(edges[0]) == 1 else torch.cat(edges[0]))
+        high.append(edges[1][0] if len(edges[1]) == 1 else torch.cat(edges[1]))
     return tuple(low), tuple(high)
 
 

@@ -125,6 +125,7 @@ class TrialSet:
         terms: by output, of the longest sum that it comes from.
         widened: distributions on which the framework itself uses up the task's tolerances.
         degenerate: the reference's answer is the same for all inputs and parameters.
+        forget: lets go of the tensors of the trial that was made again last.
     """
 
     trials: tuple[InputTrial, ...]
@@ -132,6 +133,7 @@ class TrialSet:
     terms: tuple[int, ...]
     widened: tuple[str, ...] = ()
     degenerate: bool = False
+    forget: Callable[[], None] = lambda: None
 
     @property
     def slack(self) -> tuple[Slack, ...]:

@@ -109,8 +109,11 @@ def jitter(value: torch.Tensor, generator: torch.Generator, times: int = 1) -> t
     """
     where = generator.device
     sign = torch.randint(2, value.shape, generator=generator, dtype=torch.int8, device=where)
-    sign = sign.double() * 2 - 1
-    return value.double() * (1 + sign * times * _EPS / 2)
+    factor = sign.double()
+    del sign
+    # In place: where there are gigabytes, each copy counts.
+    factor.mul_(2).sub_(1).mul_(times).mul_(_EPS / 2).add_(1)
+    return factor.mul_(value)
 
 
 def away(value: torch.Tensor) -> torch.Tensor:
@@ -118,8 +121,8 @@ def away(value: torch.Tensor) -> torch.Tensor:
 
     Where few terms are much greater than the others, random signs let their errors cancel as the terms do.
     """
-    wide = value.double()
-    return wide + wide.abs() * (_EPS / 2)
+    wide = value.abs().double().mul_(_EPS / 2)
+    return wide.add_(value)
 
 
 def _to_tf32(value: torch.Tensor) -> torch.Tensor:

@@ -22,7 +22,15 @@ from search.judging.cuda.baselines import Baselines
 from search.judging.cuda.batches import Batch
 from search.judging.cuda.compiling import Compiler
 from search.judging.cuda.draws import Draws, Given
-from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror, free_memory, plan, set_bytes
+from search.judging.cuda.memory import (
+    CudaArena,
+    DeviceRegion,
+    Mirror,
+    free_memory,
+    most_bytes,
+    plan,
+    set_bytes,
+)
 from search.judging.cuda.runner import MOST_CALLS
 from search.judging.cuda.session import CudaCandidateSession
 from search.judging.cuda.timing import CudaTimingSession, require_free, resident_share
@@ -46,13 +54,18 @@ if TYPE_CHECKING:
     from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cuda-10"
+JUDGE_VERSION = "cuda-11"
 _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
 _EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take
 _PROFILED = 3  # calls under the profiler
 _BLOCKS = {False: 6, True: 30}  # ratios that a session takes; thorough: what a report needs
-_SHARE_OF_MEMORY = 8  # of the free memory, one part in this many for each set of buffers
+_SHARE_OF_MEMORY = (
+    8  # of the free memory, one part in this many for sets of buffers, and for trials
+)
+_MOST_ROOM = (
+    8 << 30
+)  # bytes for each of both: more calls in a batch, or trials at hand, gain nothing
 
 
 class CudaJudge:
@@ -117,9 +130,10 @@ class CudaJudge:
         check_arguments(problem)
         progress("the reference in float64, on several distributions of inputs")
         with turn(self._device):
-            self._trial_set = make_trials(problem, room=free_memory() // _SHARE_OF_MEMORY)
+            self._trial_set = make_trials(problem, room=_room())
             self._draws = Draws(problem, self._trial_set)
             self._verdict.degenerate = self._trial_set.degenerate
+            self._trial_set.forget()
             self._lay_out()
         progress("the sandbox")
         self._spare()
@@ -159,16 +173,17 @@ class CudaJudge:
     def _lay_out(self) -> None:
         problem = self._problem
         one = max(set_bytes(problem.inputs, problem.outputs), 1)
-        free = free_memory()
-        sets = min(MOST_CALLS // 4, free // _SHARE_OF_MEMORY // one)
-        if sets < 2 and _SHARE_OF_MEMORY * one < free:
-            sets = 2  # little room is left for what candidates allocate, but enough for one call
-        if sets < 2:
-            raise TaskError(
-                f"{problem.task.reference}: inputs and outputs take {one >> 20} MiB, judging needs {_SHARE_OF_MEMORY} "
-                f"times that and {free >> 20} MiB of the device are free: make the inputs smaller, or end what else "
-                "uses the device"
-            )
+        sets = min(MOST_CALLS // 4, _room() // one)
+        if sets < 2:  # what candidates and baselines allocate has to fit beside
+            free = free_memory()
+            wanted = [most_bytes(problem.inputs, problem.outputs, calls) for calls in (1, 2)]
+            if free < wanted[0]:
+                raise TaskError(
+                    f"{problem.task.reference}: inputs and outputs take {one >> 20} MiB, judging needs {wanted[0] >> 20} MiB "
+                    f"and {free >> 20} MiB of the device are free: make the inputs smaller, or end what else uses the "
+                    "device"
+                )
+            sets = 2 if free >= wanted[1] else 1
         self._layout = plan(problem.inputs, problem.state, problem.outputs, sets)
         # The candidates' memory and the baselines': nothing that a candidate can write is read as truth.
         # The third is written between calls, to empty the caches.
@@ -295,6 +310,7 @@ class CudaJudge:
     ) -> Passed:
         """Question, time and profile a candidate that is loaded."""
         candidate_session.question()
+        self._trial_set.forget()  # the memory is the candidate's now
         peak = candidate_session.peak
         self._verdict.require_own_kernels(worker.kernels)
         assert self._next is not None
@@ -389,3 +405,7 @@ class CudaJudge:
         for region in self._regions:
             region.close()
         self._regions = []
+
+
+def _room() -> int:
+    return min(free_memory() // _SHARE_OF_MEMORY, _MOST_ROOM)

@@ -15,6 +15,7 @@ from search.sandbox.shared_memory import _DTYPES, Arena
 
 _HANDLE = 64  # bytes of a CUipcMemHandle
 _ALIGN = 512  # what the framework's own allocator aligns to
+_CONTEXTS = 4 << 30  # bytes of the device's for five processes
 _LAZY = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 
 
@@ -147,6 +148,19 @@ def set_bytes(inputs: Sequence[Any], outputs: Sequence[TensorLayout]) -> int:
     """Return the bytes of one row of inputs and outputs."""
     given = sum(x.nbytes for x in inputs if isinstance(x, torch.Tensor))
     return given + sum(layout.nbytes for layout in outputs)
+
+
+def most_bytes(inputs: Sequence[Any], outputs: Sequence[TensorLayout], sets: int) -> int:
+    """Return the bytes that judging in batches of `sets` calls takes beside the task's own inputs.
+
+    Each of two regions has the sets and a place for the first answer. Beside them the judge has the
+    answers of a batch, two draws of inputs, the framework's answer and what comparing takes; eager,
+    ``torch.compile`` and the candidate have an answer each, the candidate one more for each call.
+    """
+    given = set_bytes(inputs, ())
+    answers = set_bytes((), outputs)
+    regions = 2 * (sets * (given + answers) + answers)
+    return regions + sets * answers + 2 * given + 3 * answers + (3 + sets) * answers + _CONTEXTS
 
 
 class CudaArena(Arena):

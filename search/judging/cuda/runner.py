@@ -73,7 +73,8 @@ class CudaRunner(Runner):
         tf32 = bool(layout["tf32"])
         torch.backends.cuda.matmul.allow_tf32 = tf32
         torch.backends.cudnn.allow_tf32 = bool(layout["tf32_convolutions"])
-        if layout["sealed"]:
+        self._sealed = bool(layout["sealed"])
+        if self._sealed:
             triton_hooks.install(self._compile)
             kb.runtime.torch_inline.install()
 
@@ -129,6 +130,7 @@ class CudaRunner(Runner):
         gc.collect()
         gc.disable()
         call = 0
+        kept: tuple[Any, ...] = ()  # the answer of a batch of one call, while the next is made
         try:
             while True:
                 while words[PREPARE] == call:
@@ -150,7 +152,8 @@ class CudaRunner(Runner):
                     self._times[number] = begin.elapsed_time(end) * 1e-3
                 if not empty:
                     # The first answer was alive while the others were made: has it changed?
-                    self._copy(self._device_arena.again, first)
+                    self._copy(self._device_arena.again, kept or first)
+                    kept = first if count == 1 and self._sealed else ()
                     _synchronize()
                     peak = torch.cuda.max_memory_allocated() - rest
                     places = {"inside": self._inside(told), "aliased": _aliased(told)}
@@ -210,10 +213,9 @@ class CudaRunner(Runner):
 
     def _copy_from(self, slots: tuple[torch.Tensor, ...]) -> None:
         """Do what follows a call, without one: as many bytes are copied."""
-        other = self._device_arena.results[0]
-        if other is slots:
-            other = self._device_arena.results[-1]
-        self._copy(slots, other)
+        results = self._device_arena.results
+        rest = (*results[:1], *results[-1:], self._device_arena.again)
+        self._copy(slots, next(other for other in rest if other is not slots))
 
     def _inside(self, result: Any) -> bool:
         """Say whether an answer lies in the memory that is shared with the judge."""

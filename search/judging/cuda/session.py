@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -55,6 +55,9 @@ class CudaCandidateSession(CandidateSession):
         self._mirror = mirror
         self.batches = Batches(arena, worker, region, mirror, seconds=seconds, trusted=trusted)
         self._state: Mapping[str, torch.Tensor] | None = None
+        # Where a batch has one call, its runner keeps the answer while it makes the next.
+        self._kept: tuple[torch.Tensor, ...] = ()
+        self._earlier: tuple[torch.Tensor, ...] = ()
         self.peak = 0
 
     def _hand_over(self) -> None:
@@ -85,7 +88,7 @@ class CudaCandidateSession(CandidateSession):
             self.batches.doing = f"forward on '{chosen[0].distribution}' inputs"
             self._state = None if self._problem.packs else self._problem.state
             inputs = (trial.inputs for trial in chosen)  # one at a time: each may be drawn anew
-            batch = self.batches.run(len(chosen), 1, inputs, state=self._state, seconds=seconds)
+            batch = self._run(len(chosen), 1, inputs, seconds=seconds)
             first = first or batch.wall
             self._check_told(batch)
             for number, trial in enumerate(chosen):
@@ -118,7 +121,7 @@ class CudaCandidateSession(CandidateSession):
         peak = said.get("peak")
         if isinstance(peak, int) and 0 <= peak < _MOST_PEAK:
             self.peak = self.peak or peak
-        first, again = self._mirror.results[0], self._cuda_arena.again
+        first, again = self._earlier or self._mirror.results[0], self._cuda_arena.again
         if not self._problem.views and not all(
             same(a, b) for a, b in zip(first, again, strict=True)
         ):
@@ -166,11 +169,30 @@ class CudaCandidateSession(CandidateSession):
             given: what they are given, None for what is in place.
         """
         if given is None:
-            return self.batches.run(calls, flushes, empty=empty)
+            self._state = None
+            return self._run(calls, flushes, empty=empty)
         draws, each = given
         self._state = None if self._problem.packs else scaled(self._problem.state)
         made = (draws.make(one) for one in each)
-        return self.batches.run(calls, flushes, made, state=self._state, empty=empty)
+        return self._run(calls, flushes, made, empty=empty)
+
+    def _run(
+        self,
+        calls: int,
+        flushes: int,
+        fill: Iterable[Sequence[Any]] | None = None,
+        *,
+        empty: bool = False,
+        seconds: float | None = None,
+    ) -> Batch:
+        batch = self.batches.run(
+            calls, flushes, fill, state=self._state, empty=empty, seconds=seconds
+        )
+        if not empty and not self._trusted:
+            self._earlier, self._kept = self._kept, ()
+            if calls == 1:
+                self._kept = tuple(value.clone() for value in self._mirror.results[0])
+        return batch
 
     def check_batch(self, batch: Batch | None, given: tuple[Draws, Sequence[Given]]) -> None:
         """Compare every answer of the last batch with the framework's on the same inputs.

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from search.judging.bounds import growth, measured_slack
+from search.judging import bounds
+from search.judging.bounds import growth, measured_slack, pieces
 from search.judging.checks import near
 from search.judging.inputs import draw
 from search.judging.tolerance import bounds_of, make_trials
@@ -287,3 +288,34 @@ def test_a_mean_that_is_updated_term_by_term_is_right_near_one(
     assert trial is not None
     assert inside(trial, (welford(*inputs),))
     assert not inside(trial, (welford(*inputs) + 1e-3,))
+
+
+@pytest.mark.parametrize(
+    "shape", [(1024, 33), (300, 64), (1000,), (1, 4096), (5, 7, 128), (4000, 1), (129, 1), ()]
+)
+def test_bounds_found_in_pieces_are_the_same(
+    make_task: Tasks, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]
+) -> None:
+    source = SOURCE.format(
+        names="x", forward="torch.sin(x) * 3", inputs=f"torch.randn({shape}) * 10"
+    )
+    problem = load_problem(make_task(source))
+    whole = make_trials(problem, 5)
+    monkeypatch.setattr(bounds, "_ROWS", 500)
+    cut = list(pieces(torch.empty(shape)))
+    assert (
+        sum(torch.empty(shape)[one].numel() if shape else 1 for one in cut)
+        == torch.empty(shape).numel()
+    )
+    parts = make_trials(problem, 5)
+    for one, other in zip(whole.trials, parts.trials, strict=True):
+        assert torch.equal(one.low[0], other.low[0])
+        assert torch.equal(one.high[0], other.high[0])
+
+
+def test_an_answer_is_cut_where_it_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "_ROWS", 500)
+    assert [*pieces(torch.empty(1024, 64))][:2] == [slice(0, 7), slice(7, 14)]
+    assert [*pieces(torch.empty(1000, 3))][:2] == [slice(0, 128), slice(128, 256)]
+    assert [*pieces(torch.empty(10, 50))] == [slice(None)]
+    assert [*pieces(torch.empty(4001, 1))][-1].stop == 4001

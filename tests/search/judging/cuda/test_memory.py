@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from search.judging.cuda.memory import plan, set_bytes
+from search.judging.cuda.memory import most_bytes, plan, set_bytes
 from search.reference import TensorLayout
 
 
@@ -39,3 +39,14 @@ def test_sets_results_and_parameters_do_not_overlap() -> None:
 def test_a_set_is_as_large_as_its_tensors(shape: tuple[int, ...], expected: int) -> None:
     given = torch.rand(shape)
     assert set_bytes((given, 1.5), (TensorLayout.of(torch.rand(4)),)) == expected
+
+
+def test_a_task_of_thirteen_gigabytes_fits_on_a_device_of_140() -> None:
+    shape = (4096, 393216)
+    given = torch.empty(shape, device="meta")
+    answer = TensorLayout.of(given)
+    one, two = (most_bytes((given,), (answer,), sets) for sets in (1, 2))
+    assert 8 * given.nbytes < one < 130e9 < two
+    # Two regions are what most of it goes into.
+    layout = plan((given,), {}, (answer,), 1)
+    assert 2 * layout["size"] < one
