@@ -1,0 +1,97 @@
+"""What is left of a float32 product in three products of halves, where sums are cut off instead of rounded.
+
+    python benchmarks/split_half.py [K]
+
+Emulates `gpu-matmul-split-half` on this processor: sixteen products at a time are added to a sum of 24 bits,
+whose rest is cut off. (An H200 cuts off less: it keeps some more bits inside an instruction.) Prints, for each
+distribution of inputs, the greatest error as a share of what the judge allows, by when a row's mean is taken off
+(wherever most of it has one sign; not where a few large elements make the mean) and by the span of a sum.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from search.judging.tolerance import make_trials
+from search.reference import load_problem
+from search.task import load_task
+
+SIDE = 192
+REFERENCE = """
+import torch
+import torch.nn as nn
+class Model(nn.Module):
+    def forward(self, a, b):
+        return a @ b
+def get_inputs():
+    return [torch.rand({side}, {k}), torch.rand({k}, {side})]
+"""
+
+
+def cut_off(x: Any) -> Any:
+    mantissa, exponent = np.frexp(x)
+    return np.ldexp(np.trunc(mantissa * 2**24) / 2**24, exponent)
+
+
+def halves(x: Any, axis: int) -> tuple[Any, Any, Any]:
+    """Return what a float32 matrix is rounded to and the rest, as halves, and the inverse scale of each line."""
+    top = np.abs(x).max(axis, keepdims=True)
+    up = np.exp2(14 - np.floor(np.log2(np.maximum(top, 1e-30)))).astype(np.float32)
+    scaled = x * up
+    rounded = scaled.astype(np.float16)
+    rest = (scaled - rounded.astype(np.float32)).astype(np.float16)
+    return rounded.astype(np.float64), rest.astype(np.float64), 1 / up.astype(np.float64)
+
+
+def product(a: Any, b: Any, span: int, *, outliers: bool) -> Any:
+    mean, size = a.mean(1, keepdims=True), np.abs(a).mean(1, keepdims=True)
+    taken = np.abs(mean) > 0.25 * size
+    if not outliers:
+        taken &= np.abs(a).max(1, keepdims=True) < 16 * size
+    mean = np.where(taken, mean, np.float32(0))
+    a_rounded, a_rest, a_back = halves(a - mean, 1)
+    b_rounded, b_rest, b_back = halves(b, 0)
+    left = np.concatenate([a_rest, a_rounded, a_rounded], 1)
+    right = np.concatenate([b_rounded, b_rest, b_rounded], 0)
+    total = np.zeros((len(a), b.shape[1]))
+    for start in range(0, len(right), span):
+        part = np.zeros_like(total)
+        for k in range(start, min(start + span, len(right)), 16):
+            part = cut_off(part + left[:, k : k + 16] @ right[k : k + 16])
+        total = (total + part).astype(np.float32).astype(np.float64)
+    return (total * a_back * b_back).astype(np.float32) + mean * b.sum(0, dtype=np.float32)
+
+
+def main() -> None:
+    k = int(sys.argv[1]) if len(sys.argv) > 1 else 4096
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "product.py")
+        file.write_text(REFERENCE.format(side=SIDE, k=k))
+        task = Path(folder, "product.yaml")
+        task.write_text("reference: product.py\n")
+        trials = make_trials(load_problem(load_task(task)), 3).trials
+    spans = [3 * k, 2048, 1024]
+    print(
+        f"{'inputs':14}",
+        *(f"{f'{rule}, {span}':>22}" for rule in ("by sign", "no outlier") for span in spans),
+    )
+    for trial in trials:
+        a, b = (x.numpy() for x in trial.inputs)
+        low, high = trial.low[0].double().numpy(), trial.high[0].double().numpy()
+        shares = [
+            np.abs(product(a, b, span, outliers=outliers) - (low + high) / 2) / ((high - low) / 2)
+            for outliers in (True, False)
+            for span in spans
+        ]
+        print(
+            f"{trial.distribution:14}",
+            *(f"{x.max():14.2f} {(x > 1).mean():6.2%}" for x in shares),
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
