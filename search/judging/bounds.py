@@ -214,3 +214,24 @@ def _by_index(errors: torch.Tensor) -> list[torch.Tensor]:
         if size > 1 and errors.numel() // size >= _GROUP:
             found.append(errors.amax(rest, keepdim=True))
     return found
+
+
+def edges(
+    exact: Sequence[torch.Tensor],
+    slack: Sequence[Slack],
+    limits: Sequence[tuple[torch.Tensor, ...]],
+) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
+    """Return the least and the greatest that each element may be, rounded outwards to float32."""
+    low, high = [], []
+    least = torch.tensor(-math.inf, device=exact[0].device)
+    for value, allowed, usual in zip(exact, slack, limits, strict=True):
+        below, above = (torch.empty_like(value, dtype=torch.float32) for _ in range(2))
+        for piece in pieces(value):
+            part = piece if value.dim() else ...
+            own = (x[piece] if x.shape[0] == value.shape[0] else x for x in usual)
+            margin = allowed.margin(value[part].double(), *own)
+            below[part] = torch.nextafter((value[part] - margin).float(), least)
+            above[part] = torch.nextafter((value[part] + margin).float(), -least)
+        low.append(below)
+        high.append(above)
+    return tuple(low), tuple(high)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,8 +15,9 @@ from search.costs.graph import OperatorGraph
 from search.costs.sums import longest_sum
 from search.costs.trace import operator_graph
 from search.judging import inputs as distributions
-from search.judging.bounds import Slack, growth, measured_slack, pieces, told_slack
+from search.judging.bounds import Slack, edges, growth, measured_slack, told_slack
 from search.judging.precision import rule
+from search.judging.redraw import Shelf
 from search.judging.trial import InputTrial, TrialBounds, TrialSet
 from search.judging.trivial import probe
 from search.judging.truth import ROUNDINGS, Truth, Watched, away, jitter, plain, watched
@@ -53,7 +54,7 @@ def make_trials(
     trials: list[InputTrial] = []
     dropped: list[tuple[str, str]] = []
     widened: list[str] = []
-    shelf: dict[int, TrialBounds] = {}
+    shelf = Shelf(problem, truth)
     for number, name in enumerate(_names(problem)):
         # The second set of the task's own inputs is what catches an answer kept from the first.
         try:
@@ -73,7 +74,8 @@ def make_trials(
             continue
         room -= made.recall().nbytes
         if room < 0:
-            made = replace(made, recall=_redrawn(problem, truth, made, drawn, terms, shelf))
+            again = partial(_trial, problem, truth, name, drawn, terms)
+            made = shelf.redrawn(made, drawn, again)
         trials.append(made)
         if any(slack.told is not None and slack.seen is not None for slack in made.slack):
             widened.append(name)
@@ -82,7 +84,7 @@ def make_trials(
         dropped=tuple(dropped),
         terms=terms,
         widened=tuple(widened),
-        forget=shelf.clear,
+        forget=shelf.forget,
     )
     return replace(trial_set, degenerate=probe(problem, trial_set))
 
@@ -124,58 +126,6 @@ def _answered(
     problem: Problem, inputs: tuple[Any, ...], state: Mapping[str, torch.Tensor] | None = None
 ) -> Watched:
     return watched(problem, lambda: problem.run(*inputs, state=state))
-
-
-def _redrawn(
-    problem: Problem,
-    truth: Truth,
-    made: InputTrial,
-    seed: int,
-    terms: tuple[int, ...],
-    shelf: dict[int, TrialBounds],
-) -> Callable[[], TrialBounds]:
-    """Return what makes the tensors of a trial again, from the seed that they were drawn from.
-
-    Args:
-        shelf: where the tensors of one trial are kept, those that were asked for last.
-    """
-    name, slack, limits = made.distribution, made.slack, made.limits
-
-    def recall() -> TrialBounds:
-        if seed not in shelf:
-            shelf.clear()  # first: there is room for one
-            if problem.special or name == distributions.SPECIAL:
-                again = _trial(problem, truth, name, seed, terms)
-                assert isinstance(again, InputTrial)
-                shelf[seed] = again.recall()
-            else:
-                inputs = distributions.draw(problem, name, seed)
-                low, high = _edges(truth(inputs), slack, limits)
-                shelf[seed] = TrialBounds(inputs=inputs, low=low, high=high)
-        return shelf[seed]
-
-    return recall
-
-
-def _edges(
-    exact: Sequence[torch.Tensor],
-    slack: Sequence[Slack],
-    limits: Sequence[tuple[torch.Tensor, ...]],
-) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
-    """Return the least and the greatest that each element may be, rounded outwards to float32."""
-    low, high = [], []
-    least = torch.tensor(-math.inf, device=exact[0].device)
-    for value, allowed, usual in zip(exact, slack, limits, strict=True):
-        edges: tuple[list[torch.Tensor], list[torch.Tensor]] = ([], [])
-        for piece in pieces(value):
-            some = value[piece] if value.dim() else value
-            own = (x[piece] if x.shape[0] == value.shape[0] else x for x in usual)
-            margin = allowed.margin(some.double(), *own)
-            edges[0].append(torch.nextafter((some - margin).float(), least))
-            edges[1].append(torch.nextafter((some + margin).float(), -least))
-        low.append(edges[0][0] if len(edges[0]) == 1 else torch.cat(edges[0]))
-        high.append(edges[1][0] if len(edges[1]) == 1 else torch.cat(edges[1]))
-    return tuple(low), tuple(high)
 
 
 def bounds_of(
@@ -234,7 +184,7 @@ def _bounded(
         bounds = [(replace(slack, told=told), limits) for slack, limits in bounds]
     slack = [one for one, _ in bounds]
     limits = tuple(usual for _, usual in bounds)
-    low, high = (list(edge) for edge in _edges(exact, slack, limits))
+    low, high = (list(edge) for edge in edges(exact, slack, limits))
     for number, (least, greatest) in _met(problem, truth, inputs, answered, known).items():
         low[number], high[number], slack[number] = least, greatest, told_slack(0.0, 0.0)
     kept = TrialBounds(

@@ -48,17 +48,19 @@ class InputTrial:
         slack: for each output, the error that is allowed on other inputs of this distribution.
         limits: for each output, the greatest errors that are usual in slices of it.
         recall: returns the tensors, the same each time.
+        given: returns the inputs alone, where they are made again: bounds take memory and time.
     """
 
     distribution: str
     slack: tuple[Slack, ...]
     limits: tuple[tuple[torch.Tensor, ...], ...]
     recall: Callable[[], TrialBounds]
+    given: Callable[[], tuple[Any, ...]] | None = None
 
     @property
     def inputs(self) -> tuple[Any, ...]:
         """What the candidate is given."""
-        return self.recall().inputs
+        return self.recall().inputs if self.given is None else self.given()
 
     @property
     def low(self) -> tuple[torch.Tensor, ...]:

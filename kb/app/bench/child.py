@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _SET_PDEATHSIG = 1
 _FAILURES = 3  # kinds of failure that a row keeps
 _LAST: dict[str, str] = {}
+_BEGAN = time.monotonic()
 
 
 def main() -> None:
@@ -95,10 +96,10 @@ def _work(job: dict[str, Any], teller: _Teller) -> Ended:
 
 
 def _progress(what: str, _done: float | None = None, _total: float | None = None, /) -> None:
-    """Write each step to the log, a line each."""
+    """Write each step to the log, a line each, with the seconds that the problem has taken."""
     if what != _LAST.get("what"):
         _LAST["what"] = what
-        say(f"… {what}")
+        say(f"{time.monotonic() - _BEGAN:6.1f} s … {what}")
 
 
 def read_task(job: dict[str, Any]) -> Task:
@@ -184,8 +185,9 @@ class _Logged:
         from search.pieces import JudgeNode
 
         if isinstance(work, JudgeNode):
-            say(f"{work.node.number:>4}  {result}  {work.node.idea.title}"[:2000])
+            took = f"{time.monotonic() - _BEGAN:6.1f} s"
+            say(f"{took} {work.node.number:>4}  {result}  {work.node.idea.title}"[:2000])
 
     def confirms(self, node: int, outcome: Outcome) -> None:
         """Say what a finalist's second measurement came to."""
-        say(f"{node:>4}  {outcome}  measured again"[:2000])
+        say(f"{time.monotonic() - _BEGAN:6.1f} s {node:>4}  {outcome}  measured again"[:2000])

@@ -26,10 +26,10 @@ from search.judging.cuda.memory import (
     CudaArena,
     DeviceRegion,
     Mirror,
-    free_memory,
-    most_bytes,
+    choose_sets,
+    memory_room,
     plan,
-    set_bytes,
+    unprepared,
 )
 from search.judging.cuda.runner import MOST_CALLS
 from search.judging.cuda.session import CudaCandidateSession
@@ -60,12 +60,6 @@ _FLUSHES = 3  # before a call that is profiled
 _EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take
 _PROFILED = 3  # calls under the profiler
 _BLOCKS = {False: 6, True: 30}  # ratios that a session takes; thorough: what a report needs
-_SHARE_OF_MEMORY = (
-    8  # of the free memory, one part in this many for sets of buffers, and for trials
-)
-_MOST_ROOM = (
-    8 << 30
-)  # bytes for each of both: more calls in a batch, or trials at hand, gain nothing
 
 
 class CudaJudge:
@@ -123,14 +117,20 @@ class CudaJudge:
             TaskError: the task cannot be judged here.
             ToolchainError: this machine cannot confine candidates.
         """
-        if self.prepared is not None:
-            return self.prepared
+        if self.prepared is None:
+            try:
+                self.prepared = self._prepare(progress)
+            except (torch.OutOfMemoryError, Fault) as error:
+                raise TaskError(f"{self._problem.task.reference}: {unprepared(error)}") from error
+        return self.prepared
+
+    def _prepare(self, progress: Callable[[str], None]) -> Prepared:
         problem = self._problem
         self._set_precision()
         check_arguments(problem)
         progress("the reference in float64, on several distributions of inputs")
         with turn(self._device):
-            self._trial_set = make_trials(problem, room=_room())
+            self._trial_set = make_trials(problem, room=memory_room())
             self._draws = Draws(problem, self._trial_set)
             self._verdict.degenerate = self._trial_set.degenerate
             self._trial_set.forget()
@@ -153,7 +153,7 @@ class CudaJudge:
                 "the driver does not tell clocks and temperature: a drifting device is not seen"
             )
         notes += [*self._trial_set.notes, *missing_parts(sandbox)]
-        self.prepared = Prepared(
+        return Prepared(
             baselines=timing.seconds,
             compile_error=rivals.compile_error,
             dropped=self._trial_set.dropped,
@@ -162,7 +162,6 @@ class CudaJudge:
             work=work,
             notes=tuple(notes),
         )
-        return self.prepared
 
     def _set_precision(self) -> None:
         """Let the framework use reduced precision where the task does, in every process."""
@@ -171,20 +170,9 @@ class CudaJudge:
         torch.backends.cudnn.allow_tf32 = self._tf32_convolutions
 
     def _lay_out(self) -> None:
-        problem = self._problem
-        one = max(set_bytes(problem.inputs, problem.outputs), 1)
-        sets = min(MOST_CALLS // 4, _room() // one)
-        if sets < 2:  # what candidates and baselines allocate has to fit beside
-            free = free_memory()
-            wanted = [most_bytes(problem.inputs, problem.outputs, calls) for calls in (1, 2)]
-            if free < wanted[0]:
-                raise TaskError(
-                    f"{problem.task.reference}: inputs and outputs take {one >> 20} MiB, judging needs {wanted[0] >> 20} MiB "
-                    f"and {free >> 20} MiB of the device are free: make the inputs smaller, or end what else uses the "
-                    "device"
-                )
-            sets = 2 if free >= wanted[1] else 1
-        self._layout = plan(problem.inputs, problem.state, problem.outputs, sets)
+        task = self._problem
+        sets = choose_sets(task, MOST_CALLS // 4)
+        self._layout = plan(task.inputs, task.state, task.outputs, sets)
         # The candidates' memory and the baselines': nothing that a candidate can write is read as truth.
         # The third is written between calls, to empty the caches.
         self._regions = [DeviceRegion.create(self._layout["size"]) for _ in range(2)]
@@ -405,7 +393,3 @@ class CudaJudge:
         for region in self._regions:
             region.close()
         self._regions = []
-
-
-def _room() -> int:
-    return min(free_memory() // _SHARE_OF_MEMORY, _MOST_ROOM)

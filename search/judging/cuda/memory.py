@@ -10,12 +10,16 @@ from typing import Any
 
 import torch
 
-from search.reference import TensorLayout
+from kb.errors import TaskError
+from search.reference import Problem, TensorLayout
+from search.sandbox.faults import Fault
 from search.sandbox.shared_memory import _DTYPES, Arena
 
 _HANDLE = 64  # bytes of a CUipcMemHandle
 _ALIGN = 512  # what the framework's own allocator aligns to
 _CONTEXTS = 4 << 30  # bytes of the device's for five processes
+_SHARE = 8  # of the free memory, one part in so many
+_MOST_ROOM = 8 << 30  # bytes
 _LAZY = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 
 
@@ -254,3 +258,41 @@ def free_memory() -> int:
     gc.collect()
     torch.cuda.empty_cache()
     return int(torch.cuda.mem_get_info()[0])
+
+
+def memory_room() -> int:
+    """Return the bytes that sets of calls may take, and trials as well: more of them would gain nothing."""
+    return min(free_memory() // _SHARE, _MOST_ROOM)
+
+
+def choose_sets(problem: Problem, most: int) -> int:
+    """Return how many calls a batch has: one where two do not fit beside what programs allocate.
+
+    Raises:
+        TaskError: the device has no room for one.
+    """
+    one = max(set_bytes(problem.inputs, problem.outputs), 1)
+    sets = min(most, memory_room() // one)
+    if sets >= 2:
+        return sets
+    free = free_memory()
+    for sets in (2, 1):
+        wanted = most_bytes(problem.inputs, problem.outputs, sets)
+        if wanted <= free:
+            return sets
+    raise TaskError(
+        f"{problem.task.reference}: inputs and outputs take {one >> 20} MiB, judging needs {wanted >> 20} MiB and "
+        f"{free >> 20} MiB of the device are free: make the inputs smaller, or end what else uses the device"
+    )
+
+
+def unprepared(error: torch.OutOfMemoryError | Fault) -> str:
+    """Say in a line why a task cannot be judged here: its tensors do not fit, or a baseline has died."""
+    if isinstance(error, Fault):
+        found = getattr(error.outcome, "reason", "") or error.outcome.kind
+        return f"a baseline ended while it was timed ({found}): is the device's memory used up?"
+    found = str(error).split(". ")[0]
+    return (
+        f"the device has no memory left to judge it ({found}): make the inputs smaller, or end what else uses the "
+        "device"
+    )

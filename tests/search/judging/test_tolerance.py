@@ -5,8 +5,10 @@ import pytest
 import torch
 
 from kb.errors import TaskError
+from search.judging import bounds
 from search.judging.compare import explain
 from search.judging.inputs import DISTRIBUTIONS, FEW_LARGE
+from search.judging.redraw import rows_apart
 from search.judging.tolerance import make_trials
 from search.judging.trial import inside
 from search.reference import Problem, load_problem
@@ -171,6 +173,51 @@ def test_memory_decides_no_distribution_and_no_bound(make_task: Callable[..., Ta
     assert scarce.trials[0].recall() is first
     assert scarce.trials[1].recall() is not first
     assert scarce.trials[0].recall() is not first
+
+
+@pytest.mark.parametrize(
+    ("forward", "inputs", "cut"),
+    [
+        ("torch.softmax(x * 3, 1)", "torch.rand(64, 100)", (True,)),
+        ("x.cumsum(1).relu()", "torch.randn(129, 33)", (True,)),
+        ("x - x.mean(0)", "torch.rand(64, 100)", None),
+        ("x.view(64, 10, 10).sum(2)", "torch.rand(64, 100)", None),
+        ("x.sum(1).cumsum(0)", "torch.rand(64, 100)", None),
+        (
+            "(x * torch.arange(64.0, device=x.device).to(x.dtype)[:, None])",
+            "torch.rand(64, 100)",
+            None,
+        ),
+        ("torch.relu(x) @ x.new_ones(100, 7)", "torch.randn(64, 100)", (True,)),
+    ],
+)
+def test_bounds_of_rows_that_stand_apart_are_found_in_pieces(
+    make_task: Callable[..., Task],
+    monkeypatch: pytest.MonkeyPatch,
+    forward: str,
+    inputs: str,
+    cut: tuple[bool, ...] | None,
+) -> None:
+    problem = problem_of(make_task, forward, inputs)
+    whole = make_trials(problem, 1)
+    assert rows_apart(problem, problem.inputs) == cut
+    monkeypatch.setattr(bounds, "_ROWS", 500)
+    pieces = make_trials(problem, 1, room=0)
+    for one, other in zip(whole.trials, pieces.trials, strict=True):
+        assert torch.equal(one.inputs[0], other.inputs[0])
+        for edge, same in ((one.low, other.low), (one.high, other.high)):
+            torch.testing.assert_close(edge[0], same[0], rtol=1e-6, atol=1e-30)
+    pieces.forget()
+    assert torch.equal(pieces.trials[3].inputs[0], whole.trials[3].inputs[0])
+
+
+def test_a_square_right_side_is_not_cut(make_task: Callable[..., Task]) -> None:
+    source = (
+        f"{HEAD}    def forward(self, x, y):\n        return x @ y\n"
+        "def get_inputs():\n    return [torch.rand(32, 32), torch.rand(32, 32)]\n"
+    )
+    problem = load_problem(make_task(source))
+    assert rows_apart(problem, problem.inputs) == (True, False)
 
 
 def test_indices_are_looked_up_where_trials_are_drawn_again(make_task: Callable[..., Task]) -> None:

@@ -1,8 +1,10 @@
 import pytest
 import torch
 
-from search.judging.cuda.memory import most_bytes, plan, set_bytes
+from search.judging.cuda.memory import most_bytes, plan, set_bytes, unprepared
+from search.outcome import Crashed
 from search.reference import TensorLayout
+from search.sandbox.faults import Fault
 
 
 def test_sets_results_and_parameters_do_not_overlap() -> None:
@@ -50,3 +52,9 @@ def test_a_task_of_thirteen_gigabytes_fits_on_a_device_of_140() -> None:
     # Two regions are what most of it goes into.
     layout = plan((given,), {}, (answer,), 1)
     assert 2 * layout["size"] < one
+
+
+def test_why_a_task_cannot_be_prepared_is_a_line() -> None:
+    full = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 32.00 GiB. GPU 0 has no")
+    assert unprepared(full).startswith("the device has no memory left to judge it (CUDA out of memory)")
+    assert "ended while it was timed (killed)" in unprepared(Fault(Crashed(reason="killed")))
