@@ -224,8 +224,9 @@ class Recipes:
         """Yield torch.compile's code, or say why it is no candidate."""
         if self._seed is None:
             return
-        if self._seed.refusal:
-            self._tell(f"torch.compile's code is no candidate here: {self._seed.refusal}")
+        why = self._seed.refusal or self._seed.beside
+        if why:
+            self._tell(f"torch.compile's code is no candidate here: {why}")
         yield from whole(self._seed)
 
     def _first(

@@ -23,7 +23,7 @@ _RECIPES = 3  # for one part
 def whole(seed: CompilerSeed) -> Iterator[RecipeProposal]:
     """Yield the candidate that is torch.compile's code alone, where there is an idea record of it."""
     card = _card(seed.shop)
-    if card is None or seed.refusal:
+    if card is None or seed.refusal or seed.beside:
         return
     yield RecipeProposal(
         card=card,

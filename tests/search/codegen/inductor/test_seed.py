@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from recipe_bench import Bench, reference
 
+from kb.app.queries import find_target
 from kb.records.schema import TargetRecord
 from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
 from search.codegen.applicability import make_shop, suiting
+from search.codegen.inductor.process import device_of
 from search.codegen.inductor.proposals import openings, replacements, whole
 from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import RecipeCard
@@ -98,3 +100,25 @@ def test_what_torch_compile_cannot_take_is_a_reason_in_words() -> None:
 
 def test_code_for_this_processor_is_not_judged_on_another_machine(case: Case) -> None:
     assert "elsewhere" in CompilerSeed(case.seed.shop, BLOCK, case.bench.graph, here=False).refusal
+
+
+@pytest.mark.parametrize(
+    ("width", "forward", "left"),
+    [(8192, "torch.relu(self.l(a))", True), (64, "F.gelu(self.l(a)) * 2", False)],
+)
+def test_on_a_gpu_code_that_leaves_all_work_to_the_library_is_no_candidate(
+    cards: Mapping[str, RecipeCard], width: int, forward: str, left: bool
+) -> None:
+    gpu_target = find_target("h200")
+    source = reference(
+        f"return {forward}",
+        f"torch.randn(2048, {width})",
+        init=f"self.l = nn.Linear({width}, 2048)",
+    )
+    shop = make_shop(
+        source, gpu_target, Bench(source, {}).graph, suiting(cards, gpu_target, ("triton",))
+    )
+    seed = CompilerSeed(shop, source, Bench(source, {}).graph, device_of(gpu_target))
+    assert not seed.refusal
+    assert bool(seed.beside) is left
+    assert bool([*whole(seed)]) is not left
