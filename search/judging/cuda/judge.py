@@ -143,6 +143,7 @@ class CudaJudge:
         graph, work, notes = self._verdict.trace()
         notes += rivals.notes
         notes += input_notes(problem, *self._trial_set.task_inputs)
+        self._trial_set.forget()
         progress("the baselines' times")
         with turn(self._device):
             timing = self._race(None, blocks=3, seconds=self._limits.timing_seconds)

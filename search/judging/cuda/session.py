@@ -142,6 +142,7 @@ class CudaCandidateSession(CandidateSession):
     def start_timing(self) -> None:
         """Put the runner into its loop of batches."""
         if not self.batches.running:
+            self._kept = self._earlier = ()  # its runner has none
             self.batches.begin()
 
     @property
