@@ -139,7 +139,8 @@ class CudaJudge:
         self._spare()
         sandbox = self._try_sandbox()
         progress("the baselines, eager and torch.compile")
-        rivals = self._pin_baselines()
+        with turn(self._device):  # torch.compile times its kernels, and runs them
+            rivals = self._pin_baselines()
         graph, work, notes = self._verdict.trace()
         notes += rivals.notes
         notes += input_notes(problem, *self._trial_set.task_inputs)
