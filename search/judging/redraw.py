@@ -14,7 +14,7 @@ from search.judging.trial import InputTrial, TrialBounds
 from search.judging.truth import Truth
 from search.reference import WHOLE, Problem
 
-_NEAR = 1e-3  # two shapes of one program differ by their rounding, not by more
+_SAME, _ULP = 0.01, 3e-7  # of what is allowed, and of the value: two bounds that are one
 
 
 class Shelf:
@@ -28,8 +28,8 @@ class Shelf:
         self._problem, self._truth = problem, truth
         self._inputs: dict[int, tuple[Any, ...]] = {}
         self._bounds: dict[int, TrialBounds] = {}
-        self._cut: tuple[bool, ...] | None = None
-        self._looked = False
+        self._shapes = [torch.Size(layout.shape) for layout in problem.outputs]
+        self._cuts = _cuts(problem, self._shapes)
 
     def forget(self) -> None:
         """Let go of them."""
@@ -46,6 +46,7 @@ class Shelf:
             again: makes the whole trial once more.
         """
         whole = self._problem.special or made.distribution == distributions.SPECIAL
+        cut = None if whole else self._proved(made)
 
         def given() -> tuple[Any, ...]:
             if seed not in self._inputs:
@@ -62,96 +63,79 @@ class Shelf:
                     self._bounds[seed] = trial.recall()
                     self._inputs[seed] = self._bounds[seed].inputs
                 else:
-                    self._bounds[seed] = self._bounded(made, given())
+                    low, high = self._edges(made, given(), cut)
+                    self._bounds[seed] = TrialBounds(inputs=given(), low=low, high=high)
             return self._bounds[seed]
 
         return replace(made, recall=recall, given=given)
 
-    def _bounded(self, made: InputTrial, inputs: tuple[Any, ...]) -> TrialBounds:
-        shapes = [torch.Size(layout.shape) for layout in self._problem.outputs]
-        slices = list(_slices(shapes))
-        if not self._looked and len(slices) > 1:
-            self._cut, self._looked = rows_apart(self._problem, inputs), True
-        if self._cut is None:
-            low, high = edges(self._truth(inputs), made.slack, made.limits)
-            return TrialBounds(inputs=inputs, low=low, high=high)
+    def _proved(self, made: InputTrial) -> tuple[bool, ...] | None:
+        """Return which inputs can be cut into rows so that the bounds come out as they are; None where none can.
+
+        A cut that fails once is tried no more. A reference that sums over the first dimension fails, and so
+        does one that counts on its length.
+        """
+        known = made.recall()
+        while self._cuts:
+            try:
+                found = self._edges(made, known.inputs, self._cuts[0])
+                if all(_same(one, known) for one in found):
+                    return self._cuts[0]
+            except torch.OutOfMemoryError:
+                raise
+            except Exception:  # noqa: BLE001, S110 - a program may raise anything on shapes that it was not written for
+                pass
+            del self._cuts[0]
+        return None
+
+    def _edges(
+        self, made: InputTrial, inputs: tuple[Any, ...], cut: Sequence[bool] | None
+    ) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
+        if cut is None:
+            return edges(self._truth(inputs), made.slack, made.limits)
         device = next(x.device for x in inputs if isinstance(x, torch.Tensor))
-        low, high = (tuple(torch.empty(x, device=device) for x in shapes) for _ in range(2))
-        for rows in slices:
-            exact = self._truth(sliced(inputs, self._cut, rows))
+        low, high = (
+            tuple(torch.empty(x, dtype=torch.float32, device=device) for x in self._shapes)
+            for _ in range(2)
+        )
+        for rows in _slices(self._shapes):
+            exact = self._truth(
+                tuple(x[rows] if chosen else x for x, chosen in zip(inputs, cut, strict=True))
+            )
             limits = [
                 tuple(x[rows] if x.shape[0] == shape[0] else x for x in usual)
-                for usual, shape in zip(made.limits, shapes, strict=True)
+                for usual, shape in zip(made.limits, self._shapes, strict=True)
             ]
             for whole, some in zip((low, high), edges(exact, made.slack, limits), strict=True):
                 for value, part in zip(whole, some, strict=True):
+                    if part.shape != value[rows].shape:
+                        raise ValueError("the answer to some rows is not some rows of the answer")
                     value[rows] = part
-        return TrialBounds(inputs=inputs, low=low, high=high)
+        return low, high
 
 
-def rows_apart(problem: Problem, inputs: Sequence[Any]) -> tuple[bool, ...] | None:
-    """Say which inputs can be cut along their first dimension, so that each piece gives its piece of the answer.
-
-    It is tried: where half of the rows are exchanged, the answer to the others must stay the same, bit by
-    bit, and a piece alone must give nearly that. A reference that sums over the first dimension, or that
-    counts on its length, fails.
-
-    Returns:
-        One entry an input; None where the answer depends on all rows at once.
-    """
-    rows = {layout.shape[0] if layout.shape else 0 for layout in problem.outputs}
+def _cuts(problem: Problem, shapes: Sequence[torch.Size]) -> list[tuple[bool, ...]]:
+    """Return which inputs may be cut along their first dimension where the answer is; none where it is small."""
+    rows = {shape[0] if shape else 0 for shape in shapes}
     whole = any(layout.dtype in WHOLE for layout in problem.outputs)
-    if len(rows) != 1 or whole or problem.special or min(rows) < 2 or problem.views:
-        return None
-    count = min(rows)
-    fits = [isinstance(x, torch.Tensor) and x.dim() > 0 and x.shape[0] == count for x in inputs]
-    # A square matrix on the right side has as many rows as the answer, and is not to be cut.
-    for cut in dict.fromkeys([tuple(fits), *_alone(fits)]):
-        if any(cut) and _apart(problem, inputs, cut, count):
-            return cut
-    return None
+    if len(rows) != 1 or min(rows) < 2 or whole or problem.views or len([*_slices(shapes)]) < 2:
+        return []
+    fits = [
+        isinstance(x, torch.Tensor) and x.dim() > 0 and x.shape[0] in rows for x in problem.inputs
+    ]
+    # The right side of a product of square matrices has as many rows as the answer, and is not to be cut.
+    alone = [tuple(at == other for at in range(len(fits))) for other, fit in enumerate(fits) if fit]
+    return [cut for cut in dict.fromkeys([tuple(fits), *alone]) if any(cut)]
 
 
-def _alone(fits: Sequence[bool]) -> Iterator[tuple[bool, ...]]:
-    for at, one in enumerate(fits):
-        if one:
-            yield tuple(place == at for place in range(len(fits)))
-
-
-def _apart(problem: Problem, inputs: Sequence[Any], cut: Sequence[bool], count: int) -> bool:
-    half = count // 2
-    try:
-        answer = problem.run(*inputs)
-        for kept, changed in (
-            (slice(0, half), slice(half, count)),
-            (slice(half, count), slice(0, half)),
-        ):
-            other = list(inputs)
-            for at, (value, chosen) in enumerate(zip(inputs, cut, strict=True)):
-                if chosen:
-                    other[at] = value.clone()
-                    other[at][changed] = value[changed].flip(0).mul(0.5).to(value.dtype)
-            for one, same in zip(answer, problem.run(*other), strict=True):
-                if not torch.equal(one[kept], same[kept]):
-                    return False
-            del other
-            for one, part in zip(answer, problem.run(*sliced(inputs, cut, kept)), strict=True):
-                size = float(one[kept].abs().max())
-                if (
-                    part.shape != one[kept].shape
-                    or float((one[kept] - part).abs().max()) > _NEAR * size
-                ):
-                    return False
-    except torch.OutOfMemoryError:
-        raise
-    except Exception:  # noqa: BLE001 - a program may raise anything on a shape that it was not written for
-        return False
+def _same(found: tuple[torch.Tensor, ...], known: TrialBounds) -> bool:
+    """Say whether bounds, the low or the high ones, are those that are known."""
+    for value, low, high in zip(found, known.low, known.high, strict=True):
+        allowed = (high - low).mul_(_SAME).add_(high.abs() * _ULP)
+        near = [bool(((value - edge).abs_() <= allowed).all()) for edge in (low, high)]
+        if not any(near):
+            return False
     return True
-
-
-def sliced(inputs: Sequence[Any], cut: Sequence[bool], rows: slice) -> tuple[Any, ...]:
-    """Return the inputs of some rows of the answer."""
-    return tuple(x[rows] if chosen else x for x, chosen in zip(inputs, cut, strict=True))
 
 
 def _slices(shapes: Sequence[torch.Size]) -> Iterator[slice]:

@@ -8,9 +8,9 @@ from kb.errors import TaskError
 from search.judging import bounds
 from search.judging.compare import explain
 from search.judging.inputs import DISTRIBUTIONS, FEW_LARGE
-from search.judging.redraw import rows_apart
 from search.judging.tolerance import make_trials
 from search.judging.trial import inside
+from search.judging.truth import Truth
 from search.reference import Problem, load_problem
 from search.task import Task
 
@@ -178,17 +178,17 @@ def test_memory_decides_no_distribution_and_no_bound(make_task: Callable[..., Ta
 @pytest.mark.parametrize(
     ("forward", "inputs", "cut"),
     [
-        ("torch.softmax(x * 3, 1)", "torch.rand(64, 100)", (True,)),
-        ("x.cumsum(1).relu()", "torch.randn(129, 33)", (True,)),
-        ("x - x.mean(0)", "torch.rand(64, 100)", None),
-        ("x.view(64, 10, 10).sum(2)", "torch.rand(64, 100)", None),
-        ("x.sum(1).cumsum(0)", "torch.rand(64, 100)", None),
+        ("torch.softmax(x * 3, 1)", "torch.rand(64, 128)", True),
+        ("x.cumsum(1).relu()", "torch.randn(129, 33)", True),
+        ("x - x.mean(0)", "torch.rand(64, 128)", False),
+        ("x.view(64, 64, 2).sum(2)", "torch.rand(64, 128)", False),
+        ("x.sum(1).cumsum(0)", "torch.rand(640, 10)", False),
         (
             "(x * torch.arange(64.0, device=x.device).to(x.dtype)[:, None])",
-            "torch.rand(64, 100)",
-            None,
+            "torch.rand(64, 128)",
+            False,
         ),
-        ("torch.relu(x) @ x.new_ones(100, 7)", "torch.randn(64, 100)", (True,)),
+        ("torch.relu(x) @ x.new_ones(100, 7)", "torch.randn(256, 100)", True),
     ],
 )
 def test_bounds_of_rows_that_stand_apart_are_found_in_pieces(
@@ -196,28 +196,43 @@ def test_bounds_of_rows_that_stand_apart_are_found_in_pieces(
     monkeypatch: pytest.MonkeyPatch,
     forward: str,
     inputs: str,
-    cut: tuple[bool, ...] | None,
+    cut: bool,
 ) -> None:
     problem = problem_of(make_task, forward, inputs)
     whole = make_trials(problem, 1)
-    assert rows_apart(problem, problem.inputs) == cut
-    monkeypatch.setattr(bounds, "_ROWS", 500)
+    monkeypatch.setattr(bounds, "_ROWS", 30)
+    lengths: list[int] = []
+    answered = Truth.__call__
+
+    def counted(self: Truth, given: tuple[torch.Tensor, ...], moved: object = None) -> object:
+        lengths.append(len(given[0]))
+        return answered(self, given, moved)  # type: ignore[arg-type] - as it was called
+
+    monkeypatch.setattr(Truth, "__call__", counted)
     pieces = make_trials(problem, 1, room=0)
+    lengths.clear()
     for one, other in zip(whole.trials, pieces.trials, strict=True):
         assert torch.equal(one.inputs[0], other.inputs[0])
         for edge, same in ((one.low, other.low), (one.high, other.high)):
             torch.testing.assert_close(edge[0], same[0], rtol=1e-6, atol=1e-30)
+    assert (max(lengths) < len(problem.inputs[0])) == cut
     pieces.forget()
     assert torch.equal(pieces.trials[3].inputs[0], whole.trials[3].inputs[0])
 
 
-def test_a_square_right_side_is_not_cut(make_task: Callable[..., Task]) -> None:
+def test_a_square_right_side_is_not_cut(
+    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = (
         f"{HEAD}    def forward(self, x, y):\n        return x @ y\n"
-        "def get_inputs():\n    return [torch.rand(32, 32), torch.rand(32, 32)]\n"
+        "def get_inputs():\n    return [torch.rand(64, 64), torch.rand(64, 64)]\n"
     )
     problem = load_problem(make_task(source))
-    assert rows_apart(problem, problem.inputs) == (True, False)
+    whole = make_trials(problem, 1)
+    monkeypatch.setattr(bounds, "_ROWS", 500)
+    pieces = make_trials(problem, 1, room=0)
+    for one, other in zip(whole.trials, pieces.trials, strict=True):
+        torch.testing.assert_close(one.low[0], other.low[0], rtol=1e-6, atol=1e-30)
 
 
 def test_indices_are_looked_up_where_trials_are_drawn_again(make_task: Callable[..., Task]) -> None:
