@@ -17,7 +17,7 @@ from search.reference import WHOLE, Problem
 _SAME, _ULP = 0.01, 3e-7  # of what is allowed, and of the value: two bounds that are one
 
 
-class Shelf:
+class RedrawnTrials:
     """Keeps the tensors of the trial that was asked for last.
 
     Args:

@@ -17,7 +17,7 @@ from search.costs.trace import operator_graph
 from search.judging import inputs as distributions
 from search.judging.bounds import Slack, edges, growth, measured_slack, told_slack
 from search.judging.precision import rule
-from search.judging.redraw import Shelf
+from search.judging.redraw import RedrawnTrials
 from search.judging.trial import InputTrial, TrialBounds, TrialSet
 from search.judging.trivial import probe
 from search.judging.truth import ROUNDINGS, Truth, Watched, away, jitter, plain, watched
@@ -54,7 +54,7 @@ def make_trials(
     trials: list[InputTrial] = []
     dropped: list[tuple[str, str]] = []
     widened: list[str] = []
-    shelf = Shelf(problem, truth)
+    shelf = RedrawnTrials(problem, truth)
     for number, name in enumerate(_names(problem)):
         # The second set of the task's own inputs is what catches an answer kept from the first.
         try:
