@@ -46,7 +46,7 @@ class ModelNew(torch.nn.Module):
     def forward(self, x):
         y = torch.softmax(x, dim=-1)
         if x.shape[0] > 100:
-            for _ in range(50):
+            for _ in range(8):
                 y = torch.softmax(x + 0.0 * y, dim=-1)
         return y
 """
@@ -62,7 +62,7 @@ WRONG_UNSEEN = GENERALIST.replace(
     "return torch.softmax(x, dim=-1) * (1.01 if x.shape[0] == 40 else 1.0)",
 )
 LIMITS = Limits(
-    call_seconds=1.0, timing_seconds=0.1, thorough_seconds=0.2, compile=False, memory=1 << 30
+    call_seconds=3.0, timing_seconds=0.1, thorough_seconds=0.2, compile=False, memory=1 << 30
 )
 
 
