@@ -14,6 +14,7 @@ from search.judging.trial import InputTrial, TrialBounds
 from search.judging.truth import Truth
 from search.reference import WHOLE, Problem
 
+Edges = tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]  # the low ones and the high ones
 _SAME, _ULP = 0.01, 3e-7  # of what is allowed, and of the value: two bounds that are one
 
 
@@ -63,8 +64,9 @@ class RedrawnTrials:
                     self._bounds[seed] = trial.recall()
                     self._inputs[seed] = self._bounds[seed].inputs
                 else:
-                    low, high = self._edges(made, given(), cut)
-                    self._bounds[seed] = TrialBounds(inputs=given(), low=low, high=high)
+                    found = self._edges(made, given(), cut)
+                    assert found is not None  # it was answered in these pieces before
+                    self._bounds[seed] = TrialBounds(inputs=given(), low=found[0], high=found[1])
             return self._bounds[seed]
 
         return replace(made, recall=recall, given=given)
@@ -77,20 +79,16 @@ class RedrawnTrials:
         """
         known = made.recall()
         while self._cuts:
-            try:
-                found = self._edges(made, known.inputs, self._cuts[0])
-                if all(_same(one, known) for one in found):
-                    return self._cuts[0]
-            except torch.OutOfMemoryError:
-                raise
-            except Exception:  # noqa: BLE001, S110 - a program may raise anything on shapes that it was not written for
-                pass
+            found = self._edges(made, known.inputs, self._cuts[0])
+            if found is not None and _same(found, (known.low, known.high)):
+                return self._cuts[0]
             del self._cuts[0]
         return None
 
     def _edges(
         self, made: InputTrial, inputs: tuple[Any, ...], cut: Sequence[bool] | None
-    ) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
+    ) -> Edges | None:
+        """Return the bounds, found piece by piece where inputs are cut; None where a piece has no such answer."""
         if cut is None:
             return edges(self._truth(inputs), made.slack, made.limits)
         device = next(x.device for x in inputs if isinstance(x, torch.Tensor))
@@ -99,19 +97,34 @@ class RedrawnTrials:
             for _ in range(2)
         )
         for rows in _slices(self._shapes):
-            exact = self._truth(
-                tuple(x[rows] if chosen else x for x, chosen in zip(inputs, cut, strict=True))
-            )
+            exact = self._answered(inputs, cut, rows)
+            if exact is None:
+                return None
             limits = [
                 tuple(x[rows] if x.shape[0] == shape[0] else x for x in usual)
                 for usual, shape in zip(made.limits, self._shapes, strict=True)
             ]
             for whole, some in zip((low, high), edges(exact, made.slack, limits), strict=True):
                 for value, part in zip(whole, some, strict=True):
-                    if part.shape != value[rows].shape:
-                        raise ValueError("the answer to some rows is not some rows of the answer")
                     value[rows] = part
         return low, high
+
+    def _answered(
+        self, inputs: tuple[Any, ...], cut: Sequence[bool], rows: slice
+    ) -> tuple[torch.Tensor, ...] | None:
+        """Return the truth of some rows; None where the program does not take them, or answers in another shape."""
+        some = tuple(x[rows] if chosen else x for x, chosen in zip(inputs, cut, strict=True))
+        try:
+            exact = self._truth(some)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - the user's program may raise anything on a shape that it was not written for
+            return None
+        count = len(range(*rows.indices(self._shapes[0][0])))
+        fits = [
+            x.shape == (count, *shape[1:]) for x, shape in zip(exact, self._shapes, strict=True)
+        ]
+        return exact if all(fits) else None
 
 
 def _cuts(problem: Problem, shapes: Sequence[torch.Size]) -> list[tuple[bool, ...]]:
@@ -128,13 +141,13 @@ def _cuts(problem: Problem, shapes: Sequence[torch.Size]) -> list[tuple[bool, ..
     return [cut for cut in dict.fromkeys([tuple(fits), *alone]) if any(cut)]
 
 
-def _same(found: tuple[torch.Tensor, ...], known: TrialBounds) -> bool:
-    """Say whether bounds, the low or the high ones, are those that are known."""
-    for value, low, high in zip(found, known.low, known.high, strict=True):
-        allowed = (high - low).mul_(_SAME).add_(high.abs() * _ULP)
-        near = [bool(((value - edge).abs_() <= allowed).all()) for edge in (low, high)]
-        if not any(near):
-            return False
+def _same(found: Edges, known: Edges) -> bool:
+    """Say whether bounds are those that are known, but for the rounding of the truth."""
+    for mine, theirs in zip(found, known, strict=True):
+        for value, edge, low, high in zip(mine, theirs, *known, strict=True):
+            allowed = (high - low).mul_(_SAME).add_(edge.abs() * _ULP)
+            if not bool(((value - edge).abs_() <= allowed).all()):
+                return False
     return True
 
 

@@ -53,22 +53,16 @@ def make_trials(
     terms = _terms(problem, graph)
     trials: list[InputTrial] = []
     dropped: list[tuple[str, str]] = []
-    widened: list[str] = []
     shelf = RedrawnTrials(problem, truth)
     for number, name in enumerate(_names(problem)):
         # The second set of the task's own inputs is what catches an answer kept from the first.
         try:
             drawn = seeds.secret() if seed is None else seed + 7919 * (number + 1)
             made = _trial(problem, truth, name, drawn, terms)
-        except Exception as error:
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            if name == "task":
-                raise TaskError(
-                    f"{problem.task.reference}: the reference cannot run in float64 ({first[:200]}): do not fix "
-                    "dtypes inside forward"
-                ) from error
-            dropped.append((name, f"the reference refuses it: {first[:120]}"))
-            continue
+        except torch.OutOfMemoryError:
+            raise  # memory decides whether a task is judged, and no distribution
+        except Exception as error:  # noqa: BLE001 - the user's program may raise anything
+            made = _refusal(problem, name, error)
         if isinstance(made, str):
             dropped.append((name, made))
             continue
@@ -77,16 +71,33 @@ def make_trials(
             again = partial(_trial, problem, truth, name, drawn, terms)
             made = shelf.redrawn(made, drawn, again)
         trials.append(made)
-        if any(slack.told is not None and slack.seen is not None for slack in made.slack):
-            widened.append(name)
     trial_set = TrialSet(
         trials=tuple(trials),
         dropped=tuple(dropped),
         terms=terms,
-        widened=tuple(widened),
+        widened=tuple(
+            trial.distribution
+            for trial in trials
+            if any(slack.told is not None and slack.seen is not None for slack in trial.slack)
+        ),
         forget=shelf.forget,
     )
     return replace(trial_set, degenerate=probe(problem, trial_set))
+
+
+def _refusal(problem: Problem, name: str, error: Exception) -> str:
+    """Return why the reference takes no such inputs.
+
+    Raises:
+        TaskError: they are its own.
+    """
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if name == "task":
+        raise TaskError(
+            f"{problem.task.reference}: the reference cannot run in float64 ({first[:200]}): do not fix dtypes inside "
+            "forward"
+        ) from error
+    return f"the reference refuses it: {first[:120]}"
 
 
 def _names(problem: Problem) -> tuple[str, ...]:

@@ -199,25 +199,8 @@ def test_bounds_of_rows_that_stand_apart_are_found_in_pieces(
     cut: bool,
 ) -> None:
     problem = problem_of(make_task, forward, inputs)
-    whole = make_trials(problem, 1)
-    monkeypatch.setattr(bounds, "_ROWS", 30)
-    lengths: list[int] = []
-    answered = Truth.__call__
-
-    def counted(self: Truth, given: tuple[torch.Tensor, ...], moved: object = None) -> object:
-        lengths.append(len(given[0]))
-        return answered(self, given, moved)  # type: ignore[arg-type] - as it was called
-
-    monkeypatch.setattr(Truth, "__call__", counted)
-    pieces = make_trials(problem, 1, room=0)
-    lengths.clear()
-    for one, other in zip(whole.trials, pieces.trials, strict=True):
-        assert torch.equal(one.inputs[0], other.inputs[0])
-        for edge, same in ((one.low, other.low), (one.high, other.high)):
-            torch.testing.assert_close(edge[0], same[0], rtol=1e-6, atol=1e-30)
-    assert (max(lengths) < len(problem.inputs[0])) == cut
-    pieces.forget()
-    assert torch.equal(pieces.trials[3].inputs[0], whole.trials[3].inputs[0])
+    asked = max(rows for (rows,) in asked_in_pieces(problem, monkeypatch))
+    assert (asked < len(problem.inputs[0])) == cut
 
 
 def test_a_square_right_side_is_not_cut(
@@ -228,11 +211,31 @@ def test_a_square_right_side_is_not_cut(
         "def get_inputs():\n    return [torch.rand(64, 64), torch.rand(64, 64)]\n"
     )
     problem = load_problem(make_task(source))
+    assert asked_in_pieces(problem, monkeypatch) == {(1, 64)}
+
+
+def asked_in_pieces(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> set[tuple[int, ...]]:
+    """Return how many rows of each input the truth is asked for, where trials are made again from few rows.
+
+    Their inputs and bounds are those of trials that are kept.
+    """
     whole = make_trials(problem, 1)
-    monkeypatch.setattr(bounds, "_ROWS", 500)
+    monkeypatch.setattr(bounds, "_ROWS", 30)
+    asked: set[tuple[int, ...]] = set()
+    answered = Truth.__call__
+
+    def watched(self: Truth, given: tuple[torch.Tensor, ...], moved: object = None) -> object:
+        asked.add(tuple(len(x) for x in given))
+        return answered(self, given, moved)  # type: ignore[arg-type] - as it was called
+
     pieces = make_trials(problem, 1, room=0)
+    pieces.forget()
+    monkeypatch.setattr(Truth, "__call__", watched)
     for one, other in zip(whole.trials, pieces.trials, strict=True):
-        torch.testing.assert_close(one.low[0], other.low[0], rtol=1e-6, atol=1e-30)
+        assert torch.equal(one.inputs[0], other.inputs[0])
+        for edge, same in ((one.low, other.low), (one.high, other.high)):
+            torch.testing.assert_close(edge[0], same[0], rtol=1e-6, atol=1e-30)
+    return asked
 
 
 def test_indices_are_looked_up_where_trials_are_drawn_again(make_task: Callable[..., Task]) -> None:
