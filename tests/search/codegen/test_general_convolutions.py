@@ -46,6 +46,10 @@ GRAPHS = {
     "a kernel that is flat along the last axis": reference(
         "return self.c(a)", f"{N}(2, 3, 12, 9, 5)", init="self.c = nn.Conv3d(3, 64, (3, 3, 1), bias=False)"
     ),
+    "what follows a transposed convolution reads channels and positions": reference(
+        "return self.c(a) * b + c", f"{N}(2, 16, 3, 4, 5)", f"{N}(24, 1, 1, 1)", f"{N}(1, 1, 6, 8, 10)",
+        init="self.c = nn.ConvTranspose3d(16, 24, 3, 2, 1, 1)",
+    ),
     "more padding than the kernel needs": reference(
         "return self.c(a)", f"{N}(2, 9, 7, 9)", init="self.c = nn.ConvTranspose2d(9, 17, 4, 2, 3, 1)"
     ),
