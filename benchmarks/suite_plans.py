@@ -155,12 +155,16 @@ def without_memory(task: Task) -> Problem:
     """Return the problem of a task whose tensors have shapes and no memory."""
     plain = plain_task(task)
     space: dict = {"__name__": "reference"}
-    with torch.device("meta"), torch.no_grad():
-        exec(compile(plain.source, str(plain.reference), "exec"), space)
-        init = tuple(space.get("get_init_inputs", list)())
-        inputs = tuple(space["get_inputs"]())
-        model = space["Model"](*init).requires_grad_(False)
-        result = model(*inputs)
+    with torch.no_grad():
+        with torch.device("meta"):
+            exec(compile(plain.source, str(plain.reference), "exec"), space)
+            init = tuple(space.get("get_init_inputs", list)())
+            inputs = tuple(space["get_inputs"]())
+            model = space["Model"](*init).requires_grad_(False)
+            result = model(*inputs)
+        constants = [v for m in model.modules() for v in vars(m).values() if isinstance(v, torch.Tensor)]
+        if constants:  # their values are written into candidates
+            model = space["Model"](*init).requires_grad_(False)
     return Problem(
         task=plain,
         seed=0,

@@ -117,6 +117,12 @@ class Evidence(_Strict):
         return None if self.after is None else self.before / self.after
 
     @property
+    def over_compile(self) -> float | None:
+        """The speed-up over torch.compile, where the note gives it as `search.measuring` writes it."""
+        found = re.match(r"([\d.]+)x over torch\.compile", self.note)
+        return float(found[1]) if found else None
+
+    @property
     def told(self) -> str:
         """The gain in words, with its interval where that is known."""
         if self.gain is None:

@@ -15,11 +15,19 @@ from search.attempt import Attempt, Draft, Idea, Moment
 from search.authors import AuthorParts
 from search.codegen.applicability import languages, make_shop, suiting
 from search.codegen.inductor.process import device_of
-from search.codegen.inductor.proposals import openings, replacements, whole
+from search.codegen.inductor.proposals import between, openings, replacements, whole
 from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import RecipeCard, make_cards
 from search.codegen.plan import Plan
-from search.codegen.propose import RecipeProposal, combine, from_lessons, learned, proposals, start
+from search.codegen.propose import (
+    RecipeProposal,
+    combine,
+    from_lessons,
+    learned,
+    proposals,
+    start,
+    whole_program,
+)
 from search.codegen.render import Unfit
 from search.codegen.tuner import JudgedSetting, suggestions
 from search.costs.graph import OperatorGraph
@@ -197,6 +205,9 @@ class Recipes:
         if parent is None:
             if self._base is not None:
                 yield from from_lessons(self._shop, self._base, lessons)
+            if self._target.device == "gpu":
+                own = iter(own)
+                yield from self._ahead(own)
             yield from self._compiled()
             yield from _in_turns(own, openings(seed) if seed else ())
         elif seed is not None and parent.draft.plan.get("compiler"):
@@ -219,6 +230,19 @@ class Recipes:
             yield from combine(self._shop, moment.parent, plan, moment.history)
         expected = learned(lessons, self._target.architecture, self._languages)
         yield from proposals(self._shop, plan, moment, retrieved, expected)
+
+    def _ahead(self, own: Iterator[RecipeProposal]) -> Iterator[RecipeProposal]:
+        """Yield what is expected to be faster than torch.compile's code: a run may have few candidates."""
+        target = self._target.name
+        if self._seed is not None:
+            yield from between(self._seed, target)
+        if self._base is not None:
+            yield from whole_program(self._shop, target)
+        first = next(own, None)
+        if first is not None and first.card.expected(target) <= 1:
+            yield from self._compiled()
+        if first is not None:
+            yield first
 
     def _compiled(self) -> Iterator[RecipeProposal]:
         """Yield torch.compile's code, or say why it is no candidate."""

@@ -45,15 +45,17 @@ def suiting(
     languages: tuple[str, ...],
     precision: object = "strict",
 ) -> dict[str, RecipeCard]:
-    """Return the cards that suit, those in the language that is best on `target` first.
+    """Return the cards that suit, the fastest first: as measured on `target`, else by its languages' order.
 
     Args:
         precision: of the task.
     """
     listed = (*target.languages, *languages)
 
-    def order(name: str) -> tuple[int, str]:
-        return min(listed.index(lang) for lang in _written(cards[name]) if lang in listed), name
+    def order(name: str) -> tuple[float, int, str]:
+        card = cards[name]
+        place = min(listed.index(lang) for lang in _written(card) if lang in listed)
+        return -card.expected(target.name), place, name
 
     found = [
         name

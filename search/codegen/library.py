@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import exp, log
 
 from kb.errors import RecordError
 from kb.records.front_matter import split_template
@@ -20,6 +21,7 @@ class RecipeCard:
     Attributes:
         template: None for a recipe that changes how the graph is cut instead of rendering a part.
         fixed: knobs that the idea sets once and for all.
+        measured: by target, its speed over torch.compile where it was measured, the geometric mean.
     """
 
     name: str
@@ -32,6 +34,11 @@ class RecipeCard:
     fixed: Mapping[str, Value]
     flags: tuple[str, ...]
     scope: Scope
+    measured: Mapping[str, float] = field(default_factory=dict)
+
+    def expected(self, target: str) -> float:
+        """Return its speed over torch.compile on `target`: as measured there, else none that differs."""
+        return self.measured.get(target, 1.0)
 
     def defaults(self) -> dict[str, Value]:
         """Return the knobs' first values."""
@@ -90,7 +97,16 @@ def make_card(document: Document, find: Callable[[str], Document | None]) -> Rec
         fixed=fixed,
         flags=flags,
         scope=record.scope.value(),
+        measured=_measured(record),
     )
+
+
+def _measured(record: IdeaRecord) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for one in record.evidence:
+        if (ratio := one.over_compile) is not None:
+            found.setdefault(one.target, []).append(log(ratio))
+    return {target: exp(sum(logs) / len(logs)) for target, logs in found.items()}
 
 
 def _resolve(

@@ -69,28 +69,68 @@ def proposals(
     """Yield every change of one part of `plan`: untried first, then in the order of retrieval.
 
     Among the untried, those come first that earlier runs give reason to expect something of, and
-    after the others those that lost or failed there. What passed before is tuned further once the
-    untried are through, the best first; what failed on this parent comes last.
+    after the others those that lost or failed there; of equals the recipe that `shop` prefers. What passed
+    before is tuned further once the untried are through, the best first; what failed on this parent comes
+    last.
     """
     rank = {name: at for at, name in enumerate(retrieved)}
+    place = {name: at for at, name in enumerate(shop.cards)}
     best = _best(moment)
     root = moment.parent is None
     found = list(_changes(shop, plan, root=root))
 
-    def order(proposal: RecipeProposal) -> tuple[int, float, float, int, str]:
+    def order(proposal: RecipeProposal) -> tuple[int, float, float, int, int, str]:
         name = proposal.card.name
         gained = best.get((proposal.focus, name))
         tier = 0 if gained is None else 1 if gained > 0 else 2
         # A handover changes no segment: its lesson names no pattern.
         pattern = "" if proposal.focus is None else proposal.focus.partition(":")[0]
         hope = (expected or {}).get((root, pattern, name), 0.0)
-        return tier, -(gained or 0.0), -hope, rank.get(name, len(rank)), name
+        return tier, -(gained or 0.0), -hope, place[name], rank.get(name, len(rank)), name
 
     for proposal in sorted(found, key=order):
         if best.get((proposal.focus, proposal.card.name)):
             yield replace(proposal, title=f"Tune further: {proposal.title}")
         else:
             yield proposal
+
+
+def throughout(shop: Composer, target: str) -> tuple[frozenset[str], dict[str, Choice]]:
+    """Return recipes for all products and convolutions that they are expected to do no slower than the library.
+
+    Returns:
+        What stays the library's, and the recipes by segment.
+    """
+
+    def worse(part: Segment) -> bool:
+        found = shop.recipes(part)
+        return not found or found[0].expected(target) < 1
+
+    anchors = frozenset(shop.anchors)
+    kept = frozenset(p.anchor for p in shop.cut(()) if p.anchor in anchors and worse(p))
+    parts = [part for part in shop.cut(kept) if part.anchor in anchors - kept]
+    found = {part.id: (part, shop.recipes(part)) for part in parts}
+    choices = {
+        name: Choice(recipe=cards[0].name, knobs=shop.knobs(part, cards[0]) or {})
+        for name, (part, cards) in found.items()
+        if cards
+    }
+    return kept, choices
+
+
+def whole_program(shop: Composer, target: str) -> Iterator[RecipeProposal]:
+    """Yield the plan in which recipes do several products and convolutions at once, and all that is between."""
+    kept, found = throughout(shop, target)
+    if len(found) < 2:
+        return
+    card = shop.cards[next(iter(found.values())).recipe]
+    yield RecipeProposal(
+        card=card,
+        title=f"{card.title}, in {len(found)} places",
+        note=f"Here: recipes do {len(found)} products and convolutions, the library {len(kept)}.",
+        plan=shop.complete(kept, found),
+        focus=None,
+    )
 
 
 def _best(moment: Moment) -> dict[tuple[str | None, str], float]:

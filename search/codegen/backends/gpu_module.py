@@ -36,14 +36,14 @@ def assemble(
     rendered = "\n\n\n".join(kernel.text.strip() for kernel in kernels.values())
     constants = [f"{name} = {value}" for name, value in writer.constants.items()]
     own = "\n\n\n".join([*needed(f"{rendered}\n{tail}"), rendered])
-    opening = _opening(own, head)
+    begin = opening(own, head)
     if "from __future__ import annotations" in source:
-        opening = ["from __future__ import annotations", "", *opening]  # it must come first
-    blocks = ["\n".join([*opening, *head]), own, "\n".join(constants), tail]
+        begin = ["from __future__ import annotations", "", *begin]  # it must come first
+    blocks = ["\n".join([*begin, *head]), own, "\n".join(constants), tail]
     return "\n\n\n".join(block for block in blocks if block).rstrip() + "\n"
 
 
-def _opening(own: str, head: list[str]) -> list[str]:
+def opening(own: str, head: list[str]) -> list[str]:
     """Return the imports that the kernels need and the reference does not make itself."""
     lines = ["import torch", "import triton", "import triton.language as tl"]
     if "weakref" in mentioned(own):

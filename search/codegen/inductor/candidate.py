@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from search.codegen.backends.gpu_module import opening
+from search.codegen.backends.prelude import needed
 from search.codegen.inductor import Captured, Origin, Uncaptured
 from search.codegen.inductor.gpu_kernels import declared, imports
 from search.codegen.inductor.native import join
@@ -19,8 +21,8 @@ class Native:
     """Kernels of recipes that Inductor's code calls.
 
     Attributes:
-        source: their C++.
-        loading: the lines that load it.
+        source: their C++, or for a GPU their Python with the functions that launch them.
+        loading: the lines that load it; none for a GPU.
         constants: tensors of the file, as texts by name.
         writes: shapes and types of what each kernel writes.
         notes: which idea made each kernel.
@@ -43,33 +45,37 @@ def write(source: str, found: Captured, native: Native | None = None) -> str:
     Raises:
         Uncaptured: Inductor's module has something that is not read.
     """
-    wrapper = read(found.code, native.writes if native else {}, found.configs)
+    python = native is not None and not native.loading
+    wrapper = read(found.code, native.writes if native else {}, found.configs, python=python)
     module, arguments = strip(source)
     if len(wrapper.arguments) != len(found.origins):
         raise Uncaptured(f"it takes {len(wrapper.arguments)} arguments, {len(found.origins)} given")
     body = _Body(found, wrapper, arguments, native.notes if native else {}).lines()
     head, tail = split_imports(fill(module, body))
     future = ["from __future__ import annotations", ""]
-    opening = future if "from __future__ import annotations" in source else []
+    blocks = future if "from __future__ import annotations" in source else []
     triton = "\n\n\n".join(map(declared, wrapper.triton))
-    blocks = [*opening, "import torch", *(imports(triton) if triton else ())]
-    if wrapper.kernels or native:
+    own = "\n\n\n".join([*needed(native.source), native.source]) if native and python else ""
+    blocks += _imports(triton, own, head)
+    if wrapper.kernels or (native and not python):
         blocks += ["", "from kb.native import load_cpp, method"]
     blocks += ["", *head, "", f"# Written by torch.compile (Inductor of torch {found.version})."]
     blocks += _compiled(wrapper, found)
     if triton:
         blocks += ["", "", triton, ""]
     if native:
-        blocks += [
-            "",
-            "# Parts of it done by recipes.",
-            f"CPP_SOURCE = r'''\n{native.source}'''",
-            "",
-        ]
+        text = own if python else f"CPP_SOURCE = r'''\n{native.source}'''"
+        blocks += ["", "# Parts of it done by recipes.", text, ""]
         blocks += native.loading
         blocks += [f"{name} = {text}" for name, text in native.constants.items()]
     blocks += [f"{name} = {_literal(value)}" for name, value in found.constants.items()]
     return "\n".join([*blocks, "", "", tail]).rstrip() + "\n"
+
+
+def _imports(triton: str, own: str, head: list[str]) -> list[str]:
+    """Return the imports that Inductor's kernels need, and those of recipes for a GPU."""
+    lines = opening(own, head) if own else ["import torch"]
+    return [*lines, *(line for line in (imports(triton) if triton else ()) if line not in lines)]
 
 
 def _compiled(wrapper: Wrapper, found: Captured) -> list[str]:
@@ -142,7 +148,8 @@ class _Body:
         ]
         for statement in self._wrapper.body:
             text = ast.unparse(ast.fix_missing_locations(rename.visit(statement)))
-            lines += [f"# {note}" for name, note in self._notes.items() if f"_{name}(" in text]
+            called = set(re.findall(r"\b_?(\w+)\(", text))
+            lines += [f"# {note}" for name, note in self._notes.items() if name in called]
             lines.append(text)
         results = [self._result(at, rename) for at in range(len(self._found.results))]
         return [*lines, f"return {results[0]}" if self._found.single else f"return ({', '.join(results)},)"]  # fmt: skip

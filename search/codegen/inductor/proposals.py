@@ -10,7 +10,7 @@ from search.attempt import Attempt, Moment
 from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import RecipeCard
 from search.codegen.plan import Choice, Composer, Plan
-from search.codegen.propose import RecipeProposal, choices
+from search.codegen.propose import RecipeProposal, choices, throughout
 from search.codegen.segments import Segment
 
 COMPILER = "compiler"
@@ -34,9 +34,35 @@ def whole(seed: CompilerSeed) -> Iterator[RecipeProposal]:
     )
 
 
+def between(seed: CompilerSeed, target: str) -> Iterator[RecipeProposal]:
+    """Yield torch.compile's code with all products and convolutions done by recipes that are expected to be faster."""
+    if _card(seed.shop) is None or seed.refusal:
+        return
+    kept, found = throughout(seed.shop, target)
+    if not found:
+        return
+    try:
+        plan: dict[str, Any] = seed.plan(found, kept)
+    except NoRecipe:
+        return
+    if not plan["whole"]:
+        return  # nothing is left to the compiler
+    card = seed.shop.cards[next(iter(found.values())).recipe]
+    yield RecipeProposal(
+        card=card,
+        title=f"{card.title} within torch.compile's code, in {len(found)} places",
+        note=(
+            f"Here: in torch.compile's code {len(found)} products and convolutions are done by recipes, "
+            f"{len(kept)} by the library."
+        ),
+        plan=plan,
+        focus=None,
+    )
+
+
 def openings(seed: CompilerSeed) -> Iterator[RecipeProposal]:
     """Yield torch.compile's code with its costliest parts replaced, one each: what a run begins with."""
-    if _card(seed.shop) is None or seed.refusal or seed.shop.program.symbolic:
+    if _card(seed.shop) is None or seed.refusal:
         return
     shares = seed.shares()
     for part in _parts(seed.shop, shares):
@@ -55,7 +81,7 @@ def replacements(seed: CompilerSeed, moment: Moment) -> Iterator[RecipeProposal]
     """
     parent = moment.parent
     card = _card(seed.shop)
-    if parent is None or card is None or seed.refusal or seed.shop.program.symbolic:
+    if parent is None or card is None or seed.refusal:
         return
     if parent.draft.plan.get("compiler"):
         yield from _further(seed, parent.draft.plan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -90,18 +90,21 @@ class CompilerSeed:
             f"{own:.1%} of its work is its own, the rest the library's: it would pass for a decoy"
         )
 
-    def plan(self, choices: Mapping[str, Choice]) -> dict[str, Any]:
+    def plan(
+        self, choices: Mapping[str, Choice], library: Iterable[str] = ()
+    ) -> dict[str, Any]:
         """Return the plan in which recipes do the chosen segments, and Inductor's code the rest.
 
         Args:
             choices: recipes and knobs by segment of the task's own graph; none for Inductor's code alone.
+            library: products and convolutions that stay the library's in the cut which has these segments.
 
         Raises:
             NoRecipe: a part that is cut off by the choice has no recipe.
         """
         if not choices:
             return {"library": [], "segments": {}, "compiler": True, "whole": []}
-        cuts = (part for library in (self.shop.anchors, ()) for part in self.shop.cut(library))
+        cuts = (part for kept in (self.shop.anchors, (), library) for part in self.shop.cut(kept))
         parts = {part.id: part for part in cuts if part.id in choices}
         whole = self._left(frozenset[str]().union(*map(self.shop.of, parts.values())))
         shop = self._reduced(whole)
@@ -132,10 +135,14 @@ class CompilerSeed:
         parts = shop.cut(plan["library"])
         kernels, flags = shop.rendered(plan)
         text, stubs, constants = stubbed(self._source, shop.program, parts, kernels)
-        found: Captured = capture(self._source, text, stubs)
+        found: Captured = capture(self._source, text, stubs, self._device)
+        gpu = shop.program.symbolic
+        if gpu and constants:
+            raise Unfit("a constant would have to be moved to the device at each call")
+        written = "\n\n\n".join(kernel.text.strip() for kernel in kernels.values())
         native = Native(
-            source=native_source(parts, kernels, prelude()),
-            loading=tuple(loaded(kernels, flags)),
+            source=written if gpu else native_source(parts, kernels, prelude()),
+            loading=() if gpu else tuple(loaded(kernels, flags)),
             constants=constants,
             writes={stub["name"]: stub["writes"] for stub in stubs},
             notes={kernel.name: kernel.note for kernel in kernels.values()},
@@ -162,5 +169,6 @@ class CompilerSeed:
     def _reduced(self, whole: frozenset[str]) -> Composer:
         """Return the workshop in which the operators of `whole` are nobody's to fuse."""
         if whole not in self._shops:
-            self._shops[whole] = self.shop.over(lower(self._graph, whole=whole))
+            symbolic = self.shop.program.symbolic
+            self._shops[whole] = self.shop.over(lower(self._graph, symbolic=symbolic, whole=whole))
         return self._shops[whole]

@@ -42,7 +42,11 @@ Writes = Mapping[str, Sequence[tuple[Sequence[int], str]]]
 
 
 def read(
-    code: str, stubs: Writes | None = None, configs: Mapping[str, Sequence[Config]] | None = None
+    code: str,
+    stubs: Writes | None = None,
+    configs: Mapping[str, Sequence[Config]] | None = None,
+    *,
+    python: bool = False,
 ) -> Wrapper:
     """Read Inductor's module.
 
@@ -50,6 +54,7 @@ def read(
         configs: settings of its Triton kernels by name.
         stubs: operators of the namespace ``kb`` that are kernels of the candidate's own: shapes and types of
             what each writes.
+        python: those are functions that take tensors and return them.
 
     Raises:
         Uncaptured: it has something that this reader does not know.
@@ -66,7 +71,7 @@ def read(
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "call"]
     if len(calls) != 1:
         raise Uncaptured(f"its module has {len(calls)} functions named call, expected one")
-    return _Reader(kernels, stubs or {}).read(calls[0])
+    return _Reader(kernels, stubs or {}, python=python).read(calls[0])
 
 
 def _kernel(
@@ -82,8 +87,11 @@ def _kernel(
 
 
 class _Reader(ast.NodeTransformer):
-    def __init__(self, kernels: Sequence[CppKernel | TritonKernel], stubs: Writes) -> None:
+    def __init__(
+        self, kernels: Sequence[CppKernel | TritonKernel], stubs: Writes, *, python: bool
+    ) -> None:
         self._stubs = stubs
+        self._python = python
         self._kernels = tuple(one for one in kernels if isinstance(one, CppKernel))
         self._called = {kernel.name for kernel in self._kernels}
         self._triton = {one.name: one for one in kernels if isinstance(one, TritonKernel)}
@@ -136,7 +144,10 @@ class _Reader(ast.NodeTransformer):
         return [ast.Delete(targets=kept)] if kept else []
 
     def _kernel_of_own(self, name: str, stub: str, given: Sequence[ast.expr]) -> list[ast.stmt]:
-        """Return the statements that call a recipe's kernel: it writes into new tensors."""
+        """Return the statements that call a recipe's kernel: it writes into new tensors, or returns them."""
+        if self._python:
+            made = _call(stub, [self._expression(one) for one in given])
+            return [ast.Assign(targets=[ast.Name(id=name, ctx=ast.Store())], value=made)]
         new = ", ".join(
             f"torch.empty({tuple(shape)}, dtype=torch.{dtype})"
             for shape, dtype in self._stubs[stub]
