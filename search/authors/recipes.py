@@ -14,7 +14,7 @@ from kb.records.types import Hit, Kind, Query, Scope
 from search.attempt import Attempt, Draft, Idea, Moment
 from search.authors import AuthorParts
 from search.codegen.applicability import languages, make_shop, suiting
-from search.codegen.inductor.process import device_of
+from search.codegen.inductor.process import begin_capture, device_of
 from search.codegen.inductor.proposals import openings, replacements, whole
 from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import RecipeCard, make_cards
@@ -23,6 +23,7 @@ from search.codegen.propose import RecipeProposal, combine, from_lessons, learne
 from search.codegen.render import Unfit
 from search.codegen.tuner import JudgedSetting, suggestions
 from search.costs.graph import OperatorGraph
+from search.targets.cuda import read_device
 from search.task import Task
 
 _FAMILIES = {
@@ -99,8 +100,11 @@ class Recipes:
         self._seed: CompilerSeed | None = None
         wanted = say is not None and task.settings.compiler
         if wanted and {"cpp", "triton"} & set(self._languages):
-            here = task.settings.evaluator == "local"
-            self._seed = CompilerSeed(self._shop, task.source, graph, device_of(target), here=here)
+            here, device = task.settings.evaluator == "local", device_of(target)
+            self._seed = CompilerSeed(self._shop, task.source, graph, device, here=here)
+            if device is not None and read_device(0) is not None:
+                # The judge's preparation leaves cores idle. On a processor it would be disturbed.
+                begin_capture(task.source, device)
         self._say, self._told = say, set[str]()
         self._base: frozenset[str] | None = None
         try:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from search import seeds
 from search.codegen.inductor.identify import (
     SMALL,
     Interception,
@@ -70,7 +71,8 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
         build = file.ModelNew
     arguments: Any = getattr(module, "get_init_inputs", tuple)()
     model: Any = build(*arguments).requires_grad_(False)
-    inputs = tuple(module.get_inputs())
+    drawn = seeds.drawn_on(_drawing(request), module.get_inputs)
+    inputs = tuple(drawn())
     seen = Interception()
     with _placed(request.get("device", "cpu"), request.get("figures")) as move, torch.no_grad():
         model, inputs = move(model), tuple(map(move, inputs))
@@ -80,6 +82,13 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
         known = [*known_tensors(model, inputs), *global_tensors(file)]
         told = _told(seen, known, result)
         return told if "reason" in told else {**told, "configs": _configs(told["code"])}
+
+
+def _drawing(request: Mapping[str, Any]) -> str:
+    """Return where inputs are drawn: a thread of the processor takes a minute for gigabytes."""
+    import torch
+
+    return "cuda" if request.get("device") == "cuda" and torch.cuda.is_available() else "cpu"
 
 
 @contextmanager
