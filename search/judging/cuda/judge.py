@@ -88,6 +88,7 @@ class CudaJudge:
         self._limits = limits or Limits()
         self._shared = zygote is not None
         self._zygote = zygote or make_zygote()
+        self._zygote.begin()  # its imports take as long as the bounds of the answers do
         self._compiler = Compiler(
             self._zygote, folder / "triton-builds", self._limits.build_seconds
         )
