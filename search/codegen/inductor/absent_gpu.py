@@ -47,10 +47,17 @@ def absent_gpu(figures: Mapping[str, Any]) -> Iterator[None]:
     with ExitStack() as stack:
         for name, answer in answers.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, answer))
+        # The method asks the device itself before it dispatches, the operator does not.
+        stack.enter_context(mock.patch.object(torch.Tensor, "copy_", _copied))
         _answer_dynamo(properties, 10 * major + minor)
         _answer_triton(10 * major + minor)
         _leave_out(stack)
         yield
+
+
+def _copied(here: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:  # noqa: FBT001, FBT002 - torch's own
+    written: torch.Tensor = torch.ops.aten.copy_.default(here, source, non_blocking)
+    return written
 
 
 def _answer_dynamo(properties: Any, capability: int) -> None:

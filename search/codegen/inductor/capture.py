@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from search import seeds
 from search.codegen.inductor.identify import (
     SMALL,
     Interception,
@@ -71,11 +70,9 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
         build = file.ModelNew
     arguments: Any = getattr(module, "get_init_inputs", tuple)()
     model: Any = build(*arguments).requires_grad_(False)
-    drawn = seeds.drawn_on(_drawing(request), module.get_inputs)
-    inputs = tuple(drawn())
     seen = Interception()
     with _placed(request.get("device", "cpu"), request.get("figures")) as move, torch.no_grad():
-        model, inputs = move(model), tuple(map(move, inputs))
+        model, inputs = move(model), tuple(map(move, _drawn(module)))
         with _intercepted(seen), _rnn_unrolled():
             compiled: Any = torch.compile(model, dynamic=False, fullgraph=True)
             result = compiled(*inputs)
@@ -84,21 +81,13 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
         return told if "reason" in told else {**told, "configs": _configs(told["code"])}
 
 
-def _drawing(request: Mapping[str, Any]) -> str:
-    """Return where inputs are drawn: a thread of the processor takes a minute for gigabytes."""
-    import torch
-
-    return "cuda" if request.get("device") == "cuda" and torch.cuda.is_available() else "cpu"
-
-
 @contextmanager
 def _placed(device: str, figures: Mapping[str, Any] | None) -> Iterator[Callable[[Any], Any]]:
     """Yield what puts a module or an input on the device, or on one that is not here."""
     import torch
 
     if device == "cpu" or torch.cuda.is_available():
-        movable = (torch.Tensor, torch.nn.Module)
-        yield lambda value: value.to(device) if isinstance(value, movable) else value
+        yield lambda value: _moved(value, device)
         return
     if not figures:
         raise RuntimeError("Inductor writes for this vendor's GPUs only where one is")
@@ -108,6 +97,26 @@ def _placed(device: str, figures: Mapping[str, Any] | None) -> Iterator[Callable
 
     with absent_gpu(figures), FakeTensorMode(allow_non_fake_inputs=True):
         yield _without_memory
+
+
+def _drawn(module: types.ModuleType) -> tuple[Any, ...]:
+    """Return inputs of a reference without memory where it makes such: Inductor asks for their shapes alone."""
+    import torch
+
+    try:
+        with torch.device("meta"):
+            return tuple(module.get_inputs())
+    except Exception:  # noqa: BLE001 - the user's program, which may read what it draws
+        return tuple(module.get_inputs())
+
+
+def _moved(value: Any, device: str) -> Any:
+    """Return a tensor or a module on a device; a tensor without memory gets memory that nobody wrote."""
+    import torch
+
+    if isinstance(value, torch.Tensor) and value.is_meta:
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)
+    return value.to(device) if isinstance(value, (torch.Tensor, torch.nn.Module)) else value
 
 
 def _without_memory(value: Any) -> Any:
@@ -188,7 +197,8 @@ def _intercepted(seen: Interception) -> Iterator[None]:
         wrapper, kernels = graph.codegen()
         seen.codes.append(wrapper.value)
         seen.constants.update(graph.constants)
-        seen.mutated = tuple(graph.mutated_inputs)
+        names = list(graph.graph_input_names)
+        seen.mutated = tuple(names.index(name) for name in graph.mutated_inputs)
         call = _stand_in(seen, graph)
         return types.SimpleNamespace(call=call, __file__="<inductor>", value=kernels)
 
@@ -288,8 +298,8 @@ def _told(seen: Interception, known: list[tuple[Any, str, str]], result: Any) ->
             len(seen.codes) != 1,
             f"torch.compile writes {len(seen.codes)} programs for it, expected one",
         ),
-        (bool(seen.mutated), "it writes into its own buffers or inputs"),
         (None in origins, "an argument of the compiled program is none of the module's tensors"),
+        (not _written(seen, origins) <= {"buffer"}, "it writes into its own parameters or inputs"),
         (None in constants.values(), f"a constant has more than {SMALL} elements, too many to be written out"),
         (None in results, "a result of the forward is none of the compiled program's"),
     )  # fmt: skip
@@ -305,6 +315,11 @@ def _told(seen: Interception, known: list[tuple[Any, str, str]], result: Any) ->
         "flags": _flags(),
         "version": torch.__version__,
     }
+
+
+def _written(seen: Interception, origins: list[Any]) -> set[str]:
+    """Return the kinds of the tensors that the program writes into; a batch norm counts in its buffers."""
+    return {(origins[at] or {}).get("kind", "") for at in seen.mutated}
 
 
 def _flags() -> list[str]:

@@ -15,7 +15,7 @@ class Interception:
     def __init__(self) -> None:
         self.codes: list[str] = []
         self.constants: dict[str, Any] = {}
-        self.mutated: tuple[str, ...] = ()
+        self.mutated: tuple[int, ...] = ()  # positions of arguments
         self.arguments: list[Any] = []
         self.returned: list[Any] = []
 

@@ -40,6 +40,15 @@ GRAPHS = {
         "return self.c(a)", f"{N}(2, 5, 6, 8)",
         init="self.c = nn.ConvTranspose2d(5, 5, 3, 2, 1, groups=5, bias=False)",
     ),
+    "a transposed convolution of which some phases meet no weight": reference(
+        "return self.c(a)", f"{N}(2, 16, 3, 4, 5)", init="self.c = nn.ConvTranspose3d(16, 64, 3, 2, 1, dilation=2)"
+    ),
+    "a kernel that is flat along the last axis": reference(
+        "return self.c(a)", f"{N}(2, 3, 12, 9, 5)", init="self.c = nn.Conv3d(3, 64, (3, 3, 1), bias=False)"
+    ),
+    "more padding than the kernel needs": reference(
+        "return self.c(a)", f"{N}(2, 9, 7, 9)", init="self.c = nn.ConvTranspose2d(9, 17, 4, 2, 3, 1)"
+    ),
     "a transposed convolution between others": reference(
         "return self.d(F.gelu(self.c(a) * self.s)).mean((2, 3))", f"{N}(1, 4, 7, 8)",
         init="self.c = nn.ConvTranspose2d(4, 6, 4, 2, 1)\nself.d = nn.ConvTranspose2d(6, 3, 3)\n"
