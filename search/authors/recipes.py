@@ -19,7 +19,16 @@ from search.codegen.inductor.proposals import openings, replacements, whole
 from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import RecipeCard, make_cards
 from search.codegen.plan import Plan
-from search.codegen.propose import RecipeProposal, combine, from_lessons, learned, proposals, start
+from search.codegen.propose import (
+    LEAST_OWN,
+    RecipeProposal,
+    combine,
+    from_lessons,
+    learned,
+    own_share,
+    proposals,
+    start,
+)
 from search.codegen.render import Unfit
 from search.codegen.tuner import JudgedSetting, suggestions
 from search.costs.graph import OperatorGraph
@@ -91,7 +100,7 @@ class Recipes:
         say: Callable[[str], None] | None = None,
     ) -> None:
         self._languages = languages(task.settings.language, target)
-        self._target = target
+        self._target, self._graph = target, graph
         self._knowledge = knowledge
         listed = make_cards(knowledge.store.documents("idea"))
         cards = suiting(listed, target, self._languages, task.settings.precision)
@@ -129,7 +138,7 @@ class Recipes:
         seen = {attempt.draft.source for attempt in moment.history}
         seen |= {source for idea in moment.pending if (source := self._source(idea.plan["plan"]))}
         found: list[Idea] = []
-        for proposal in self._proposals(moment, tuple(passages)):
+        for proposal in self._worthwhile(self._proposals(moment, tuple(passages))):
             if len(found) == count:
                 break
             first = self._first(proposal, moment, seen)
@@ -208,6 +217,19 @@ class Recipes:
             yield from own
         else:
             yield from _in_turns(own, replacements(seed, moment) if seed else ())
+
+    def _worthwhile(self, found: Iterable[RecipeProposal]) -> Iterator[RecipeProposal]:
+        """Yield those last in which the library does next to all of the work: a GPU's judge takes such for decoys."""
+        if self._target.device != "gpu":
+            yield from found
+            return
+        later = []
+        for proposal in found:
+            if own_share(self._graph, proposal.plan) < LEAST_OWN:
+                later.append(proposal)
+            else:
+                yield proposal
+        yield from later
 
     def _own(
         self,

@@ -49,6 +49,7 @@ def main() -> None:
         answer = {"reason": f"{type(error).__name__}: {first}"[:400]}
     with os.fdopen(out, "w", encoding="utf-8") as stream:
         json.dump(answer, stream)
+    os._exit(0)  # the compiler's pools and the device's context take seconds to end
 
 
 def capture(request: Mapping[str, Any]) -> dict[str, Any]:

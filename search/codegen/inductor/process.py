@@ -128,7 +128,7 @@ class _Asked:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "search.codegen.inductor.capture"],
             stdin=self._given, stdout=self._out, stderr=self._errors, cwd=folder,
-            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"},
         )  # fmt: skip
         atexit.register(self.end)
 
