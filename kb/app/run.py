@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from kb.app.build_session import build, prepare
 from kb.app.choices import choose_author
 from kb.app.device import judged_by, make_judge, unusual
 from kb.app.diagnosis import context_step, diagnoser, looker
@@ -16,7 +17,6 @@ from kb.app.lessons.learning import learn_from
 from kb.app.models import model_is_configured
 from kb.app.resume import check_same_place, keep_reference, stored_task
 from kb.app.session import Session, Setup, about_of, names_of
-from kb.app.setup import build, prepare
 from kb.config import Home
 from kb.errors import ConfigError, ConnectionLost, KbError
 from kb.progress import Progress, say

@@ -31,7 +31,7 @@ class Device:
     """A GPU that code is written for.
 
     Attributes:
-        figures: see `absent_gpu`; None where code is written only on a machine that has one.
+        figures: see `fake_cuda`; None where code is written only on a machine that has one.
     """
 
     figures: Mapping[str, Any] | None

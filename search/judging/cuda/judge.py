@@ -15,7 +15,7 @@ from kb.errors import TaskError, ToolchainError
 from search.finding import Look
 from search.judging.checks import check_arguments
 from search.judging.cpu.baseline import trusted_environment
-from search.judging.cpu.clocks import check_clocks
+from search.judging.cpu.standstill import check_clocks
 from search.judging.cpu.timing import Timing, turn
 from search.judging.cuda.acceptance import Acceptance
 from search.judging.cuda.baselines import Baselines

@@ -17,7 +17,7 @@ import torch
 
 
 @contextmanager
-def absent_gpu(figures: Mapping[str, Any]) -> Iterator[None]:
+def fake_cuda(figures: Mapping[str, Any]) -> Iterator[None]:
     """Answer for a GPU.
 
     Args:
