@@ -47,7 +47,9 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path, help="of NUMBER_NAME.py, or of folders of such")
     parser.add_argument("--target", default="h200")
-    parser.add_argument("--only", action="append", default=[], help="level1/19, or a part of a name")
+    parser.add_argument(
+        "--only", action="append", default=[], help="level1/19, or a part of a name"
+    )
     parser.add_argument("--first", type=int, default=4, help="candidates (default 4)")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--answers", action="store_true", help="interpret them too; with --compile")
@@ -130,9 +132,7 @@ class Listing:
     def _compiled(self, problem: Problem, plans: list[dict]) -> None:
         architecture = architecture_of(self._place.target)
         with tempfile.TemporaryDirectory() as folder:
-            desk = DryCheck(
-                problem, seed=0, folder=Path(folder), limits=Limits()
-            )
+            desk = DryCheck(problem, seed=0, folder=Path(folder), limits=Limits())
             try:
                 if self._options.answers:
                     desk.prepare(lambda _: None)
@@ -184,7 +184,9 @@ def shown(told: dict) -> str:
     lines = [f"{told['problem']}  {told.get('shapes', '')}  ({told['seconds']} s)"]
     lines += [f"    ! {line}" for line in (*told["said"], *filter(None, [told.get("error")]))]
     for number, plan in enumerate(told["plans"]):
-        lines.append(f"  {number} {plan['title']}  [{' '.join(plan['language'])}] lib={plan['library']}")
+        lines.append(
+            f"  {number} {plan['title']}  [{' '.join(plan['language'])}] lib={plan['library']}"
+        )
         lines += [f"      {name}: {recipe}" for name, recipe in plan["segments"].items()]
         if "outcome" in plan:
             lines.append(f"      {verdict(plan['outcome'])}")
@@ -199,8 +201,10 @@ def verdict(outcome: dict) -> str:
         f"{' SPILLS ' + str(k['spills']) if k['spills'] else ''}"
         for k in outcome["kernels"]
     )
-    answers = outcome["unchecked"] and f"unchecked: {outcome['unchecked']}"
-    return f"{kernels} | {answers or 'right: %.2g of %.2g' % (outcome['max_error'] or 0, outcome['allowed_error'] or 0)}"
+    if outcome["unchecked"]:
+        return f"{kernels} | unchecked: {outcome['unchecked']}"
+    error, allowed = (outcome[name] or 0 for name in ("max_error", "allowed_error"))
+    return f"{kernels} | right: {error:.2g} of {allowed:.2g}"
 
 
 if __name__ == "__main__":

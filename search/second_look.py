@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection
 from search.attempt import Attempt
 from search.graph import Graph
 from search.judging import Judge, Prefetching
-from search.outcome import STANDING, Outcome, Refused
+from search.outcome import STANDING, Outcome, Passed, Refused
 from search.runs.storage import Storage, outcome_key
 from search.runs.verdicts import second_key
 
 FINALISTS = 3
 WITHIN_REACH = 0.85  # of the best merit: short timings are off by less than that
+SESSIONS = 1.03  # two sessions differ by so much, whatever their intervals say
 MOST = 9  # candidates that are judged again, however many of them are refused
 TRICK = "second-look"
 
@@ -127,6 +128,20 @@ def settled(outcome: Outcome) -> Outcome:
     )
 
 
+def _reaches(attempt: Attempt, best: Attempt) -> bool:
+    """Say whether a longer measurement may put `attempt` before the best, by both intervals."""
+    if attempt.merit < WITHIN_REACH * best.merit:
+        return False
+    return SESSIONS * attempt.merit * _spread(attempt) ** 2 >= best.merit / _spread(best) ** 2
+
+
+def _spread(attempt: Attempt) -> float:
+    """Return the widest interval of its speed-ups, as the greater of their ends to the middle."""
+    ratios = attempt.outcome.speedup.values() if isinstance(attempt.outcome, Passed) else ()
+    ends = [max(one.high / one.ratio, one.ratio / max(one.low, 1e-9)) for one in ratios]
+    return max(ends, default=1.0)
+
+
 def finalists(graph: Graph, without: Collection[int] = ()) -> list[Attempt]:
     """Return the fastest few with distinct sources: those that luck may have put behind the best.
 
@@ -136,7 +151,7 @@ def finalists(graph: Graph, without: Collection[int] = ()) -> list[Attempt]:
     ranked = [attempt for attempt in graph.ranked() if attempt.number not in without]
     distinct: dict[str, Attempt] = {}
     for attempt in ranked:
-        if attempt.merit >= WITHIN_REACH * ranked[0].merit:
+        if _reaches(attempt, ranked[0]):
             distinct.setdefault(attempt.draft.source, attempt)
     return list(distinct.values())[:FINALISTS]
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from search.judging import Judge
     from search.loop import Search
     from search.runs.storage import Record
+    from search.sandbox.runner_handle import Zygote
 
 
 def open_remote(session: Session) -> Judge | None:
@@ -39,11 +40,35 @@ def open_remote(session: Session) -> Judge | None:
 
 
 @contextmanager
-def open_second_judge(session: Session, first: Judge) -> Iterator[Judge]:
+def second_zygote(session: Session) -> Iterator[Zygote | None]:
+    """Start the warm process of the second judge beside a search on a GPU; None elsewhere.
+
+    Its imports take ten seconds. On a processor they would disturb what is timed.
+    """
+    if session.place.how != "cuda" or session.task.elsewhere or session.task.settings.workloads:
+        yield None
+        return
+    from search.judging.cuda.worker import make_zygote
+
+    zygote = make_zygote()
+    zygote.begin()
+    try:
+        yield zygote
+    finally:
+        zygote.close()
+
+
+@contextmanager
+def open_second_judge(
+    session: Session, first: Judge, zygote: Zygote | None = None
+) -> Iterator[Judge]:
     """Start the judge that looks at the best once more, with processes and secrets of its own.
 
     The first one is closed: a device may hold the memory of one only. What was only compiled has no clock
     to fool, and a judge that is a trip away takes another judge for thorough jobs by itself.
+
+    Args:
+        zygote: see `second_zygote`.
     """
     from kb.app.device import make_judge
     from search.judging import Prefetching
@@ -53,7 +78,7 @@ def open_second_judge(session: Session, first: Judge) -> Iterator[Judge]:
         return
     first.close()
     folder = session.home.root / "cache"
-    judge = make_judge(session.place, session.task, session.problem, folder=folder)
+    judge = make_judge(session.place, session.task, session.problem, folder=folder, zygote=zygote)
     try:
         yield judge
     finally:

@@ -102,8 +102,8 @@ class _Second:
     def prepare(self, progress: Callable[[str], None] = lambda _: None) -> Prepared:
         """Start it, and do what is done before the first candidate."""
         if self._judge is None:
+            from kb.app.build_session import prepare
             from kb.app.device import make_judge
-            from kb.app.setup import prepare
 
             say("the best again, before a judge that has not looked at them")
             setup = prepare(self._home, self._task, silent, place=self._place, asks=False)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from kb.app.build_session import build, prepare
 from kb.app.choices import choose_author
 from kb.app.device import judged_by, make_judge, unusual
 from kb.app.diagnosis import context_step, diagnoser, looker
-from kb.app.drivers import make_driver, make_search, open_remote, open_second_judge
+from kb.app.drivers import make_driver, make_search, open_remote, open_second_judge, second_zygote
 from kb.app.lessons.learning import learn_from
 from kb.app.models import model_is_configured
 from kb.app.resume import check_same_place, keep_reference, stored_task
 from kb.app.session import Session, Setup, about_of, names_of
-from kb.app.setup import build, prepare
 from kb.config import Home
 from kb.errors import ConfigError, ConnectionLost, KbError
 from kb.progress import Progress, say
@@ -228,9 +228,11 @@ def _search(
         return time.monotonic() - began - session.mail.seconds
 
     session.mail.open(record.run)
-    with open_judge(session) as judge:
+    with ExitStack() as held:
+        judge = held.enter_context(open_judge(session))
         with _interruptible(record):
             prepared = judge.prepare(progress)
+        zygote = held.enter_context(second_zygote(session))
         tell(prepared)
         context = outcome_context(session, judge)
         diagnose = diagnoser(session, prepared.baselines, looker(session, judge))
@@ -249,7 +251,7 @@ def _search(
                     record.finish_search(str(spent))
                 if not search.paused:
                     progress("the best again, before a second judge")
-                    with open_second_judge(session, judge) as second:
+                    with open_second_judge(session, judge, zygote) as second:
                         confirmed = driver.confirm(context, second)
         except KeyboardInterrupt:
             interrupted = True

@@ -34,6 +34,9 @@ PATIENCE = typer.Option(
     min=1,
     help="Seconds after which a problem is ended, done or not; four times --seconds and 15 minutes where not said.",
 )
+FINAL = typer.Option(
+    None, min=0.1, help="Seconds of measuring each of the best again; over the tasks' (10)."
+)
 AGAIN = typer.Option(False, "--again", help="Also problems that have a result.")
 OUTPUT = typer.Option(None, "-o", "--output", help="Write to this file instead.")
 
@@ -57,6 +60,7 @@ def kernelbench(
     author: str | None = AUTHOR,
     target: str | None = TARGET,
     devices: str = DEVICES,
+    final: float | None = FINAL,
     patience: float | None = PATIENCE,
     again: bool = AGAIN,
     json: bool = JSON,
@@ -66,7 +70,8 @@ def kernelbench(
     from kb.app.bench.suites import kernelbench as read
 
     options = SuiteOptions(
-        precision=precision, candidates=candidates, seconds=seconds, seed=seed, author=author, target=target
+        precision=precision, candidates=candidates, seconds=seconds, seed=seed, author=author, target=target,
+        final=final,
     )  # fmt: skip
     suite = read(folder, level, options)
     _run(suite, only, options, devices=devices, patience=patience, again=again, json=json)
@@ -85,6 +90,7 @@ def tasks(
     author: str | None = AUTHOR,
     target: str | None = TARGET,
     devices: str = DEVICES,
+    final: float | None = FINAL,
     patience: float | None = PATIENCE,
     again: bool = AGAIN,
     json: bool = JSON,
@@ -93,7 +99,8 @@ def tasks(
     from kb.app.bench.suites import SuiteOptions, task_folder
 
     options = SuiteOptions(
-        precision=precision, candidates=candidates, seconds=seconds, seed=seed, author=author, target=target
+        precision=precision, candidates=candidates, seconds=seconds, seed=seed, author=author, target=target,
+        final=final,
     )  # fmt: skip
     suite = task_folder(folder, options)
     _run(suite, only, options, devices=devices, patience=patience, again=again, json=json)
@@ -109,6 +116,7 @@ def aten(
     author: str | None = AUTHOR,
     target: str | None = TARGET,
     devices: str = DEVICES,
+    final: float | None = FINAL,
     patience: float | None = PATIENCE,
     again: bool = AGAIN,
     kernels: int = typer.Option(
@@ -125,7 +133,7 @@ def aten(
 
     options = SuiteOptions(
         precision=precision, candidates=candidates, seconds=seconds, seed=seed, author=author, target=target,
-        special_values=True, kernels=kernels,
+        special_values=True, kernels=kernels, final=final,
     )  # fmt: skip
     with steps() as progress:
         suite, refused = read(Home.find().make(), options, progress)

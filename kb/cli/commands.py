@@ -23,7 +23,7 @@ from kb.cli import (
     web,
     worker,
 )
-from kb.cli.knowledge import check, documents, effects, ideas, lessons, read, search
+from kb.cli.knowledge import check, effects, ideas, ingest, lessons, read, search
 from kb.cli.render.output import Commands
 
 EXIT_CODES = """
@@ -43,7 +43,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 ideas.register(app)
-documents.register(app)
+ingest.register(app)
 search.register(app)
 read.register(app)
 effects.register(app)

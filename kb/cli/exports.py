@@ -56,7 +56,7 @@ def import_run(
 def _show(storage: Storage, run: str) -> None:
     """Show a run as the commands do that read runs: one that cannot be shown would break them all."""
     from kb.app.history import Run, run_line
-    from kb.cli.render.text import report_text, tree_of
+    from kb.cli.render.run_report import report_text, tree_of
     from kb.cli.runs import cells
     from search.gain import gains
     from search.runs.report import idea_path, reported

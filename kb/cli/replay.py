@@ -91,8 +91,8 @@ def play(home: Home, run: str, *, judge: bool) -> dict[str, Any]:
 
 def _session(home: Home, row: Any, findings: Findings, progress: Any, *, judge: bool) -> Session:
     """Prepare the run as it was, with a tape in place of its models."""
+    from kb.app.build_session import build, prepare
     from kb.app.resume import stored_task
-    from kb.app.setup import build, prepare
     from search.drivers.replay import Tape
 
     task = stored_task(home, row.run, row.about)

@@ -136,7 +136,7 @@ def resume(
 def _publish(ended: Ended, *, as_json: bool) -> NoReturn:
     """Print what a run came to, and leave with its exit code."""
     from kb.app.history import open_run
-    from kb.cli.render.text import report_text
+    from kb.cli.render.run_report import report_text
     from kb.cli.web import browse_hint
 
     if as_json:
@@ -177,7 +177,7 @@ def cells(row: dict[str, Any]) -> tuple[str, ...]:
 def show(run: str = RUN, json: bool = JSON) -> None:
     """Show what a run was asked, what it found, and the ideas that led there."""
     from kb.app.history import open_run
-    from kb.cli.render.text import report_text
+    from kb.cli.render.run_report import report_text
 
     found = open_run(Home.find(), run)
     if json:
@@ -189,7 +189,7 @@ def show(run: str = RUN, json: bool = JSON) -> None:
 def tree(run: str = RUN, json: bool = JSON) -> None:
     """Draw the search graph with ideas and speed-ups."""
     from kb.app.history import open_run
-    from kb.cli.render.text import tree_of
+    from kb.cli.render.run_report import tree_of
 
     found = open_run(Home.find(), run)
     if json:
@@ -205,7 +205,7 @@ def node(
 ) -> None:
     """Show one node: idea, prompt with its passages, source, diff to its parent, outcome."""
     from kb.app.history import open_run
-    from kb.cli.render.text import node_text
+    from kb.cli.render.run_report import node_text
 
     found = open_run(Home.find(), run).node(number)
     if json:

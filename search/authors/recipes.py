@@ -14,16 +14,18 @@ from kb.records.types import Hit, Kind, Query, Scope
 from search.attempt import Attempt, Draft, Idea, Moment
 from search.authors import AuthorParts
 from search.codegen.applicability import languages, make_shop, suiting
-from search.codegen.inductor.process import device_of
+from search.codegen.inductor.process import begin_capture, device_of
 from search.codegen.inductor.proposals import between, openings, replacements, whole
 from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import RecipeCard, make_cards
 from search.codegen.plan import Plan
 from search.codegen.propose import (
+    LEAST_OWN,
     RecipeProposal,
     combine,
     from_lessons,
     learned,
+    own_share,
     proposals,
     start,
     whole_program,
@@ -31,6 +33,7 @@ from search.codegen.propose import (
 from search.codegen.render import Unfit
 from search.codegen.tuner import JudgedSetting, suggestions
 from search.costs.graph import OperatorGraph
+from search.targets.cuda import read_device
 from search.task import Task
 
 _FAMILIES = {
@@ -98,7 +101,7 @@ class Recipes:
         say: Callable[[str], None] | None = None,
     ) -> None:
         self._languages = languages(task.settings.language, target)
-        self._target = target
+        self._target, self._graph = target, graph
         self._knowledge = knowledge
         listed = make_cards(knowledge.store.documents("idea"))
         cards = suiting(listed, target, self._languages, task.settings.precision)
@@ -107,8 +110,11 @@ class Recipes:
         self._seed: CompilerSeed | None = None
         wanted = say is not None and task.settings.compiler
         if wanted and {"cpp", "triton"} & set(self._languages):
-            here = task.settings.evaluator == "local"
-            self._seed = CompilerSeed(self._shop, task.source, graph, device_of(target), here=here)
+            here, device = task.settings.evaluator == "local", device_of(target)
+            self._seed = CompilerSeed(self._shop, task.source, graph, device, here=here)
+            if device is not None and read_device(0) is not None:
+                # The judge's preparation leaves cores idle. On a processor it would be disturbed.
+                begin_capture(task.source, device)
         self._say, self._told = say, set[str]()
         self._base: frozenset[str] | None = None
         try:
@@ -133,7 +139,7 @@ class Recipes:
         seen = {attempt.draft.source for attempt in moment.history}
         seen |= {source for idea in moment.pending if (source := self._source(idea.plan["plan"]))}
         found: list[Idea] = []
-        for proposal in self._proposals(moment, tuple(passages)):
+        for proposal in self._worthwhile(self._proposals(moment, tuple(passages))):
             if len(found) == count:
                 break
             first = self._first(proposal, moment, seen)
@@ -215,6 +221,19 @@ class Recipes:
             yield from own
         else:
             yield from _in_turns(own, replacements(seed, moment) if seed else ())
+
+    def _worthwhile(self, found: Iterable[RecipeProposal]) -> Iterator[RecipeProposal]:
+        """Yield those last in which the library does next to all of the work: a GPU's judge takes such for decoys."""
+        if self._target.device != "gpu":
+            yield from found
+            return
+        later = []
+        for proposal in found:
+            if own_share(self._graph, proposal.plan) < LEAST_OWN:
+                later.append(proposal)
+            else:
+                yield proposal
+        yield from later
 
     def _own(
         self,

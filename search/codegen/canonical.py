@@ -241,6 +241,27 @@ def _diagonal_product(graph: _Graph, operator: Operator) -> Sequence[Operator] |
     return None
 
 
+def _attention(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
+    """Attention without a mask as two products and a softmax between them."""
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+    values = {**arguments(operator, *names), **dict(operator.kwargs)}
+    if any(values.get(name) for name in (*names[3:], "enable_gqa")):
+        return None
+    query, key = (graph.shape(values[side]) for side in ("query", "key"))
+    if query[:-2] != key[:-2]:
+        return None
+    name, scores = operator.name, (*query[:-1], key[-2])
+    scale = values.get("scale") or query[-1] ** -0.5
+    turned = (*key[:-2], key[-1], key[-2])
+    return (
+        _made(f"{name}_turned", "transpose.int", (values["key"], -2, -1), turned),
+        _made(f"{name}_scores", "matmul.default", (values["query"], Ref(f"{name}_turned")), scores),
+        _made(f"{name}_scaled", "mul.Tensor", (Ref(f"{name}_scores"), scale), scores),
+        _made(f"{name}_shares", "softmax.int", (Ref(f"{name}_scaled"), -1), scores),
+        _made(name, "matmul.default", (Ref(f"{name}_shares"), values["value"]), operator.shape),
+    )
+
+
 def _recurrent_layers(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     found = graph.recurrent(operator)
     return found.written_out() if found else None
@@ -259,6 +280,7 @@ def _recurrent_result(graph: _Graph, operator: Operator) -> Sequence[Operator] |
 _REWRITES: Mapping[str, Rewrite] = {
     "getitem": _recurrent_result,
     **dict.fromkeys(GATES, _recurrent_layers),
+    "scaled_dot_product_attention": _attention,
     "flip": _reversed_scan,
     "conv1d": _line_convolution,
     "max_pool1d": _line_pool,

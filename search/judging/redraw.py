@@ -48,11 +48,14 @@ class RedrawnTrials:
         """
         whole = self._problem.special or made.distribution == distributions.SPECIAL
         cut = None if whole else self._proved(made)
+        bare = replace(
+            made, recall=_gone
+        )  # what `made` recalls would be kept alive by what follows
 
         def given() -> tuple[Any, ...]:
             if seed not in self._inputs:
                 self.forget()  # first: there is room for one
-                self._inputs[seed] = distributions.draw(self._problem, made.distribution, seed)
+                self._inputs[seed] = distributions.draw(self._problem, bare.distribution, seed)
             return self._inputs[seed]
 
         def recall() -> TrialBounds:
@@ -64,12 +67,12 @@ class RedrawnTrials:
                     self._bounds[seed] = trial.recall()
                     self._inputs[seed] = self._bounds[seed].inputs
                 else:
-                    found = self._edges(made, given(), cut)
+                    found = self._edges(bare, given(), cut)
                     assert found is not None  # it was answered in these pieces before
                     self._bounds[seed] = TrialBounds(inputs=given(), low=found[0], high=found[1])
             return self._bounds[seed]
 
-        return replace(made, recall=recall, given=given)
+        return replace(bare, recall=recall, given=given)
 
     def _proved(self, made: InputTrial) -> tuple[bool, ...] | None:
         """Return which inputs can be cut into rows so that the bounds come out as they are; None where none can.
@@ -125,6 +128,10 @@ class RedrawnTrials:
             x.shape == (count, *shape[1:]) for x, shape in zip(exact, self._shapes, strict=True)
         ]
         return exact if all(fits) else None
+
+
+def _gone() -> TrialBounds:
+    raise AssertionError
 
 
 def _cuts(problem: Problem, shapes: Sequence[torch.Size]) -> list[tuple[bool, ...]]:

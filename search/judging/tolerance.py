@@ -15,7 +15,7 @@ from search.costs.graph import OperatorGraph
 from search.costs.sums import longest_sum
 from search.costs.trace import operator_graph
 from search.judging import inputs as distributions
-from search.judging.bounds import Slack, edges, growth, measured_slack, told_slack
+from search.judging.bounds import Slack, edges, growth, measured_slack, pieces, told_slack
 from search.judging.precision import rule
 from search.judging.redraw import RedrawnTrials
 from search.judging.trial import InputTrial, TrialBounds, TrialSet
@@ -284,15 +284,33 @@ def _move(  # noqa: PLR0913 - what a trial consists of
     # The error of few elements is a matter of luck: it is sought in several draws.
     draws = _DRAWS if sum(x.numel() for x in exact) <= _FEW else _LEAST_DRAWS
     for move in (*[lambda x: jitter(x, generator)] * draws, *also):
-        moved = truth.values(inputs, move)
-        for number, value in enumerate(moved):
-            error = _error(value, exact[number]).mul_(2 * grown[number])
-            torch.maximum(errors[number], error, out=errors[number])
+        _raise(errors, truth.values(inputs, move), exact, [2 * times for times in grown])
     for rounding in ROUNDINGS.get(rule(problem), ()):
-        for number, value in enumerate(truth.values(inputs, rounding)):
-            error = _error(value, exact[number])
-            torch.maximum(errors[number], error, out=errors[number])
+        _raise(errors, truth.values(inputs, rounding), exact, [1.0] * len(exact))
+
+
+def _raise(
+    errors: list[torch.Tensor],
+    got: Sequence[torch.Tensor],
+    exact: Sequence[torch.Tensor],
+    times: Sequence[float],
+) -> None:
+    """Raise `errors` to so many times those of `got`, piece by piece: where there are gigabytes, each copy counts."""
+    for error, value, right, factor in zip(errors, got, exact, times, strict=True):
+        for piece in pieces(right):
+            part = piece if right.dim() else ...
+            found = _difference(value[part], right[part]).mul_(factor).float()
+            torch.maximum(error[part], found, out=error[part])
 
 
 def _error(got: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+    """Return how far off each element is, as float32."""
+    error = torch.empty(exact.shape, dtype=torch.float32, device=exact.device)
+    for piece in pieces(exact):
+        part = piece if exact.dim() else ...
+        error[part] = _difference(got[part], exact[part])
+    return error
+
+
+def _difference(got: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
     return (got.double() - exact).abs_().nan_to_num_(0.0, 0.0, 0.0)

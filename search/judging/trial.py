@@ -92,7 +92,7 @@ class InputTrial:
 
         Of an output that holds indices, the values at them.
         """
-        return (self.low[number].double() + self.high[number].double()) / 2
+        return self.low[number].double().add_(self.high[number]).div_(2)
 
     def answer(self, number: int) -> torch.Tensor:
         """Return output `number` as the reference answers it, in its own type."""

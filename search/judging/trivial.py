@@ -75,7 +75,7 @@ def _equals(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def _mean(answer: torch.Tensor) -> torch.Tensor:
     """Return the mean of an answer in each of its places, rounded where it is of whole numbers."""
-    mean = float(answer.double().nan_to_num().mean())
+    mean = float(answer.nan_to_num().mean(dtype=torch.float64))
     return torch.full_like(answer, round(mean) if answer.dtype in WHOLE else mean)
 
 

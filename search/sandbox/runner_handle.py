@@ -41,6 +41,7 @@ class Zygote:
         self._capability = capability
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
+        self._told = False  # that it has imported all
         self._dying: list[Child] = []
 
     @property
@@ -95,9 +96,10 @@ class Zygote:
             "the process that starts candidates ends at once: kb doctor may say why"
         )
 
-    def _ready(self) -> socket.socket:
-        if self._socket is not None and self._process is not None and self._process.poll() is None:
-            return self._socket
+    def begin(self) -> None:
+        """Start it without waiting for its imports."""
+        if self._alive():
+            return
         self.close()
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         code = (
@@ -124,15 +126,27 @@ class Zygote:
         )
         theirs.close()
         mine.settimeout(_START_SECONDS)
-        if not mine.recv(1 << 10):
+        self._socket, self._told = mine, False
+
+    def _alive(self) -> bool:
+        return (
+            self._socket is not None and self._process is not None and self._process.poll() is None
+        )
+
+    def _ready(self) -> socket.socket:
+        if not self._alive():
+            self.begin()
+        assert self._socket is not None
+        if not self._told and not self._socket.recv(1 << 10):
+            assert self._process is not None
             assert self._process.stderr is not None
             last = (
                 self._process.stderr.read().decode(errors="replace").strip().splitlines()
                 or ["no message"]
             )[-1]
             raise ToolchainError(f"the process that starts candidates cannot import torch: {last}")
-        self._socket = mine
-        return mine
+        self._told = True
+        return self._socket
 
     def close(self) -> None:
         """End it and all that it forked."""

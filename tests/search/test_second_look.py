@@ -147,6 +147,25 @@ def test_honest_finalists_are_judged_again_and_no_others(tmp_path: Path) -> None
     assert all(isinstance(one, Passed) for one in confirmed.values())
 
 
+@pytest.mark.parametrize(("width", "again"), [(1.001, [1, 2]), (1.05, [1, 2, 3])])
+def test_those_are_measured_again_whose_intervals_reach_the_best(
+    width: float, again: list[int], tmp_path: Path
+) -> None:
+    graph = run(tmp_path, 10**9)[1].graph
+    one = graph.ranked()[0]
+    assert isinstance(one.outcome, Passed)
+    timed = []
+    for number, speed in ((1, 4.0), (2, 3.9), (3, 3.6)):
+        ratio = replace(
+            one.outcome.speedup["eager"], ratio=speed, low=speed / width, high=speed * width
+        )
+        outcome = replace(one.outcome, speedup={"eager": ratio})
+        draft = replace(one.draft, source=f"# {number}")
+        timed.append(replace(one, number=number, draft=draft, outcome=outcome))
+    graph.ranked = lambda: timed  # type: ignore[method-assign]
+    assert [attempt.number for attempt in finalists(graph)] == again
+
+
 @pytest.mark.parametrize(
     "outcome", [Wrong(reason="no"), Refused(reason="no", trick="cached-output")]
 )

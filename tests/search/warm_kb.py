@@ -24,8 +24,8 @@ from typing import Any, NoReturn
 # No onnxruntime: it starts threads when it is imported.
 _IMPORTS = (
     "numpy", "torch", "torch.export", "torch.export._trace",
-    "kb.app.run", "kb.app.setup", "kb.cli.commands", "kb.cli.knowledge.documents", "kb.cli.render.progress",
-    "kb.cli.render.text", "kb.cli.runs", "kb.knowledge", "kb.native",
+    "kb.app.run", "kb.app.build_session", "kb.cli.commands", "kb.cli.knowledge.ingest", "kb.cli.render.progress",
+    "kb.cli.render.run_report", "kb.cli.runs", "kb.knowledge", "kb.native",
     "search.costs.trace", "search.judging.cpu.judge", "search.authors.llm", "search.authors.recipes",
 )  # fmt: skip
 # Of the environment, what the interpreter and imports may read; a command gets the rest in time.

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -34,9 +35,12 @@ if TYPE_CHECKING:
     from search.task import Task, TaskFile
 
 _SET_PDEATHSIG = 1
+_ALL = (
+    "kb.app.run", "kb.knowledge", "search.authors.recipes", "search.costs.trace", "search.judging.cuda.judge"
+)  # fmt: skip
 _FAILURES = 3  # kinds of failure that a row keeps
 _LAST: dict[str, str] = {}
-_BEGAN = time.monotonic()
+_BEGAN: list[float] = []  # when the problem was asked for
 
 
 def main() -> None:
@@ -49,9 +53,17 @@ def main() -> None:
     # Where memory runs out, this one is to go, and no other program of the user.
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
+    if "warm" in sys.argv:
+        _import_all()
+    asked = sys.stdin.read()
+    if not asked:  # there is no other problem
+        return
+    job = json.loads(asked)
+    _BEGAN.append(time.monotonic())
     events = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    if "warm" in sys.argv:
+        os.dup2(os.open(job["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644), 2)
     os.dup2(2, 1)
-    job = json.loads(sys.stdin.read())
     teller = _Teller(events)
     try:
         ended = _work(job, teller)
@@ -77,6 +89,12 @@ def main() -> None:
     teller.tell(event="end", answers=answers)
 
 
+def _import_all() -> None:
+    """Import what a run takes, before there is a problem: seconds, while a GPU works on another one."""
+    for module in _ALL:
+        import_module(module)
+
+
 def _end_with(parent: int) -> None:
     """End this process a while after `parent`: what waits for a GPU hears no signal and keeps its memory."""
     while os.getppid() == parent:
@@ -95,11 +113,15 @@ def _work(job: dict[str, Any], teller: _Teller) -> Ended:
     return evolve(home, task, _progress, teller.watch, teller.begun)
 
 
+def _took() -> float:
+    return time.monotonic() - _BEGAN[0]
+
+
 def _progress(what: str, _done: float | None = None, _total: float | None = None, /) -> None:
     """Write each step to the log, a line each, with the seconds that the problem has taken."""
     if what != _LAST.get("what"):
         _LAST["what"] = what
-        say(f"{time.monotonic() - _BEGAN:6.1f} s … {what}")
+        say(f"{_took():6.1f} s … {what}")
 
 
 def read_task(job: dict[str, Any]) -> Task:
@@ -185,9 +207,9 @@ class _Logged:
         from search.pieces import JudgeNode
 
         if isinstance(work, JudgeNode):
-            took = f"{time.monotonic() - _BEGAN:6.1f} s"
+            took = f"{_took():6.1f} s"
             say(f"{took} {work.node.number:>4}  {result}  {work.node.idea.title}"[:2000])
 
     def confirms(self, node: int, outcome: Outcome) -> None:
         """Say what a finalist's second measurement came to."""
-        say(f"{time.monotonic() - _BEGAN:6.1f} s {node:>4}  {outcome}  measured again"[:2000])
+        say(f"{_took():6.1f} s {node:>4}  {outcome}  measured again"[:2000])

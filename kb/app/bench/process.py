@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from kb.app.bench.devices import BenchDevice
 from kb.app.bench.rows import Status, SuiteRow, answered_row, one_line, solved_row
@@ -61,11 +61,13 @@ class ProblemProcess:
 
     Args:
         begun: takes the name of the run as soon as there is one.
+        started: its process, where that was started before, see `start_process`.
     """
 
     job: ProblemJob
     device: BenchDevice
     begun: Callable[[str], None]
+    started: subprocess.Popen[str] | None = None
     _process: subprocess.Popen[str] | None = None
     _stopped: bool = False
     _overdue: bool = False
@@ -77,15 +79,7 @@ class ProblemProcess:
         began = time.monotonic()
         self.job.log.parent.mkdir(parents=True, exist_ok=True)
         with self.job.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _CHILD, json.dumps(sys.path)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**os.environ, **self.device.environment},
-                start_new_session=True,  # Ctrl-C is the suite's, which then ends this in order
-            )
+            self._process = self.started or start_process(self.device, log)
         if self._stopped:
             self.interrupt()
         timer = self._timer()
@@ -122,7 +116,7 @@ class ProblemProcess:
         told = {"home": str(self.job.home), "path": str(self.job.task.path), "run": self.job.run,
                 "name": self.job.task.name, "settings": settings, "kernels": self.job.kernels,
                 "samples": str(self.job.samples) if self.job.samples else None,
-                "folder": str(self.job.log.with_suffix(""))}  # fmt: skip
+                "log": str(self.job.log), "folder": str(self.job.log.with_suffix(""))}  # fmt: skip
         with suppress(BrokenPipeError), process.stdin as out:  # it died at its start
             out.write(json.dumps(told))
         with process.stdout as events:
@@ -188,6 +182,24 @@ class ProblemProcess:
 
     def _run(self) -> str | None:
         return self._events["run"]["run"] if "run" in self._events else self.job.run
+
+
+def start_process(device: BenchDevice, log: IO[bytes] | int, *more: str) -> subprocess.Popen[str]:
+    """Start the process of a problem, which then waits to be told which.
+
+    Args:
+        log: takes what it prints until then.
+        more: ``warm`` has it import all that a run takes while it waits.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", _CHILD, json.dumps(sys.path), *more],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
+        env={**os.environ, **device.environment},
+        start_new_session=True,  # Ctrl-C is the suite's, which then ends this in order
+    )
 
 
 def _later(seconds: float, act: Callable[[], None]) -> threading.Timer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from kb.app.bench.devices import BenchDevice, Dealer, choose_devices
-from kb.app.bench.process import ProblemJob, ProblemProcess
+from kb.app.bench.process import ProblemJob, ProblemProcess, start_process
 from kb.app.bench.record import SuiteRecord, SuiteRecords
 from kb.app.bench.rows import SuiteRow, key_of
 from kb.app.bench.suites import Suite, SuiteOptions
@@ -46,6 +47,7 @@ class Bench:
     _running: set[Any] = field(default_factory=set)
     _lock: Any = field(default_factory=threading.Lock)
     _stopped: bool = False
+    _warm: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
 
     @classmethod
     def begin(
@@ -95,9 +97,14 @@ class Bench:
     def run(self) -> Iterator[SuiteRow]:
         """Work on what is waiting, and yield each row once it is on record."""
         dealer: Dealer[Task, SuiteRow] = Dealer(self.devices, self._work, self._interrupt)
-        for row in dealer.run(self.waiting):
-            self.records.ended(self.name, row)
-            yield row
+        try:
+            for row in dealer.run(self.waiting):
+                self.records.ended(self.name, row)
+                yield row
+        finally:
+            for process in self._warm.values():
+                process.kill()
+                process.communicate()
 
     def result(self) -> SuiteRecord:
         """Return the suite as it is on record."""
@@ -122,6 +129,7 @@ class Bench:
             job=job,
             device=device,
             begun=lambda name: self.records.begun(self.name, task.name, key, name),
+            started=self._started(device),
         )
         with self._lock:
             if self._stopped:
@@ -132,6 +140,14 @@ class Bench:
         finally:
             with self._lock:
                 self._running.discard(process)
+
+    def _started(self, device: BenchDevice) -> subprocess.Popen[str] | None:
+        """Return a process that has imported all, and start the next one; None on a processor, which it would disturb."""
+        if self.place.how != "cuda":
+            return None
+        found = self._warm.pop(device.name, None)
+        self._warm[device.name] = start_process(device, subprocess.DEVNULL, "warm")
+        return found
 
     def _interrupt(self) -> None:
         with self._lock:
@@ -165,5 +181,6 @@ def about(suite: Suite, options: SuiteOptions, place: JudgingDevice) -> dict[str
         "seconds": options.seconds,
         "seed": options.seed,
         "author": options.author or "auto",
+        **({} if options.final is None else {"final": options.final}),
         **({} if options.kernels is None else {"kernels": options.kernels}),
     }

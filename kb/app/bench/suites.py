@@ -21,12 +21,14 @@ class SuiteOptions:
 
     Attributes:
         seconds: of a run, preparation and final measurement included.
+        final: seconds of measuring each of the best again.
         kernels: of a problem's samples, for how many the winner's kernels are written again, at most.
     """
 
     precision: str | None = None
     candidates: int | None = None
     seconds: float | None = None
+    final: float | None = None
     seed: int | None = None
     author: str | None = None
     target: str | None = None
@@ -48,6 +50,7 @@ class SuiteOptions:
             (values, "author", self.author),
             (values, "target", self.target),
             (values, "special_values", self.special_values),
+            (values, "final_seconds", self.final),
             (values["stop"], "candidates", self.candidates),
             (values["stop"], "minutes", minutes),
             (values["search"], "seed", self.seed),

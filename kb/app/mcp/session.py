@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kb.app.build_session import build, prepare
 from kb.app.diagnosis import diagnoser, looker
 from kb.app.drivers import open_second_judge
 from kb.app.history import result_of
@@ -17,7 +18,6 @@ from kb.app.resume import keep_reference, stored_task
 from kb.app.run import open_judge, outcome_context, task_slug
 from kb.app.run import tell as tell_of
 from kb.app.session import Session, about_of, names_of
-from kb.app.setup import build, prepare
 from kb.config import Home
 from kb.errors import ConfigError, TaskError
 from kb.records.schema import CATEGORIES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from kb.cli.render.text import beside, checked_text
+from kb.cli.render.run_report import beside, checked_text
 from kb.progress import Progress, say
 from kb.units import time_text
 from search.outcome import Checked, Outcome, Passed

@@ -49,6 +49,7 @@ def main() -> None:
         answer = {"reason": f"{type(error).__name__}: {first}"[:400]}
     with os.fdopen(out, "w", encoding="utf-8") as stream:
         json.dump(answer, stream)
+    os._exit(0)  # the compiler's pools and the device's context take seconds to end
 
 
 def capture(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         request: ``source``: the reference's text; ``program``: a module with the class ``ModelNew`` to
             compile in its place, or None; ``stubs``: operators that the program calls, see `_define`;
-            ``device``: ``cpu`` or ``cuda``; ``figures`` of the GPU where there may be none, see `absent_gpu`.
+            ``device``: ``cpu`` or ``cuda``; ``figures`` of the GPU where there may be none, see `fake_cuda`.
     """
     import torch
 
@@ -93,9 +94,9 @@ def _placed(device: str, figures: Mapping[str, Any] | None) -> Iterator[Callable
         raise RuntimeError("Inductor writes for this vendor's GPUs only where one is")
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    from search.codegen.inductor.absent_gpu import absent_gpu
+    from search.codegen.inductor.fake_cuda import fake_cuda
 
-    with absent_gpu(figures), FakeTensorMode(allow_non_fake_inputs=True):
+    with fake_cuda(figures), FakeTensorMode(allow_non_fake_inputs=True):
         yield _without_memory
 
 

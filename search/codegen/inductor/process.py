@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from kb.config import Home
 from kb.records.schema import TargetRecord
@@ -30,7 +31,7 @@ class Device:
     """A GPU that code is written for.
 
     Attributes:
-        figures: see `absent_gpu`; None where code is written only on a machine that has one.
+        figures: see `fake_cuda`; None where code is written only on a machine that has one.
     """
 
     figures: Mapping[str, Any] | None
@@ -69,10 +70,26 @@ def capture(
     Raises:
         Uncaptured: it writes nothing of which a candidate could be made.
     """
+    return Captured.of(_told(_request(source, device, program, stubs)))
+
+
+def _request(
+    source: str,
+    device: Device | None,
+    program: str | None = None,
+    stubs: Sequence[Mapping[str, Any]] = (),
+) -> str:
     request: dict[str, Any] = {"source": source, "program": program, "stubs": [*stubs]}
     if device is not None:
         request |= {"device": "cuda", "figures": device.figures}
-    return Captured.of(_told(json.dumps(request)))
+    return json.dumps(request)
+
+
+def begin_capture(source: str, device: Device) -> None:
+    """Have torch.compile asked for the code of a reference, which `capture` then waits for."""
+    request = _request(source, device)
+    if request not in _BEGUN and not _kept_at(request).exists():
+        _BEGUN[request] = _Asked(request)
 
 
 @lru_cache(maxsize=32)
@@ -81,8 +98,7 @@ def _answer(request: str) -> str:
 
     The same answer takes seven seconds each time; runs of one task ask for the same code.
     """
-    name = hashlib.sha256(f"{_asked_of()}\0{request}".encode()).hexdigest()
-    kept = Home.find().root / "cache" / "captured" / f"{name}.json"
+    kept = _kept_at(request)
     with suppress(OSError, ValueError):
         text = kept.read_text(encoding="utf-8")
         json.loads(text)
@@ -93,23 +109,63 @@ def _answer(request: str) -> str:
     return answer
 
 
-def _ask(request: str) -> str:
-    # The compiler's threads, caches and settings end with the process.
-    folder = Path(__file__).parents[3]
-    path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
-    command = [sys.executable, "-m", "search.codegen.inductor.capture"]
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    try:
-        done = subprocess.run(
-            command, input=request, capture_output=True, text=True, check=False,
-            timeout=_SECONDS, env=environment, cwd=folder,
+def _kept_at(request: str) -> Path:
+    name = hashlib.sha256(f"{_asked_of()}\0{request}".encode()).hexdigest()
+    return Home.find().root / "cache" / "captured" / f"{name}.json"
+
+
+class _Asked:
+    """A process that was asked; the compiler's threads, caches and settings end with it."""
+
+    def __init__(self, request: str) -> None:
+        folder = Path(__file__).parents[3]
+        path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+        # Files, not pipes: nobody reads while it works.
+        made = (tempfile.TemporaryFile() for _ in range(3))  # noqa: SIM115 - they end with this object
+        self._given, self._out, self._errors = made
+        self._given.write(request.encode())
+        self._given.seek(0)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "search.codegen.inductor.capture"],
+            stdin=self._given, stdout=self._out, stderr=self._errors, cwd=folder,
+            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"},
         )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return json.dumps({"reason": f"torch.compile was still busy after {_SECONDS:.0f} s"})
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
-        return json.dumps({"reason": f"the process that asks torch.compile ended: {last[:300]}"})
-    return done.stdout
+        atexit.register(self.end)
+
+    def answer(self) -> str:
+        """Wait for it, and return its answer, or a reason."""
+        try:
+            code = self._process.wait(_SECONDS)
+            if not code:
+                return _read(self._out)
+            last = (_read(self._errors).strip().splitlines() or [f"status {code}"])[-1]
+            reason = f"the process that asks torch.compile ended: {last[:300]}"
+        except subprocess.TimeoutExpired:
+            reason = f"torch.compile was still busy after {_SECONDS:.0f} s"
+        finally:
+            self.end()
+        return json.dumps({"reason": reason})
+
+    def end(self) -> None:
+        """End it, where it still runs."""
+        atexit.unregister(self.end)
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        for file in (self._given, self._out, self._errors):
+            file.close()
+
+
+_BEGUN: dict[str, _Asked] = {}
+
+
+def _ask(request: str) -> str:
+    return (_BEGUN.pop(request, None) or _Asked(request)).answer()
+
+
+def _read(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
 
 
 def _keep(file: Path, text: str) -> None:

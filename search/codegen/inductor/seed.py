@@ -15,14 +15,10 @@ from search.codegen.inductor.stubs import stubbed
 from search.codegen.lower import is_view, lower, packet
 from search.codegen.module_writer import loaded, native_source
 from search.codegen.plan import Choice, Composer, Plan
+from search.codegen.propose import LEAST_OWN, own_share
 from search.codegen.render import Unfit, prelude
 from search.costs.graph import OperatorGraph
-from search.costs.trace import family
 from search.costs.work import operator_costs
-
-_LIBRARY = ("matmul", "convolution")  # families that Inductor leaves to the library
-# Of the work by count. The judge wants 1 % of the time: 1.2 % of the work came out as less, 1.6 % as more.
-_LEAST_OWN = 0.015
 
 
 class CompilerSeed:
@@ -82,9 +78,8 @@ class CompilerSeed:
             return ""
         if "extern_kernels." not in capture(self._source, device=self._device).code:
             return ""
-        called = {one.name for one in self._graph.operators if family(one) in _LIBRARY}
-        own = sum(share for name, share in self.shares().items() if name not in called)
-        if own >= _LEAST_OWN:
+        own = own_share(self._graph, self.plan({}))
+        if own >= LEAST_OWN:
             return ""
         return (
             f"{own:.1%} of its work is its own, the rest the library's: it would pass for a decoy"

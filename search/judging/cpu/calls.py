@@ -19,10 +19,10 @@ from typing import Any
 import torch
 
 from search.judging.checks import check_outputs, told
-from search.judging.cpu.clocks import waited, waited_here
 from search.judging.cpu.glances import Glance
 from search.judging.cpu.looks import Looks
 from search.judging.cpu.refusals import check_inputs, early, in_place, reused
+from search.judging.cpu.standstill import waited, waited_here
 from search.judging.cpu.timing import CpuPinning
 from search.judging.cpu.turns import Turns
 from search.outcome import Refused

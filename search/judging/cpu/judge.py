@@ -17,12 +17,12 @@ from search.finding import Look
 from search.judging.checks import check_arguments
 from search.judging.cpu.baseline import Baseline, Timed
 from search.judging.cpu.baselines import CpuBaselines
-from search.judging.cpu.clocks import check_clocks
 from search.judging.cpu.draws import RoundDraws
 from search.judging.cpu.handling import UNKNOWN
 from search.judging.cpu.looks import CodeTime
 from search.judging.cpu.session import CandidateSession
 from search.judging.cpu.shares import OwnShare
+from search.judging.cpu.standstill import check_clocks
 from search.judging.cpu.timing import (
     Drawn,
     Evictor,

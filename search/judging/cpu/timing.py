@@ -20,7 +20,7 @@ import torch
 from filelock import FileLock
 
 from kb.runtime.cpp import cache_folder
-from search.judging.cpu.clocks import wake_soon
+from search.judging.cpu.standstill import wake_soon
 from search.judging.trial import InputTrial
 from search.outcome import Ratio
 

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from search.judging.checks import told
-from search.judging.cpu.clocks import cpu_time, settle, waited, waited_here, wake_soon
+from search.judging.cpu.standstill import cpu_time, settle, waited, waited_here, wake_soon
 from search.judging.cpu.timing import CpuPinning
 from search.outcome import Crashed, Refused, TimedOut
 from search.sandbox.faults import Fault, raised

@@ -15,7 +15,7 @@ from kb.errors import TaskError, ToolchainError
 from search.finding import Look
 from search.judging.checks import check_arguments
 from search.judging.cpu.baseline import trusted_environment
-from search.judging.cpu.clocks import check_clocks
+from search.judging.cpu.standstill import check_clocks
 from search.judging.cpu.timing import Timing, turn
 from search.judging.cuda.acceptance import Acceptance
 from search.judging.cuda.baselines import Baselines
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cuda-11"
+JUDGE_VERSION = "cuda-12"
 _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
 _EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take
@@ -88,6 +88,7 @@ class CudaJudge:
         self._limits = limits or Limits()
         self._shared = zygote is not None
         self._zygote = zygote or make_zygote()
+        self._zygote.begin()  # its imports take as long as the bounds of the answers do
         self._compiler = Compiler(
             self._zygote, folder / "triton-builds", self._limits.build_seconds
         )
@@ -308,7 +309,6 @@ class CudaJudge:
         seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
         timing = self._race(candidate_session, blocks=_BLOCKS[thorough], seconds=seconds)
         candidate_session.end_timing()
-        self._require_free_device(worker, timing)
         calls = min(_PROFILED, len(self._layout["sets"]))
         self._verdict.look_at_batches(
             lambda: candidate_session.profile_batch(self._draws, calls, _FLUSHES),
@@ -320,9 +320,13 @@ class CudaJudge:
         timeline = self._verdict.timeline(
             lambda: self._profile(candidate_session), timing.seconds["candidate"], worker.kernels
         )
-        return self._verdict.passed(candidate_session, timing, timeline, worker.reports, peak)
+        passed = self._verdict.passed(candidate_session, timing, timeline, worker.reports, peak)
+        slower = self._slower_device(worker, timing)  # last: it ends the candidate
+        if slower == 1.0:
+            return passed
+        return replace(passed, profile={**passed.profile, "eager_slower": slower})
 
-    def _require_free_device(self, worker: CudaWorker, timing: Timing) -> None:
+    def _slower_device(self, worker: CudaWorker, timing: Timing) -> float:
         """Look where eager was slow beside the candidate whether it is fast without; see `require_free`."""
         assert self.prepared is not None
 
@@ -330,7 +334,7 @@ class CudaJudge:
             worker.close()
             return self._race(None, blocks=3, seconds=self._limits.timing_seconds).seconds["eager"]
 
-        require_free(self.prepared.baselines["eager"], timing.seconds["eager"], alone)
+        return require_free(self.prepared.baselines["eager"], timing.seconds["eager"], alone)
 
     def look(self, source: str) -> Look:
         """Return the hardware counters of a candidate that passed, or why there are none."""

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from kb.errors import ToolchainError
 from search.judging.cpu.timing import Timing, brief, interval
 from search.judging.cuda.batches import Batch
 from search.outcome import Crashed, Refused
@@ -269,20 +268,25 @@ def _mismatch(reason: str) -> Fault:
     return Fault(Refused(reason=reason, trick="timer-mismatch"))
 
 
-def require_free(before: float, beside: float, alone: Callable[[], float]) -> None:
-    """See that nobody kept the device busy while a candidate's baselines were timed.
+def require_free(before: float, beside: float, alone: Callable[[], float]) -> float:
+    """See that the candidate did not keep the device busy while its baselines were timed.
+
+    A device that is as slow without the candidate has another clock by now, or somebody else uses it. Blocks
+    of candidate and baselines take turns, so that their ratios hold.
 
     Args:
         before: seconds of a call of eager before there was a candidate.
         beside: the same beside the candidate.
         alone: ends the candidate, and returns the same once more.
 
+    Returns:
+        How many times as long eager takes by now; 1 where that was not looked at.
+
     Raises:
-        Fault: the candidate did.
-        ToolchainError: somebody else does: no time taken now is worth keeping.
+        Fault: it did.
     """
     if beside < _HELD * before:
-        return
+        return 1.0
     after = alone()
     if after * _HELD < beside:
         raise Fault(
@@ -292,7 +296,4 @@ def require_free(before: float, beside: float, alone: Callable[[], float]) -> No
                 trick="holds-the-device",
             )
         )
-    raise ToolchainError(
-        f"eager took {before * 1e6:.0f} us at first, {beside * 1e6:.0f} us beside a candidate and {after * 1e6:.0f} us alone again: "
-        "something else uses the device, end it"
-    )
+    return after / before

@@ -3,8 +3,8 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from kb.app.diagnosis import diagnosis_lines
+from kb.cli.render.run_report import report_text
 from kb.cli.render.tables import kernel_lines
-from kb.cli.render.text import report_text
 from search.attempt import Attempt, Draft, Idea
 from search.outcome import Crashed, KernelTime, Outcome, Passed, Ratio
 

@@ -33,6 +33,12 @@ GRAPHS = {
     "adaptive averages that divide": reference(
         "return F.adaptive_avg_pool2d(a * 2, (4, 5))", f"{N}(2, 3, 12, 40)"
     ),
+    "attention": reference(
+        "return F.scaled_dot_product_attention(a, b, b * 2)", f"{N}(2, 3, 40, 48)", f"{N}(2, 3, 56, 48)"
+    ),
+    "attention with a scale of its own": reference(
+        "return F.relu(F.scaled_dot_product_attention(a, a, a, scale=0.3))", f"{N}(2, 33, 40)"
+    ),
     "product with a number": reference("return a * b", f"{N}(9, 33)", "3.5"),
     "product with a diagonal": reference("return torch.diag(a) @ b", f"{N}(9)", f"{N}(9, 33)"),
     "product with a diagonal at the right": reference(
@@ -97,6 +103,8 @@ def test_parts_of_what_was_rewritten(
         "return F.max_pool1d(a, 3, ceil_mode=True)",
         "return F.max_pool3d(a.view(1, 2, 2, 2, 2), 2, dilation=1, ceil_mode=True)",
         "return F.adaptive_avg_pool1d(a, 3)",
+        "return F.scaled_dot_product_attention(a, a, a, is_causal=True)",
+        "return F.scaled_dot_product_attention(a, a, a, torch.zeros(2, 2))",
     ],
 )
 def test_what_has_no_other_form_is_left_to_the_library(

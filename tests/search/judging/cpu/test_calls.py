@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from search.judging.cpu.calls import Calls
-from search.judging.cpu.clocks import cpu_time, settle, waited
+from search.judging.cpu.standstill import cpu_time, settle, waited
 from search.judging.cpu.judge import CpuJudge
 from search.sandbox.runner_handle import Worker
 from search.sandbox.shared_memory import Arena

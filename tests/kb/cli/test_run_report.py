@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from kb.cli.render.text import beside, report_text
+from kb.cli.render.run_report import beside, report_text
 from search.attempt import Draft, Idea
 from search.graph import Graph, Node, Slot, Step
 from search.outcome import Passed, Ratio

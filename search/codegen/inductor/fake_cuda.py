@@ -17,7 +17,7 @@ import torch
 
 
 @contextmanager
-def absent_gpu(figures: Mapping[str, Any]) -> Iterator[None]:
+def fake_cuda(figures: Mapping[str, Any]) -> Iterator[None]:
     """Answer for a GPU.
 
     Args:
@@ -55,7 +55,7 @@ def absent_gpu(figures: Mapping[str, Any]) -> Iterator[None]:
         yield
 
 
-def _copied(here: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:  # noqa: FBT001, FBT002 - torch's own
+def _copied(here: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     written: torch.Tensor = torch.ops.aten.copy_.default(here, source, non_blocking)
     return written
 
