@@ -162,7 +162,9 @@ def without_memory(task: Task) -> Problem:
             inputs = tuple(space["get_inputs"]())
             model = space["Model"](*init).requires_grad_(False)
             result = model(*inputs)
-        constants = [v for m in model.modules() for v in vars(m).values() if isinstance(v, torch.Tensor)]
+        constants = [
+            v for m in model.modules() for v in vars(m).values() if isinstance(v, torch.Tensor)
+        ]
         if constants:  # their values are written into candidates
             model = space["Model"](*init).requires_grad_(False)
     return Problem(

@@ -85,9 +85,7 @@ class CompilerSeed:
             f"{own:.1%} of its work is its own, the rest the library's: it would pass for a decoy"
         )
 
-    def plan(
-        self, choices: Mapping[str, Choice], library: Iterable[str] = ()
-    ) -> dict[str, Any]:
+    def plan(self, choices: Mapping[str, Choice], library: Iterable[str] = ()) -> dict[str, Any]:
         """Return the plan in which recipes do the chosen segments, and Inductor's code the rest.
 
         Args:
