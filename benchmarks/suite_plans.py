@@ -74,7 +74,7 @@ def problems(folder: Path, only: list[str]) -> list[Path]:
 def named(path: Path, asked: str) -> bool:
     level, slash, number = asked.partition("/")
     if slash:
-        return path.parent.name == level and path.name.startswith(f"{number}_")
+        return path.parent.name == level and (not number or path.name.startswith(f"{number}_"))
     return asked in path.name
 
 

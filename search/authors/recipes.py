@@ -252,13 +252,12 @@ class Recipes:
 
     def _ahead(self, own: Iterator[RecipeProposal]) -> Iterator[RecipeProposal]:
         """Yield what is expected to be faster than torch.compile's code: a run may have few candidates."""
-        target = self._target.name
         if self._seed is not None:
-            yield from between(self._seed, target)
+            yield from between(self._seed)
         if self._base is not None:
-            yield from whole_program(self._shop, target)
+            yield from whole_program(self._shop)
         first = next(own, None)
-        if first is not None and first.card.expected(target) <= 1:
+        if first is not None and first.speed <= 1:
             yield from self._compiled()
         if first is not None:
             yield first

@@ -45,17 +45,15 @@ def suiting(
     languages: tuple[str, ...],
     precision: object = "strict",
 ) -> dict[str, RecipeCard]:
-    """Return the cards that suit, the fastest first: as measured on `target`, else by its languages' order.
+    """Return the cards that suit, those in the language that is best on `target` first.
 
     Args:
         precision: of the task.
     """
     listed = (*target.languages, *languages)
 
-    def order(name: str) -> tuple[float, int, str]:
-        card = cards[name]
-        place = min(listed.index(lang) for lang in _written(card) if lang in listed)
-        return -card.expected(target.name), place, name
+    def order(name: str) -> tuple[int, str]:
+        return min(listed.index(lang) for lang in _written(cards[name]) if lang in listed), name
 
     found = [
         name
@@ -100,7 +98,9 @@ def make_shop(
     whole: frozenset[str] = frozenset()
     while True:
         program = lower(graph, symbolic=gpu, whole=whole)
-        shop = Composer(source, program, cards, library=library, units=target.units)
+        shop = Composer(
+            source, program, cards, library=library, units=target.units, target=target.name
+        )
         uncovered = shop.uncovered() if library else frozenset()
         if uncovered <= whole:
             return shop

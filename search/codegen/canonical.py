@@ -262,6 +262,20 @@ def _attention(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     )
 
 
+def _einsum_product(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
+    """An einsum that sums over the last index of one tensor and the first of a matrix is a product."""
+    equation, listed = str(operator.args[0]).replace(" ", ""), operator.args[1]
+    given, _, made = equation.partition("->")
+    terms = given.split(",")
+    if len(terms) != 2 or len(listed) != 2 or "." in equation or not terms[0]:
+        return None
+    (left, right), summed = terms, terms[0][-1]
+    plain = len(set(left)) == len(left) and len(right) == 2 and right[0] == summed
+    if not plain or right[1] in left or made != left[:-1] + right[1]:
+        return None
+    return (_made(operator.name, "matmul.default", (listed[0], listed[1]), operator.shape),)
+
+
 def _recurrent_layers(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     found = graph.recurrent(operator)
     return found.written_out() if found else None
@@ -282,6 +296,7 @@ _REWRITES: Mapping[str, Rewrite] = {
     **dict.fromkeys(GATES, _recurrent_layers),
     "scaled_dot_product_attention": _attention,
     "flip": _reversed_scan,
+    "einsum": _einsum_product,
     "conv1d": _line_convolution,
     "max_pool1d": _line_pool,
     "avg_pool1d": _line_pool,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import exp, log
@@ -12,6 +13,7 @@ from kb.records.schema import Choices, Document, IdeaRecord, Knob, Recipe
 from kb.records.types import Scope
 
 Value = int | float | str | bool
+_PRIOR = 0.2  # of a measurement: that a recipe is as fast as torch.compile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +23,8 @@ class RecipeCard:
     Attributes:
         template: None for a recipe that changes how the graph is cut instead of rendering a part.
         fixed: knobs that the idea sets once and for all.
-        measured: by target, its speed over torch.compile where it was measured, the geometric mean.
+        measured: by target, what was measured of it: the length of what was reduced, and the speed over
+            torch.compile.
     """
 
     name: str
@@ -34,11 +37,21 @@ class RecipeCard:
     fixed: Mapping[str, Value]
     flags: tuple[str, ...]
     scope: Scope
-    measured: Mapping[str, float] = field(default_factory=dict)
+    measured: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
 
-    def expected(self, target: str) -> float:
-        """Return its speed over torch.compile on `target`: as measured there, else none that differs."""
-        return self.measured.get(target, 1.0)
+    def expected(self, target: str, length: int | None = None) -> float:
+        """Return its speed over torch.compile on `target`, a geometric mean of what was measured.
+
+        What was measured on lengths that differ counts less, and a little says that nothing differs.
+
+        Args:
+            length: of what is reduced; None where that decides nothing.
+        """
+        weights, total = _PRIOR, 0.0
+        for size, ratio in self.measured.get(target, ()):
+            weight = 1.0 if length is None else min(size, length) / max(size, length, 1)
+            weights, total = weights + weight, total + weight * log(ratio)
+        return exp(total / weights)
 
     def defaults(self) -> dict[str, Value]:
         """Return the knobs' first values."""
@@ -101,12 +114,14 @@ def make_card(document: Document, find: Callable[[str], Document | None]) -> Rec
     )
 
 
-def _measured(record: IdeaRecord) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
+def _measured(record: IdeaRecord) -> dict[str, tuple[tuple[int, float], ...]]:
+    found: dict[str, list[tuple[int, float]]] = {}
     for one in record.evidence:
-        if (ratio := one.over_compile) is not None:
-            found.setdefault(one.target, []).append(log(ratio))
-    return {target: exp(sum(logs) / len(logs)) for target, logs in found.items()}
+        sizes = re.search(r"\d+(?:x\d+)+$", one.task)
+        if (ratio := one.over_compile) is not None and sizes:
+            # Rows and columns, or a batch, what is reduced, and its neighbours.
+            found.setdefault(one.target, []).append((int(sizes[0].split("x")[1]), ratio))
+    return {target: tuple(listed) for target, listed in found.items()}
 
 
 def _resolve(

@@ -37,6 +37,7 @@ class Composer:
         cards: recipes by name, the preferred first.
         library: whether a candidate may call the library.
         units: multiprocessors of the device.
+        target: name of the device, whose measurements order the recipes.
     """
 
     def __init__(
@@ -47,22 +48,28 @@ class Composer:
         *,
         library: bool,
         units: int = 0,
+        target: str = "",
     ) -> None:
         self._source = source
         self.program = program
         self.cards = cards
         self.library = library
         self._units = units
+        self.target = target
         self._cuts: dict[frozenset[str], tuple[Segment, ...]] = {}
         self._fits: dict[tuple[str, str], dict[str, Value] | None] = {}
 
     def narrowed(self, cards: Mapping[str, RecipeCard]) -> Composer:
         """Return the workshop of the same task with other recipes."""
-        return Composer(self._source, self.program, cards, library=self.library, units=self._units)
+        return self._like(self.program, cards)
 
     def over(self, program: LoweredProgram) -> Composer:
         """Return the workshop of the same task whose operators are expressed in another way."""
-        return Composer(self._source, program, self.cards, library=self.library, units=self._units)
+        return self._like(program, self.cards)
+
+    def _like(self, program: LoweredProgram, cards: Mapping[str, RecipeCard]) -> Composer:
+        given = {"library": self.library, "units": self._units, "target": self.target}
+        return Composer(self._source, program, cards, **given)  # type: ignore[arg-type]  # by name
 
     @cached_property
     def anchors(self) -> tuple[str, ...]:
@@ -82,8 +89,14 @@ class Composer:
         return self._cuts[key]
 
     def recipes(self, part: Segment) -> list[RecipeCard]:
-        """Return the recipes that suit `part`, the preferred first."""
-        return [card for card in self.cards.values() if self.knobs(part, card) is not None]
+        """Return the recipes that suit `part`, the preferred first: what is expected to be fastest."""
+        found = [card for card in self.cards.values() if self.knobs(part, card) is not None]
+        return sorted(found, key=lambda card: -self.expected(part, card))
+
+    def expected(self, part: Segment, card: RecipeCard) -> float:
+        """Return the speed over torch.compile that is expected of `card` on `part`."""
+        length = sizes(self.program, part)["depth"] if part.pattern == "rows" else None
+        return card.expected(self.target, length if isinstance(length, int) else None)
 
     def knobs(self, part: Segment, card: RecipeCard) -> dict[str, Value] | None:
         """Return the knobs with which `card` is first tried on `part`: its defaults if they fit.

@@ -38,6 +38,7 @@ class RecipeProposal:
         focus: the segment that it changes, None for several at once.
         note: what the idea means for this task.
         lesson: name of the lesson that it starts from.
+        speed: over torch.compile, as expected of the recipe on its part.
     """
 
     card: RecipeCard
@@ -46,6 +47,7 @@ class RecipeProposal:
     plan: Plan
     focus: str | None
     lesson: str | None = None
+    speed: float = 1.0
 
 
 def own_share(graph: OperatorGraph, plan: Plan) -> float:
@@ -87,24 +89,23 @@ def proposals(
     """Yield every change of one part of `plan`: untried first, then in the order of retrieval.
 
     Among the untried, those come first that earlier runs give reason to expect something of, and
-    after the others those that lost or failed there; of equals the recipe that `shop` prefers. What passed
-    before is tuned further once the untried are through, the best first; what failed on this parent comes
+    after the others those that lost or failed there; of equals those of which measurements of their records
+    let expect most. What passed before is tuned further once the untried are through, the best first; what failed on this parent comes
     last.
     """
     rank = {name: at for at, name in enumerate(retrieved)}
-    place = {name: at for at, name in enumerate(shop.cards)}
     best = _best(moment)
     root = moment.parent is None
     found = list(_changes(shop, plan, root=root))
 
-    def order(proposal: RecipeProposal) -> tuple[int, float, float, int, int, str]:
+    def order(proposal: RecipeProposal) -> tuple[int, float, float, float, int, str]:
         name = proposal.card.name
         gained = best.get((proposal.focus, name))
         tier = 0 if gained is None else 1 if gained > 0 else 2
         # A handover changes no segment: its lesson names no pattern.
         pattern = "" if proposal.focus is None else proposal.focus.partition(":")[0]
         hope = (expected or {}).get((root, pattern, name), 0.0)
-        return tier, -(gained or 0.0), -hope, place[name], rank.get(name, len(rank)), name
+        return tier, -(gained or 0.0), -hope, -proposal.speed, rank.get(name, len(rank)), name
 
     for proposal in sorted(found, key=order):
         if best.get((proposal.focus, proposal.card.name)):
@@ -113,7 +114,7 @@ def proposals(
             yield proposal
 
 
-def throughout(shop: Composer, target: str) -> tuple[frozenset[str], dict[str, Choice]]:
+def throughout(shop: Composer) -> tuple[frozenset[str], dict[str, Choice]]:
     """Return recipes for all products and convolutions that they are expected to do no slower than the library.
 
     Returns:
@@ -122,7 +123,7 @@ def throughout(shop: Composer, target: str) -> tuple[frozenset[str], dict[str, C
 
     def worse(part: Segment) -> bool:
         found = shop.recipes(part)
-        return not found or found[0].expected(target) < 1
+        return not found or shop.expected(part, found[0]) < 1
 
     anchors = frozenset(shop.anchors)
     kept = frozenset(p.anchor for p in shop.cut(()) if p.anchor in anchors and worse(p))
@@ -136,9 +137,9 @@ def throughout(shop: Composer, target: str) -> tuple[frozenset[str], dict[str, C
     return kept, choices
 
 
-def whole_program(shop: Composer, target: str) -> Iterator[RecipeProposal]:
+def whole_program(shop: Composer) -> Iterator[RecipeProposal]:
     """Yield the plan in which recipes do several products and convolutions at once, and all that is between."""
-    kept, found = throughout(shop, target)
+    kept, found = throughout(shop)
     if len(found) < 2:
         return
     card = shop.cards[next(iter(found.values())).recipe]
@@ -197,6 +198,7 @@ def _swaps(
             note=f"Here: the part that ends with {end}.",
             plan=plan,
             focus=part.id,
+            speed=shop.expected(part, card),
         )
 
 
@@ -220,6 +222,7 @@ def _handovers(
             note=f"Here: the library computes {anchor}.",
             plan=plan,
             focus=None,
+            speed=card.expected(shop.target),
         )
 
 

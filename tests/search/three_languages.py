@@ -32,8 +32,8 @@ def workshop(bench: Bench, cards: Mapping[str, RecipeCard], language: str) -> Co
         for name, card in cards.items()
         if language in (card.scope.language or ("cpp",)) and exact(card, "strict")
     }
-    device = SimpleNamespace(device="cpu" if language == "cpp" else "gpu", units=UNITS)
-    # The two fields that it reads.
+    device = SimpleNamespace(device="cpu" if language == "cpp" else "gpu", units=UNITS, name="")
+    # The three fields that it reads.
     return make_shop(bench.source, device, bench.graph, chosen)  # type: ignore[arg-type]
 
 

@@ -34,11 +34,11 @@ def whole(seed: CompilerSeed) -> Iterator[RecipeProposal]:
     )
 
 
-def between(seed: CompilerSeed, target: str) -> Iterator[RecipeProposal]:
+def between(seed: CompilerSeed) -> Iterator[RecipeProposal]:
     """Yield torch.compile's code with all products and convolutions done by recipes that are expected to be faster."""
     if _card(seed.shop) is None or seed.refusal:
         return
-    kept, found = throughout(seed.shop, target)
+    kept, found = throughout(seed.shop)
     if not found:
         return
     try:

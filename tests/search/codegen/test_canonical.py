@@ -39,6 +39,9 @@ GRAPHS = {
     "attention with a scale of its own": reference(
         "return F.relu(F.scaled_dot_product_attention(a, a, a, scale=0.3))", f"{N}(2, 33, 40)"
     ),
+    "an einsum that is a product": reference(
+        "return F.relu(torch.einsum('bijl,lk->bijk', a, b))", f"{N}(2, 3, 20, 33)", f"{N}(33, 40)"
+    ),
     "product with a number": reference("return a * b", f"{N}(9, 33)", "3.5"),
     "product with a diagonal": reference("return torch.diag(a) @ b", f"{N}(9)", f"{N}(9, 33)"),
     "product with a diagonal at the right": reference(
