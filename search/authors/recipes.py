@@ -20,7 +20,7 @@ from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import RecipeCard, make_cards
 from search.codegen.plan import Plan
 from search.codegen.propose import (
-    LEAST_OWN,
+    DOUBTFUL,
     RecipeProposal,
     combine,
     from_lessons,
@@ -229,7 +229,7 @@ class Recipes:
             return
         later = []
         for proposal in found:
-            if own_share(self._graph, proposal.plan) < LEAST_OWN:
+            if own_share(self._graph, proposal.plan) < DOUBTFUL:
                 later.append(proposal)
             else:
                 yield proposal

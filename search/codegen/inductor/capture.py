@@ -79,7 +79,11 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
             result = compiled(*inputs)
         known = [*known_tensors(model, inputs), *global_tensors(file)]
         told = _told(seen, known, result)
-        return told if "reason" in told else {**told, "configs": _configs(told["code"])}
+        if "reason" in told:
+            return told
+        # Which instructions the processor has is found out by compiling programs, for half a minute.
+        flags = _flags() if request.get("device", "cpu") == "cpu" else []
+        return {**told, "flags": flags, "configs": _configs(told["code"])}
 
 
 @contextmanager
@@ -313,7 +317,6 @@ def _told(seen: Interception, known: list[tuple[Any, str, str]], result: Any) ->
         "constants": constants,
         "results": results,
         "single": single,
-        "flags": _flags(),
         "version": torch.__version__,
     }
 
