@@ -134,6 +134,8 @@ class Need:
         text: an idea, or what was reported of a failure; "" for new ideas.
         record: of the library, that the idea comes from.
         tried: names of records that the search has tried.
+        asked: what a model asks; the questions of templates are not asked then, and only the records that
+            they name count.
         tokens: room for the passages, counted by `encoding`.
     """
 
@@ -147,6 +149,7 @@ class Need:
     text: str = ""
     record: str | None = None
     tried: Sequence[str] = ()
+    asked: Sequence[str] = ()
     tokens: int = 8000
     encoding: str = "cl100k_base"
     plans: Mapping[Stage, QueryPlan] = field(default_factory=lambda: PLANS)
@@ -190,34 +193,44 @@ def _questions(subject: Subject, need: Need, plan: QueryPlan) -> Iterator[Questi
             see=see,
             anywhere=True,
         )
-    elif subject.told:
+    for one in need.asked:
+        yield Question(
+            text=one, reason=f"a model asks: {one_line(one, 120)}", weight=plan.own, anywhere=True
+        )
+    if subject.told and not need.text and not need.asked:
         yield Question(
             text=one_line(subject.told, TOLD),
             reason="it is about what the module says of itself",
             weight=plan.own,
         )
     asked = 0
-    for one in need.patterns:
-        weight = plan.areas.get(one.pattern.area, 0.0) * one.pattern.weight
-        if one.pattern.area == "symptom":
+    for found in need.patterns:
+        weight = plan.areas.get(found.pattern.area, 0.0) * found.pattern.weight
+        if found.pattern.area == "symptom":
             asked += 1
             if not need.measured or asked > SYMPTOMS:
                 continue
-        if one.pattern.area == "computation":
-            weight *= 0.5 + 0.5 * one.share
-        if one.pattern.area == "family":
-            weight *= one.share**0.5
-        if need.measured and one.pattern.area in ("family", "overview"):
+        if found.pattern.area == "computation":
+            weight *= 0.5 + 0.5 * found.share
+        if found.pattern.area == "family":
+            weight *= found.share**0.5
+        if need.measured and found.pattern.area in ("family", "overview"):
             weight *= plan.later
         if weight:
-            yield from _of_pattern(one, weight)
+            yield from _of_pattern(found, weight, worded=not need.asked)
 
 
-def _of_pattern(one: Recognised, weight: float) -> Iterator[Question]:
-    """Yield the questions of a pattern; the first one carries the records that it names."""
+def _of_pattern(one: Recognised, weight: float, *, worded: bool) -> Iterator[Question]:
+    """Yield the questions of a pattern; the first one carries the records that it names.
+
+    Args:
+        worded: False for these records alone, and nothing that is searched for.
+    """
     pattern = one.pattern
     reason = f"{pattern.title} (pattern {pattern.name}: {one_line(one.shown, 120)})"
     asked = pattern.questions or (("",) if pattern.area == "family" else (pattern.title,))
+    if not worded:
+        asked = ("",)
     for place, text in enumerate(asked):
         yield Question(
             text=text,

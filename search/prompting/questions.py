@@ -28,6 +28,7 @@ class QuestionStep:
         tried: names of records that the search has tried.
         kernels: that the program to improve ran, where a device was profiled.
         tokens: room for passages, counted by `encoding`.
+        asked: what a model asks in place of kb's own questions; empty for those.
     """
 
     stage: Stage
@@ -41,6 +42,7 @@ class QuestionStep:
     kernels: Sequence[KernelTime] = ()
     tokens: int = 8000
     encoding: str = "cl100k_base"
+    asked: Sequence[str] = ()
 
 
 class Questions:
@@ -106,6 +108,7 @@ class Questions:
                 tried=step.tried,
                 tokens=step.tokens,
                 encoding=step.encoding,
+                asked=tuple(step.asked),
                 plans=self._plans,
             ),
         )
