@@ -168,8 +168,9 @@ class ModelsSettings(StrictModel):
     code: Models | None = None
     repair: Models | None = None
     diagnosis: Models | None = None
+    retrieval: Models | None = None
 
-    @field_validator("ideas", "code", "repair", "diagnosis")
+    @field_validator("ideas", "code", "repair", "diagnosis", "retrieval")
     @classmethod
     def _distinct(cls, value: tuple[ModelSettings, ...] | None) -> object:
         names = [one.name for one in value or ()]

@@ -8,7 +8,7 @@ kinds of documents may answer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from kb.records.patterns import Area, Recognised
@@ -41,7 +41,6 @@ class QueryPlan:
             it has been done by then.
         limit: documents at most.
         whole: of these, how many at most are quoted whole; the others in brief.
-        expected: factor of what graded tasks expect.
     """
 
     areas: Mapping[Area, float]
@@ -50,7 +49,6 @@ class QueryPlan:
     limit: int
     later: float = 1.0
     whole: int = 16
-    expected: float = 1.0
 
 
 PLANS: Mapping[Stage, QueryPlan] = {
@@ -64,16 +62,15 @@ PLANS: Mapping[Stage, QueryPlan] = {
         },
         own=0.35,
         kinds={"idea": 1.0, "kernel": 0.75, "guide": 0.85, "lesson": 0.7, "document": 0.6},
-        limit=24,
+        limit=28,
         later=0.15,
         whole=6,
-        expected=1.4,
     ),
     "plateau": QueryPlan(
         areas={"computation": 0.6, "family": 0.2, "overview": 0.3, "symptom": 0.9, "setting": 0.7},
         own=0.3,
         kinds={"idea": 1.3, "kernel": 0.9, "guide": 0.4, "lesson": 0.7, "document": 0.6},
-        limit=15,
+        limit=18,
         later=0.3,
         whole=5,
     ),
@@ -81,15 +78,14 @@ PLANS: Mapping[Stage, QueryPlan] = {
         areas={"computation": 0.25, "setting": 0.7},
         own=1.4,
         kinds={"idea": 1.4, "kernel": 2.0, "guide": 1.4, "lesson": 0.5, "document": 0.7},
-        limit=12,
+        limit=16,
         whole=4,
-        expected=2.5,
     ),
     "repair": QueryPlan(
         areas={"computation": 0.15, "setting": 0.3, "fault": 1.9},
         own=0.6,
         kinds={"guide": 0.7, "idea": 0.8, "kernel": 0.5, "lesson": 0.5, "document": 0.8},
-        limit=7,
+        limit=9,
         whole=3,
     ),
 }
@@ -138,6 +134,8 @@ class Need:
         text: an idea, or what was reported of a failure; "" for new ideas.
         record: of the library, that the idea comes from.
         tried: names of records that the search has tried.
+        asked: what a model asks; the questions of templates are not asked then, and only the records that
+            they name count.
         tokens: room for the passages, counted by `encoding`.
     """
 
@@ -151,6 +149,7 @@ class Need:
     text: str = ""
     record: str | None = None
     tried: Sequence[str] = ()
+    asked: Sequence[str] = ()
     tokens: int = 8000
     encoding: str = "cl100k_base"
     plans: Mapping[Stage, QueryPlan] = field(default_factory=lambda: PLANS)
@@ -166,13 +165,14 @@ def build_inquiry(subject: Subject, need: Need) -> Inquiry:
     return Inquiry(
         questions=tuple(_questions(subject, need, plan)),
         scope=subject.scope,
+        stage="ideas" if need.stage == "plateau" else need.stage,
         operators=subject.families,
         families=tuple(families),
         symptoms=tuple(need.symptoms) if need.stage != "repair" else (),
         kinds=tuple(plan.kinds.items()),
         tried=tuple(f"ideas/{name}" for name in need.tried) if need.stage != "repair" else (),
         elsewhere=need.elsewhere if need.stage != "repair" else frozenset(),
-        expected=tuple(replace(one, gain=plan.expected * one.gain) for one in need.expected),
+        expected=need.expected,
         judged=need.judged,
         menu=subject.target.device if need.stage in ("ideas", "plateau") else "",
         limit=plan.limit,
@@ -193,34 +193,44 @@ def _questions(subject: Subject, need: Need, plan: QueryPlan) -> Iterator[Questi
             see=see,
             anywhere=True,
         )
-    elif subject.told:
+    for one in need.asked:
+        yield Question(
+            text=one, reason=f"a model asks: {one_line(one, 120)}", weight=plan.own, anywhere=True
+        )
+    if subject.told and not need.text and not need.asked:
         yield Question(
             text=one_line(subject.told, TOLD),
             reason="it is about what the module says of itself",
             weight=plan.own,
         )
     asked = 0
-    for one in need.patterns:
-        weight = plan.areas.get(one.pattern.area, 0.0) * one.pattern.weight
-        if one.pattern.area == "symptom":
+    for found in need.patterns:
+        weight = plan.areas.get(found.pattern.area, 0.0) * found.pattern.weight
+        if found.pattern.area == "symptom":
             asked += 1
             if not need.measured or asked > SYMPTOMS:
                 continue
-        if one.pattern.area == "computation":
-            weight *= 0.5 + 0.5 * one.share
-        if one.pattern.area == "family":
-            weight *= one.share**0.5
-        if need.measured and one.pattern.area in ("family", "overview"):
+        if found.pattern.area == "computation":
+            weight *= 0.5 + 0.5 * found.share
+        if found.pattern.area == "family":
+            weight *= found.share**0.5
+        if need.measured and found.pattern.area in ("family", "overview"):
             weight *= plan.later
         if weight:
-            yield from _of_pattern(one, weight)
+            yield from _of_pattern(found, weight, worded=not need.asked)
 
 
-def _of_pattern(one: Recognised, weight: float) -> Iterator[Question]:
-    """Yield the questions of a pattern; the first one carries the records that it names."""
+def _of_pattern(one: Recognised, weight: float, *, worded: bool) -> Iterator[Question]:
+    """Yield the questions of a pattern; the first one carries the records that it names.
+
+    Args:
+        worded: False for these records alone, and nothing that is searched for.
+    """
     pattern = one.pattern
     reason = f"{pattern.title} (pattern {pattern.name}: {one_line(one.shown, 120)})"
     asked = pattern.questions or (("",) if pattern.area == "family" else (pattern.title,))
+    if not worded:
+        asked = ("",)
     for place, text in enumerate(asked):
         yield Question(
             text=text,

@@ -131,10 +131,13 @@ class Loaded:
             "later ideas" if self.case.stage == "ideas" and self.case.symptoms else self.case.stage
         )
 
-    def questions(self, left_out: frozenset[str] = frozenset()) -> Questions:
+    def questions(
+        self, left_out: frozenset[str] = frozenset(), graded: GradedTasks | None = None
+    ) -> Questions:
         """Return what asks for its task.
 
         Args:
+            graded: see `others`; None for all that come with `kb`.
             left_out: names of patterns that are asked about as if nobody had written them.
         """
         program = read_program(self.task, self.source, self.graph)
@@ -145,7 +148,7 @@ class Loaded:
             families=self.work.families,
         )
         patterns = [one for one in load_patterns() if one.name not in left_out]
-        return Questions(program, subject, patterns, graded=self.others())
+        return Questions(program, subject, patterns, graded=graded)
 
     def others(self) -> GradedTasks:
         """Return the graded tasks but its own: it is asked about as a new one."""

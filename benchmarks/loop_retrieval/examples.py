@@ -14,6 +14,7 @@ from benchmarks.loop_retrieval.__main__ import graded
 from benchmarks.loop_retrieval.cases import LIBRARIES, Loaded, load_cases
 from kb.config import shipped_docs
 from kb.records.patterns import FOLDERS
+from kb.words import split_words
 from search.patterns.graded_tasks import FILE
 from search.patterns.recognise import read_program
 
@@ -47,6 +48,8 @@ def _task(one: Loaded) -> dict[str, Any]:
         "generation": one.generation,
         "traits": sorted(program.traits),
         "shares": {name: round(share, 3) for name, share in program.shares.items()},
+        "operators": sorted(program.operators),
+        "words": sorted(program.text.words),
         "cases": [],
     }
 
@@ -59,7 +62,14 @@ def _case(one: Loaded) -> dict[str, Any]:
         if name.partition("/")[0] in FOLDERS.values()
     }
     device = "cpu" if case.language == "cpp" else "gpu"
-    return {"device": device, "stage": case.stage, "grades": grades}
+    found: dict[str, Any] = {"device": device, "stage": case.stage, "grades": grades}
+    if case.symptoms:
+        found["symptoms"] = case.symptoms
+    step = one.step(0)
+    told = split_words(step.message or step.text)
+    if told:
+        found |= {"outcome": step.outcome, "told": sorted(set(told))}
+    return found
 
 
 if __name__ == "__main__":

@@ -14,7 +14,9 @@ from kb.progress import Progress, say
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kb.records.schema import TargetRecord
     from search.attempt import Attempt, Diagnosis, Memory, Moment
+    from search.authors.llm_questions import ModelQuestions
     from search.authors.model_pool import PoolMember, Role
     from search.authors.navigation import Navigator
     from search.costs.graph import OperatorGraph, Work
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from search.runs.storage import RunRow, Storage
     from search.task import Task
     from synth.context import Purpose
+    from synth.models.waiting import Waiting
 
 _ROLES: dict[Purpose, Role] = {"ideas": "ideas", "draft": "code", "repair": "repair"}
 
@@ -59,6 +62,7 @@ class PromptPreview:
     storage: Storage
     briefing: PromptWriter
     navigator: Navigator
+    questions: ModelQuestions
     diagnose: Callable[[Attempt | None], Diagnosis]
     tokens: int | None
 
@@ -103,13 +107,15 @@ class PromptPreview:
         diagnose = diagnoser_of(task, place.target, work, len(graph.operators), _baselines(row))
         if given is not None:
             diagnose = given.diagnose(diagnose)
+        briefing = PromptWriter(task, place.target, work, memory, graph=graph)
         return cls(
             task=task,
             row=row,
             graph=storage.record(row.run).graph if row is not None else None,
             storage=storage,
-            briefing=PromptWriter(task, place.target, work, memory, graph=graph),
+            briefing=briefing,
             navigator=Navigator(task, work, memory),
+            questions=_recorded_questions(task, place.target, work, briefing, storage),
             diagnose=diagnose,
             tokens=tokens,
         )
@@ -140,14 +146,17 @@ class PromptPreview:
         voice, model = self._voice(purpose)
         if purpose == "ideas":
             count = self.task.settings.search.ideas
-            brief, _ = self.navigator.begin(self.briefing, voice, moment, count)
+            asked = _given(self.questions.for_ideas(moment))
+            brief, _ = self.navigator.begin(self.briefing, voice, moment, count, asked)
         elif purpose == "repair":
             assert node is not None
-            brief = self.briefing.repair(voice, moment, node.attempt())
+            asked = _given(self.questions.for_repair(moment, node.attempt()))
+            brief = self.briefing.repair(voice, moment, node.attempt(), asked)
         else:
             assert node is not None
             before = tuple(n.attempt() for n in self._beside(node))
-            brief = self.briefing.draft(voice, moment, node.idea, node.step.branch, before)
+            asked = _given(self.questions.for_draft(moment, node.idea))
+            brief = self.briefing.draft(voice, moment, node.idea, node.step.branch, before, asked)
         return PreparedPrompt(
             task=self.task.name,
             run=self.row.run if self.row is not None else None,
@@ -247,6 +256,34 @@ class PromptPreview:
         return PoolMember(model=Scripted([], name=settings.name), settings=settings), (
             settings.name if found else None
         )
+
+
+def _recorded_questions(
+    task: Task, target: TargetRecord, work: Work, briefing: PromptWriter, storage: Storage
+) -> ModelQuestions:
+    """Return what finds the questions of the role `retrieval` in the record; no model is asked."""
+    from kb.app.models import role_settings
+    from search.authors.llm_questions import ModelQuestions
+    from search.authors.model_pool import ModelPool, PoolMember
+    from synth.models.recorded import Recorded
+
+    chosen = role_settings(task.settings).get("retrieval", ())
+    members = [
+        PoolMember(model=Recorded(None, storage, name=one.name), settings=one) for one in chosen
+    ]
+    return ModelQuestions(task, target, work, briefing, ModelPool({"retrieval": members}), say)
+
+
+def _given(asked: Waiting[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the questions that the record holds; kb's own where it holds none."""
+    from kb.errors import ModelError
+    from synth.models.waiting import finish
+
+    try:
+        return finish(asked)
+    except ModelError:
+        say("models.retrieval: the record holds no questions for this prompt: it shows kb's own")
+        return ()
 
 
 def _find(

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from kb.retrieval.filters import View
     from kb.retrieval.fusion import RankedRow
     from kb.retrieval.multi_query.menu import Menu
-    from kb.retrieval.multi_query.merge import Merger
+    from kb.retrieval.multi_query.merge import MergedDocument, Merger
+    from kb.retrieval.multi_query.odds import Signs
 
 FAR = 0.995  # what a step away from the scope asked for leaves of a score: two cost half a place
 REMEMBERED = 256  # questions whose vectors are kept
@@ -104,22 +105,30 @@ class Retriever:
             StoreError: the knowledge base cannot be read or indexed.
         """
         from kb.retrieval.multi_query.answer import answer_inquiry
-        from kb.retrieval.multi_query.merge import Merger
 
         view = self._view(self._derived.current(self._progress))
         if not view.index.ids:
             return Answer(hits=(), notes=("the knowledge base is empty",))
-        if self._merger is None or self._merger[0] is not view:
-            self._merger = (view, Merger(view, self._embed))
-        found = self._merger[1].merge(inquiry)
         return answer_inquiry(
-            found,
+            self._merger_now(view).merge(inquiry),
             inquiry,
             ids=view.index.ids,
             store=self._store,
             menu=self._menu_now(),
             effects=self._effects,
         )
+
+    def signs(self, inquiry: Inquiry) -> list[tuple[MergedDocument, Signs]]:
+        """Return every document that `inquiry` leads to, and what is known of it before it is weighed."""
+        view = self._view(self._derived.current(self._progress))
+        return self._merger_now(view).signs(inquiry)
+
+    def _merger_now(self, view: View) -> Merger:
+        from kb.retrieval.multi_query.merge import Merger
+
+        if self._merger is None or self._merger[0] is not view:
+            self._merger = (view, Merger(view, self._embed))
+        return self._merger[1]
 
     def _menu_now(self) -> Menu:
         from kb.retrieval.multi_query.menu import Menu

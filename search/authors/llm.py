@@ -17,6 +17,7 @@ from kb.records.schema import TargetRecord
 from kb.records.types import Passage
 from search.attempt import Attempt, Draft, Idea, Moment
 from search.authors import AuthorParts
+from search.authors.llm_questions import ModelQuestions
 from search.authors.model_pool import ModelPool, PoolMember
 from search.authors.navigation import Navigator
 from search.costs.graph import OperatorGraph, Work
@@ -90,6 +91,7 @@ class LanguageModel:
         self._say = say
         templates = user_templates(task)
         self._briefing = PromptWriter(task, target, work, knowledge, templates, graph)
+        self._questions = ModelQuestions(task, target, work, self._briefing, self._cast, say)
         self._navigator = Navigator(task, work, knowledge, templates)
         self._known = knowledge.known
 
@@ -122,7 +124,8 @@ class LanguageModel:
             ConfigError: the task does not fit the model's context.
         """
         voice = self._cast.voice("ideas", moment)
-        brief, talk = self._navigator.begin(self._briefing, voice, moment, count)
+        questions = yield from self._questions.for_ideas(moment)
+        brief, talk = self._navigator.begin(self._briefing, voice, moment, count, questions)
         pending = (
             KnownIdea(title=one.title, text=one.text, told="is at work") for one in moment.pending
         )
@@ -190,7 +193,8 @@ class LanguageModel:
             ConfigError: the task does not fit the model's context.
         """
         voice = self._cast.voice("code", moment, branch)
-        brief = self._briefing.draft(voice, moment, idea, branch, siblings)
+        questions = yield from self._questions.for_draft(moment, idea)
+        brief = self._briefing.draft(voice, moment, idea, branch, siblings, questions)
         parent = None if moment.memory == "clean" else moment.parent
         known = {attempt.draft.source for attempt in siblings}
         if moment.parent is not None:
@@ -214,7 +218,8 @@ class LanguageModel:
             ConfigError: the task does not fit the model's context.
         """
         voice = self._cast.voice("repair", moment)
-        brief = self._briefing.repair(voice, moment, failed)
+        questions = yield from self._questions.for_repair(moment, failed)
+        brief = self._briefing.repair(voice, moment, failed, questions)
         known = {attempt.draft.source for attempt in (*earlier_of(moment, failed), failed)}
         asked = _Asked(
             voice=voice,

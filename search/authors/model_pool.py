@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from tiktoken.model import encoding_name_for_model
 
@@ -19,14 +19,15 @@ from search.attempt import Moment
 from search.settings import ModelSettings
 from synth.models import Model
 
-Role = Literal["ideas", "code", "repair", "diagnosis"]
-ROLES: tuple[Role, ...] = ("ideas", "code", "repair", "diagnosis")
-# Whom a role falls back to where nobody was named for it; diagnosis is deterministic then.
+Role = Literal["ideas", "code", "repair", "diagnosis", "retrieval"]
+ROLES: tuple[Role, ...] = get_args(Role)
+# Whom a role falls back to where nobody was named for it; diagnoses and questions come from rules then.
 INSTEAD: Mapping[Role, tuple[Role, ...]] = {
     "ideas": ("code",),
     "code": ("ideas",),
     "repair": ("code", "ideas"),
     "diagnosis": (),
+    "retrieval": (),
 }
 _AGAIN_TOKENS = 250  # what a second request adds to a prompt
 # A tokenizer that tiktoken does not know may count more tokens: SmolLM2's counts an eighth more for
@@ -120,11 +121,11 @@ class ModelPool:
 
     @classmethod
     def of(cls, model: Model, settings: ModelSettings) -> ModelPool:
-        """Return a cast in which one model writes everything but diagnoses."""
+        """Return a cast in which one model writes everything but diagnoses and questions."""
         return cls({"ideas": (PoolMember(model=model, settings=settings),)})
 
     def members(self, role: Role) -> tuple[PoolMember, ...]:
-        """Return who may be asked in a role; nobody only for diagnosis."""
+        """Return who may be asked in a role; nobody only for diagnoses and questions."""
         for one in (role, *INSTEAD[role]):
             if one in self._voices:
                 return self._voices[one]

@@ -97,9 +97,17 @@ class Navigator:
         self._templates = templates or user_templates(task)
 
     def begin(
-        self, briefing: PromptWriter, voice: PoolMember, moment: Moment, count: int
+        self,
+        briefing: PromptWriter,
+        voice: PoolMember,
+        moment: Moment,
+        count: int,
+        asked: Sequence[str] = (),
     ) -> tuple[RenderedPrompt, Conversation]:
         """Return the prompt for ideas, and the conversation that may follow from it.
+
+        Args:
+            asked: questions that a model asks the knowledge base in place of kb's own.
 
         Raises:
             ConfigError: the task does not fit the model's context.
@@ -109,12 +117,12 @@ class Navigator:
             kept = min(settings.tokens, voice.budget // _KEPT)
             reader = NavigationReader(budget=voice.budget - kept, encoding=voice.encoding)
             try:
-                brief = briefing.ideas(reader, moment, count, requests=self._offer())
+                brief = briefing.ideas(reader, moment, count, asked, requests=self._offer())
             except ConfigError:
                 pass  # no room for both; where the prompt alone does not fit, that is said below
             else:
                 return brief, Conversation(self, brief, voice, settings)
-        brief = briefing.ideas(voice, moment, count)
+        brief = briefing.ideas(voice, moment, count, asked)
         return brief, Conversation(self, brief, voice, RequestSettings(steps=0))
 
     def look_up(self, request: Lookup, inquiry: Inquiry) -> LookupResult | list[Hit]:

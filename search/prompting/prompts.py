@@ -144,12 +144,17 @@ class PromptWriter:
         self._knowledge = knowledge
         self._graph = graph
         language = task.settings.language
-        self._language = target.languages[0] if language == "auto" else language
+        self.language = target.languages[0] if language == "auto" else language
         self._templates = templates or user_templates(task)
         self._count = lru_cache(_COUNTED)(count_tokens)
 
     def ideas(
-        self, reader: PromptReader, moment: Moment, count: int, **offered: Any
+        self,
+        reader: PromptReader,
+        moment: Moment,
+        count: int,
+        asked: Sequence[str] = (),
+        **offered: Any,
     ) -> RenderedPrompt:
         """Return the prompt for at most `count` ideas.
 
@@ -157,6 +162,7 @@ class PromptWriter:
         again and its failure is a lesson; a clean slate has the titles alone.
 
         Args:
+            asked: questions that a model asks the knowledge base in place of kb's own.
             offered: what else the answer's form tells: `requests`, which may come before ideas.
 
         Raises:
@@ -177,7 +183,7 @@ class PromptWriter:
             reader,
             "ideas",
             moment,
-            QuestionStep(stage=_stage(moment), tried=_tried(moment.history)),
+            QuestionStep(stage=stage_of(moment), tried=_tried(moment.history), asked=asked),
             history=trials_of_ideas(told, near),
             current=_current(parent),
             answer={
@@ -196,6 +202,7 @@ class PromptWriter:
         idea: Idea,
         branch: int,
         siblings: tuple[Attempt, ...],
+        asked: Sequence[str] = (),
     ) -> RenderedPrompt:
         """Return the prompt for implementation number `branch` of `idea`.
 
@@ -207,7 +214,9 @@ class PromptWriter:
             reader,
             "draft",
             moment,
-            QuestionStep(stage="draft", text=f"{idea.title}. {idea.text}", record=idea.record),
+            QuestionStep(
+                stage="draft", text=f"{idea.title}. {idea.text}", record=idea.record, asked=asked
+            ),
             history=trials_of_branches(siblings),
             current=_current(None if moment.memory == "clean" else moment.parent),
             answer={
@@ -220,7 +229,9 @@ class PromptWriter:
             },
         )
 
-    def repair(self, reader: PromptReader, moment: Moment, failed: Attempt) -> RenderedPrompt:
+    def repair(
+        self, reader: PromptReader, moment: Moment, failed: Attempt, asked: Sequence[str] = ()
+    ) -> RenderedPrompt:
         """Return the prompt for a mended source.
 
         Raises:
@@ -238,6 +249,7 @@ class PromptWriter:
                 record=idea.record,
                 outcome=failed.outcome.kind,
                 message=reported,
+                asked=asked,
             ),
             history=trials_of_branches(earlier_of(moment, failed)),
             current=_current(failed),
@@ -262,7 +274,7 @@ class PromptWriter:
             encoding=reader.encoding,
         )
         inquiry = self._questions.inquiry(step)
-        informed = self._is_informed(moment)
+        informed = self.informs(moment)
         answer = self._knowledge.retriever.inquire(inquiry) if informed else Answer(hits=())
         context = self._context(purpose, moment, answer, **parts)
 
@@ -300,8 +312,10 @@ class PromptWriter:
             **parts,
         )
 
-    def _is_informed(self, moment: Moment) -> bool:
+    def informs(self, moment: Moment) -> bool:
         """Say whether the steps upon a parent are given retrieved knowledge, see `knowledge`."""
+        if not self._task.settings.retrieval:
+            return False
         share = self._task.settings.search.knowledge
         parent = moment.parent.number if moment.parent is not None else None
         draw = Random(f"{self._task.settings.search.seed}:{moment.round}:{parent}:knowledge")
@@ -313,7 +327,7 @@ class PromptWriter:
         program = read_program(self._task.name, self._task.source, self._graph)
         subject = Subject(
             target=self._target,
-            language=self._language,
+            language=self.language,
             told=program.text.told,
             families=self._work.families if self._work else (),
             precision=precision if isinstance(precision, str) else "strict",
@@ -330,7 +344,7 @@ class PromptWriter:
     @cached_property
     def _library(self) -> LibraryNotes:
         store, scope = self._knowledge.store, self._questions.scope
-        return LibraryNotes(store, self._language, self._target.name, scope)
+        return LibraryNotes(store, self.language, self._target.name, scope)
 
 
 def user_templates(task: Task) -> Templates:
@@ -372,7 +386,7 @@ def earlier_of(moment: Moment, failed: Attempt) -> list[Attempt]:
     ]
 
 
-def _stage(moment: Moment) -> Stage:
+def stage_of(moment: Moment) -> Stage:
     """Return what ideas are asked for: where the search stands still, what was not tried."""
     still = standings_of(moment.history).rounds_without_gain(moment.round) >= PLATEAU
     return "plateau" if still else "ideas"

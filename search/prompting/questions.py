@@ -9,7 +9,7 @@ from kb.records.patterns import Pattern, Recognised
 from kb.records.types import Scope
 from kb.retrieval.multi_query import Inquiry
 from search.outcome import KernelTime
-from search.patterns.graded_tasks import GradedTasks, shipped_tasks
+from search.patterns.graded_tasks import GradedTasks, TaskState, shipped_tasks
 from search.patterns.recognise import ReferenceTraits, State, recognise
 from search.patterns.shares import measured_shares
 from synth.query import PLANS, Need, QueryPlan, Stage, Subject, build_inquiry
@@ -28,6 +28,7 @@ class QuestionStep:
         tried: names of records that the search has tried.
         kernels: that the program to improve ran, where a device was profiled.
         tokens: room for passages, counted by `encoding`.
+        asked: what a model asks in place of kb's own questions; empty for those.
     """
 
     stage: Stage
@@ -41,6 +42,7 @@ class QuestionStep:
     kernels: Sequence[KernelTime] = ()
     tokens: int = 8000
     encoding: str = "cl100k_base"
+    asked: Sequence[str] = ()
 
 
 class Questions:
@@ -87,7 +89,7 @@ class Questions:
         """Return what to ask before the prompt of a step."""
         text = step.text
         graded = self._graded or shipped_tasks()
-        expected = graded.expected(self.program, self._subject.target.device, step.stage)
+        expected = graded.expected(self._state(step))
         found = self.recognised(step)
         if step.stage == "repair":
             text = f"{step.outcome.replace('_', ' ')}: {step.message} {step.text}".strip()
@@ -106,8 +108,19 @@ class Questions:
                 tried=step.tried,
                 tokens=step.tokens,
                 encoding=step.encoding,
+                asked=tuple(step.asked),
                 plans=self._plans,
             ),
+        )
+
+    def _state(self, step: QuestionStep) -> TaskState:
+        return TaskState.of(
+            self.program,
+            self._subject.target.device,
+            step.stage,
+            symptoms=step.symptoms if step.measured else (),
+            outcome=step.outcome,
+            told=step.message if step.stage == "repair" else step.text,
         )
 
     def _formats(self) -> tuple[str, ...]:

@@ -28,12 +28,11 @@ def explain_inquiry(brief: RenderedPrompt) -> Iterator[str]:
         f"  at most {inquiry.limit} documents and {inquiry.tokens} tokens; lessons at most "
         f"{int(DEFAULT.lessons * inquiry.limit)}; kinds: {kinds}"
     )
-    yield f"  nothing below {DEFAULT.least:g}, or below {DEFAULT.relative:.0%} of the best score"
-    if inquiry.judged:
-        yield (
-            f"  no record whose likelihood of use by the graded tasks and whose score by the questions "
-            f"are below {DEFAULT.useful:g} together"
-        )
+    yield "  scores: 1 for what is surely central, 0 for what is surely of no use"
+    yield (
+        f"  no document that is expected to add less than {DEFAULT.useless:g} times as much to the share of "
+        "central documents as to that of useless ones"
+    )
     if inquiry.tried:
         yield f"  tried already, so put behind: {', '.join(inquiry.tried)}"
     yield "Given"

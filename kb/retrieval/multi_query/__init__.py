@@ -50,6 +50,7 @@ class Inquiry:
     """What is asked before one prompt is written.
 
     Attributes:
+        stage: what the documents are for: ``ideas``, ``draft`` or ``repair``.
         scope: device, language and type: nothing outside is given. Operators are no part of it.
         operators: operator families of the task: what gains are looked up by.
         families: those and the families of its patterns: records of others are not given.
@@ -58,8 +59,8 @@ class Inquiry:
         tried: names of records that the search has tried already, given after the others.
         elsewhere: names of records that only patterns name which are not there: they answer less.
         expected: records that tasks like this one were helped by.
-        judged: names of the records that `expected` could have named. The score of any other document rises
-            by as much as that of the best one does, so that it is not outranked for want of an opinion.
+        judged: names of the records that `expected` could have named. Any other document is weighed by
+            what the questions say of it alone.
         hidden: documents that are never told of: lessons that nothing on record proves.
         menu: kind of the device (``cpu``, ``gpu``) whose measurements the titles of other records are
             told with; "" for no titles.
@@ -70,6 +71,7 @@ class Inquiry:
 
     questions: tuple[Question, ...]
     scope: Scope
+    stage: str = "ideas"
     operators: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
     symptoms: tuple[str, ...] = ()
@@ -107,14 +109,14 @@ class Tuning:
         found: what the first answer to a question counts that names records itself, beside 1 for the
             first of these.
         agreement: what further questions add to the best one, 1 for their sum.
-        expected: what a record counts that is surely central by the graded tasks.
-        useful: least of a judged record's likelihood of any use and of its score by the questions together.
         symptom: what each symptom that a record answers adds to its score, as a fraction.
         tried: factor of records that were tried.
         elsewhere: factor of an answer by a record whose patterns are not there.
         anywhere: the same, to questions that are not about what the task computes.
-        least: score below which nothing is given.
-        relative: fraction of the best score below which nothing is given.
+        useless: what a document adds to the share of useless ones counts so much beside what it adds to the
+            share of central ones that are given.
+        first: documents that are given as long as they are likely of use.
+        least: likelihood of any use that these must have.
         lessons: fraction of the places that lessons may take.
     """
 
@@ -122,14 +124,13 @@ class Tuning:
     depth: int = 24
     found: float = 0.27
     agreement: float = 0.45
-    expected: float = 1.5
-    useful: float = 0.4
     symptom: float = 0.1
     tried: float = 0.4
     elsewhere: float = 0.2
     anywhere: float = 0.4
-    least: float = 0.25
-    relative: float = 0.22
+    useless: float = 0.2
+    first: int = 4
+    least: float = 0.2
     lessons: float = 0.25
 
 

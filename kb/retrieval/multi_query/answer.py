@@ -43,8 +43,8 @@ def answer_inquiry(
     tuning = DEFAULT
     found = [one for one in found if one.document not in inquiry.hidden]
     known = _effects(found, inquiry, effects)
-    ranked = sorted(
-        worth_giving(found, tuning), key=lambda one: (-one.score * _moved(known, one), one.document)
+    ranked = worth_giving(
+        sorted(found, key=lambda one: (-one.score * _moved(known, one), one.document)), tuning
     )
     places = int(tuning.lessons * inquiry.limit)
     kept, beside = select_lessons(ranked, _lessons(found, store), inquiry, places)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from kb.records.patterns import FOLDERS
 from kb.records.types import Kind, Query, Scope
 from kb.retrieval.fusion import RankedRow, fuse, rank, together
-from kb.retrieval.multi_query import DEFAULT, Inquiry, Question, Tuning
+from kb.retrieval.multi_query import DEFAULT, Expected, Inquiry, Question, Tuning
+from kb.retrieval.multi_query.odds import Signs, likelihoods
 
 if TYPE_CHECKING:
     from kb.indexes import Vector
@@ -28,8 +29,9 @@ class MergedDocument:
         votes: what each question gave it, with the question's reason.
         cosine, bm25: of its best passage to any question.
         answers: symptoms of the inquiry that it answers.
-        useful: how likely it is of any use by the graded tasks and by the questions; 1 where the
-            graded tasks cannot speak of it.
+        asked: what the questions give it.
+        score: what it is expected to be worth, see `kb.retrieval.multi_query.odds`.
+        central, useful: how likely it is central, and of any use.
     """
 
     document: str
@@ -40,8 +42,10 @@ class MergedDocument:
     cosine: float | None = None
     bm25: float | None = None
     answers: tuple[str, ...] = ()
+    asked: float = 0.0
     score: float = 0.0
-    useful: float = 1.0
+    central: float = 0.0
+    useful: float = 0.0
 
     def add(self, rows: Sequence[int], cosine: float | None, bm25: float | None) -> None:
         """Note what a question found of it."""
@@ -88,6 +92,14 @@ class Merger:
 
     def merge(self, inquiry: Inquiry) -> list[MergedDocument]:
         """Return the documents that the questions lead to, best first."""
+        found = self.signs(inquiry)
+        chances = likelihoods([signs for _, signs in found], inquiry.stage)
+        for (one, _), chance in zip(found, chances, strict=True):
+            one.score, one.central, one.useful = chance.worth, chance.central, chance.useful
+        return sorted((one for one, _ in found), key=lambda one: (-one.score, one.document))
+
+    def signs(self, inquiry: Inquiry) -> list[tuple[MergedDocument, Signs]]:
+        """Return the documents that the questions lead to, and what speaks for each."""
         found: dict[str, MergedDocument] = {}
         for question in inquiry.questions:
             for document, vote in self._votes(question, inquiry, found).items():
@@ -95,33 +107,30 @@ class Merger:
                 one.votes.append((vote, question.reason))
         kinds = dict(inquiry.kinds)
         for one in found.values():
-            one.score = self._score(one, inquiry, kinds[one.kind])
-        self._expect(inquiry, found)
-        return sorted(found.values(), key=lambda one: (-one.score, one.document))
+            one.asked = self._asked(one, inquiry, kinds[one.kind])
+        expected: dict[str, Expected] = {}
+        for record in inquiry.expected:
+            shown = self._named.get(record.record)
+            if shown is not None and self._admits(shown, inquiry, ()):
+                expected[shown] = record
+                one = found.setdefault(shown, self._found(shown))
+                one.votes.append((record.gain, record.reason))
+        return [
+            (one, self._signs(one, expected.get(one.document), inquiry)) for one in found.values()
+        ]
 
-    def _expect(self, inquiry: Inquiry, found: dict[str, MergedDocument]) -> None:
-        """Add what graded tasks say; what they cannot speak of keeps its distance to the best."""
-        asked = max((one.score for one in found.values()), default=0.0)
-        for judged in found.values():
-            if judged.name in inquiry.judged:
-                judged.useful = min(1.0, judged.score)
-        for one in inquiry.expected:
-            document = self._named.get(one.record)
-            if document is None or not self._admits(document, inquiry, ()):
-                continue
-            if document not in found:
-                found[document] = self._found(document)
-                found[document].useful = 0.0
-            record = found[document]
-            tried = self._tuning.tried if one.record in inquiry.tried else 1.0
-            gain = self._tuning.expected * one.gain * tried
-            record.votes.append((gain, one.reason))
-            record.score += gain
-            record.useful += one.useful
-        best = max((one.score for one in found.values()), default=0.0)
-        for other in found.values():
-            if asked and other.name not in inquiry.judged:
-                other.score *= best / asked
+    def _signs(self, one: MergedDocument, expected: Expected | None, inquiry: Inquiry) -> Signs:
+        return Signs(
+            kind=one.kind,
+            asked=one.asked,
+            gain=expected.gain if expected is not None else 0.0,
+            useful=max(0.0, expected.useful) if expected is not None else 0.0,
+            judged=one.name in inquiry.judged,
+            cosine=one.cosine or 0.0,
+            bm25=one.bm25 or 0.0,
+            answers=len(one.answers),
+            tried=one.name in inquiry.tried,
+        )
 
     def _votes(
         self, question: Question, inquiry: Inquiry, found: dict[str, MergedDocument]
@@ -152,7 +161,7 @@ class Merger:
     def _part(self, place: int) -> float:
         return self._tuning.sharpness / (self._tuning.sharpness + place)
 
-    def _score(self, one: MergedDocument, inquiry: Inquiry, kind: float) -> float:
+    def _asked(self, one: MergedDocument, inquiry: Inquiry, kind: float) -> float:
         tuning = self._tuning
         votes = sorted((vote for vote, _ in one.votes), reverse=True)
         score = kind * (votes[0] + tuning.agreement * sum(votes[1:]))
@@ -200,11 +209,28 @@ class Merger:
         return MergedDocument(document=document, kind=kind, name=record_name(kind, document))
 
 
-def worth_giving(found: Sequence[MergedDocument], tuning: Tuning = DEFAULT) -> list[MergedDocument]:
-    """Return the documents whose score is enough to take an author's time."""
-    best = max((one.score for one in found), default=0.0)
-    least = max(tuning.least, tuning.relative * best)
-    return [one for one in found if one.score >= least and one.useful >= tuning.useful]
+def worth_giving(
+    ranked: Sequence[MergedDocument], tuning: Tuning = DEFAULT
+) -> list[MergedDocument]:
+    """Return the documents that are worth an author's time.
+
+    One more is given where the share of the central documents that it is expected to add outweighs what it
+    adds to the share of useless ones. The first few are given where they are of some likely use.
+
+    Args:
+        ranked: the best first.
+    """
+    central = max(1.0, sum(one.central for one in ranked))
+    kept: list[MergedDocument] = []
+    useless = 0.0
+    for one in ranked:
+        share = useless / len(kept) if kept else 0.0
+        cost = tuning.useless * ((1.0 - one.useful) - share) / (len(kept) + 1)
+        first = len(kept) < tuning.first and one.useful >= tuning.least
+        if first or one.central / central > cost:
+            kept.append(one)
+            useless += 1.0 - one.useful
+    return kept
 
 
 def record_name(kind: Kind, document: str) -> str:

@@ -70,7 +70,8 @@ class Knows(Knowledge):
 class Stage:
     """Everything of a run but its command line."""
 
-    def __init__(self, folder: Path, **stop: object) -> None:
+    def __init__(self, folder: Path, *, asks: bool = False, **stop: object) -> None:
+        self.asks = asks
         quiet = {"candidates": 2, "minutes": None, "stalled_rounds": None, "roofline": None}
         self.settings = TaskFile.model_validate(
             {
@@ -97,6 +98,11 @@ class Stage:
                 "ideas": [PoolMember(model=wrap(real, "ideas"), settings=SMALL)],
                 "code": [PoolMember(model=wrap(writer, "code"), settings=script)],
                 "repair": [PoolMember(model=wrap(real, "repair"), settings=brief)],
+                **(
+                    {"retrieval": [PoolMember(model=wrap(real, "retrieval"), settings=brief)]}
+                    if self.asks
+                    else {}
+                ),
             },
             accounts=ledger,
         )
@@ -188,6 +194,22 @@ def test_a_search_by_a_real_model_runs_is_booked_and_plays_again_without_it(
     assert SECRET not in "\n".join(stage.said)
     for file in (tmp_path / "home").rglob("*"):
         assert file.is_dir() or SECRET.encode() not in file.read_bytes()
+
+
+def test_questions_by_a_real_model_are_booked_and_play_again_without_it(
+    planted: None, tmp_path: Path
+) -> None:
+    stage = Stage(tmp_path / "home", asks=True)
+    record, _ = stage.run()
+    rows = {(row["model"], row["role"]): row for row in spending(stage.storage.engine, record.run)}
+    asked = rows["smollm2", "retrieval"]
+    assert asked["tokens_in"] > 300
+    assert asked["tokens_out"] > 0
+    calls = sum(row["calls"] for row in rows.values())
+    findings, graph = stage.replay(record.run, tmp_path / "again")
+    assert findings.divergences == []
+    assert findings.requests == calls
+    assert missing(record.graph, graph) == []
 
 
 def test_a_changed_reply_is_where_the_replay_diverges(planted: None, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from kb.config import Home
 from kb.knowledge import Knowledge, open_knowledge
 from kb.records.types import Scope
-from kb.retrieval.multi_query import DEFAULT, Expected, Inquiry, Question
-from kb.retrieval.multi_query.merge import worth_giving
+from kb.retrieval.multi_query import Expected, Inquiry, Question
+from kb.retrieval.multi_query.merge import MergedDocument, worth_giving
 from search.prompting.readings import RecordingRetriever
 
 TILES = """\
@@ -149,7 +149,7 @@ def test_what_is_for_another_language_or_other_operators_is_not_given(knowledge:
 
 def test_a_pattern_may_name_what_its_operators_would_not_admit(knowledge: Knowledge) -> None:
     named = replace(KEYS, see=("ideas/pool", "ideas/tiles"))
-    assert names(knowledge, replace(HERE, questions=(named,)))[0] == "pool"
+    assert "pool" in names(knowledge, replace(HERE, questions=(named,)))
     about_a_fault = replace(named, anywhere=True)
     assert "pool" not in names(knowledge, replace(HERE, questions=(about_a_fault,)))
 
@@ -170,7 +170,7 @@ def test_what_was_tried_comes_after(knowledge: Knowledge) -> None:
     plain = knowledge.retriever.inquire(HERE).hits[0]
     tried = knowledge.retriever.inquire(replace(HERE, tried=("ideas/tiles",))).hits
     after = next(hit for hit in tried if hit.passage.id == plain.passage.id)
-    assert after.score == pytest.approx(plain.score * DEFAULT.tried)
+    assert after.score < plain.score
 
 
 def test_a_record_whose_pattern_is_not_there_answers_less(knowledge: Knowledge) -> None:
@@ -221,7 +221,7 @@ def test_the_same_inquiry_gets_the_same_answer(knowledge: Knowledge) -> None:
     assert knowledge.retriever.inquire(HERE) == knowledge.retriever.inquire(HERE)
 
 
-def test_nothing_is_given_below_the_least_score(knowledge: Knowledge) -> None:
+def test_nothing_is_given_that_hardly_answers(knowledge: Knowledge) -> None:
     answer = knowledge.retriever.inquire(replace(HERE, questions=(replace(KEYS, weight=0.01),)))
     assert answer.hits == ()
     assert answer.near
@@ -257,17 +257,30 @@ def test_a_judged_record_that_hardly_answers_and_hardly_helps_is_left_out(
     assert "tiles" not in names(knowledge, doubted)
 
 
-def test_what_graded_tasks_cannot_speak_of_keeps_its_distance_to_the_best(
+def test_what_graded_tasks_cannot_speak_of_is_weighed_by_the_questions_alone(
     knowledge: Knowledge,
 ) -> None:
     expected = Expected(record="ideas/tiles", gain=1.0, useful=1.0, reason="it helped others")
 
-    def share(inquiry: Inquiry) -> float:
+    def score(inquiry: Inquiry) -> float:
         hits = knowledge.retriever.inquire(inquiry).hits
         scores = {Path(hit.passage.document).stem: hit.why.fused for hit in hits}
-        return scores["debugging-crashes"] / scores["tiles"]
+        return scores["debugging-crashes"]
 
     crash = Question(text="SIGSEGV in the tail of a vector loop", reason="a fault", anywhere=True)
     asked = replace(HERE, questions=(KEYS, crash))
     told = replace(asked, expected=(expected,), judged=frozenset(["ideas/tiles"]))
-    assert share(told) == pytest.approx(share(asked))
+    assert score(told) == score(asked)
+
+
+def test_few_are_given_where_more_would_be_useless() -> None:
+    def found(central: float, useful: float) -> MergedDocument:
+        return MergedDocument(
+            document="d", kind="idea", name="ideas/d", score=central, central=central, useful=useful
+        )
+
+    sure, doubtful, useless = found(0.9, 0.99), found(0.1, 0.5), found(0.0, 0.05)
+    assert worth_giving([sure] * 4 + [useless] * 9) == [sure] * 4
+    assert worth_giving([sure] * 4 + [doubtful] * 2 + [useless] * 9) == [sure] * 4 + [doubtful] * 2
+    assert worth_giving([doubtful] * 3 + [useless]) == [doubtful] * 3
+    assert worth_giving([useless] * 3) == []
