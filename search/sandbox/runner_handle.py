@@ -27,7 +27,7 @@ _START_SECONDS = 120.0  # importing torch from a cold disk
 _LONGEST_LINE = 4 << 20
 _LOG_TAIL = 2000
 _GLANCE = 0.25  # seconds between two looks at what a runner has written
-_STOPPING, STARVED = 1.0, 20.0  # seconds that a thread may take to stand still; one that waits for a processor
+_STOPPING, STARVED = 1.0, 20.0  # seconds for a thread to stand still; for one without a processor
 _DYING_SECONDS = 30  # that a process which was killed may take to end
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from scripted import REFERENCE, write_task
 
+pytestmark = pytest.mark.timed
+
 
 def spooled(folder: Path) -> Path:
     (folder / "spool").mkdir(exist_ok=True)
