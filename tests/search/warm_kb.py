@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -209,6 +210,10 @@ if __name__ == "__main__":
     sys.path.pop(0)  # of this file: a command finds its modules where `kb` finds them
     for name in _IMPORTS:
         import_module(name)
+    # Reading the ranks of tokens takes half a second, and they are unpacked in a home.
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["KB_HOME"] = home
+        import_module("kb.tokens").load_encoding()
     install()
     gc.collect()
     gc.freeze()  # a command's collector would copy the pages of all that is imported
