@@ -75,7 +75,7 @@ def engine(
 
 
 # Tests with one of these, and those marked `timed`, time programs: one at a time on a machine.
-TIMING = {"corpus_judge", "make_judge", "norm", "office"}
+TIMING = {"corpus_judge", "make_judge", "norm", "office", "warm"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

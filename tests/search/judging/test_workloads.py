@@ -15,6 +15,8 @@ from search.reference import load_problem
 from search.task import load_task
 from search.workloads import WorkloadSettings
 
+pytestmark = pytest.mark.timed
+
 REFERENCE = """
 import torch
 
