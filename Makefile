@@ -1,5 +1,7 @@
 PYTHON ?= python3
 TASK ?= examples/conv2d.yaml
+# Of pytest: the first times programs, the others do the rest.
+PROCESSES ?= 2
 
 # Compiled Python is kept, whatever the environment says: else each of a thousand processes compiles it again.
 export PYTHONDONTWRITEBYTECODE :=
@@ -21,7 +23,7 @@ evolve: install
 # A file is one process's: its tests share what takes long to make. `tests/conftest.py` says which begin first.
 test: install
 	@$(MAKE) --no-print-directory -j2 check embed collect
-	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15
+	@.venv/bin/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --durations=15
 
 # A minute on two cores, for a look before each commit.
 QUICK = tests/test_*.py tests/synth tests/ingest/chunking tests/ingest/readers tests/ingest/scope \
@@ -30,7 +32,7 @@ QUICK = tests/test_*.py tests/synth tests/ingest/chunking tests/ingest/readers t
   tests/search/test_*.py
 
 quick: check
-	@.venv/bin/python -m pytest -n 2 -m "not slow" $(QUICK)
+	@.venv/bin/python -m pytest -n $(PROCESSES) -m "not slow" $(QUICK)
 
 check: install
 	@.venv/bin/ruff check
