@@ -1,7 +1,12 @@
 PYTHON ?= python3
 TASK ?= examples/conv2d.yaml
+# Of pytest: the first times programs, the others do the rest.
+PROCESSES ?= 2
 
-.PHONY: help install evolve test quick check embed clean
+# Compiled Python is kept, whatever the environment says: else each of a thousand processes compiles it again.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: help install evolve test quick check embed collect clean
 
 help:
 	@echo "make evolve [TASK=file.yaml]   install, then search for a faster kernel"
@@ -15,10 +20,10 @@ install:
 evolve: install
 	@.venv/bin/kb evolve $(TASK)
 
-# A file is one process's: its tests share what takes long to make. Those with slow tests begin first.
+# A file is one process's: its tests share what takes long to make. `tests/conftest.py` says which begin first.
 test: install
-	@$(MAKE) --no-print-directory -j2 check embed
-	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15
+	@$(MAKE) --no-print-directory -j2 check embed collect
+	@.venv/bin/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --durations=15
 
 # A minute on two cores, for a look before each commit.
 QUICK = tests/test_*.py tests/synth tests/ingest/chunking tests/ingest/readers tests/ingest/scope \
@@ -27,7 +32,7 @@ QUICK = tests/test_*.py tests/synth tests/ingest/chunking tests/ingest/readers t
   tests/search/test_*.py
 
 quick: check
-	@.venv/bin/python -m pytest -n 2 -m "not slow" $(QUICK)
+	@.venv/bin/python -m pytest -n $(PROCESSES) -m "not slow" $(QUICK)
 
 check: install
 	@.venv/bin/ruff check
@@ -39,6 +44,10 @@ check: install
 # The shipped documents are embedded once, for the homes of all tests.
 embed: install
 	@KB_HOME=.kb/test .venv/bin/kb init
+
+# Pytest compiles the tests, which it does not do twice.
+collect: install
+	@.venv/bin/python -m pytest --collect-only -qqq > .collected || (cat .collected; exit 1)
 
 clean:
 	rm -rf .venv .kb

@@ -74,11 +74,40 @@ def engine(
     engine.dispose()
 
 
+# Tests with one of these, and those marked `timed`, time programs: one at a time on a machine.
+TIMING = {"corpus_judge", "make_judge", "norm", "office", "warm"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take minutes begin first, so that no process has one left at the end."""
-    long = {
-        item.path
-        for item in items
-        if item.get_closest_marker("slow") or "corpus_judge" in getattr(item, "fixturenames", ())
+    """Put files that time programs first, and of the others those that take long last; see `BothEnds`."""
+    timed, slow = set(), set()
+    for item in items:
+        if item.get_closest_marker("timed") or TIMING & set(getattr(item, "fixturenames", ())):
+            timed.add(item.path)
+        if item.get_closest_marker("slow"):
+            slow.add(item.path)
+    places = {
+        path: (1 - (path in slow)) if path in timed else 2 + (path in slow)
+        for path in {item.path for item in items}
     }
-    items.sort(key=lambda item: item.path not in long)
+    items.sort(key=lambda item: places[item.path])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Return what deals files out to the processes of a test run."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class BothEnds(LoadFileScheduling):
+        """Gives the first process files from the front, the others from the end.
+
+        So one process times programs while another has work that needs no clock: two that time wait for each other,
+        and a processor is idle.
+        """
+
+        def _assign_work_unit(self, node: object) -> None:
+            if node is not self.nodes[0]:
+                self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+            super()._assign_work_unit(node)
+
+    return BothEnds(config, log) if config.getoption("dist") == "loadfile" else None

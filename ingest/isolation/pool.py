@@ -127,14 +127,8 @@ class Confined:
 
     def _end(self) -> None:
         worker, self._worker = self._worker, None
-        if worker is None:
-            return
-        if worker.poll() is None:
-            worker.kill()
-        worker.wait()
-        for pipe in (worker.stdin, worker.stdout):
-            if pipe is not None:
-                pipe.close()
+        if worker is not None:
+            _ended(worker)
 
     def _ask(self, request: Mapping[str, Any], size: int) -> bytes:
         from pydantic_core import from_json, to_json
@@ -163,16 +157,21 @@ class Confined:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._worker is None or self._worker.poll() is not None:
             self._end()
-            self._worker = _start()
+            worker = _start()
             try:
-                ready = _receive(self._worker, time.monotonic() + START_SECONDS)
+                ready = _receive(worker, time.monotonic() + START_SECONDS)
             except (EOFError, TimeoutError):
-                self._end()
                 ready = b""
+            except BaseException:
+                _ended(worker)
+                raise
             if ready != b"ready":
+                _ended(worker)
                 raise RecordError(
                     "the process that reads documents does not start: python -m ingest.isolation.worker says why"
                 )
+            # Not before: whoever was interrupted here would leave the word to be taken for an answer.
+            self._worker = worker
         return self._worker
 
     def _epitaph(self, worker: subprocess.Popen[bytes]) -> str:
@@ -181,6 +180,16 @@ class Confined:
         code = worker.returncode
         cause = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         return f"its reader died ({cause}): leave it out or convert it"
+
+
+def _ended(worker: subprocess.Popen[bytes]) -> None:
+    """End a worker, and close what leads to it."""
+    if worker.poll() is None:
+        worker.kill()
+    worker.wait()
+    for pipe in (worker.stdin, worker.stdout):
+        if pipe is not None:
+            pipe.close()
 
 
 def _start() -> subprocess.Popen[bytes]:

@@ -15,30 +15,23 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
+
+from warm_children import ended, fixed, install, leave
 
 # No onnxruntime: it starts threads when it is imported.
 _IMPORTS = (
     "numpy", "torch", "torch.export", "torch.export._trace",
     "kb.app.run", "kb.app.build_session", "kb.cli.commands", "kb.cli.knowledge.ingest", "kb.cli.render.progress",
     "kb.cli.render.run_report", "kb.cli.runs", "kb.knowledge", "kb.native",
-    "search.costs.trace", "search.judging.cpu.judge", "search.authors.llm", "search.authors.recipes",
+    "kb.app.bench.child", "search.costs.trace", "search.judging.cpu.judge", "search.judging.spool.judge_main",
+    "search.authors.llm", "search.authors.recipes",
 )  # fmt: skip
-# Of the environment, what the interpreter and imports may read; a command gets the rest in time.
-_READ = (
-    "CUDA_", "GOMP_", "HOME", "KMP_", "LD_", "MKL_", "OMP_", "OPENBLAS_", "PYTHON", "PYTORCH_", "TORCH", "TRITON_", "XDG_",
-)  # fmt: skip
-
-
-def _fixed(env: Mapping[str, str]) -> dict[str, str]:
-    """Return what of an environment must be as it was when `kb` was imported."""
-    kept = {name: value for name, value in env.items() if name.startswith(_READ)}
-    kept.pop("PYTHONPATH", None)  # see `_become`
-    return kept
 
 
 class WarmKb:
@@ -52,7 +45,7 @@ class WarmKb:
         self._process: subprocess.Popen[bytes] | None = None
         # As it is before any test changes it.
         self._whole = dict(os.environ)
-        self._environment = _fixed(self._whole)
+        self._environment = fixed(self._whole)
         self._turn = threading.Lock()
 
     def takes(self, env: Mapping[str, str]) -> bool:
@@ -60,7 +53,7 @@ class WarmKb:
         with self._turn:
             if self._socket is None:
                 self._begin()
-        return _fixed(env) == self._environment
+        return fixed(env) == self._environment
 
     def start(self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> WarmProcess:
         """Start a command in a process group of its own."""
@@ -211,39 +204,18 @@ def _become(request: dict[str, Any], fds: list[int]) -> None:
     sys.modules["__main__"].__file__ = sys.argv[0]
 
 
-def _code() -> int:
-    """Run the command and return its exit code, as the interpreter would find it."""
-    from kb.cli import main
-
-    try:
-        main()
-    except SystemExit as end:
-        if end.code is None or isinstance(end.code, int):
-            return end.code or 0
-        print(end.code, file=sys.stderr)
-        return 1
-    except BaseException:  # noqa: BLE001 - whatever ends a command is told as the interpreter tells it
-        sys.excepthook(*sys.exc_info())
-        return 1
-    return 0
-
-
-def _leave(code: int) -> NoReturn:
-    """End as the interpreter does, but for taking imported modules apart: that copies their pages."""
-    threading._shutdown()
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
-
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # its owner is asked, and ends it
     channel = socket.socket(fileno=int(sys.argv[1]))
     sys.path.pop(0)  # of this file: a command finds its modules where `kb` finds them
     for name in _IMPORTS:
         import_module(name)
+    # Reading the ranks of tokens takes half a second, and they are unpacked in a home.
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["KB_HOME"] = home
+        import_module("kb.tokens").load_encoding()
+    install()
     gc.collect()
     gc.freeze()  # a command's collector would copy the pages of all that is imported
     _serve(channel)
-    _leave(_code())
+    leave(ended(import_module("kb.cli").main))

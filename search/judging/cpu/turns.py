@@ -15,13 +15,12 @@ from search.judging.cpu.standstill import cpu_time, settle, waited, waited_here,
 from search.judging.cpu.timing import CpuPinning
 from search.outcome import Crashed, Refused, TimedOut
 from search.sandbox.faults import Fault, raised
-from search.sandbox.runner_handle import Worker
+from search.sandbox.runner_handle import STARVED, Worker
 from search.sandbox.shared_memory import DONE, FAILED, GO, PREPARE, READY, STOP, Arena
 
 _SPINS = 200  # polls of a control word between two looks at the clock
 _PATIENCE = 0.005  # seconds between two looks at whether a runner lives
 _READY, _ALL_READY = 0.25, 1.0  # seconds of its own to be ready: for one turn, for all of them
-_STOPPING = 1.0  # seconds
 
 
 class Turns:
@@ -143,10 +142,10 @@ class Turns:
 
     def _stop(self) -> None:
         """Stop the runner, and note how much processor time it has had."""
-        if not (self._worker.stop() and settle(self.pid, _STOPPING)):
+        if not (self._worker.stop() and settle(self.pid, STARVED)):
             if not self._worker.alive():
                 raise self._worker.dead()
-            reason = "it could not be stopped within a second: is it stuck in the kernel?"
+            reason = "it could not be stopped: is it stuck in the kernel?"
             raise Fault(Crashed(reason=reason))
         self._ticks = self._cpu_time()
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timed
+
 PROBLEM = """import torch
 import torch.nn as nn
 

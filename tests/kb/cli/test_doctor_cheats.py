@@ -7,6 +7,8 @@ import typer
 from kb.cli.cheats import judge_corpus
 from search.judging.corpus import cases, run
 
+pytestmark = pytest.mark.timed
+
 
 def test_doctor_judges_the_corpus(make_shell) -> None:
     done = make_shell()("doctor", "--cheats", "--only", "cheats/zeros", "--json")

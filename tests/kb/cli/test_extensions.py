@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timed
+
 PARTS = '''
 """Parts of kb by somebody else: they import what is public, and are named in entry points."""
 

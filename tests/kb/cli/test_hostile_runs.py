@@ -23,7 +23,7 @@ from search.runs.report import build_report
 from search.runs.storage import Storage
 from search.task import load_task
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timed]
 
 HONEST = """
 import torch

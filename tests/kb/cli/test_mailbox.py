@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timed
+
 CPP = '''import ctypes
 import torch
 from kb.native import load_cpp

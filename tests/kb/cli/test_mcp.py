@@ -13,6 +13,8 @@ from mcp.client.stdio import stdio_client
 
 from kb.app.mcp.tools import INSTRUCTIONS
 
+pytestmark = pytest.mark.timed
+
 CPP = '''import ctypes
 import torch
 from kb.native import load_cpp

@@ -11,6 +11,8 @@ import pytest
 from kb.config import shipped_docs
 from kb.records.schema import IdeaRecord, parse_record
 
+pytestmark = pytest.mark.timed
+
 IDEA = "cpu-pointwise-fused"
 
 

@@ -13,6 +13,8 @@ from kb.config import Home
 from kb.records.targets import load_targets
 from search.targets.cpu import match_target, read_facts
 
+pytestmark = pytest.mark.timed
+
 
 class Known(Landscape):
     """Takes every candidate for faster than eager, on whatever machine this is."""

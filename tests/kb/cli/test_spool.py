@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from scripted import REFERENCE, write_task
 
+pytestmark = pytest.mark.timed
+
 
 def spooled(folder: Path) -> Path:
     (folder / "spool").mkdir(exist_ok=True)
@@ -31,15 +33,9 @@ def judging(request):
         home = shell.folder / "far-home"
         home.mkdir()
         (home / "cache").symlink_to((shell.home / "cache").resolve())
-        env = {**shell.env, "KB_HOME": str(home)}
-        process = subprocess.Popen(
-            shell.command("judge", shell.folder / "spool", "--json", "--device", "cpu", *options),
-            cwd=shell.folder,
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        far = type(shell)(shell.folder, home)
+        place = shell.folder / "spool"
+        process = far.start("judge", place, "--json", "--device", "cpu", *options)
         running.append(process)
         return process
 

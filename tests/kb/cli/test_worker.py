@@ -18,6 +18,8 @@ from sqlalchemy import create_engine, text
 
 from kb.cli.commands import app
 
+pytestmark = pytest.mark.timed
+
 SMALL: dict[str, object] = {
     "search": {"rounds": 1, "ideas": 1, "branches": 2},
     "final_seconds": 0.3,

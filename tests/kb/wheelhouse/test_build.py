@@ -20,6 +20,8 @@ from kb.wheelhouse import build as wheelhouse
 from kb.wheelhouse.build import Contents, build, check, check_extras, choose_place
 from kb.wheelhouse.wheels import Wheel, pack_installed, stub_wheel
 
+pytestmark = pytest.mark.timed
+
 # What torch needs in order to judge, besides itself.
 WITH_TORCH = [
     "torch",

@@ -40,6 +40,7 @@ pytestmark = [
     # The package that carries the token ranks opens them in a deprecated way when it is imported.
     pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning"),
     pytest.mark.slow,
+    pytest.mark.timed,
 ]
 
 SECRET = "sk-planted-0123456789abcdef"

@@ -15,6 +15,8 @@ from search.reference import load_problem
 from search.task import load_task
 from search.workloads import WorkloadSettings
 
+pytestmark = pytest.mark.timed
+
 REFERENCE = """
 import torch
 
@@ -84,13 +86,13 @@ def test_what_is_best_for_one_shape_loses_the_verdict(judge):
     for _ in range(3):  # a machine that stalls for a second is no verdict on either
         one, every = judge.judge(SPECIALIST), judge.judge(GENERALIST)
         assert one.kind == every.kind == "passed", (one, every)
-        if every.merit > one.merit:
+        few, many = (one.workloads[name]["eager"] for name in ("few rows", "many rows"))
+        if every.merit > one.merit and few.ratio > many.high and many.high < 1:
             break
-    few = one.workloads["few rows"]["eager"].ratio
-    assert few > one.workloads["many rows"]["eager"].high
-    assert one.workloads["many rows"]["eager"].high < 1
+    assert few.ratio > many.high
+    assert many.high < 1
     # No mean with the fast shape hides the slow one.
-    assert one.speedup["eager"] == one.workloads["many rows"]["eager"]
+    assert one.speedup["eager"] == many
     assert every.merit > one.merit
 
 

@@ -19,6 +19,8 @@ from search.measuring.session import Measured, MeasureLimits, Measurement
 from search.measuring.tables import Shape, load_tables
 from search.outcome import BuildFailed, Outcome, Passed, Ratio, Refused, TimedOut
 
+pytestmark = pytest.mark.timed
+
 CARDS = make_cards(load_library(shipped_docs() / "ideas"))
 TABLES = load_tables("cpu")
 Answer = Callable[[str], Outcome]

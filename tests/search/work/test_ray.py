@@ -25,6 +25,7 @@ from search.work.tables import RESULTS
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timed,
     pytest.mark.skipif(
         not __import__("importlib.util").util.find_spec("ray"),
         reason="no Ray: pip install 'kernel-kb[ray]'",

@@ -18,6 +18,8 @@ from search.aten.samples import samples_of
 from search.outcome import Ratio
 from search.task import load_task
 
+pytestmark = pytest.mark.timed
+
 PLAN = {"library": [], "segments": {"rows:softmax": {"pattern": "rows", "recipe": "none", "knobs": {}}}}  # fmt: skip
 
 

@@ -1,37 +1,10 @@
-"""Each file in cheats/ breaks or fools a careless judge; its first line says what becomes of it here."""
+"""Cheats that are short enough to stand here; those of the corpus are judged in `test_corpus.py`."""
 
 from collections.abc import Callable
 
 import pytest
 
-from search.judging.corpus.cases import Case, load_cases
-from search.judging.corpus.run import CorpusRunner
 from search.judging.cpu.judge import CpuJudge
-
-HONEST = """
-import torch.nn as nn
-class ModelNew(nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.norm = nn.LayerNorm(n)
-    def forward(self, x):
-        return self.norm(x)
-"""
-
-
-@pytest.mark.parametrize("case", load_cases("cpu", ("cheats",)), ids=lambda case: case.name)
-def test_a_cheat_ends_as_it_should(corpus_judge: CorpusRunner, case: Case) -> None:
-    verdict = corpus_judge.judge(case)
-    assert not verdict.complaint, verdict.outcome
-
-
-def test_an_honest_candidate_passes_after_all_of_them(norm: CpuJudge) -> None:
-    outcome = norm.judge(HONEST)
-    assert outcome.kind == "passed", outcome
-    ratio = outcome.speedup["eager"]
-    assert ratio.low <= ratio.ratio <= ratio.high
-    assert 0 <= outcome.max_error <= outcome.allowed_error
-
 
 RELU = """
 import torch

@@ -33,7 +33,7 @@ LIMITS = Limits(call_seconds=1.0, timing_seconds=0.1, compile=False, memory=1 <<
 
 
 @pytest.fixture
-def judge(tmp_path, builds) -> Callable[..., CpuJudge]:
+def judge(tmp_path, builds, warm) -> Callable[..., CpuJudge]:
     from machines import BOUNDLESS
 
     made: list[CpuJudge] = []
@@ -45,7 +45,7 @@ def judge(tmp_path, builds) -> Callable[..., CpuJudge]:
         (tmp_path / "task.yaml").write_text(f"reference: reference.py\nbaselines: {baselines}\n")
         task = load_task(tmp_path / "task.yaml")
         made.append(
-            CpuJudge(load_problem(task), BOUNDLESS, folder=builds, limits=limits)
+            CpuJudge(load_problem(task), BOUNDLESS, folder=builds, limits=limits, zygote=warm)
         )
         return made[-1]
 
