@@ -279,9 +279,10 @@ class Recipes:
         """Yield what is expected to be faster than torch.compile's code: a run may have few candidates."""
         if self._seed is not None:
             yield from between(self._seed)
-        if self._base is not None:
-            yield from whole_program(self._shop)
-        first = next(own, None)
+        several = list(whole_program(self._shop)) if self._base is not None else []
+        yield from several
+        # One part each comes after the compiler's whole: to list these takes long where parts are many.
+        first = next(own, None) if not several else None
         if first is not None and first.speed <= 1:
             yield from self._compiled()
         if first is not None:
