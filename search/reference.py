@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -177,6 +178,10 @@ def load_problem(task: Task | JudgedTask, seed: int = 0, device: str = "cpu") ->
 
 
 def _require_device(device: str) -> None:
+    if (
+        device == "cuda"
+    ):  # read when memory is first asked for; answers of gigabytes leave no room for gaps
+        os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     if device == "cuda" and not torch.cuda.is_available():
         raise ToolchainError(
             f"expected an NVIDIA device that torch {torch.__version__} can use, found none: "

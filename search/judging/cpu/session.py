@@ -26,6 +26,7 @@ from search.sandbox.shared_memory import Arena, scrub
 
 _LOOK_SECONDS, _MOST_LOOKS = 0.002, 6  # of a long call, for each look; besides the first
 _SETTLE = 0.03  # seconds that work after the clock is given to show itself
+_PIECE = 1 << 24  # elements that are looked at in one go
 _MOST_BOUNDED = 32  # timed calls whose own bounds are asked for
 _EARLY, _LATE = 0.7, 1.2  # of what a call takes: when an audited one is stopped
 
@@ -163,16 +164,17 @@ class CandidateSession:
     def _measure(self, trial: InputTrial, outputs: Sequence[torch.Tensor]) -> None:
         """Remember the greatest error on the task's own inputs."""
         for number, got in enumerate(outputs):
-            truth = trial.truth(number)
-            error = (trial.found(number, got)[0].double() - truth).abs()
-            allowed = (trial.high[number].double() - trial.low[number].double()) / 2
-            share = (error / allowed.clamp(min=1e-300)).flatten()
-            at = int(share.argmax())
-            if self.allowed_error == 0.0 or float(share[at]) > self.max_error / self.allowed_error:
-                self.max_error, self.allowed_error = (
-                    float(error.flatten()[at]),
-                    float(allowed.flatten()[at]),
-                )
+            value = trial.found(number, got)[0]
+            # Piece by piece: where there are gigabytes, each copy counts.
+            whole = (value, trial.low[number], trial.high[number])
+            for part, low, high in zip(*(torch.split(x.reshape(-1), _PIECE) for x in whole), strict=True):
+                allowed = (high.double() - low) / 2
+                error = (part.double() - (low + allowed)).abs()
+                share = error / allowed.clamp(min=1e-300)
+                at = int(share.argmax())
+                most = self.max_error / self.allowed_error if self.allowed_error else -1.0
+                if float(share[at]) > most:
+                    self.max_error, self.allowed_error = float(error[at]), float(allowed[at])
 
     @property
     def pid(self) -> int:
