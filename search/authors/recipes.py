@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Any, Protocol, Self
 
 from kb.errors import NoRecipe
@@ -31,11 +31,14 @@ from search.codegen.propose import (
     whole_program,
 )
 from search.codegen.render import Unfit
+from search.codegen.replay import launch_bound, replayed
 from search.codegen.tuner import JudgedSetting, suggestions
 from search.costs.graph import OperatorGraph
 from search.targets.cuda import read_device
 from search.task import Task
 
+REPLAY = "replay"
+_REPLAYS = 2  # plans that a run begins with captured, where launches dominate
 _FAMILIES = {
     "pointwise": ("elementwise",),
     "rows": ("normalization", "softmax", "reduction"),
@@ -139,7 +142,9 @@ class Recipes:
         seen = {attempt.draft.source for attempt in moment.history}
         seen |= {source for idea in moment.pending if (source := self._source(idea.plan["plan"]))}
         found: list[Idea] = []
-        for proposal in self._worthwhile(self._proposals(moment, tuple(passages))):
+        for proposal in self._replaying(
+            moment, self._worthwhile(self._proposals(moment, tuple(passages)))
+        ):
             if len(found) == count:
                 break
             first = self._first(proposal, moment, seen)
@@ -235,6 +240,26 @@ class Recipes:
                 yield proposal
         yield from later
 
+    def _replaying(
+        self, moment: Moment, found: Iterator[RecipeProposal]
+    ) -> Iterator[RecipeProposal]:
+        """Yield plans with their launches captured, where the parent's are, or first where launches dominate."""
+        card = next((card for card in self._shop.cards.values() if card.pattern == REPLAY), None)
+        parent = moment.parent
+        if parent is not None and parent.draft.plan.get("replayed"):
+            yield from (replace(one, plan={**one.plan, "replayed": True}) for one in found)
+            return
+        if parent is not None or card is None or not launch_bound(self._graph, self._target):
+            yield from found
+            return
+        first = list(islice(found, _REPLAYS))
+        for one in first:
+            title, note = f"{card.title}: {one.title}", f"{one.note} Its launches are captured."
+            plan = {**one.plan, "replayed": True}
+            yield replace(one, card=card, title=title, note=note, plan=plan, focus=None)
+        yield from first
+        yield from found
+
     def _own(
         self,
         moment: Moment,
@@ -254,9 +279,10 @@ class Recipes:
         """Yield what is expected to be faster than torch.compile's code: a run may have few candidates."""
         if self._seed is not None:
             yield from between(self._seed)
-        if self._base is not None:
-            yield from whole_program(self._shop)
-        first = next(own, None)
+        several = list(whole_program(self._shop)) if self._base is not None else []
+        yield from several
+        # One part each comes after the compiler's whole: to list these takes long where parts are many.
+        first = next(own, None) if not several else None
         if first is not None and first.speed <= 1:
             yield from self._compiled()
         if first is not None:
@@ -301,9 +327,12 @@ class Recipes:
 
     def _source(self, plan: Plan) -> str | None:
         try:
+            source = None
             if not plan.get("compiler"):
-                return self._shop.source(plan)
-            return self._seed.source(plan) if self._seed is not None else None
+                source = self._shop.source(plan)
+            elif self._seed is not None:
+                source = self._seed.source(plan)
+            return replayed(source) if source is not None and plan.get("replayed") else source
         except Unfit as error:
             if plan.get("compiler"):
                 self._tell(f"a part of torch.compile's code cannot be replaced: {error}")

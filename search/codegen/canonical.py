@@ -265,7 +265,7 @@ def _attention(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
 def _einsum_product(_: _Graph, operator: Operator) -> Sequence[Operator] | None:
     """An einsum that sums over the last index of one tensor and the first of a matrix is a product."""
     equation, listed = str(operator.args[0]).replace(" ", ""), operator.args[1]
-    given, _, made = equation.partition("->")
+    given, _arrow, made = equation.partition("->")
     terms = given.split(",")
     if len(terms) != 2 or len(listed) != 2 or "." in equation or not terms[0]:
         return None

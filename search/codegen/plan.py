@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,6 +58,7 @@ class Composer:
         self._units = units
         self.target = target
         self._cuts: dict[frozenset[str], tuple[Segment, ...]] = {}
+        self._recipes: dict[str, list[RecipeCard]] = {}
         self._fits: dict[tuple[str, str], dict[str, Value] | None] = {}
 
     def narrowed(self, cards: Mapping[str, RecipeCard]) -> Composer:
@@ -90,8 +92,11 @@ class Composer:
 
     def recipes(self, part: Segment) -> list[RecipeCard]:
         """Return the recipes that suit `part`, the preferred first: what is expected to be fastest."""
-        found = [card for card in self.cards.values() if self.knobs(part, card) is not None]
-        return sorted(found, key=lambda card: -self.expected(part, card))
+        if part.id not in self._recipes:
+            found = [card for card in self.cards.values() if self.knobs(part, card) is not None]
+            found.sort(key=lambda card: -self.expected(part, card))
+            self._recipes[part.id] = found
+        return self._recipes[part.id]
 
     def expected(self, part: Segment, card: RecipeCard) -> float:
         """Return the speed over torch.compile that is expected of `card` on `part`."""
@@ -222,11 +227,17 @@ class Composer:
         parts = self.cut(plan["library"])
         kernels: dict[str, RenderedSegment] = {}
         flags: dict[str, None] = {}
+        written: dict[str, str] = {}
         for number, part in enumerate(part for part in parts if part.pattern != "library"):
             chosen = plan["segments"][part.id]
             card = self.cards[chosen["recipe"]]
             name = f"kernel{number}"
             text = render(self.program, part, card, chosen["knobs"], name, self._units)
+            if self.program.symbolic:
+                # Kernels that read their sizes are often the same: compiled once, called by several names.
+                bare = re.sub(rf"\b{name}(?=_|\b)", "kernel", text)
+                if written.setdefault(bare, name) != name:
+                    text = f"{name} = {written[bare]}\n"
             knobs = ", ".join(f"{key}={value}" for key, value in sorted(chosen["knobs"].items()))
             note = f"{', '.join(self._operators([part]))}: {card.name}({knobs})"
             kernels[part.id] = RenderedSegment(name=name, text=text, note=note)

@@ -30,6 +30,7 @@ DOUBTFUL = 0.03
 # A lesson of a segment further away than this (a factor of about twenty in all sizes together)
 # says little about its knobs.
 _NEAR = 3.0
+_ANCHORS = 16  # products and convolutions that are taken from the library one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,13 +172,19 @@ def _changes(shop: Composer, plan: Plan, *, root: bool) -> Iterator[RecipePropos
     parts = [part for part in shop.cut(library) if part.pattern != "library"]
     for part in parts:
         yield from _swaps(shop, library, kept, part, several=len(parts) > 1)
-    for anchor in sorted(library):
+    for anchor in _costliest(shop, library):
         fewer = library - {anchor}
         for part in shop.cut(fewer):
             if part.anchor == anchor and part.pattern != "library":
                 yield from _swaps(shop, fewer, kept, part, several=len(shop.anchors) > 1)
     if shop.library:
         yield from _handovers(shop, library, kept, root=root)
+
+
+def _costliest(shop: Composer, library: frozenset[str]) -> list[str]:
+    """Return the anchors of `library` that one plan each is made for: each cuts the graph anew."""
+    costs = operator_costs(shop.program.graph)
+    return sorted(library, key=lambda name: (-costs.get(name, 0.0), name))[:_ANCHORS]
 
 
 def _swaps(
