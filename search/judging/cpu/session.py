@@ -167,7 +167,9 @@ class CandidateSession:
             value = trial.found(number, got)[0]
             # Piece by piece: where there are gigabytes, each copy counts.
             whole = (value, trial.low[number], trial.high[number])
-            for part, low, high in zip(*(torch.split(x.reshape(-1), _PIECE) for x in whole), strict=True):
+            for part, low, high in zip(
+                *(torch.split(x.reshape(-1), _PIECE) for x in whole), strict=True
+            ):
                 allowed = (high.double() - low) / 2
                 error = (part.double() - (low + allowed)).abs()
                 share = error / allowed.clamp(min=1e-300)

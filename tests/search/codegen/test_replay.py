@@ -46,9 +46,7 @@ class Recorder:
 
             def __exit__(self, *_: object) -> None: ...
 
-        return types.SimpleNamespace(
-            CUDAGraph=Graph, graph=Capture, synchronize=lambda: None
-        )
+        return types.SimpleNamespace(CUDAGraph=Graph, graph=Capture, synchronize=lambda: None)
 
 
 def played(monkeypatch, source: str = SOURCE) -> tuple[torch.nn.Module, Recorder]:
