@@ -160,6 +160,10 @@ class Recipe(_Strict):
         description="segment pattern that it fits, e.g. rows, pointwise, conv, matmul"
     )
     refines: str | None = Field(default=None, description="name of the idea whose template it uses")
+    like: str | None = Field(
+        default=None,
+        description="name of the idea whose measurements say what to expect until it has its own",
+    )
     set: Mapping[str, int | float | str | bool] = {}
     knobs: Mapping[str, Knob] = {}
     flags: tuple[str, ...] = Field(default=(), description="extra compiler flags")

@@ -110,8 +110,15 @@ def make_card(document: Document, find: Callable[[str], Document | None]) -> Rec
         fixed=fixed,
         flags=flags,
         scope=record.scope.value(),
-        measured=_measured(record),
+        measured=_measured(record) or _measured_like(record.recipe, find),
     )
+
+
+def _measured_like(
+    recipe: Recipe, find: Callable[[str], Document | None]
+) -> dict[str, tuple[tuple[int, float], ...]]:
+    other = find(recipe.like) if recipe.like else None
+    return _measured(other.record) if other and isinstance(other.record, IdeaRecord) else {}
 
 
 def _measured(record: IdeaRecord) -> dict[str, tuple[tuple[int, float], ...]]:

@@ -49,6 +49,8 @@ def fake_cuda(figures: Mapping[str, Any]) -> Iterator[None]:
             stack.enter_context(mock.patch.object(torch.cuda, name, answer))
         # The method asks the device itself before it dispatches, the operator does not.
         stack.enter_context(mock.patch.object(torch.Tensor, "copy_", _copied))
+        place = "_conv_determine_backend_memory_format"
+        stack.enter_context(mock.patch.object(torch._C, place, _layout))
         _answer_dynamo(properties, 10 * major + minor)
         _answer_triton(10 * major + minor)
         _leave_out(stack)
@@ -58,6 +60,18 @@ def fake_cuda(figures: Mapping[str, Any]) -> Iterator[None]:
 def _copied(here: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     written: torch.Tensor = torch.ops.aten.copy_.default(here, source, non_blocking)
     return written
+
+
+def _layout(source: torch.Tensor, weight: torch.Tensor, _backend: object) -> torch.memory_format:
+    """Return the layout in which cuDNN leaves a convolution's result, which a torch without it does not know."""
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(weight.dim())
+    depthwise = weight.dim() == 4 and source.shape[1] > 1 == weight.shape[1]
+    if last is None or depthwise:
+        return torch.contiguous_format
+    for one in (source, weight):
+        if one.is_contiguous(memory_format=last) and not one.is_contiguous():
+            return last
+    return torch.contiguous_format
 
 
 def _answer_dynamo(properties: Any, capability: int) -> None:

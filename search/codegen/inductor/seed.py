@@ -10,6 +10,7 @@ from typing import Any
 from kb.errors import TaskError
 from search.codegen.inductor import Captured, Uncaptured
 from search.codegen.inductor.candidate import Native, write
+from search.codegen.inductor.out_of_place import out_of_place
 from search.codegen.inductor.process import Device, capture
 from search.codegen.inductor.stubs import stubbed
 from search.codegen.lower import is_view, lower, packet
@@ -48,8 +49,12 @@ class CompilerSeed:
         self.shop = shop
         self._device = device
         self._source = source
-        self._graph = graph
+        self._given = graph
         self._shops: dict[frozenset[str], Composer] = {}
+
+    @cached_property
+    def _graph(self) -> OperatorGraph:
+        return out_of_place(self._given)
 
     @cached_property
     def refusal(self) -> str:

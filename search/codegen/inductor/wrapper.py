@@ -96,6 +96,7 @@ class _Reader(ast.NodeTransformer):
         self._called = {kernel.name for kernel in self._kernels}
         self._triton = {one.name: one for one in kernels if isinstance(one, TritonKernel)}
         self._arguments: tuple[str, ...] = ()
+        self._libraries: set[str] = set()  # convolutions that the library computes
 
     def read(self, call: ast.FunctionDef) -> Wrapper:
         """Return the function's statements in torch's words."""
@@ -109,6 +110,10 @@ class _Reader(ast.NodeTransformer):
                     results = tuple(self._expression(value) for value in values.elts)
                 case ast.Delete():
                     body += self._deleted(statement)
+                case ast.Expr(value=ast.Call(func=ast.Name(id="assert_size_stride")) as made) if (
+                    ast.unparse(made.args[0]) in self._libraries
+                ):
+                    body.append(_laid_out(*made.args[:3]))
                 case ast.Expr(value=ast.Call() as made) if ast.unparse(made.func) in _SKIPPED:
                     pass
                 case ast.Assign(
@@ -120,6 +125,7 @@ class _Reader(ast.NodeTransformer):
                 ):
                     body += self._kernel_of_own(name, stub, made.args)
                 case ast.Assign(targets=[ast.Name()]) | ast.Expr(value=ast.Call()):
+                    self._note_library(statement)
                     body.append(self.visit(statement))
                 case _:
                     raise Uncaptured(f"unknown statement: {_short(statement)}")
@@ -132,6 +138,14 @@ class _Reader(ast.NodeTransformer):
             body=tuple(body),
             results=results,
         )
+
+    def _note_library(self, statement: ast.stmt) -> None:
+        """Note a tensor that the library made, whose strides are its own choice."""
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called)) if (
+                ast.unparse(called) == "extern_kernels.convolution"
+            ):
+                self._libraries.add(name)
 
     def _expression(self, node: ast.expr) -> ast.expr:
         made: ast.expr = self.visit(node)
@@ -175,6 +189,15 @@ class _Reader(ast.NodeTransformer):
         if called == "reinterpret_tensor":
             return _view(given)
         return _call(_torchs(called), given, named)
+
+
+def _laid_out(tensor: ast.expr, shape: ast.expr, strides: ast.expr) -> ast.stmt:
+    """Return the statement that gives a tensor the strides with which the kernels behind it count."""
+    name, wanted = ast.unparse(tensor), ast.unparse(strides)
+    fresh = f"torch.empty_strided({ast.unparse(shape)}, {wanted}, dtype={name}.dtype, device={name}.device)"
+    return ast.parse(
+        f"{name} = {name} if {name}.stride() == {wanted} else {fresh}.copy_({name})"
+    ).body[0]
 
 
 def _torchs(called: str) -> str:

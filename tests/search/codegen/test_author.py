@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 from recipe_bench import EXAMPLES, Bench, Shelf, reference
 
+from kb.app.queries import find_target
 from kb.errors import NoRecipe
 from kb.records.schema import Claim, Document, Evidence, LessonRecord, ScopeModel, TargetRecord
 from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
 from search.authors.recipes import Recipes
+from search.codegen.applicability import make_shop, suiting
+from search.codegen.library import RecipeCard
+from search.codegen.propose import proposals, start, whole_program
 from search.outcome import Crashed, Outcome, Passed, Ratio
 from search.task import Task, TaskFile
 
@@ -310,3 +314,51 @@ def test_every_example_gets_ideas_whose_sources_keep_the_constructor(
         assert "get_inputs" not in draft.source
         assert "class Model(" not in draft.source
         compile(draft.source, name, "exec")
+
+
+def test_measurements_of_a_record_count_by_how_near_their_lengths_are(
+    cards: dict[str, RecipeCard],
+) -> None:
+    card = replace(cards["gpu-rows-on-chip"], measured={"h200": ((1000, 2.0), (100_000, 0.5))})
+    assert card.expected("h200", 1000) > 1.5
+    assert card.expected("h200", 100_000) < 0.7
+    assert card.expected("h200", 10) == pytest.approx(1, abs=0.05)
+    assert card.expected("another", 1000) == 1
+
+
+def test_on_a_gpu_a_product_begins_with_what_was_measured_to_win(
+    cards: dict[str, RecipeCard],
+) -> None:
+    source = reference(
+        "return F.relu(self.l(a))", "torch.randn(2048, 2048)", init="self.l = nn.Linear(2048, 2048)"
+    )
+    target = find_target("h200")
+    suited = suiting(cards, target, ("triton", "cuda"))
+    shop = make_shop(source, target, Bench(source, {}).graph, suited)
+    (part,) = shop.cut(())
+    assert shop.recipes(part)[0].name == "gpu-matmul-split-half"
+    moment = Moment(
+        round=0, seed=0, parent=None, history=(), diagnosis=Diagnosis(symptoms=(), lines=())
+    )
+    retrieved = ("gpu-fuse-into-library-producer", "gpu-matmul-split-half")
+    found = list(proposals(shop, start(shop, shop.base(), None), moment, retrieved))
+    assert found[0].card.name == "gpu-matmul-split-half"
+    assert found[0].speed > 1 > found[-1].speed
+
+
+def test_recipes_do_all_products_at_once_where_there_are_several(
+    cards: dict[str, RecipeCard],
+) -> None:
+    source = reference(
+        "return F.relu(self.m(F.relu(self.l(a))))",
+        "torch.randn(2048, 2048)",
+        init="self.l = nn.Linear(2048, 2048)\nself.m = nn.Linear(2048, 2048)",
+    )
+    target = find_target("h200")
+    suited = suiting(cards, target, ("triton", "cuda"))
+    shop = make_shop(source, target, Bench(source, {}).graph, suited)
+    (found,) = whole_program(shop)
+    assert found.plan["library"] == []
+    assert len(found.plan["segments"]) == 2
+    # Two layers that are alike are written and compiled once.
+    assert "kernel1 = kernel0" in shop.source(found.plan)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from dry import make_task
 from recipe_bench import Bench, reference
 
 from kb.app.queries import find_target
@@ -14,10 +16,13 @@ from kb.records.schema import TargetRecord
 from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
 from search.codegen.applicability import make_shop, suiting
 from search.codegen.inductor.process import device_of
-from search.codegen.inductor.proposals import openings, replacements, whole
+from search.codegen.inductor.proposals import between, openings, replacements, whole
 from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import RecipeCard
-from search.outcome import Passed, Ratio
+from search.costs.trace import operator_graph
+from search.judging.dryrun.judge import DryJudge
+from search.outcome import Checked, Passed, Ratio
+from search.reference import load_problem
 
 BLOCK = reference(
     "x = self.p(F.relu(self.c(a)))\nreturn x, F.gelu(self.l(x.flatten(2).mean(1)))",
@@ -122,3 +127,68 @@ def test_on_a_gpu_code_that_leaves_all_work_to_the_library_is_no_candidate(
     assert not seed.refusal
     assert bool(seed.beside) is left
     assert bool([*whole(seed)]) is not left
+
+
+TRAINED = reference(
+    "return F.relu_(self.p(self.c(a))).mean((2, 3))",
+    "torch.randn(2, 3, 12, 12)",
+    init="self.c = nn.Conv2d(3, 20, 3)\nself.p = nn.BatchNorm2d(20)",
+)
+
+
+def gpu_seed(source: str, cards: Mapping[str, RecipeCard], folder: Path) -> CompilerSeed:
+    target = find_target("h200")
+    graph = operator_graph(load_problem(make_task(folder, source)))
+    shop = make_shop(source, target, graph, suiting(cards, target, ("triton", "cuda")))
+    return CompilerSeed(shop, source, graph, device_of(target))
+
+
+def test_a_batch_norm_that_counts_in_its_buffers_is_compiled(
+    cards: Mapping[str, RecipeCard], tmp_path: Path
+) -> None:
+    seed = gpu_seed(TRAINED, cards, tmp_path)
+    assert seed.refusal == ""
+    (found,) = whole(seed)
+    assert '_buffers["running_mean"]' in seed.source(found.plan)
+
+
+def test_on_a_gpu_recipes_do_the_convolutions_within_the_compilers_code(
+    cards: Mapping[str, RecipeCard], tmp_path: Path
+) -> None:
+    pytest.importorskip("triton")
+    seed = gpu_seed(TRAINED, cards, tmp_path)
+    (found,) = between(seed)
+    assert [one["recipe"] for one in found.plan["segments"].values()] == ["gpu-conv-split-half"]
+    text = seed.source(found.plan)
+    assert "torch.convolution" not in text
+    outcome = dry_outcome(TRAINED, text, tmp_path)
+    # The activation that was written in place is fused with the batch norm by the compiler.
+    names = " ".join(kernel.name for kernel in outcome.kernels)
+    assert "relu" in names
+    assert "kernel1" not in names
+
+
+@pytest.mark.parametrize("body", ["F.gelu(self.c(a))", "F.relu(self.c(a)).mean((2, 3))"])
+def test_what_the_library_convolves_has_the_strides_that_kernels_count_with(
+    body: str, cards: Mapping[str, RecipeCard], tmp_path: Path
+) -> None:
+    pytest.importorskip("triton")
+    init = "self.c = nn.Conv2d(3, 20, 3)"
+    source = reference(f"return {body}", "torch.randn(2, 3, 12, 12)", init=init)
+    seed = gpu_seed(source, cards, tmp_path)
+    text = seed.source(seed.plan({}))
+    assert "torch.convolution" in text
+    dry_outcome(source, text, tmp_path)
+
+
+def dry_outcome(source: str, text: str, folder: Path) -> Checked:
+    """Return what a dry run says of a candidate that is right."""
+    problem = load_problem(make_task(folder, source))
+    judge = DryJudge(problem, find_target("h200"), seed=0, folder=folder)
+    try:
+        outcome = judge.judge(text)
+    finally:
+        judge.close()
+    assert isinstance(outcome, Checked), outcome
+    assert outcome.unchecked == ""
+    return outcome
