@@ -193,21 +193,16 @@ class Search:
                 yield from self._round_work(self._round + 1)
 
     def _round_work(self, round: int) -> Iterator[Work]:
-        """Yield every piece of work of a round that can be done now, in a fixed order.
-
-        Every idea is tried once before one is tried again: where candidates are few, more ideas are seen.
-        """
+        """Yield every piece of work of a round that can be done now, in a fixed order."""
         here = self._opened(round)
         shares = _shares(self._settings.ideas, len(here.starts))
-        found: list[tuple[int, Work]] = []
         for rank, (start, share) in enumerate(zip(here.starts, shares, strict=True)):
             slot = Slot(round, rank)
             proposal = self.graph.proposals.get(slot)
             if proposal is None:
-                moment = self._moment(start, "ideas", slot)
-                found.append((0, WriteIdeas(slot=slot, moment=moment, count=share)))
+                yield WriteIdeas(slot=slot, moment=self._moment(start, "ideas", slot), count=share)
                 # Later slots must know these ideas, or they would propose them again.
-                break
+                return
             for number, idea in enumerate(proposal.ideas):
                 if (rank, number) in here.done:
                     continue
@@ -215,9 +210,7 @@ class Search:
                 if work is None:
                     here.done.add((rank, number))
                 else:
-                    step = work.node.step if isinstance(work, JudgeNode) else work.step
-                    found.append((step.branch, work))
-        yield from (work for _, work in sorted(found, key=lambda entry: entry[0]))
+                    yield work
 
     def _opened(self, round: int) -> _Open:
         if round not in self._open:
@@ -244,7 +237,7 @@ class Search:
 
     def _next_of_idea(
         self, slot: Slot, number: int, idea: Idea, start: tuple[Attempt | None, Memory]
-    ) -> JudgeNode | WriteDraft | MendDraft | TuneKnobs | None:
+    ) -> Work | None:
         """Return what one idea waits for: a verdict, a repair, or its next branch."""
         nodes = self.graph.branches(slot, number)
         for node in nodes:

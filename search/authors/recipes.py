@@ -115,7 +115,8 @@ class Recipes:
         if wanted and {"cpp", "triton"} & set(self._languages):
             here, device = task.settings.evaluator == "local", device_of(target)
             self._seed = CompilerSeed(self._shop, task.source, graph, device, here=here)
-            if device is not None and read_device(0) is not None:
+            figures = device.figures if device is not None else None
+            if device is not None and figures is not None and read_device(0) is not None:
                 # The judge's preparation leaves cores idle. On a processor it would be disturbed.
                 begin_capture(task.source, device)
         self._say, self._told = say, set[str]()

@@ -14,20 +14,31 @@ _FORWARD = re.compile(r"^    def forward\(self(.*)\).*:$", re.MULTILINE)
 _LAUNCH = 20e-6  # seconds that Python takes for an operator: to launch a kernel, and to make a tensor for it
 _FEWEST = 8  # operators
 _BYTE = 8  # operations that a byte counts as, see `operator_costs`
-_REPLAYED = '''def _replayed(module, compute, given):
+_REPLAYED = '''import weakref
+
+_GRAPHS = weakref.WeakKeyDictionary()
+
+
+def _replayed(module, compute, given):
     """Replay the launches of `compute` on copies of what is given; they are captured again where a weight changed."""
-    if "_owners" not in module.__dict__:
-        shelves = [s for m in module.modules() for s in (m._parameters, m._buffers)]
-        module.__dict__["_owners"] = [(s, n) for s in shelves for n in s if s[n] is not None]
-    owners = module.__dict__["_owners"]
+    tensors = [g for g in given if isinstance(g, torch.Tensor)]
+    kept = _GRAPHS.get(module)
+    if kept is None:
+        shelves = [s for m in module.modules() for s in (m._parameters, m._buffers, m.__dict__)]
+        owners = [(s, n) for s in shelves for n in s if isinstance(s[n], torch.Tensor)]
+    else:
+        owners = kept[0]
+    own = [shelf.get(name) for shelf, name in owners]
+    if len({t.device for t in (*own, *tensors) if t is not None}) > 1:
+        return compute(*given)  # what lies elsewhere is read when launches are captured, and never again
 
     def state():
-        tensors = [shelf[name] for shelf, name in owners]
-        kept = [(t.data_ptr(), t._version) for t in tensors]
-        return kept, [g.shape if isinstance(g, torch.Tensor) else g for g in given]
+        versions = [None if t is None else t._version for t in own]
+        shapes = [(g.shape, g.dtype) if isinstance(g, torch.Tensor) else g for g in given]
+        return versions, shapes
 
-    kept = module.__dict__.get("_graph")
-    if kept is None or kept[0] != state():
+    # The tensors are kept themselves: another one may come to lie where one was freed.
+    if kept is None or kept[2] != state() or any(a is not b for a, b in zip(kept[1], own)):
         with torch.no_grad():
             held = [g.clone() if isinstance(g, torch.Tensor) else g for g in given]
             # What is compiled, chosen or packed once happens now; what is counted in buffers is put back.
@@ -39,8 +50,8 @@ _REPLAYED = '''def _replayed(module, compute, given):
                 results = compute(*held)
             for buffer, before in buffers:
                 buffer.copy_(before)
-        kept = module.__dict__["_graph"] = (state(), held, graph, results)
-    _, held, graph, results = kept
+        kept = _GRAPHS[module] = (owners, own, state(), held, graph, results)
+    _, _, _, held, graph, results = kept
     for mine, g in zip(held, given):
         if isinstance(g, torch.Tensor):
             mine.copy_(g)

@@ -47,13 +47,6 @@ def test_a_run_judges_every_branch_of_every_idea_of_every_round(tmp_path):
             assert branches == {0, 1} or ended
 
 
-def test_every_idea_of_a_parent_is_tried_once_before_one_is_tried_again(tmp_path):
-    graph = unbroken(tmp_path)
-    for slot in graph.proposals:
-        branches = [node.step.branch for node in graph.nodes if node.step.slot == slot]
-        assert branches == sorted(branches)
-
-
 def test_later_rounds_grow_from_the_fastest_attempts(tmp_path):
     graph = unbroken(tmp_path)
     for slot, proposal in graph.proposals.items():

@@ -147,6 +147,9 @@ class Bench:
             return None
         found = self._warm.pop(device.name, None)
         self._warm[device.name] = start_process(device, subprocess.DEVNULL, "warm")
+        if found is not None and found.poll() is not None:  # short memory takes what waits, too
+            found.communicate()
+            return None
         return found
 
     def _interrupt(self) -> None:

@@ -44,6 +44,10 @@ class SuiteOptions:
         from pydantic import ValidationError
 
         values = given.model_dump()
+        if self.candidates is not None:
+            # Where candidates are few, each idea gets one: more settings of the first would leave none to others.
+            search = values["search"]
+            search["branches"] = min(search["branches"], max(1, self.candidates // search["ideas"]))
         minutes = None if self.seconds is None else self.seconds / 60
         asked: tuple[tuple[dict[str, Any], str, object], ...] = (
             (values, "precision", self.precision),

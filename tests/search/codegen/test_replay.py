@@ -103,3 +103,18 @@ def test_launches_dominate_where_operators_are_many_and_small() -> None:
     large = reference(body, "torch.randn(8192, 1024)", init="self.l = nn.Linear(1024, 1024)")
     assert launch_bound(Bench(small, {}).graph, target)
     assert not launch_bound(Bench(large, {}).graph, target)
+
+
+def test_another_tensor_in_an_attribute_or_another_type_is_captured_again(monkeypatch) -> None:
+    plain = SOURCE.replace(
+        "        self.norm", "        self.scale = torch.ones(3)\n        self.norm"
+    )
+    model, recorder = played(monkeypatch, plain.replace("* factor", "* factor * self.scale"))
+    given = torch.randn(5, 3)
+    with torch.no_grad():
+        before = model(given)
+        model.scale = torch.full((3,), 3.0)
+        assert torch.equal(model(given), 3 * before)
+        assert recorder.captures == 2
+        model(given.double().float())
+        assert recorder.captures == 2

@@ -37,6 +37,15 @@ def test_an_option_out_of_its_range_is_one_line(level):
         kernelbench(level, 1, SuiteOptions(precision="exact"))
 
 
+@pytest.mark.parametrize(("candidates", "branches"), [(None, 3), (3, 1), (8, 2), (60, 3)])
+def test_few_candidates_leave_one_to_every_idea(
+    level, candidates: int | None, branches: int
+) -> None:
+    (task, *_) = kernelbench(level, 1, SuiteOptions(candidates=candidates)).tasks
+    assert task.settings.search.ideas == 4
+    assert task.settings.search.branches == branches
+
+
 def test_a_level_that_is_not_there_is_one_line(level):
     with pytest.raises(TaskError, match="expected a folder level3"):
         kernelbench(level, 3, SuiteOptions())
