@@ -31,7 +31,7 @@ from search.authors.recipes import Recipes
 from search.costs.graph import shapes_line
 from search.costs.trace import trace
 from search.costs.work import count_work
-from search.judged import plain_task
+from search.judged import JudgedTask, plain_task
 from search.judging.dryrun.architecture import architecture_of
 from search.judging.dryrun.check import DryCheck
 from search.judging.dryrun.judge import outcome_of
@@ -152,21 +152,16 @@ class Listing:
 
 
 def without_memory(task: Task) -> Problem:
-    """Return the problem of a task whose tensors have shapes and no memory."""
+    """Return the problem of a task whose tensors have shapes and no memory, where its program reads no values."""
     plain = plain_task(task)
-    space: dict = {"__name__": "reference"}
-    with torch.no_grad():
+    try:
         with torch.device("meta"):
-            exec(compile(plain.source, str(plain.reference), "exec"), space)
-            init = tuple(space.get("get_init_inputs", list)())
-            inputs = tuple(space["get_inputs"]())
-            model = space["Model"](*init).requires_grad_(False)
-            result = model(*inputs)
-        constants = [
-            v for m in model.modules() for v in vars(m).values() if isinstance(v, torch.Tensor)
-        ]
-        if constants:  # their values are written into candidates
-            model = space["Model"](*init).requires_grad_(False)
+            init, inputs, model, result = executed(plain)
+        held = [v for m in model.modules() for v in vars(m).values() if isinstance(v, torch.Tensor)]
+        if held:  # their values are written into candidates
+            raise NotImplementedError("the module holds constants")
+    except (RuntimeError, NotImplementedError):
+        init, inputs, model, result = executed(plain)
     return Problem(
         task=plain,
         seed=0,
@@ -180,6 +175,17 @@ def without_memory(task: Task) -> Problem:
         views=False,
         draw=lambda _: inputs,
     )
+
+
+def executed(task: JudgedTask) -> tuple:
+    """Return what the program's constructor takes, its inputs, its model, and the model's answer."""
+    space: dict = {"__name__": "reference"}
+    with torch.no_grad():
+        exec(compile(task.source, str(task.reference), "exec"), space)
+        init = tuple(space.get("get_init_inputs", list)())
+        inputs = tuple(space["get_inputs"]())
+        model = space["Model"](*init).requires_grad_(False)
+        return init, inputs, model, model(*inputs)
 
 
 def shown(told: dict) -> str:
