@@ -18,6 +18,7 @@ from search.codegen.inductor.process import begin_capture, device_of
 from search.codegen.inductor.proposals import between, openings, replacements, whole
 from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import RecipeCard, make_cards
+from search.codegen.operators.recurrent import recurrent_layers
 from search.codegen.plan import Plan
 from search.codegen.propose import (
     DOUBTFUL,
@@ -111,15 +112,19 @@ class Recipes:
         library = task.settings.library == "allowed"
         self._shop = make_shop(task.source, target, graph, cards, library=library)
         self._seed: CompilerSeed | None = None
+        self._say, self._told = say, set[str]()
         wanted = say is not None and task.settings.compiler
-        if wanted and {"cpp", "triton"} & set(self._languages):
-            here, device = task.settings.evaluator == "local", device_of(target)
+        here, device = task.settings.evaluator == "local", device_of(target)
+        if wanted and device is not None and recurrent_layers(graph):
+            self._tell(
+                "torch.compile's code is no candidate here: it is the library's recurrent layers"
+            )
+        elif wanted and {"cpp", "triton"} & set(self._languages):
             self._seed = CompilerSeed(self._shop, task.source, graph, device, here=here)
             figures = device.figures if device is not None else None
             if device is not None and figures is not None and read_device(0) is not None:
                 # The judge's preparation leaves cores idle. On a processor it would be disturbed.
                 begin_capture(task.source, device)
-        self._say, self._told = say, set[str]()
         self._base: frozenset[str] | None = None
         try:
             self._base = self._shop.base()

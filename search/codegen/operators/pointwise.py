@@ -310,6 +310,11 @@ def _converted(builder: IrBuilder, operator: Operator) -> IrNode:
     return _same(builder, operator)
 
 
+def _copy(builder: IrBuilder, operator: Operator) -> IrNode:
+    """What is copied over a tensor is what the tensor is from then on."""
+    return builder.expand(builder.operand(operator.args[1]), operator.shape)
+
+
 def _expand(builder: IrBuilder, operator: Operator) -> IrNode:
     return builder.expand(_value(builder, operator), operator.shape)
 
@@ -347,6 +352,7 @@ POINTWISE: dict[str, Rule] = {
     "dropout": _dropout,
     "feature_dropout": _dropout,
     "alpha_dropout": _dropout,
+    "copy": _copy,
     "expand": _expand,
     "expand_as": _expand,
     "broadcast_to": _expand,

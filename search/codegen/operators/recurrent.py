@@ -11,6 +11,13 @@ from search.costs.graph import Operator, OperatorGraph, Ref
 
 RECURRENCE = "recipe.recurrence"
 GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+
+
+def recurrent_layers(graph: OperatorGraph) -> bool:
+    """Say whether `graph` has layers of an RNN, LSTM or GRU, which a compiler takes apart into all their steps."""
+    return any(operator.target.split(".")[0] in GATES for operator in graph.operators)
+
+
 _NAMES = (
     "input",
     "start",

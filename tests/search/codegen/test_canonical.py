@@ -42,6 +42,10 @@ GRAPHS = {
     "an einsum that is a product": reference(
         "return F.relu(torch.einsum('bijl,lk->bijk', a, b))", f"{N}(2, 3, 20, 33)", f"{N}(33, 40)"
     ),
+    "a state that is overwritten": reference(
+        "self.h.copy_(b)\nself.h = torch.tanh(self.h + a)\nreturn self.h * 2", f"{N}(4, 33)", f"{N}(4, 33)",
+        init="self.h = torch.zeros(4, 33)",
+    ),
     "product with a number": reference("return a * b", f"{N}(9, 33)", "3.5"),
     "product with a diagonal": reference("return torch.diag(a) @ b", f"{N}(9)", f"{N}(9, 33)"),
     "product with a diagonal at the right": reference(
