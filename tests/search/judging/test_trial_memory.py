@@ -1,0 +1,80 @@
+"""How many bytes bounds take at once, counted by the tensors that are alive."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from search.costs.trace import operator_graph
+from search.judging import bounds
+from search.judging.tolerance import make_trials
+from search.reference import load_problem
+from search.task import Task
+
+SOURCE = """
+import torch
+import torch.nn as nn
+class Model(nn.Module):
+    def forward(self, x):
+        return {forward}
+def get_inputs():
+    return [{inputs}]
+"""
+
+
+class Alive(TorchDispatchMode):
+    """Counts the bytes of tensors that are alive, and the most there were at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.most = 0
+        self._sizes: dict[int, int] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(made):
+            if isinstance(tensor, torch.Tensor):
+                self._count(tensor.untyped_storage())
+        return made
+
+    def _count(self, storage: torch.UntypedStorage) -> None:
+        key = storage._cdata
+        if key not in self._sizes:
+            self._sizes[key] = storage.nbytes()
+            self.now += storage.nbytes()
+            self.most = max(self.most, self.now)
+            weakref.finalize(storage, self._gone, key)
+
+    def _gone(self, key: int) -> None:
+        self.now -= self._sizes.pop(key)
+
+
+@pytest.mark.parametrize(
+    ("forward", "inputs"),
+    [
+        ("torch.relu(x)", "torch.rand(256, 512)"),
+        ("torch.softmax(x, -1)", "torch.rand(256, 512)"),
+        ("x / torch.norm(x)", "torch.rand(16, 64, 128)"),
+    ],
+)
+def test_trials_that_are_drawn_again_keep_nothing_and_bounds_take_five_times_the_task(
+    forward: str, inputs: str, make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As small a part of the task as pieces are of tasks of gigabytes.
+    monkeypatch.setattr(bounds, "_ROWS", 1 << 13)
+    monkeypatch.setattr(bounds, "_PIECE", 1 << 11)
+    problem = load_problem(make_task(SOURCE.format(forward=forward, inputs=inputs)))
+    task = 2 * problem.inputs[0].nbytes
+    graph = operator_graph(problem)  # of tensors without memory, which would count
+    with Alive() as alive:
+        trial_set = make_trials(problem, 1, room=0, graph=graph)
+    assert len(trial_set.trials) > 8
+    assert alive.most < 5.5 * task
+    trial_set.forget()
+    assert alive.now < 0.5 * task
