@@ -1,0 +1,27 @@
+"""The warm process that runners are forked from."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from search.sandbox.runner_handle import Zygote
+
+
+@pytest.mark.slow
+def test_a_fork_server_that_was_begun_is_the_one_that_answers() -> None:
+    zygote = Zygote()
+    try:
+        zygote.begin()
+        pid = zygote.pid
+        assert pid is not None
+        zygote.begin()
+        assert zygote.pid == pid
+        log = os.memfd_create("log")
+        child = zygote.run({"op": "unknown"}, [log])
+        assert zygote.wait(child) != 0
+        assert zygote.pid == pid
+    finally:
+        zygote.close()
+    assert zygote.pid is None
