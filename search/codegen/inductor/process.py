@@ -89,7 +89,7 @@ def _request(
 def begin_capture(source: str, device: Device) -> None:
     """Have torch.compile asked for the code of a reference, which `capture` then waits for."""
     request = _request(source, device)
-    if request not in _BEGUN and not _kept_at(request).exists():
+    if request not in _BEGUN | _ANSWERED and not _kept_at(request).exists():
         _BEGUN[request] = _Asked(request, hidden=_has_figures(request))
 
 
@@ -165,10 +165,12 @@ class _Asked:
 
 
 _BEGUN: dict[str, _Asked] = {}
+_ANSWERED: dict[str, None] = {}  # refusals too, which no file keeps
 
 
 def _ask(request: str) -> str:
     hidden = _has_figures(request)
+    _ANSWERED[request] = None
     told = (_BEGUN.pop(request, None) or _Asked(request, hidden=hidden)).answer()
     if hidden and "reason" in json.loads(told) and read_device(0) is not None:
         return _Asked(request, hidden=False).answer()

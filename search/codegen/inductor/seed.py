@@ -154,11 +154,15 @@ class CompilerSeed:
         taken = set(covered)
         for name in covered & names:
             taken |= {dict(program.operators[name].kwargs).get("whole", name)}
+        own = {operator.name for operator in self._graph.operators}
+        # Parts of an operator bear its name; of operators whose names begin alike, the longest is meant.
+        for part in covered - names:
+            wholes = [name for name in own if part.startswith(f"{name}_")]
+            taken |= {max(wholes, key=len)} if wholes else set()
         return frozenset(
             operator.name
             for operator in self._graph.operators
             if operator.name not in taken
-            and not any(name.startswith(f"{operator.name}_") for name in covered - names)
             and not is_view(operator)
             # What writes in place is written out of place.
             and not packet(operator.target).endswith("_")

@@ -45,3 +45,27 @@ def test_an_answer_belongs_to_a_compiler_and_its_settings(answers, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_MAX_AUTOTUNE", "1")
     assert process._asked_of() != before
     process._asked_of.cache_clear()
+
+
+GPU = process.Device(
+    figures={"capability": [9, 0], "units": 132, "shared": 232448, "name": "NVIDIA H200"}
+)
+
+
+@pytest.mark.slow
+def test_what_was_begun_is_waited_for_and_nothing_is_begun_twice(answers, monkeypatch):
+    pytest.importorskip("triton")
+    started = []
+    real = process._Asked
+
+    def counted(request, *, hidden):
+        started.append(hidden)
+        return real(request, hidden=hidden)
+
+    monkeypatch.setattr(process, "_Asked", counted)
+    process.begin_capture(SOURCE, GPU)
+    process.begin_capture(SOURCE, GPU)
+    assert "async_compile.triton" in process.capture(SOURCE, device=GPU).code
+    process.begin_capture(SOURCE, GPU)
+    assert started == [True]
+    assert not process._BEGUN
