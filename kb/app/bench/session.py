@@ -48,6 +48,7 @@ class Bench:
     _lock: Any = field(default_factory=threading.Lock)
     _stopped: bool = False
     _warm: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
+    _begun: int = 0  # problems that were dealt out
 
     @classmethod
     def begin(
@@ -142,11 +143,18 @@ class Bench:
                 self._running.discard(process)
 
     def _started(self, device: BenchDevice) -> subprocess.Popen[str] | None:
-        """Return a process that has imported all, and start the next one; None on a processor, which it would disturb."""
+        """Return a process that has imported all, if there is one, and start one for a problem that is left.
+
+        None is started on a processor, which it would disturb.
+        """
         if self.place.how != "cuda":
             return None
         found = self._warm.pop(device.name, None)
-        self._warm[device.name] = start_process(device, subprocess.DEVNULL, "warm")
+        with self._lock:
+            self._begun += 1
+            left = len(self.waiting) - self._begun - len(self._warm)
+        if left > 0:
+            self._warm[device.name] = start_process(device, subprocess.DEVNULL, "warm")
         if found is not None and found.poll() is not None:  # short memory takes what waits, too
             found.communicate()
             return None

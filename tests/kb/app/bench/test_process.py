@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,8 +18,9 @@ import pytest
 
 from kb.app.bench import process
 from kb.app.bench.devices import BenchDevice
-from kb.app.bench.process import ProblemJob, ProblemProcess
+from kb.app.bench.process import ProblemJob, ProblemProcess, start_process
 from kb.app.bench.rows import SuiteRow
+from kb.app.bench.session import Bench
 from kb.config import Home
 from search.task import load_task
 
@@ -208,3 +210,44 @@ def test_a_problem_can_be_interrupted_where_the_suite_runs_in_the_background(
     finally:
         signal.signal(signal.SIGINT, before)
     assert found == [None]
+
+
+@pytest.mark.slow
+def test_a_process_that_waited_works_on_the_problem_and_writes_its_log(tmp_path, write_problem):
+    waiting = start_process(BenchDevice(name="here"), subprocess.DEVNULL, "warm")
+    log = tmp_path / "log" / "1_problem.log"
+    job = ProblemJob(
+        task=load_task(write_problem(tmp_path / "1_problem.py", "raise ValueError('not today')")),
+        home=Home(tmp_path / "home").make().root,
+        blank=SuiteRow(problem="1_problem", key="k", status="not_judged"),
+        run=None,
+        log=log,
+    )
+    process = make(job)
+    process.started = waiting
+    row = process.run()
+    assert row is not None
+    assert "raised ValueError at line 7: not today" in row.reason
+    assert "loading the reference" in log.read_text()
+    assert waiting.returncode == 2
+
+
+def test_a_process_waits_for_each_problem_that_is_left_and_a_dead_one_is_not_used():
+    device = BenchDevice(name="cuda:0")
+    place = types.SimpleNamespace(how="cuda")
+    bench = Bench(
+        home=None, suite=None, place=place, devices=(device,), records=None, name="s",
+        waiting=["a", "b", "c"], present=0,
+    )  # fmt: skip
+    assert bench._started(device) is None
+    (second,) = bench._warm.values()
+    assert bench._started(device) is second
+    (third,) = bench._warm.values()
+    third.kill()
+    third.wait()
+    assert bench._started(device) is None
+    assert not bench._warm
+    second.kill()
+    second.communicate()
+    bench.place = types.SimpleNamespace(how="cpu")
+    assert bench._started(device) is None
