@@ -116,7 +116,7 @@ class ModelQuestions:
                 "facts": self._facts,
                 "known": diagnosis.lines,
                 "about": about,
-                "subject": subject,
+                "subject": shorten(subject, room // 2, voice.count),
                 "reference": shorten(self._task.source, room, voice.count),
             },
         )
