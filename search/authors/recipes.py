@@ -14,6 +14,7 @@ from kb.records.types import Hit, Kind, Query, Scope
 from search.attempt import Attempt, Draft, Idea, Moment
 from search.authors import AuthorParts
 from search.codegen.applicability import languages, make_shop, suiting
+from search.codegen.backends.replay import launch_bound, replayed
 from search.codegen.inductor.process import begin_capture, device_of
 from search.codegen.inductor.proposals import between, openings, replacements, whole
 from search.codegen.inductor.seed import CompilerSeed
@@ -32,7 +33,6 @@ from search.codegen.propose import (
     whole_program,
 )
 from search.codegen.render import Unfit
-from search.codegen.replay import launch_bound, replayed
 from search.codegen.tuner import JudgedSetting, suggestions
 from search.costs.graph import OperatorGraph
 from search.targets.cuda import read_device

@@ -8,7 +8,7 @@ import torch
 from recipe_bench import Bench, load, reference
 
 from kb.app.queries import find_target
-from search.codegen.replay import launch_bound, replayed
+from search.codegen.backends.replay import launch_bound, replayed
 
 SOURCE = """
 import torch

@@ -1,7 +1,7 @@
 """Which candidates the offline author proposes first for a folder of problems, and what they compile to.
 
-    python -m benchmarks.suite_plans FOLDER --target h200
-    python -m benchmarks.suite_plans FOLDER --target h200 --only 89 --compile --answers --sources OUT
+    python -m benchmarks.suites.plans FOLDER --target h200
+    python -m benchmarks.suites.plans FOLDER --target h200 --only 89 --compile --answers --sources OUT
 
 Reads programs in KernelBench's form. Their inputs get no memory, so that problems of gigabytes can be listed on any
 machine, and nothing is timed. With `--compile` each source is compiled by the dry run's means at the problem's own

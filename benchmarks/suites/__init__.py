@@ -1,0 +1,1 @@
+"""What suites come to before anything is judged."""
