@@ -18,7 +18,7 @@ from search.codegen.backends.replay import launch_bound, replayed
 from search.codegen.inductor.process import begin_capture, device_of
 from search.codegen.inductor.proposals import between, openings, replacements, whole
 from search.codegen.inductor.seed import CompilerSeed
-from search.codegen.library import RecipeCard, make_cards
+from search.codegen.library import REPLAY, RecipeCard, make_cards
 from search.codegen.operators.recurrent import recurrent_layers
 from search.codegen.plan import Plan
 from search.codegen.propose import (
@@ -38,7 +38,6 @@ from search.costs.graph import OperatorGraph
 from search.targets.cuda import read_device
 from search.task import Task
 
-REPLAY = "replay"
 _REPLAYS = 2  # plans that a run begins with captured, where launches dominate
 _FAMILIES = {
     "pointwise": ("elementwise",),

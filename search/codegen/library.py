@@ -13,6 +13,7 @@ from kb.records.schema import Choices, Document, IdeaRecord, Knob, Recipe
 from kb.records.types import Scope
 
 Value = int | float | str | bool
+COMPILER, REPLAY = "compiler", "replay"  # patterns of recipes that render no kernel of their own
 _PRIOR = 0.2  # of a measurement: that a recipe is as fast as torch.compile
 
 
@@ -52,6 +53,11 @@ class RecipeCard:
             weight = 1.0 if length is None else min(size, length) / max(size, length, 1)
             weights, total = weights + weight, total + weight * log(ratio)
         return exp(total / weights)
+
+    @property
+    def renders(self) -> bool:
+        """Whether it writes a kernel, instead of changing where other kernels come from or how they are launched."""
+        return self.pattern not in {COMPILER, REPLAY}
 
     def defaults(self) -> dict[str, Value]:
         """Return the knobs' first values."""

@@ -42,10 +42,10 @@ class Shops:
     def suiting(self) -> dict[str, RecipeCard]:
         """Return the ideas that suit the device, whatever the precision of a task.
 
-        What begins with torch.compile's code has no kernel of its own to measure.
+        What begins with torch.compile's code, or replays launches, has no kernel of its own to measure.
         """
         shorter = suiting(self._cards, self._target, self._languages, "half")
-        names = (name for name in sorted(shorter) if shorter[name].pattern != "compiler")
+        names = (name for name in sorted(shorter) if shorter[name].renders)
         return {name: self._cards[name] for name in names}
 
     def shop(self, shape: Shape) -> Composer:

@@ -52,7 +52,7 @@ def test_where_the_first_are_cheats_the_next_best_are_measured() -> None:
 
 
 def test_others_take_the_places_of_finalists_that_fall() -> None:
-    graph = graph_of(*(passed(speed) for speed in (20, 19, 18, 17.5, 17.2, 3)))
+    graph = graph_of(*(passed(speed) for speed in (20, 19.8, 19.7, 19.6, 19.5, 3)))
     confirmed = measured_again(graph, lambda one: REFUSED if one.number in {1, 2} else one.outcome)
     assert {number for number, outcome in confirmed.items() if outcome.kind == "passed"} == {
         0,
@@ -62,8 +62,13 @@ def test_others_take_the_places_of_finalists_that_fall() -> None:
 
 
 def test_where_all_finalists_stand_nothing_more_is_measured() -> None:
-    graph = graph_of(*(passed(speed) for speed in (20, 19, 18, 17)))
+    graph = graph_of(*(passed(speed) for speed in (20, 19.8, 19.7, 19.6)))
     assert sorted(measured_again(graph, lambda one: one.outcome)) == [0, 1, 2]
+
+
+def test_what_a_longer_measurement_cannot_put_first_is_no_finalist() -> None:
+    graph = graph_of(*(passed(speed) for speed in (20, 19.8, 18)))
+    assert sorted(measured_again(graph, lambda one: one.outcome)) == [0, 1]
 
 
 def test_a_run_of_cheats_alone_is_not_measured_for_ever() -> None:

@@ -8,12 +8,11 @@ from typing import Any
 from kb.errors import NoRecipe
 from search.attempt import Attempt, Moment
 from search.codegen.inductor.seed import CompilerSeed
-from search.codegen.library import RecipeCard
+from search.codegen.library import COMPILER, RecipeCard
 from search.codegen.plan import Choice, Composer, Plan
 from search.codegen.propose import RecipeProposal, choices, throughout
 from search.codegen.segments import Segment
 
-COMPILER = "compiler"
 # Parts that cost less than this share of the whole by count are left to the compiler.
 _LEAST = 0.02
 _MOST = 0.9
