@@ -219,7 +219,7 @@ def best(
     output: Path | None = typer.Option(None, "-o", "--output", help="Write to this file."),
     json: bool = JSON,
 ) -> None:
-    """Print or write the run's best source, as a file that needs only torch and g++."""
+    """Print or write the run's best source, as a file that runs without kb: with torch, and g++, Triton or nvcc."""
     from kb.app.history import open_run, write_best
 
     found = open_run(Home.find(), run)

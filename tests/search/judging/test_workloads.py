@@ -40,7 +40,7 @@ workloads:
   - {name: many rows, sizes: {ROWS: 512, COLUMNS: 1024}}
   - {name: unseen, sizes: {ROWS: 40, COLUMNS: 800}, held_out: true}
 """
-# The reference does its work eight times, so that once is faster on any machine; on many rows this does it fifty times.
+# The reference does its work eight times, so that once is faster on any machine; on many rows this does it 25 times.
 SPECIALIST = """
 import torch
 
@@ -48,7 +48,7 @@ class ModelNew(torch.nn.Module):
     def forward(self, x):
         y = torch.softmax(x, dim=-1)
         if x.shape[0] > 100:
-            for _ in range(8):
+            for _ in range(24):
                 y = torch.softmax(x + 0.0 * y, dim=-1)
         return y
 """

@@ -160,11 +160,10 @@ def test_a_thread_counts_for_the_processors_time_that_it_had(
     # Four decoys that run when nobody else wants to are no four fifths of the work.
     child = run(
         "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
-        "def decoy():\n"
-        "    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\n"
-        "    own(99)\n"
-        "threads = [threading.Thread(target=decoy) for _ in range(4)]\n"
+        "threads = [threading.Thread(target=own, args=(99.0,)) for _ in range(4)]\n"
         "for thread in threads: thread.start()\n"
+        # Only now: an idle thread that holds the interpreter's lock would keep everybody waiting.
+        "for thread in threads: os.sched_setscheduler(thread.native_id, os.SCHED_IDLE, os.sched_param(0))\n"
         "print(flush=True)\nlibrary(99)"
     )
     assert child.stdout is not None
