@@ -137,7 +137,8 @@ def _convert(program: Any, inputs: tuple[Any, ...]) -> OperatorGraph:
 
 def _value(node: Any, kind: Any, origin: str, data: Any) -> Value:
     meta = node.meta["val"]
-    small = isinstance(data, torch.Tensor) and data.numel() <= _SMALL_CONSTANT
+    known = isinstance(data, torch.Tensor) and not data.is_meta
+    small = known and data.numel() <= _SMALL_CONSTANT
     return Value(
         name=node.name,
         kind=kind,

@@ -47,19 +47,99 @@ def fake_cuda(figures: Mapping[str, Any]) -> Iterator[None]:
     with ExitStack() as stack:
         for name, answer in answers.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, answer))
-        # The method asks the device itself before it dispatches, the operator does not.
-        stack.enter_context(mock.patch.object(torch.Tensor, "copy_", _copied))
+        if hasattr(torch._C, "_ensureCUDADeviceGuardSet"):
+            torch._C._ensureCUDADeviceGuardSet()  # a build with CUDA asks no device then
+        # Without, these methods ask the device before they dispatch; the operators do not.
+        for name, method in _METHODS.items():
+            stack.enter_context(mock.patch.object(torch.Tensor, name, method))
         place = "_conv_determine_backend_memory_format"
         stack.enter_context(mock.patch.object(torch._C, place, _layout))
         _answer_dynamo(properties, 10 * major + minor)
         _answer_triton(10 * major + minor)
         _leave_out(stack)
+        _fold_constants_here(stack)
         yield
+
+
+def _fold_constants_here(stack: ExitStack) -> None:
+    """Compute on the processor what Inductor computes while it compiles, to find tensors that hold one value."""
+    from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder as Folder
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Here(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            given = dict(kwargs or {})
+            if given.get("device") is not None:
+                given["device"] = "cpu"
+            args = tuple(
+                torch.device("cpu") if isinstance(one, torch.device) else one for one in args
+            )
+            return func(*args, **given)
+
+    for name in ("__init__", "run"):
+        whole = getattr(Folder, name)
+
+        def here(*given: Any, whole: Any = whole, **more: Any) -> Any:
+            with Here():  # type: ignore[no-untyped-call]
+                return whole(*given, **more)
+
+        stack.enter_context(mock.patch.object(Folder, name, here))
 
 
 def _copied(here: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     written: torch.Tensor = torch.ops.aten.copy_.default(here, source, non_blocking)
     return written
+
+
+def _contiguous(
+    here: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format
+) -> torch.Tensor:
+    made: torch.Tensor = torch.ops.aten.contiguous.default(here, memory_format=memory_format)
+    return made
+
+
+def _taken(here: torch.Tensor, asked: Any) -> torch.Tensor:
+    """Return ``here[asked]`` as slices, places and new axes, and then by tensors."""
+    listed = list(asked) if isinstance(asked, tuple) else [asked]
+    used = sum(_axes(one) for one in listed)
+    whole = [slice(None)] * (here.dim() - used)
+    at = next((n for n, one in enumerate(listed) if one is Ellipsis), len(listed))
+    listed[at : at + 1] = whole
+    axis, tensors = 0, {}
+    for one in listed:
+        if isinstance(one, slice):
+            if one != slice(None):
+                step = 1 if one.step is None else one.step
+                here = torch.ops.aten.slice.Tensor(here, axis, one.start, one.stop, step)
+        elif one is None:
+            here = torch.ops.aten.unsqueeze.default(here, axis)
+        elif isinstance(one, (torch.Tensor, list)):
+            tensors[axis] = one if isinstance(one, torch.Tensor) else torch.tensor(one)
+            axis += _axes(tensors[axis]) - 1
+        elif isinstance(one, bool):
+            raise NotImplementedError("a tensor that is indexed by a truth value")
+        else:
+            here = torch.ops.aten.select.int(here, axis, one)
+            continue
+        axis += 1
+    if tensors:
+        places = [tensors.get(n) for n in range(max(tensors) + 1)]
+        here = torch.ops.aten.index.Tensor(here, places)
+    elif all(one == slice(None) for one in listed):
+        here = torch.ops.aten.alias.default(here)
+    return here
+
+
+def _axes(one: Any) -> int:
+    """Return how many axes a part of an index takes."""
+    if one is None or one is Ellipsis:
+        return 0
+    return one.dim() if isinstance(one, torch.Tensor) and one.dtype == torch.bool else 1
+
+
+_METHODS: dict[str, Any] = {"copy_": _copied, "contiguous": _contiguous, "__getitem__": _taken}
 
 
 def _layout(source: torch.Tensor, weight: torch.Tensor, _backend: object) -> torch.memory_format:

@@ -1,0 +1,67 @@
+"""Inductor writes for a GPU that is not here, whatever a program asks of its tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from recipe_bench import reference
+
+from kb.app.queries import find_target
+from search.codegen.inductor.fake_cuda import _taken
+from search.codegen.inductor.process import capture, device_of
+
+X = torch.arange(120.0).reshape(2, 3, 4, 5)
+MASK = torch.arange(3) > 0
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        0,
+        slice(1, None),
+        (0, -1),
+        (slice(None), slice(0, 2), slice(None, None, 2)),
+        (..., slice(None, 3)),
+        (0, ..., None, 2),
+        (slice(None), None, 1, ..., slice(1, 3)),
+        (),
+        ...,
+        None,
+        (slice(None), torch.tensor([2, 0])),
+        (slice(None), [2, 0]),
+        (slice(None), MASK),
+        (..., torch.tensor([[1, 2], [0, 4]])),
+        (torch.tensor([0, 1]), torch.tensor([2, 1]), slice(1, 2)),
+    ],
+    ids=repr,
+)
+def test_an_index_takes_what_torch_takes(asked: object) -> None:
+    assert torch.equal(_taken(X, asked), X[asked])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "inputs", "init"),
+    [
+        # Inductor computes constants while it compiles: these have some.
+        ("return F.logsigmoid(a) + torch.logsumexp(a, (0, 2), keepdim=True)", 1, "pass"),
+        ("return F.poisson_nll_loss(a, b) + F.binary_cross_entropy_with_logits(a, b)", 2, "pass"),
+        (
+            "return F.scaled_dot_product_attention(a, b, b, attn_mask=self.m[:8, :8] > 0)",
+            2,
+            "self.register_buffer('m', torch.tril(torch.ones(16, 16)))",
+        ),
+        # These methods ask the device before they ask the operator.
+        ("return F.gelu(a[:, 1:, ::2].permute(2, 0, 1).contiguous()[0])", 1, "pass"),
+    ],
+    ids=["extremes", "losses", "a mask that is cut", "slices"],
+)
+def test_code_is_written_without_the_device(
+    body: str, inputs: int, init: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("triton")
+    monkeypatch.setenv("KB_HOME", str(tmp_path))
+    source = reference(body, *["torch.randn(4, 8, 8)"] * inputs, init=init)
+    assert "async_compile.triton" in capture(source, device=device_of(find_target("h200"))).code
