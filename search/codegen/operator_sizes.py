@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from search.codegen.canonical import OWN
@@ -94,6 +95,17 @@ def _general_conv(operator: Operator, shapes: list[Shape], kind: str) -> tuple[s
         for axis, size in zip("dhw", (neutral,) * (3 - rank) + found, strict=True):
             sizes[letter + axis] = size
     return "ndconv", sizes
+
+
+def any_rank(plane: Mapping[str, int | str]) -> Dims:
+    """Return the sizes of a convolution of planes as those of a convolution of volumes of depth one."""
+    sizes: Dims = {name: plane[name] for name in ("n", "c", "oc", "groups", "bias")}
+    sizes |= {"rank": 2, "transposed": 0, "pool": ""}
+    sizes |= {"id": 1, "od": 1, "kd": 1, "sd": 1, "pd": 0, "ld": 1}
+    named = {"i": "{}", "o": "o{}", "k": "k{}", "s": "s{}", "p": "p{}", "l": "d{}"}
+    return sizes | {
+        letter + axis: plane[name.format(axis)] for letter, name in named.items() for axis in "hw"
+    }
 
 
 _NO_POOL: Dims = {

@@ -17,7 +17,7 @@ from search.codegen.lower import LoweredProgram, is_view
 from search.codegen.module_writer import RenderedSegment, assemble
 from search.codegen.operator_sizes import anchor_dims
 from search.codegen.render import Unfit, prelude, render
-from search.codegen.segments import Segment
+from search.codegen.segments import Segment, seen_as
 
 Plan = Mapping[str, Any]  # {"library": [...], "segments": {id: {recipe, knobs, pattern, dims}}}
 
@@ -108,12 +108,19 @@ class Composer:
 
         Otherwise one knob is off its default, None where that does not help either.
         """
-        if card.pattern != part.pattern or card.template is None:
+        if card.template is None or seen_as(part, card.pattern) is None:
+            return None
+        if card.pattern != part.pattern and self._has_own(part):
             return None
         key = (part.id, card.name)
         if key not in self._fits:
             self._fits[key] = next((s for s in card.settings() if self.suits(part, card, s)), None)
         return self._fits[key]
+
+    def _has_own(self, part: Segment) -> bool:
+        """Say whether a recipe of the part's own pattern fits it: then those of a wider one are not tried."""
+        own = (card for card in self.cards.values() if card.pattern == part.pattern)
+        return any(self.knobs(part, card) is not None for card in own)
 
     def suits(self, part: Segment, card: RecipeCard, knobs: Mapping[str, Value]) -> bool:
         """Say whether `card` renders `part` with these knobs."""

@@ -16,7 +16,7 @@ from search.codegen.iteration_space import Misfit
 from search.codegen.library import RecipeCard, Value
 from search.codegen.loop_layout import layout
 from search.codegen.lower import LoweredProgram
-from search.codegen.segments import INNER, Segment
+from search.codegen.segments import INNER, Segment, seen_as
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -66,8 +66,10 @@ def render(
     Raises:
         Unfit: the recipe does not suit the segment.
     """
-    if card.pattern != part.pattern or card.template is None:
+    seen = seen_as(part, card.pattern)
+    if seen is None or card.template is None:
         raise Unfit(f"{card.name} is for {card.pattern}, the segment is {part.pattern}")
+    part = seen
     if program.symbolic == ("cpp" in (card.scope.language or ("cpp",))):
         raise Unfit(f"{card.name} is written for another kind of device")
     chosen = {**knobs, **card.fixed}

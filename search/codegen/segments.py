@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from search.codegen.lower import LoweredProgram
-from search.codegen.operator_sizes import operand_order
+from search.codegen.operator_sizes import any_rank, operand_order
 
 INNER = ("pool", "scan", "place")  # anchors that may compute what they read on the way in
 _OPERANDS_FIRST = ("conv", "ndconv", "matmul", "recurrence")
@@ -41,6 +41,18 @@ class Segment:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     dims: Mapping[str, int | str]
+
+
+def seen_as(part: Segment, pattern: str) -> Segment | None:
+    """Return `part` as the recipes of a pattern take it, None where they cannot.
+
+    A convolution of planes is also one of any rank.
+    """
+    if pattern == part.pattern:
+        return part
+    if (part.pattern, pattern) == ("conv", "ndconv") and not part.pool:
+        return replace(part, pattern=pattern, dims=any_rank(part.dims))
+    return None
 
 
 @dataclass

@@ -41,7 +41,7 @@ GRAPHS = {
         init="self.c = nn.ConvTranspose2d(5, 5, 3, 2, 1, groups=5, bias=False)",
     ),
     "a transposed convolution of which some phases meet no weight": reference(
-        "return self.c(a)", f"{N}(2, 16, 3, 4, 5)", init="self.c = nn.ConvTranspose3d(16, 64, 3, 2, 1, dilation=2)"
+        "return self.c(a)", f"{N}(1, 8, 3, 4, 5)", init="self.c = nn.ConvTranspose3d(8, 16, 3, 2, 1, dilation=2)"
     ),
     "a kernel that is flat along the last axis": reference(
         "return self.c(a)", f"{N}(2, 3, 12, 9, 5)", init="self.c = nn.Conv3d(3, 64, (3, 3, 1), bias=False)"
@@ -49,6 +49,10 @@ GRAPHS = {
     "what follows a transposed convolution reads channels and positions": reference(
         "return self.c(a) * b + c", f"{N}(2, 16, 3, 4, 5)", f"{N}(24, 1, 1, 1)", f"{N}(1, 1, 6, 8, 10)",
         init="self.c = nn.ConvTranspose3d(16, 24, 3, 2, 1, 1)",
+    ),
+    "planes, dilated, by strides that differ": reference(
+        "return F.relu(self.c(a)) * b", f"{N}(2, 6, 9, 11)", f"{N}(18, 1, 1)",
+        init="self.c = nn.Conv2d(6, 18, (3, 2), (2, 1), (2, 1), (2, 3))",
     ),
     "more padding than the kernel needs": reference(
         "return self.c(a)", f"{N}(2, 9, 7, 9)", init="self.c = nn.ConvTranspose2d(9, 17, 4, 2, 3, 1)"
