@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -24,7 +24,6 @@ FOLDER = "patterns"
 # How records are named in patterns, by their kind.
 FOLDERS: Mapping[Kind, str] = {"idea": "ideas", "guide": "guidance", "kernel": "kernels"}
 Area = Literal["computation", "family", "overview", "fault", "symptom", "setting"]
-AREAS: tuple[Area, ...] = get_args(Area)
 # What a condition may ask about; search.patterns.recognise says what each means.
 SUBJECTS = (
     "is",

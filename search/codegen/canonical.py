@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from search.codegen.ir import Shape, refs
+from search.codegen.operators.new import new_operator
 from search.codegen.operators.pointwise import arguments
 from search.codegen.operators.recurrent import GATES, Recurrent, recurrent
 from search.costs.graph import Operator, OperatorGraph, Ref
@@ -77,19 +78,8 @@ def _packet(operator: Operator) -> str:
     return operator.target.split(".", maxsplit=1)[0]
 
 
-def _made(name: str, target: str, args: tuple[Any, ...], shape: Shape, **kwargs: Any) -> Operator:
-    return Operator(
-        name=name,
-        target=target,
-        args=args,
-        kwargs=tuple(kwargs.items()),
-        shape=shape,
-        dtype="float32",
-    )
-
-
 def _view(name: str, value: Ref, shape: Shape) -> Operator:
-    return _made(name, "reshape.default", (value, shape), shape)
+    return new_operator(name, "reshape.default", (value, shape), shape)
 
 
 def _reversed_scan(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
@@ -104,7 +94,7 @@ def _reversed_scan(graph: _Graph, operator: Operator) -> Sequence[Operator] | No
     if first is None or flips != [[dim], [dim]]:
         return None
     target = f"{OWN}{_packet(scan)}"
-    return (_made(operator.name, target, (first.args[0], dim), operator.shape),)
+    return (new_operator(operator.name, target, (first.args[0], dim), operator.shape),)
 
 
 def _tuple(value: Any, rank: int) -> tuple[int, ...]:
@@ -136,7 +126,7 @@ def _line_convolution(graph: _Graph, operator: Operator) -> Sequence[Operator] |
     return (
         _view(f"{name}_input", values["input"], (*shape[:2], 1, shape[2])),
         _view(f"{name}_weight", values["weight"], (*kernel[:2], 1, kernel[2])),
-        _made(f"{name}_plane", "conv2d.default", args, plane),
+        new_operator(f"{name}_plane", "conv2d.default", args, plane),
         _view(name, Ref(f"{name}_plane"), operator.shape),
     )
 
@@ -202,9 +192,9 @@ def _pool(
     ceil = bool(values.get("ceil_mode"))
     args = (value, sizes["kernel"], sizes["stride"], sizes["padding"])
     if kind == "max":
-        return _made(name, "max_pool2d.default", (*args, sizes["dilation"], ceil), shape)
+        return new_operator(name, "max_pool2d.default", (*args, sizes["dilation"], ceil), shape)
     counted = (ceil, values.get("count_include_pad", True), values.get("divisor_override"))
-    return _made(name, "avg_pool2d.default", (*args, *counted), shape)
+    return new_operator(name, "avg_pool2d.default", (*args, *counted), shape)
 
 
 def _even_pool(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
@@ -217,7 +207,7 @@ def _even_pool(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
         return None
     window = tuple(old // new for old, new in zip(read, made, strict=True))
     target = f"avg_pool{rank}d.default"
-    whole = _made(operator.name, target, (operator.args[0], window, window), operator.shape)
+    whole = new_operator(operator.name, target, (operator.args[0], window, window), operator.shape)
     rewrite = _REWRITES.get(_packet(whole))
     return (rewrite(graph, whole) if rewrite else None) or (whole,)
 
@@ -236,7 +226,7 @@ def _diagonal_product(graph: _Graph, operator: Operator) -> Sequence[Operator] |
         product = (factor, Ref(name))
         return (
             _view(name, vector, shape),
-            _made(operator.name, "mul.Tensor", product, operator.shape),
+            new_operator(operator.name, "mul.Tensor", product, operator.shape),
         )
     return None
 
@@ -254,11 +244,15 @@ def _attention(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     scale = values.get("scale") or query[-1] ** -0.5
     turned = (*key[:-2], key[-1], key[-2])
     return (
-        _made(f"{name}_turned", "transpose.int", (values["key"], -2, -1), turned),
-        _made(f"{name}_scores", "matmul.default", (values["query"], Ref(f"{name}_turned")), scores),
-        _made(f"{name}_scaled", "mul.Tensor", (Ref(f"{name}_scores"), scale), scores),
-        _made(f"{name}_shares", "softmax.int", (Ref(f"{name}_scaled"), -1), scores),
-        _made(name, "matmul.default", (Ref(f"{name}_shares"), values["value"]), operator.shape),
+        new_operator(f"{name}_turned", "transpose.int", (values["key"], -2, -1), turned),
+        new_operator(
+            f"{name}_scores", "matmul.default", (values["query"], Ref(f"{name}_turned")), scores
+        ),
+        new_operator(f"{name}_scaled", "mul.Tensor", (Ref(f"{name}_scores"), scale), scores),
+        new_operator(f"{name}_shares", "softmax.int", (Ref(f"{name}_scaled"), -1), scores),
+        new_operator(
+            name, "matmul.default", (Ref(f"{name}_shares"), values["value"]), operator.shape
+        ),
     )
 
 
@@ -273,7 +267,7 @@ def _einsum_product(_: _Graph, operator: Operator) -> Sequence[Operator] | None:
     plain = len(set(left)) == len(left) and len(right) == 2 and right[0] == summed
     if not plain or right[1] in left or made != left[:-1] + right[1]:
         return None
-    return (_made(operator.name, "matmul.default", (listed[0], listed[1]), operator.shape),)
+    return (new_operator(operator.name, "matmul.default", (listed[0], listed[1]), operator.shape),)
 
 
 def _recurrent_layers(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
@@ -288,7 +282,7 @@ def _recurrent_result(graph: _Graph, operator: Operator) -> Sequence[Operator] |
         return None
     if operator.args[1] == 1:
         return found.last_states(operator.name)
-    return (_made(operator.name, "alias.default", (operator.args[0],), operator.shape),)
+    return (new_operator(operator.name, "alias.default", (operator.args[0],), operator.shape),)
 
 
 _REWRITES: Mapping[str, Rewrite] = {

@@ -10,11 +10,12 @@ from kb.errors import KbError
 from kb.records.schema import SYMPTOMS, TargetRecord
 from search.attempt import Attempt, Diagnosis
 from search.costs.graph import Work
-from search.diagnosis.facts import ProgramFacts, beyond, duration
+from search.diagnosis.facts import ProgramFacts, beyond
 from search.diagnosis.gpu_rules import findings
 from search.finding import COUNTED, INFERRED, OPERATORS, SEEN, TOLD, Evidence, Finding, Look, lossy
 from search.outcome import Checked, Passed
 from synth.bottleneck import Bottleneck, Confidence
+from synth.device_facts import duration
 
 _TRANSCENDENTAL = {"softmax", "elementwise"}
 _ROW_FAMILIES = {"softmax", "normalization", "reduction"}

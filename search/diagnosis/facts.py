@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from search.costs.graph import Work
 from search.finding import Finding
 from search.outcome import KernelTime
+from synth.device_facts import duration
 
 if TYPE_CHECKING:
     from kb.records.schema import TargetRecord
@@ -63,14 +64,6 @@ class ProgramFacts:
 
 
 Rule = Callable[[ProgramFacts], Iterator[Finding]]
-
-
-def duration(seconds: float) -> str:
-    """Return seconds as people write them."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
 
 
 def beyond(work: str, floor: float, seconds: float) -> str:

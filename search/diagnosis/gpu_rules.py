@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from search.diagnosis.facts import NEAR, ProgramFacts, Rule, beyond, duration
+from search.diagnosis.facts import NEAR, ProgramFacts, Rule, beyond
 from search.diagnosis.ncu_rules import COUNTER_RULES
 from search.finding import COUNTED, INFERRED, SEEN, TOLD, Finding, lossy
 from search.profilers.static_resources import Occupancy, occupancy
+from synth.device_facts import duration
 
 _PRODUCTS = {"matmul", "convolution", "attention"}
 _ROWS = {"softmax", "normalization", "reduction", "loss", "scan"}

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from kb.records.schema import Claim, Effect, Evidence, LessonRecord, TargetRecord
 from kb.retrieval.effect_estimate import LOSS
@@ -116,7 +117,7 @@ def regime_of(moved: float, target: TargetRecord, shapes: Sequence[tuple[int, ..
     levels = sorted(target.caches.items(), key=lambda entry: entry[1].bytes)
     level = next((name for name, cache in levels if moved <= cache.bytes), None)
     parts = [f"fits {level}" if level else "larger than the caches"]
-    widest = max(shapes, key=_elements, default=())
+    widest = max(shapes, key=prod, default=())
     if widest:
         row = widest[-1]
         length = "short" if row < _SHORT else "long" if row > _LONG else "middling"
@@ -127,13 +128,6 @@ def regime_of(moved: float, target: TargetRecord, shapes: Sequence[tuple[int, ..
 def slug(text: str) -> str:
     """Return `text` as a part of a file name."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "task"
-
-
-def _elements(shape: tuple[int, ...]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
 
 
 def _topic(trial: LessonTrial) -> tuple[object, ...]:

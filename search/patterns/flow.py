@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
+from math import prod
 
-from search.costs.graph import Operator, OperatorGraph, Ref, Value
+from search.costs.graph import Operator, OperatorGraph, Value
 from search.costs.trace import operands, operator_name
 from search.patterns.families import topic
 
@@ -117,8 +118,8 @@ class Flow:
     def sizes(self) -> dict[str, int]:
         """Elements that each operator takes and makes."""
         return {
-            one.name: _elements(one.shape)
-            + sum(_elements(self.shape(name)) for name in dict.fromkeys(self.inputs[one.name]))
+            one.name: prod(one.shape)
+            + sum(prod(self.shape(name)) for name in dict.fromkeys(self.inputs[one.name]))
             for one in self
         }
 
@@ -199,9 +200,7 @@ class Flow:
             waiting = [taker for name in waiting for taker in self.takers.get(name, ())]
             depth += 1
             scalings = [name for name in waiting if self.kind(name) in {"mul", "div"}]
-            large = [
-                name for name in scalings if _elements(self.shape(name)) > _elements(root.shape)
-            ]
+            large = [name for name in scalings if prod(self.shape(name)) > prod(root.shape)]
             if large:
                 self._steps[large[0]] = "normalization"
                 self.summed_by[large[0]] = moments[0]
@@ -224,20 +223,8 @@ class Flow:
         return list(found)
 
 
-def reference_names(operator: Operator) -> list[str]:
-    """Return the names of the tensors among an operator's positional arguments, in their order."""
-    return [arg.name for arg in operator.args if isinstance(arg, Ref)]
-
-
 def _step(operator: Operator) -> str:
     found = topic(operator)
     if found in (None, "elementwise") or operator_name(operator) in _MASKS:
         return ""
     return found or ""
-
-
-def _elements(shape: tuple[int, ...]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total

@@ -30,7 +30,6 @@ _PTXAS_USED = re.compile(r"Used (\d+) registers(.*)")
 _PTXAS_LOSS = re.compile(
     r"\((C\d{2,6})\) Potential Performance Loss: ([\w.,;:'() -]{1,200}?)\.?(?: (?:for|in) the function '([^'\s]+)')?$"
 )
-_RES_FUNCTION = re.compile(r"Function (\S+?):\s*\n?\s*((?:[A-Z]+(?:\[\d+\])?:\d+\s*)+)")
 _AMD_KERNEL = re.compile(r"^[^\S\n]*\.amdhsa_kernel\s+(\S+)", re.MULTILINE)
 
 
@@ -110,31 +109,6 @@ def parse_ptxas(text: str) -> tuple[Resources, ...]:
                     spill_stores=stores,
                     spill_loads=loads,
                     losses=tuple(dict.fromkeys(loss for of, loss in losses if of in (None, name))),
-                )
-            )
-    return tuple(found)
-
-
-def parse_res_usage(text: str, capability: int = 0) -> tuple[Resources, ...]:
-    """Read what ``cuobjdump -res-usage`` prints, one entry a kernel.
-
-    Args:
-        capability: 90 for sm_90, where the output does not begin with the architecture.
-    """
-    told = re.search(r"arch = sm_(\d+)", text)
-    reserved = (int(told[1]) if told else capability) >= 90
-    found = []
-    for matched in _RES_FUNCTION.finditer(text):
-        values = {
-            key: int(value) for key, value in re.findall(r"([A-Z]+)(?:\[\d+\])?:(\d+)", matched[2])
-        }
-        if "REG" in values:
-            found.append(
-                Resources(
-                    name=matched[1],
-                    registers=values["REG"],
-                    shared=_without_reserve(values.get("SHARED", 0), reserved),
-                    stack=max(values.get("STACK", 0), values.get("LOCAL", 0)),
                 )
             )
     return tuple(found)

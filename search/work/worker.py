@@ -197,7 +197,7 @@ class JudgingWorker:
             self.tally.lost += 1
             self._say(f"{lease.job.name}: its lease ran out, the answer is dropped")
             return
-        kind = _kind(answer)
+        kind = answer.kind
         self.tally.recorded += answer.failure is None
         self.tally.failed += answer.failure is not None
         self.tally.kinds[kind] = self.tally.kinds.get(kind, 0) + 1
@@ -319,9 +319,3 @@ def _is_timed(answer: JobAnswer) -> bool:
     if answer.failure is not None:
         return False
     return answer.outcome is None or answer.outcome.kind == "passed"
-
-
-def _kind(answer: JobAnswer) -> str:
-    if answer.failure is not None:
-        return "failed"
-    return "prepared" if answer.outcome is None else answer.outcome.kind

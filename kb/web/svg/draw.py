@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from markupsafe import Markup, escape
 
@@ -96,10 +96,3 @@ def _log_ticks(low: float, high: float, count: int) -> list[float]:
             break
     every = -(-len(found) // (count + 2))
     return found[::every] if found else [low]
-
-
-def polyline(points: Sequence[tuple[float, float]]) -> str:
-    """Return a path through points."""
-    if not points:
-        return ""
-    return "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from search.codegen.ir import Shape, refs
+from search.codegen.operators.new import new_operator
 from search.codegen.operators.pointwise import arguments
 from search.costs.graph import Operator, OperatorGraph, Ref
 
@@ -72,9 +73,12 @@ class Recurrent:
                 continue
             shape = (*steps, self.hidden * len(ends))
             name = f"{self.operator.name}_layer{layer}"
-            found.append(_made(name, "cat.default", (tuple(ends), 2), shape))
+            found.append(new_operator(name, "cat.default", (tuple(ends), 2), shape))
             given = Ref(name)
-        return (*found, _made(self.operator.name, "alias.default", (given,), self.operator.shape))
+        return (
+            *found,
+            new_operator(self.operator.name, "alias.default", (given,), self.operator.shape),
+        )
 
     def last_states(self, name: str) -> tuple[Operator, ...]:
         """Return the operators that put the last states of all layers together as `name`."""
@@ -84,10 +88,10 @@ class Recurrent:
             for turn in range(self.directions):
                 end = f"{name}_{layer}_{turn}"
                 args = (Ref(self._name(layer, turn)), self.time, 0 if turn else -1)
-                found.append(_made(end, "select.int", args, (batch, self.hidden)))
+                found.append(new_operator(end, "select.int", args, (batch, self.hidden)))
                 ends.append(Ref(end))
         shape = (len(ends), batch, self.hidden)
-        return (*found, _made(name, "stack.default", (tuple(ends), 0), shape))
+        return (*found, new_operator(name, "stack.default", (tuple(ends), 0), shape))
 
     def _name(self, layer: int, turn: int) -> str:
         return f"{self.operator.name}_steps{layer}_{turn}"
@@ -98,7 +102,7 @@ class Recurrent:
         own = self.values["parameters"][at * each : at * each + each]
         name = self._name(layer, turn)
         found = [
-            _made(
+            new_operator(
                 f"{name}_input",
                 "linear.default",
                 (given, own[0], *own[2:3]),
@@ -109,10 +113,10 @@ class Recurrent:
         for number, states in enumerate(self.start):
             start = f"{name}_start{number}"
             shape = (self.operator.shape[1 - self.time], self.hidden)
-            found.append(_made(start, "select.int", (states, 0, at), shape))
+            found.append(new_operator(start, "select.int", (states, 0, at), shape))
             starts.append(Ref(start))
         found.append(
-            _made(
+            new_operator(
                 name,
                 f"{RECURRENCE}.{self.kind}",
                 (Ref(f"{name}_input"), own[1], *own[3:4], *starts),
@@ -125,17 +129,6 @@ class Recurrent:
             )
         )
         return found
-
-
-def _made(name: str, target: str, args: tuple[Any, ...], shape: Shape, **kwargs: Any) -> Operator:
-    return Operator(
-        name=name,
-        target=target,
-        args=args,
-        kwargs=tuple(kwargs.items()),
-        shape=shape,
-        dtype="float32",
-    )
 
 
 def recurrent(graph: OperatorGraph, operator: Operator) -> Recurrent | None:

@@ -197,6 +197,13 @@ class JobAnswer:
     prepared: Prepared | None = None
     failure: Failure | None = None
 
+    @property
+    def kind(self) -> str:
+        """Its outcome's kind, ``prepared``, or ``failed``."""
+        if self.failure is not None:
+            return "failed"
+        return "prepared" if self.outcome is None else self.outcome.kind
+
     def body(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return {

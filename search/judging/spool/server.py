@@ -255,7 +255,7 @@ class SpoolServer:
 
     def _finish(self, claim: JobFile, answer: JobAnswer, seconds: float = 0.0) -> None:
         self._folder.answer(claim, answer.body())
-        kind = _kind(answer)
+        kind = answer.kind
         self.tally.judged += answer.failure is None
         self.tally.failed += answer.failure is not None
         self.tally.kinds[kind] = self.tally.kinds.get(kind, 0) + 1
@@ -273,12 +273,6 @@ def _read(entry: JobFile) -> Job:
     if job.name != entry.job:
         raise Unreadable(f"it holds {job.name}, another job than its name says")
     return job
-
-
-def _kind(answer: JobAnswer) -> str:
-    if answer.failure is not None:
-        return "failed"
-    return "prepared" if answer.outcome is None else answer.outcome.kind
 
 
 def _detail(answer: JobAnswer) -> str:

@@ -15,7 +15,6 @@ from search.profilers.static_resources import (
     parse_amd,
     parse_cubin,
     parse_ptxas,
-    parse_res_usage,
 )
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -76,23 +75,12 @@ def test_a_record_without_limits_is_refused() -> None:
         occupancy({}, 32, 0, 128)
 
 
-def test_ptxas_and_cuobjdump_agree_on_recorded_kernels() -> None:
+def test_what_ptxas_prints_of_recorded_kernels() -> None:
     ptxas = {one.name: one for one in parse_ptxas((RECORDED / "ptxas_h200.txt").read_text())}
-    usage = {
-        one.name: one for one in parse_res_usage((RECORDED / "res_usage_h200.txt").read_text())
-    }
-    assert len(ptxas) == len(usage) == 15
-    for name, one in ptxas.items():
-        other = usage[name]
-        assert (one.registers, one.shared, one.stack) == (
-            other.registers,
-            other.shared,
-            other.stack,
-        )
+    assert len(ptxas) == 15
     spilling = ptxas["spills"]
     assert (spilling.registers, spilling.stack) == (32, 848)
     assert spilling.spill_bytes == 1256 + 1648
-    assert usage["spills"].spill_bytes == 848
     assert ptxas["copy_wide"].spill_bytes == 0
 
 
