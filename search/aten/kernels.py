@@ -59,7 +59,7 @@ def _moved(shop: Composer, plan: Mapping[str, Any]) -> dict[str, Any]:
     for part in shop.cut(library):
         one = chosen.get(part.pattern)
         card = shop.cards.get(one["recipe"]) if one else None
-        if one is None or card is None:
+        if one is None or card is None or shop.knobs(part, card) is None:
             continue
         for knobs in (card.accept(one["knobs"]), shop.knobs(part, card)):
             if knobs is not None and card.template and shop.suits(part, card, knobs):

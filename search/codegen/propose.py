@@ -329,6 +329,8 @@ def _from_lesson(
         for chosen in known.values():
             if chosen["pattern"] != part.pattern or chosen["recipe"] not in shop.cards:
                 continue
+            if shop.knobs(part, shop.cards[chosen["recipe"]]) is None:
+                continue
             gap = distance(chosen["dims"], sizes(shop.program, part))
             if gap < min(_NEAR, near.get(part.id, (inf,))[0]):
                 near[part.id] = (gap, chosen)

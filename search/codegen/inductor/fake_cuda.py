@@ -41,17 +41,18 @@ def fake_cuda(figures: Mapping[str, Any]) -> Iterator[None]:
         "get_rng_state": lambda *_: torch.get_rng_state(),
         "set_rng_state": lambda *_: None,
         "synchronize": lambda *_: None,
+        "_lazy_init": lambda: None,
         "_exchange_device": lambda *_: 0,
         "_maybe_exchange_device": lambda *_: 0,
     }
     with ExitStack() as stack:
         for name, answer in answers.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, answer))
-        if hasattr(torch._C, "_ensureCUDADeviceGuardSet"):
-            torch._C._ensureCUDADeviceGuardSet()  # a build with CUDA asks no device then
-        # Without, these methods ask the device before they dispatch; the operators do not.
-        for name, method in _METHODS.items():
-            stack.enter_context(mock.patch.object(torch.Tensor, name, method))
+        if torch.version.cuda and hasattr(torch._C, "_ensureCUDADeviceGuardSet"):
+            torch._C._ensureCUDADeviceGuardSet()  # such a build then asks no device
+        else:  # these methods ask the device before they dispatch; the operators do not
+            for name, method in _METHODS.items():
+                stack.enter_context(mock.patch.object(torch.Tensor, name, method))
         place = "_conv_determine_backend_memory_format"
         stack.enter_context(mock.patch.object(torch._C, place, _layout))
         _answer_dynamo(properties, 10 * major + minor)
@@ -71,11 +72,9 @@ def _fold_constants_here(stack: ExitStack) -> None:
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             given = dict(kwargs or {})
-            if given.get("device") is not None:
-                given["device"] = "cpu"
-            args = tuple(
-                torch.device("cpu") if isinstance(one, torch.device) else one for one in args
-            )
+            if _is_cuda(given.get("device")):
+                given["device"] = torch.device("cpu")
+            args = tuple(torch.device("cpu") if _is_cuda(one) else one for one in args)
             return func(*args, **given)
 
     for name in ("__init__", "run"):
@@ -86,6 +85,10 @@ def _fold_constants_here(stack: ExitStack) -> None:
                 return whole(*given, **more)
 
         stack.enter_context(mock.patch.object(Folder, name, here))
+
+
+def _is_cuda(value: Any) -> bool:
+    return isinstance(value, torch.device) and value.type == "cuda"
 
 
 def _copied(here: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
@@ -103,7 +106,7 @@ def _contiguous(
 def _taken(here: torch.Tensor, asked: Any) -> torch.Tensor:
     """Return ``here[asked]`` as slices, places and new axes, and then by tensors."""
     listed = list(asked) if isinstance(asked, tuple) else [asked]
-    used = sum(_axes(one) for one in listed)
+    used = sum(one is not None and one is not Ellipsis for one in listed)
     whole = [slice(None)] * (here.dim() - used)
     at = next((n for n, one in enumerate(listed) if one is Ellipsis), len(listed))
     listed[at : at + 1] = whole
@@ -116,8 +119,9 @@ def _taken(here: torch.Tensor, asked: Any) -> torch.Tensor:
         elif one is None:
             here = torch.ops.aten.unsqueeze.default(here, axis)
         elif isinstance(one, (torch.Tensor, list)):
-            tensors[axis] = one if isinstance(one, torch.Tensor) else torch.tensor(one)
-            axis += _axes(tensors[axis]) - 1
+            tensors[axis] = one if isinstance(one, torch.Tensor) else _places(one, here.device)
+            if tensors[axis].dim() == 0 or tensors[axis].dtype in (torch.bool, torch.uint8):
+                raise NotImplementedError("an index by a mask or by a tensor that is one number")
         elif isinstance(one, bool):
             raise NotImplementedError("a tensor that is indexed by a truth value")
         else:
@@ -132,14 +136,35 @@ def _taken(here: torch.Tensor, asked: Any) -> torch.Tensor:
     return here
 
 
-def _axes(one: Any) -> int:
-    """Return how many axes a part of an index takes."""
-    if one is None or one is Ellipsis:
-        return 0
-    return one.dim() if isinstance(one, torch.Tensor) and one.dtype == torch.bool else 1
+def _put(here: torch.Tensor, asked: Any, value: Any) -> None:
+    """Do ``here[asked] = value`` where slices and places are asked for."""
+    listed = asked if isinstance(asked, tuple) else (asked,)
+    if any(isinstance(one, (torch.Tensor, list)) for one in listed):
+        raise NotImplementedError("a tensor that is written to by an index of tensors")
+    place = _taken(here, asked)
+    if isinstance(value, torch.Tensor):
+        torch.ops.aten.copy_.default(place, value)
+    else:
+        torch.ops.aten.fill_.Scalar(place, value)
 
 
-_METHODS: dict[str, Any] = {"copy_": _copied, "contiguous": _contiguous, "__getitem__": _taken}
+def _inverted(here: torch.Tensor) -> torch.Tensor:
+    made: torch.Tensor = torch.ops.aten.bitwise_not.default(here)
+    return made
+
+
+def _places(listed: list[Any], device: torch.device) -> torch.Tensor:
+    """Return a list of places as a tensor beside the one that it is asked of."""
+    return torch.tensor(listed, dtype=None if listed else torch.int64).to(device)
+
+
+_METHODS: dict[str, Any] = {
+    "copy_": _copied,
+    "contiguous": _contiguous,
+    "__getitem__": _taken,
+    "__setitem__": _put,
+    "__invert__": _inverted,
+}
 
 
 def _layout(source: torch.Tensor, weight: torch.Tensor, _backend: object) -> torch.memory_format:

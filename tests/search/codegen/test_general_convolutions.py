@@ -9,6 +9,7 @@ import three_languages
 from recipe_bench import Bench, reference
 
 from search.codegen.library import RecipeCard
+from search.codegen.propose import throughout
 
 N = "torch.randn"
 GRAPHS = {
@@ -95,3 +96,22 @@ def test_what_follows_joins_the_convolution(cards: dict[str, RecipeCard]) -> Non
     assert [part.pattern for part in parts] == ["ndconv"]
     assert parts[0].dims["transposed"] == 1
     assert (parts[0].dims["od"], parts[0].dims["oh"], parts[0].dims["ow"]) == (1, 22, 32)
+
+
+def test_planes_are_of_any_rank_only_where_no_recipe_for_planes_fits(
+    cards: dict[str, RecipeCard],
+) -> None:
+    def recipes(body: str) -> tuple[list[str], bool]:
+        source = reference("return self.c(a)", f"{N}(2, 32, 20, 20)", init=f"self.c = {body}")
+        shop = three_languages.workshop(Bench(source, {}), cards, "triton")
+        (part,) = shop.cut(())
+        kept, _ = throughout(shop)
+        return [card.name for card in shop.recipes(part)], bool(kept)
+
+    usual, _ = recipes("nn.Conv2d(32, 32, 3)")
+    assert usual
+    assert not {"gpu-conv-any-rank", "gpu-conv-all-axes-split-half"} & {*usual}
+    wider, kept = recipes("nn.Conv2d(32, 32, 3, dilation=2)")
+    assert "gpu-conv-any-rank" in wider
+    # Nothing was measured of them on planes: they are no part of a plan that does all convolutions.
+    assert kept
