@@ -25,7 +25,7 @@ test: install
 	@$(MAKE) --no-print-directory -j2 check embed collect
 	@.venv/bin/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --durations=15
 
-# A minute on two cores, for a look before each commit.
+# About a minute on two cores, for a look before each commit.
 QUICK = tests/test_*.py tests/synth tests/ingest/chunking tests/ingest/readers tests/ingest/scope \
   tests/kb/records tests/kb/retrieval tests/kb/store tests/kb/test_*.py tests/search/costs tests/search/diagnosis \
   tests/search/lessons tests/search/patterns tests/search/policies tests/search/prompting tests/search/runs \
