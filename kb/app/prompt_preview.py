@@ -95,8 +95,7 @@ class PromptPreview:
         storage = Storage(open_engine(home))
         task, row = _find(home, storage, named, run, with_run=with_run)
         place = choose_place(task.settings.target, elsewhere=task.elsewhere)
-        progress("loading the reference")
-        graph, work = _cost(task, place.device)
+        graph, work = _cost(task, place.device, progress)
         as_of = row.started if row is not None else None
         knowledge = open_knowledge(home, progress, as_of=as_of)
         # What the run found and measured then, so that a prompt is the one that was asked.
@@ -105,8 +104,7 @@ class PromptPreview:
         retrieval = task.settings.retrieval
         memory = believed_memory(knowledge, storage, given, retrieval=retrieval, known=known)
         diagnose = diagnoser_of(task, place.target, work, len(graph.operators), _baselines(row))
-        if given is not None:
-            diagnose = given.diagnose(diagnose)
+        diagnose = given.diagnose(diagnose) if given is not None else diagnose
         briefing = PromptWriter(task, place.target, work, memory, graph=graph)
         return cls(
             task=task,
@@ -315,12 +313,13 @@ def _baselines(row: RunRow | None) -> dict[str, float]:
     return dict(report["baselines"]) if report is not None else {}
 
 
-def _cost(task: Task, device: str) -> tuple[OperatorGraph, Work]:
+def _cost(task: Task, device: str, progress: Progress) -> tuple[OperatorGraph, Work]:
     """Return the operators of a task, and what it costs."""
     from search.costs.trace import operator_graph
     from search.costs.work import count_work
     from search.reference import load_problem
 
+    progress("loading the reference")
     graph = operator_graph(load_problem(task, device=device))
     return graph, count_work(graph)
 

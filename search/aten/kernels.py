@@ -62,7 +62,7 @@ def _moved(shop: Composer, plan: Mapping[str, Any]) -> dict[str, Any]:
         if one is None or card is None or shop.knobs(part, card) is None:
             continue
         for knobs in (card.accept(one["knobs"]), shop.knobs(part, card)):
-            if knobs is not None and card.template and shop.suits(part, card, knobs):
+            if knobs is not None and shop.suits(part, card, knobs):
                 choices[part.id] = Choice(recipe=card.name, knobs=knobs)
                 break
     return shop.complete(library, choices)

@@ -56,7 +56,7 @@ class RecipeCard:
 
     @property
     def renders(self) -> bool:
-        """Whether it writes a kernel, instead of changing where other kernels come from or how they are launched."""
+        """Whether it can be measured by itself: it changes neither where kernels come from nor how they are launched."""
         return self.pattern not in {COMPILER, REPLAY}
 
     def defaults(self) -> dict[str, Value]:

@@ -68,8 +68,7 @@ def make_trials(
             continue
         room -= made.recall().nbytes
         if room < 0:
-            again = partial(_trial, problem, truth, name, drawn, terms)
-            made = shelf.redrawn(made, drawn, again)
+            made = shelf.redrawn(made, drawn, partial(_trial, problem, truth, name, drawn, terms))
         trials.append(made)
     trial_set = TrialSet(
         trials=tuple(trials),

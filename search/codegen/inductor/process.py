@@ -89,7 +89,7 @@ def _request(
 def begin_capture(source: str, device: Device) -> None:
     """Have torch.compile asked for the code of a reference, which `capture` then waits for."""
     request = _request(source, device)
-    if request not in _BEGUN | _ANSWERED and not _kept_at(request).exists():
+    if request not in (*_BEGUN, *_ANSWERED) and not _kept_at(request).exists():
         _BEGUN[request] = _Asked(request, hidden=_has_figures(request))
 
 

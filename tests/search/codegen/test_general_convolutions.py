@@ -108,8 +108,9 @@ def test_planes_are_of_any_rank_only_where_no_recipe_for_planes_fits(
         kept, _ = throughout(shop)
         return [card.name for card in shop.recipes(part)], bool(kept)
 
-    usual, _ = recipes("nn.Conv2d(32, 32, 3)")
+    usual, kept = recipes("nn.Conv2d(32, 32, 3)")
     assert usual
+    assert not kept
     assert not {"gpu-conv-any-rank", "gpu-conv-all-axes-split-half"} & {*usual}
     wider, kept = recipes("nn.Conv2d(32, 32, 3, dilation=2)")
     assert "gpu-conv-any-rank" in wider

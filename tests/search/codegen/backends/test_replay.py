@@ -105,7 +105,9 @@ def test_launches_dominate_where_operators_are_many_and_small() -> None:
     assert not launch_bound(Bench(large, {}).graph, target)
 
 
-def test_another_tensor_in_an_attribute_or_another_type_is_captured_again(monkeypatch) -> None:
+def test_another_tensor_in_an_attribute_is_captured_again_and_an_equal_input_is_not(
+    monkeypatch,
+) -> None:
     plain = SOURCE.replace(
         "        self.norm", "        self.scale = torch.ones(3)\n        self.norm"
     )

@@ -1,4 +1,4 @@
-"""Inductor writes for a GPU that is not here, whatever a program asks of its tensors."""
+"""Inductor writes for a GPU that is not here where a program has constants, slices, masks and writes in place."""
 
 from __future__ import annotations
 
