@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from search.judging import Judge
     from search.judging.limits import Limits
     from search.reference import Problem
-    from search.sandbox.runner_handle import Zygote
+    from search.sandbox.zygote import Zygote
     from search.task import Task
 
 How = Literal["cpu", "cuda", "dry", "elsewhere"]
@@ -173,7 +173,7 @@ def make_zygote(place: JudgingDevice) -> Zygote:
 
         return make_zygote()
     from search.sandbox.fork_server import DRY
-    from search.sandbox.runner_handle import Zygote
+    from search.sandbox.zygote import Zygote
 
     return Zygote(DRY if place.how == "dry" else 0)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from search.judging import Judge
     from search.loop import Search
     from search.runs.storage import Record
-    from search.sandbox.runner_handle import Zygote
+    from search.sandbox.zygote import Zygote
 
 
 def open_remote(session: Session) -> Judge | None:

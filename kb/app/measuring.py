@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from search.measuring.evidence import IdeaRecords
     from search.measuring.session import Measured
     from search.measuring.tables import Shape
-    from search.sandbox.runner_handle import Zygote
+    from search.sandbox.zygote import Zygote
 
 _TIMING = {
     "cpu": 1.0,

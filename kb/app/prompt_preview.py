@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from search.authors.navigation import Navigator
     from search.costs.graph import OperatorGraph, Work
     from search.graph import Graph, Node
-    from search.prompting.prompts import PromptWriter, RenderedPrompt
+    from search.prompting.prompts import PromptWriter
+    from search.prompting.rendered import RenderedPrompt
     from search.runs.storage import RunRow, Storage
     from search.task import Task
     from synth.context import Purpose

@@ -18,8 +18,9 @@ from kb.retrieval.retriever import where_of
 from search.attempt import Moment
 from search.authors.model_pool import PoolMember
 from search.costs.graph import Work
-from search.prompting.prompts import PromptKnowledge, PromptWriter, RenderedPrompt, user_templates
+from search.prompting.prompts import PromptKnowledge, PromptWriter, user_templates
 from search.prompting.readings import Readings
+from search.prompting.rendered import RenderedPrompt
 from search.settings import RequestSettings
 from search.task import Task
 from synth.context import flagged

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from search.judging import Judge
     from search.judging.limits import Limits
     from search.reference import Problem
-    from search.sandbox.runner_handle import Zygote
+    from search.sandbox.zygote import Zygote
 
 
 def open_local(

@@ -8,17 +8,16 @@ printed without one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from random import Random
 from typing import Any, Protocol
 
 from kb.config import Home
 from kb.errors import ConfigError
-from kb.records.patterns import Pattern, Recognised
+from kb.records.patterns import Pattern
 from kb.records.schema import CATEGORIES, TargetRecord
-from kb.records.types import Answer, Hit
-from kb.retrieval.multi_query import Inquiry
+from kb.records.types import Answer
 from kb.tokens import count_tokens
 from search.attempt import Attempt, Idea, Memory, Moment
 from search.costs.graph import OperatorGraph, Work
@@ -32,13 +31,14 @@ from search.prompting.library_notes import LibraryNotes
 from search.prompting.novelty import NoveltyCheck, tried_in
 from search.prompting.questions import Questions, QuestionStep
 from search.prompting.readings import PassageRetriever, Readings
+from search.prompting.rendered import RenderedPrompt
 from search.standings import standings_of
 from search.task import Task
 from search.tunables import knob_trouble
 from search.workloads import workload_facts
 from synth.context import Context, Current, Purpose
 from synth.device_facts import target_lines
-from synth.prompt import Prompt, compose
+from synth.prompt import compose
 from synth.query import Stage, Subject
 from synth.replies.ideas import EXAMPLE
 from synth.template_loader import Templates
@@ -46,8 +46,6 @@ from synth.template_loader import Templates
 MOST_TOKENS = 10_000  # of passages: what is worth quoting rarely takes half of that
 REPORTED = 1_500  # characters of a report that are asked about
 _COUNTED = 4096  # texts whose tokens are remembered: rules, figures and the reference never change
-
-
 _REFUSED = 40  # titles that are listed: the answer's form is never cut
 
 
@@ -92,32 +90,6 @@ class PromptKnowledge(Protocol):
     def patterns(self) -> Callable[[], Sequence[Pattern]]:
         """Loads the patterns that the task is searched for."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RenderedPrompt:
-    """A prompt with what it was made from.
-
-    Attributes:
-        inquiry: what was asked of the knowledge base.
-        patterns: that the task and the state of the search show.
-        answer: what it answered; the prompt quotes the hits that it had room for.
-    """
-
-    prompt: Prompt
-    inquiry: Inquiry
-    patterns: tuple[Recognised, ...]
-    answer: Answer
-
-    @property
-    def hits(self) -> tuple[Hit, ...]:
-        """What the knowledge base answered."""
-        return self.answer.hits
-
-    def quoted(self) -> list[Hit]:
-        """Return the hits that the prompt quotes, in the order of their labels."""
-        by_id = {hit.passage.id: hit for hit in self.hits}
-        return [by_id[one] for one in self.prompt.passages]
 
 
 class PromptWriter:

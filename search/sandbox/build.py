@@ -18,8 +18,8 @@ from kb.runtime.cpp import processor
 from search.languages import Language, Unbuildable, Unit
 from search.outcome import BuildFailed, TimedOut
 from search.sandbox.faults import Fault
-from search.sandbox.runner_handle import Child, Zygote
 from search.sandbox.sandbox import Cell
+from search.sandbox.zygote import Child, Zygote
 
 _MEMORY = 4 << 30
 _FILE = 64 << 20  # bytes of one file that a compiler writes

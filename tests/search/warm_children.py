@@ -197,10 +197,10 @@ def install() -> None:
     """Have this process, and those that are forked from it, start its children warm."""
     from kb.app.bench import process
     from search.judging.spool import judge_process
-    from search.sandbox import runner_handle
+    from search.sandbox import zygote
     from search.sandbox.fork_server import DRY
 
-    path, whole, bare = json.dumps(sys.path), fixed(os.environ), runner_handle._environment()
+    path, whole, bare = json.dumps(sys.path), fixed(os.environ), zygote._environment()
     seeds = {str(capability): Seed(capability, bare) for capability in (0, DRY)}
 
     def server(command: Sequence[str], *, env: Mapping[str, str], **given: Any) -> Any:
@@ -213,6 +213,6 @@ def install() -> None:
         warm = fixed(given.get("env") or os.environ) == whole
         return (Forked if warm else subprocess.Popen)(command, **given)
 
-    runner_handle.subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": server})
+    zygote.subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": server})
     for module in (judge_process, process):
         module.subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": program})

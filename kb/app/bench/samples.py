@@ -16,7 +16,7 @@ from kb.errors import NoRecipe, TaskError
 if TYPE_CHECKING:
     from search.codegen.library import RecipeCard
     from search.outcome import Outcome
-    from search.sandbox.runner_handle import Zygote
+    from search.sandbox.zygote import Zygote
     from search.task import Task
 
 Answered = Literal["own", "library", "wrong"]

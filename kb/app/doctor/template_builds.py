@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kb.progress import Progress
     from search.codegen.selftest import Rendered, Samples
     from search.judging.dryrun.architecture import Architecture
-    from search.sandbox.runner_handle import Zygote
+    from search.sandbox.zygote import Zygote
 
 ARCHITECTURE = "sm_90"  # the only one that every GPU recipe is written for
 SECONDS = 300.0  # that one compilation may take
@@ -46,7 +46,7 @@ def _cpp(rendered: Sequence[Rendered], folder: Path, progress: Progress) -> Iter
     from search.languages import LANGUAGES
     from search.sandbox.build import Builder
     from search.sandbox.faults import Fault as Failed
-    from search.sandbox.runner_handle import Zygote
+    from search.sandbox.zygote import Zygote
 
     if not rendered:
         return
@@ -68,7 +68,7 @@ def _gpu(
 ) -> Iterator[LintFault]:
     from search.sandbox.faults import Fault as Failed
     from search.sandbox.fork_server import DRY
-    from search.sandbox.runner_handle import Zygote
+    from search.sandbox.zygote import Zygote
 
     if not rendered:
         return

@@ -9,7 +9,7 @@ from kb.retrieval.multi_query import DEFAULT
 
 if TYPE_CHECKING:
     from kb.records.types import Hit
-    from search.prompting.prompts import RenderedPrompt
+    from search.prompting.rendered import RenderedPrompt
 
 _NEAR = 6  # documents that are named though they were not given
 

@@ -34,7 +34,7 @@ from search.judging.corpus.cases import (
 from search.judging.limits import Limits
 from search.judging.local import open_local
 from search.outcome import Outcome, Passed
-from search.sandbox.runner_handle import Zygote
+from search.sandbox.zygote import Zygote
 
 _MORE_LOOKS = 2
 # Short of what a search takes: a verdict must not hang on long timing.

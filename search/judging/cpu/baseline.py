@@ -23,9 +23,10 @@ from search.outcome import Crashed
 from search.profilers.sampling import Sampled
 from search.reference import Problem
 from search.sandbox.faults import Fault
-from search.sandbox.runner_handle import Worker, Zygote
+from search.sandbox.runner_handle import Worker
 from search.sandbox.sandbox import Cell
 from search.sandbox.shared_memory import Arena, plan
+from search.sandbox.zygote import Zygote
 
 _SECONDS = 120.0  # to start, and for one call: it is the user's own program
 _COMPILING = 600.0

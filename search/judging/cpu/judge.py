@@ -47,9 +47,10 @@ from search.reference import Problem
 from search.sandbox import ptrace
 from search.sandbox.build import Builder
 from search.sandbox.faults import Fault, charged
-from search.sandbox.runner_handle import Worker, Zygote
+from search.sandbox.runner_handle import Worker
 from search.sandbox.sandbox import Cell, SandboxPart, missing_parts
 from search.sandbox.shared_memory import Arena, keep_freed_memory, plan
+from search.sandbox.zygote import Zygote
 from search.targets.cpu import free_memory, read_facts
 
 if TYPE_CHECKING:

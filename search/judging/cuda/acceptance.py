@@ -22,7 +22,7 @@ from search.profilers.timeline import Timeline, doubt, own_share, read_capture
 from search.reference import Problem
 from search.sandbox.build import Builder
 from search.sandbox.faults import Fault, forged
-from search.sandbox.runner_handle import Zygote
+from search.sandbox.zygote import Zygote
 
 if TYPE_CHECKING:
     from search.judged import JudgedTarget

@@ -18,8 +18,8 @@ from typing import Any
 
 from kb.errors import ToolchainError
 from search.sandbox.build import prune, used
-from search.sandbox.runner_handle import Child, Zygote
 from search.sandbox.sandbox import Cell
+from search.sandbox.zygote import Child, Zygote
 
 _MEMORY, _FILE = 8 << 30, 64 << 20
 _ENTRY = re.compile(r"^[^\S\n]*\.(?:visible|weak)\s+\.entry\s+([\w$]+)", re.MULTILINE)

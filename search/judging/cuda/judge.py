@@ -46,8 +46,8 @@ from search.profilers.ncu_cache import look
 from search.reference import Problem
 from search.sandbox.faults import Fault, charged
 from search.sandbox.runner import encode
-from search.sandbox.runner_handle import Zygote
 from search.sandbox.sandbox import missing_parts
+from search.sandbox.zygote import Zygote
 from search.targets.cuda import Watch, read_device
 
 if TYPE_CHECKING:
@@ -251,14 +251,13 @@ class CudaJudge:
         self.prepare()
         assert self._timed_baselines is not None
         self._timed_baselines.ensure()
-        start = time.monotonic()
-        build_seconds = 0.0
+        start, build_seconds = time.monotonic(), 0.0
+        outcome: Outcome
         try:
             prebuilt = self._verdict.build(source)
             build_seconds = time.monotonic() - start
             passed, compiled = self._hear(source, prebuilt, thorough)
-            outcome: Outcome = passed
-            build_seconds += compiled
+            outcome, build_seconds = passed, build_seconds + compiled
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             reason = "the device had no memory left for comparing its answers: it holds too much"
@@ -292,9 +291,8 @@ class CudaJudge:
                 passed = self._examine(candidate_session, worker, thorough)
         finally:
             worker.close()
-        return replace(
-            passed, profile={**passed.profile, **self._watch.figures()}
-        ), worker.compile_seconds
+        figures = {**passed.profile, **self._watch.figures()}
+        return replace(passed, profile=figures), worker.compile_seconds
 
     def _examine(
         self, candidate_session: CudaCandidateSession, worker: CudaWorker, thorough: bool

@@ -14,9 +14,10 @@ from typing import Any
 from search.judging.cuda import cute_hooks
 from search.judging.cuda.compiling import Compiler
 from search.languages.cute import package_folders
-from search.sandbox.runner_handle import Worker, Zygote
+from search.sandbox.runner_handle import Worker
 from search.sandbox.sandbox import Cell, SandboxPart, gpu_devices, sweep
 from search.sandbox.shared_memory import Arena, plan
+from search.sandbox.zygote import Zygote
 
 _MEMORY = 16 << 30
 # Seconds that one answer, and all answers of a candidate, may spend on it, an autotuner's many kernels

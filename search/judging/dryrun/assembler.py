@@ -18,8 +18,8 @@ from search.judging.dryrun.architecture import Architecture
 from search.outcome import BuildFailed, Kernel, TimedOut
 from search.profilers.static_resources import Resources, occupancy, parse_amd, parse_ptxas
 from search.sandbox.faults import Fault, forged
-from search.sandbox.runner_handle import Child, Zygote
 from search.sandbox.sandbox import Cell
+from search.sandbox.zygote import Child, Zygote
 
 _MEMORY = 4 << 30
 _FILE = 256 << 20

@@ -25,9 +25,10 @@ from search.reference import Problem
 from search.sandbox.faults import Fault, forged, raised
 from search.sandbox.fork_server import DRY
 from search.sandbox.runner import encode
-from search.sandbox.runner_handle import Worker, Zygote
+from search.sandbox.runner_handle import Worker
 from search.sandbox.sandbox import Cell, SandboxPart, missing_parts, sweep
 from search.sandbox.shared_memory import Arena, plan
+from search.sandbox.zygote import Zygote
 
 _FILE = 64 << 20  # bytes of assembly or intermediate code that one file may have
 _SAMPLING = 1.0  # seconds in which a few programs of each launch are looked at

@@ -15,7 +15,7 @@ from search.judging.limits import Limits, Prepared
 from search.outcome import Checked, Outcome
 from search.reference import Problem
 from search.sandbox.faults import Fault, charged
-from search.sandbox.runner_handle import Zygote
+from search.sandbox.zygote import Zygote
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
 DRY_VERSION = "dry-6"

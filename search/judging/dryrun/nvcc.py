@@ -15,7 +15,7 @@ from search.outcome import BuildFailed, Kernel
 from search.profilers.static_resources import Resources, occupancy, parse_ptxas
 from search.sandbox.build import Builder
 from search.sandbox.faults import Fault, forged
-from search.sandbox.runner_handle import Zygote
+from search.sandbox.zygote import Zygote
 
 _USUAL = 256  # threads of a block where nothing says how many
 

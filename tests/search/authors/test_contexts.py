@@ -24,8 +24,9 @@ from search.outcome import BuildFailed, Outcome, Passed, Ratio, Wrong
 from search.prompting.history import choose_memory
 from search.prompting.knowledge_view import KnowledgeView
 from search.prompting.novelty import KnownIdea, NoveltyCheck
-from search.prompting.prompts import PromptWriter, RenderedPrompt
+from search.prompting.prompts import PromptWriter
 from search.prompting.readings import RecordingRetriever
+from search.prompting.rendered import RenderedPrompt
 from search.standings import standings_of
 from search.task import Task, TaskFile
 from synth.query import PLANS

@@ -8,7 +8,7 @@ from search.judging.corpus.run import CorpusRunner
 from search.judging.cpu.judge import CpuJudge
 from search.judging.limits import Limits
 from search.reference import load_problem
-from search.sandbox.runner_handle import Zygote
+from search.sandbox.zygote import Zygote
 from search.task import Task
 
 LIMITS = Limits(

@@ -7,7 +7,7 @@ import pytest
 
 from search.profilers.vectorization import Verbose, look, missed_loops, parse_report
 from search.sandbox.build import Builder
-from search.sandbox.runner_handle import Zygote
+from search.sandbox.zygote import Zygote
 
 KERNEL = """#include <cmath>
 extern "C" void f(const float* x, float* y, const int* idx, long n, long m) {

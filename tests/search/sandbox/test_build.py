@@ -9,7 +9,7 @@ from search.languages import LANGUAGES
 from search.sandbox import build
 from search.sandbox.build import Builder, prune
 from search.sandbox.faults import Fault
-from search.sandbox.runner_handle import Child, Zygote
+from search.sandbox.zygote import Child, Zygote
 
 
 @pytest.fixture(scope="module")

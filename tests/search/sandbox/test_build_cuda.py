@@ -10,7 +10,7 @@ from search.languages.cuda import Cuda
 from search.outcome import BuildFailed
 from search.sandbox.build import Builder
 from search.sandbox.faults import Fault
-from search.sandbox.runner_handle import Zygote
+from search.sandbox.zygote import Zygote
 
 pytestmark = pytest.mark.skipif(nvcc.cuda_home() is None, reason="nvcc is not on this machine")
 KERNEL = 'extern "C" __global__ void twice(float* x) {{ {} x[threadIdx.x] *= 2; }}'

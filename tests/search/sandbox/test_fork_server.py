@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from search.sandbox.runner_handle import Zygote
+from search.sandbox.zygote import Zygote
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from search.judging.dryrun.check import Built, DryCheck
 from search.judging.dryrun.session import Answers
 from search.judging.limits import Limits
 from search.sandbox.fork_server import DRY
-from search.sandbox.runner_handle import Zygote
+from search.sandbox.zygote import Zygote
 
 PROGRAM = """import torch, torch.nn as nn, torch.nn.functional as F
 

@@ -27,7 +27,7 @@ from search.prompting.readings import RecordingRetriever
 from search.runs.report import build_report
 from search.runs.storage import Storage
 from search.runs.verdicts import counting_key
-from search.sandbox.runner_handle import Zygote
+from search.sandbox.zygote import Zygote
 
 pytestmark = pytest.mark.slow
 

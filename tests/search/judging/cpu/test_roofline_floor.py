@@ -9,7 +9,7 @@ from search.judging.cpu.judge import CpuJudge
 from search.judging.limits import Limits
 from search.outcome import Outcome, Refused
 from search.reference import load_problem
-from search.sandbox.runner_handle import Zygote
+from search.sandbox.zygote import Zygote
 from search.task import Task
 
 LIMITS = Limits(timing_seconds=0.1, thorough_seconds=0.4, compile=False, memory=1 << 30)

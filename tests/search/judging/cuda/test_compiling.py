@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from search.judging.cuda.compiling import Compiler
-from search.sandbox.runner_handle import Zygote
+from search.sandbox.zygote import Zygote
 
 pytest.importorskip("triton")
 

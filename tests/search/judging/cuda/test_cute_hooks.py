@@ -20,7 +20,8 @@ from search.sandbox.shared_memory import Arena, plan
 from search.judging.cuda.cute_hooks import ENVIRONMENT, WHAT
 from search.judging.cuda.worker import CudaWorker, runner_cell, runner_environment
 from search.sandbox.faults import Fault
-from search.sandbox.runner_handle import Worker, Zygote
+from search.sandbox.runner_handle import Worker
+from search.sandbox.zygote import Zygote
 
 needs_package = pytest.mark.skipif(
     find_spec("cutlass") is None,

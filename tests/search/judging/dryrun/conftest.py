@@ -12,7 +12,7 @@ from search.judging.dryrun.check import DryCheck
 from search.judging.limits import Limits
 from search.reference import load_problem
 from search.sandbox.fork_server import DRY
-from search.sandbox.runner_handle import Zygote
+from search.sandbox.zygote import Zygote
 
 pytest.importorskip("triton", reason="a dry run needs triton: pip install 'kernel-kb[triton]'")
 

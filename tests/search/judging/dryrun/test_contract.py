@@ -12,7 +12,7 @@ from kb.records.library import load_library
 from search.judging.dryrun.judge import DryJudge
 from search.judging.limits import Limits
 from search.reference import load_problem
-from search.sandbox.runner_handle import Zygote
+from search.sandbox.zygote import Zygote
 
 REFERENCE, ANSWER = split(KERNELS / "vector_add.py")
 

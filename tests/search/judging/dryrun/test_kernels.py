@@ -13,7 +13,7 @@ from dry import KERNELS, split
 from search.judging.dryrun.architecture import Architecture
 from search.judging.dryrun.check import DryCheck, DryFinding
 from search.sandbox.faults import Fault
-from search.sandbox.runner_handle import Zygote
+from search.sandbox.zygote import Zygote
 
 NAMES = sorted(path.stem for path in KERNELS.glob("*.py"))
 SEVEN = {"sm_80", "sm_89", "sm_90", "sm_100", "sm_120", "gfx942", "gfx950"}
