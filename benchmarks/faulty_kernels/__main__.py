@@ -1,15 +1,17 @@
 """Judge random kernels with one random fault each, and count what is caught.
 
-    python -m benchmarks.faulty_kernels [kernels] [-o results.json]
+    python -m benchmarks.faulty_kernels
+    python -m benchmarks.faulty_kernels 200 --device cuda -o gpu.json
 
 The kernels are drawn by hypothesis (`tests/search/faulty.py`), built once, and judged by the judge of
-this machine's processor with its trials, its oracle and a short timing session. A fault that changes
+this machine's processor, or of its GPU, with its trials, its oracle and a short timing session. A fault that changes
 no answer on eight draws of inputs is counted apart: nobody could find it. Of what passes, the harm is
 the greatest change of an answer relative to the greatest answer.
 """
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import json
 import sys
@@ -39,30 +41,38 @@ from faulty import (
     faults,
     reference,
 )
-from machines import BOUNDLESS
 
 from kb.native import load_cpp
-from search.judging.cpu.judge import CpuJudge
+from search.judged import Device
+from search.judging import Judge
+from search.judging.corpus.run import boundless_target
 from search.judging.limits import Limits
+from search.judging.local import open_local
 from search.outcome import Outcome, Passed
 from search.reference import load_problem
 from search.task import Task, TaskFile
 
-_LIMITS = Limits(timing_seconds=0.1, compile=False, memory=1 << 30)
+_LIMITS = {
+    "cpu": Limits(timing_seconds=0.1, compile=False, memory=1 << 30),
+    "cuda": Limits(timing_seconds=0.1, compile=False),
+}
+_RESULTS = {"cpu": "results.json", "cuda": "gpu_results.json"}
 _DRAWS = 8
 
 
 def main(arguments: Sequence[str]) -> None:
     """Draw, judge, print a table and write the results."""
-    output = Path(__file__).with_name("results.json")
-    words = list(arguments)
-    if "-o" in words:
-        at = words.index("-o")
-        output = Path(words[at + 1])
-        del words[at : at + 2]
-    drawn = draw(int(words[0]) if words else 1000)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("kernels", nargs="?", type=int, default=1000)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="judge none after it")
+    parser.add_argument("-o", "--output", type=Path, default=None)
+    chosen = parser.parse_args(arguments)
+    output = chosen.output or Path(__file__).with_name(_RESULTS[chosen.device])
     began = time.monotonic()
-    judged = judge_all(drawn)
+    judged = judge_all(draw(chosen.kernels), chosen.device, began + chosen.seconds)
     found = summary(judged, time.monotonic() - began)
     output.write_text(json.dumps(found, indent=1) + "\n")
     sys.stdout.write(table(found))
@@ -85,20 +95,31 @@ def draw(count: int) -> list[Fault]:
     return [fault for turn in turns for fault in turn if fault is not None][:count]
 
 
-def judge_all(drawn: Sequence[Fault]) -> list[tuple[Fault, Outcome, float]]:
-    """Return each fault with its outcome and its harm, after each operator's kernel without a fault."""
+def judge_all(
+    drawn: Sequence[Fault], device: Device, end: float
+) -> list[tuple[Fault, Outcome, float]]:
+    """Return each fault with its outcome and its harm, after each operator's kernel without a fault.
+
+    Args:
+        end: the clock's time at which the last operator's last kernel is judged; each has an equal share of the time.
+    """
     judged = []
     harm = harms()
     with tempfile.TemporaryDirectory(prefix="kb-faulty-") as folder:
-        for operator in OPERATORS:
-            judge = open_judge(Path(folder), operator)
+        for place, operator in enumerate(OPERATORS):
+            share = (end - time.monotonic()) / (len(OPERATORS) - place)
+            last = time.monotonic() + share
+            judge = open_judge(Path(folder), operator, device)
             try:
-                control = judge.judge(candidate(Fault(operator=operator, kind="none")))
+                judge.prepare(lambda _: None)
+                control = judge.judge(candidate(Fault(operator=operator, kind="none"), device))
                 if not isinstance(control, Passed):
                     raise SystemExit(f"{operator} without a fault is {control}")
                 mine = [fault for fault in drawn if fault.operator == operator]
                 for number, fault in enumerate(mine):
-                    judged.append((fault, judge.judge(candidate(fault)), harm(fault)))
+                    if time.monotonic() > last:
+                        break
+                    judged.append((fault, judge.judge(candidate(fault, device)), harm(fault)))
                     sys.stderr.write(f"\r{operator}: {number + 1} of {len(mine)} ")
                 sys.stderr.write("\n")
             finally:
@@ -106,13 +127,15 @@ def judge_all(drawn: Sequence[Fault]) -> list[tuple[Fault, Outcome, float]]:
     return judged
 
 
-def open_judge(folder: Path, operator: str) -> CpuJudge:
+def open_judge(folder: Path, operator: str, device: Device) -> Judge:
     """Return a judge whose reference is one operator."""
     path = folder / f"{operator}.py"
     path.write_text(reference(operator))
     chosen = TaskFile.model_validate({"reference": path.name})
     task = Task(name=operator, path=path, reference=path, source=path.read_text(), settings=chosen)
-    return CpuJudge(load_problem(task), BOUNDLESS, folder=folder / "judge", limits=_LIMITS)
+    target = boundless_target(device)
+    problem = load_problem(task, device=device)
+    return open_local(device, problem, target, folder=folder / "judge", limits=_LIMITS[device])
 
 
 def harms() -> Callable[[Fault], float]:

@@ -10,12 +10,14 @@ import gc
 import os
 import sys
 
+from kb.bytecode import keep_bytecode
 from kb.errors import KbError, ToolchainError
 
 
 def main() -> None:
     """Run the command line; what the user can mend is one line and an exit code."""
     try:
+        keep_bytecode()
         if sys.argv[1:2] == ["judge"]:
             from kb.cli.judge import judge
 

@@ -43,7 +43,7 @@ def enclose(told: dict[str, Any]) -> NoReturn:
         "LC_ALL": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    for name in ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES"):
+    for name in ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "PYTHONPYCACHEPREFIX"):
         if name in os.environ:
             environment[name] = os.environ[name]
     os.execve(told["command"][0], told["command"], environment)  # noqa: S606 - no shell

@@ -102,7 +102,8 @@ def _system_paths(torch: str | None, home: str) -> tuple[str, ...]:
     narrow = {
         path for path in python if not inside.startswith(os.path.realpath(path).rstrip("/") + "/")
     }
-    return tuple(sorted(narrow | set(system)))
+    compiled = {sys.pycache_prefix + path for path in narrow} if sys.pycache_prefix else set()
+    return tuple(sorted(narrow | set(system) | compiled))
 
 
 def gpu_devices() -> tuple[str, ...]:

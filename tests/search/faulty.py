@@ -1,4 +1,4 @@
-"""Kernels that look honest and have one random fault each, as one C++ source that is built once.
+"""Kernels that look honest and have one random fault each, as one source in C++ and one in CUDA C++, built once.
 
 A fault is a few numbers, which the candidate hands to the kernel: a thousand candidates differ in a
 line of Python, and their build is shared.
@@ -134,6 +134,65 @@ extern "C" void run(const float *x, const float *w, const float *b, float *y, lo
   }
 }
 """
+# The same for a GPU: a thread has a row, and what is kept stays in the module's own memory.
+_CUDA_ENTRY = r"""
+extern "C" __global__ void run(const float *x, const float *w, const float *b, float *y, int rows, int n, int inner,
+                               int op, int kind, int row, int column, int height, int width, double amount) {
+  long i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= rows) return;
+  Fault f = {kind, row, column, height, width, amount};
+  long wide = op == 5 ? 1 : n;
+  float out[COLUMNS];
+  switch (op) {
+    case 0: softmax(x + i * n, out, n, i, f); break;
+    case 1: layernorm(x + i * n, w, b, out, n, i, f); break;
+    case 2: matmul(x + i * inner, w, out, n, inner, i, f); break;
+    case 3: gelu(x + i * n, w, b, out, n, i, f); break;
+    case 4: cumsum(x + i * n, out, n, i, f); break;
+    case 5: mean(x + i * n, out, n, f); break;
+    default: convolution(x + i * n, w, b, out, n, i, f);
+  }
+  bool first = !seen[i];
+  seen[i] = true;
+  for (long j = 0; j < wide; j++) {
+    float value = out[j];
+STORE
+  }
+}
+"""
+
+
+def cuda_source() -> str:
+    """Return SOURCE for a GPU: the same rows, faults and formulas."""
+    rows, entry = SOURCE[SOURCE.index("enum") :].split('extern "C"')
+    store = entry[entry.index("      // The remainder") : entry.index("    }\n  }\n}")]
+    kept = f"__device__ float kept[{ROWS} * {COLUMNS}];\n__device__ bool seen[{ROWS}];"
+    told = {
+        "static std::vector<float> kept;": kept,
+        "static ": "static __device__ ",
+        "std::": "",
+        "uint32_t": "unsigned",
+    }
+    for old, new in told.items():
+        rows, store = rows.replace(old, new), store.replace(old, new)
+    return rows + _CUDA_ENTRY.replace("COLUMNS", str(COLUMNS)).replace("STORE", store)
+
+
+_CUDA_CANDIDATE = '''import torch
+from torch import nn
+
+from kb.native import load_cuda
+
+K = load_cuda(r"""{source}""", "--fmad=false")
+
+
+class ModelNew(nn.Module):
+{parameters}
+    def forward(self, x{more}):
+        y = torch.empty({shape}, device=x.device)
+        K.run(2, 32, x, {w}, {b}, y, x.shape[0], {columns}, x.shape[1], {operator}, {numbers}, {amount!r})
+        return y
+'''
 _CANDIDATE = '''import ctypes
 
 import torch
@@ -209,13 +268,13 @@ def reference(operator: str) -> str:
     )
 
 
-def candidate(fault: Fault) -> str:
-    """Return the program with the fault."""
+def candidate(fault: Fault, device: str = "cpu") -> str:
+    """Return the program with the fault, for a processor or for a GPU (``cuda``)."""
     own = bool(_parameters(fault.operator))
     matmul = fault.operator == "matmul"
     numbers = (KINDS.index(fault.kind), fault.row, fault.column, fault.height, fault.width)
-    return _CANDIDATE.format(
-        source=SOURCE,
+    return (_CUDA_CANDIDATE if device == "cuda" else _CANDIDATE).format(
+        source=cuda_source() if device == "cuda" else SOURCE,
         numbers=", ".join(map(str, numbers)),
         parameters=_parameters(fault.operator),
         more=", w" if matmul else "",
