@@ -13,7 +13,6 @@ from kb.config import Home
 from kb.progress import say
 
 if TYPE_CHECKING:
-    from kb.app.bench.devices import Spread
     from kb.app.bench.record import SuiteRecord, SuiteRecords
     from kb.app.bench.session import Bench
     from kb.app.bench.suites import Suite, SuiteOptions
@@ -30,9 +29,6 @@ SEED = typer.Option(None, min=0, help="Seed of each search; over the tasks'.")
 AUTHOR = typer.Option(None, help="recipes, llm, mailbox or auto; over the tasks'.")
 TARGET = typer.Option(None, help="The device: this machine's, or one to compile for.")
 DEVICES = typer.Option("one", help="GPUs to spread problems over: one, all, or 0,1,3.")
-AT_ONCE = typer.Option(
-    1, min=1, max=8, help="Problems that share a GPU: they take turns at measuring on it."
-)
 PATIENCE = typer.Option(
     None,
     min=1,
@@ -64,14 +60,12 @@ def kernelbench(
     author: str | None = AUTHOR,
     target: str | None = TARGET,
     devices: str = DEVICES,
-    at_once: int = AT_ONCE,
     final: float | None = FINAL,
     patience: float | None = PATIENCE,
     again: bool = AGAIN,
     json: bool = JSON,
 ) -> None:
     """Work on KernelBench's problems of one level; a second call goes on where one broke off."""
-    from kb.app.bench.devices import Spread
     from kb.app.bench.suites import SuiteOptions
     from kb.app.bench.suites import kernelbench as read
 
@@ -80,8 +74,7 @@ def kernelbench(
         final=final,
     )  # fmt: skip
     suite = read(folder, level, options)
-    spread = Spread(devices=devices, at_once=at_once, patience=patience)
-    _run(suite, only, options, spread, again=again, json=json)
+    _run(suite, only, options, devices=devices, patience=patience, again=again, json=json)
 
 
 @bench.command(epilog="Example: kb bench tasks examples --seconds 60 --json")
@@ -97,14 +90,12 @@ def tasks(
     author: str | None = AUTHOR,
     target: str | None = TARGET,
     devices: str = DEVICES,
-    at_once: int = AT_ONCE,
     final: float | None = FINAL,
     patience: float | None = PATIENCE,
     again: bool = AGAIN,
     json: bool = JSON,
 ) -> None:
     """Work on a folder's task files and reference programs."""
-    from kb.app.bench.devices import Spread
     from kb.app.bench.suites import SuiteOptions, task_folder
 
     options = SuiteOptions(
@@ -112,8 +103,7 @@ def tasks(
         final=final,
     )  # fmt: skip
     suite = task_folder(folder, options)
-    spread = Spread(devices=devices, at_once=at_once, patience=patience)
-    _run(suite, only, options, spread, again=again, json=json)
+    _run(suite, only, options, devices=devices, patience=patience, again=again, json=json)
 
 
 @bench.command(epilog="Examples: kb bench aten --list; kb bench aten --only softmax --only add")
@@ -126,7 +116,6 @@ def aten(
     author: str | None = AUTHOR,
     target: str | None = TARGET,
     devices: str = DEVICES,
-    at_once: int = AT_ONCE,
     final: float | None = FINAL,
     patience: float | None = PATIENCE,
     again: bool = AGAIN,
@@ -140,7 +129,6 @@ def aten(
 ) -> None:
     """Work on 160 operators of torch that a rule takes from its own OpInfo."""
     from kb.app.bench.aten import aten as read
-    from kb.app.bench.devices import Spread
     from kb.app.bench.suites import SuiteOptions
 
     options = SuiteOptions(
@@ -152,8 +140,7 @@ def aten(
     if names:
         _list_operators([task.name for task in suite.tasks], refused, json=json)
         return
-    spread = Spread(devices=devices, at_once=at_once, patience=patience)
-    _run(suite, only, options, spread, again=again, json=json)
+    _run(suite, only, options, devices=devices, patience=patience, again=again, json=json)
 
 
 def _list_operators(names: list[str], refused: dict[str, str], *, json: bool) -> None:
@@ -294,8 +281,9 @@ def _run(
     suite: Suite,
     only: list[str] | None,
     options: SuiteOptions,
-    spread: Spread,
     *,
+    devices: str,
+    patience: float | None,
     again: bool,
     json: bool,
 ) -> NoReturn:
@@ -307,7 +295,7 @@ def _run(
     for name, reason in suite.unread:
         say(f"left out: {name}: {reason}")
     home = Home.find().make()
-    working = Bench.begin(home, suite, options, spread, again=again)
+    working = Bench.begin(home, suite, options, devices=devices, again=again, patience=patience)
     say(
         f"{working.name} on {working.place.target.name}: {len(working.waiting)} problems to work on, "
         f"{working.present} have a result"

@@ -18,7 +18,7 @@ _TICK = 0.25  # seconds between two looks, so that Ctrl-C is heard
 
 @dataclass(frozen=True, kw_only=True)
 class BenchDevice:
-    """A device, or a share of one, that works on one problem at a time.
+    """A device that works on one problem at a time.
 
     Attributes:
         environment: what a process is given so that it sees this device alone.
@@ -28,38 +28,18 @@ class BenchDevice:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spread:
-    """How the problems of a suite share devices and time.
-
-    Attributes:
-        devices, at_once: see `choose_devices`.
-        patience: seconds after which a problem is ended, see `ProblemJob`.
-    """
-
-    devices: str
-    at_once: int = 1
-    patience: float | None = None
-
-
-def choose_devices(asked: str, how: str, at_once: int = 1) -> tuple[BenchDevice, ...]:
-    """Return the devices to use, each as often as it works on problems at once.
+def choose_devices(asked: str, how: str) -> tuple[BenchDevice, ...]:
+    """Return the devices to use.
 
     Args:
         asked: ``one``, ``all``, or numbers as CUDA counts them, ``0,2,3``.
         how: the way in which the first device is judged, see `kb.app.device.JudgingDevice`.
-        at_once: problems that share a device: while one measures on it, the others write and compile.
 
     Raises:
         ConfigError: there is no such device, or several were asked for where there is one.
     """
-    if at_once > 1 and how != "cuda":
-        raise ConfigError(
-            f"--at-once {at_once}: expected 1 where no GPU judges, because compilers and tests disturb what is timed on "
-            "the same processor: leave the option out"
-        )
     if asked == "one":
-        return tuple(BenchDevice(name=_slot("here", place)) for place in range(at_once))
+        return (BenchDevice(name="here"),)
     if how != "cuda":
         raise ConfigError(
             f"--devices {asked}: expected 'one' where no GPU judges, because candidates that are timed side by "
@@ -77,14 +57,8 @@ def choose_devices(asked: str, how: str, at_once: int = 1) -> tuple[BenchDevice,
                 f"--devices {asked}: expected 'all' or different numbers from 0 to {len(there) - 1}, found {one!r}"
             )
     return tuple(
-        BenchDevice(name=_slot(f"cuda:{one}", place), environment={"CUDA_VISIBLE_DEVICES": one})
-        for place in range(at_once)
-        for one in named
+        BenchDevice(name=f"cuda:{one}", environment={"CUDA_VISIBLE_DEVICES": one}) for one in named
     )
-
-
-def _slot(device: str, place: int) -> str:
-    return f"{device} ({place + 1})" if place else device
 
 
 class Dealer(Generic[T, R]):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from kb.app.bench.devices import BenchDevice, Dealer, Spread, choose_devices
+from kb.app.bench.devices import BenchDevice, Dealer, choose_devices
 from kb.app.bench.process import ProblemJob, ProblemProcess, start_process
 from kb.app.bench.record import SuiteRecord, SuiteRecords
 from kb.app.bench.rows import SuiteRow, key_of
@@ -52,12 +52,21 @@ class Bench:
 
     @classmethod
     def begin(
-        cls, home: Home, suite: Suite, options: SuiteOptions, spread: Spread, again: bool
+        cls,
+        home: Home,
+        suite: Suite,
+        options: SuiteOptions,
+        *,
+        devices: str,
+        again: bool,
+        patience: float | None = None,
     ) -> Bench:
         """Find the suite's record, or make it, and what is left to do.
 
         Args:
+            devices: see `choose_devices`.
             again: problems that have a row are worked on again.
+            patience: seconds after which a problem is ended, see `ProblemJob`.
 
         Raises:
             ConfigError: the device cannot be used.
@@ -65,7 +74,7 @@ class Bench:
         from kb.knowledge import open_tables
 
         place = choose_place(options.target or "auto")
-        slots = choose_devices(spread.devices, place.how, spread.at_once)
+        slots = choose_devices(devices, place.how)
         records = SuiteRecords(open_tables(home))
         name = records.begin(about(suite, options, place))
         left = [
@@ -83,7 +92,7 @@ class Bench:
             waiting=left,
             present=len(suite.tasks) - len(left),
             kernels=options.kernels or 0,
-            patience=spread.patience,
+            patience=patience,
         )
 
     def run(self) -> Iterator[SuiteRow]:

@@ -61,6 +61,18 @@ PRODUCTS = {
     "sums of more terms than a row's tile": reference(
         "return a @ b", f"{N}(34, 8300)", f"{N}(8300, 18)"
     ),
+    "a layer of rows with a few elements far larger": reference(
+        "return F.gelu(self.l(a)) * b",
+        f"{N}(40, 700) + 1e4 * ({N}(40, 700) > 2.5)",
+        f"{N}(40, 50)",
+        init="self.l = nn.Linear(700, 50)",
+    ),
+    "a batch of rows with a few elements far larger": reference(
+        "return a @ b", f"{N}(2, 40, 500) + 1e4 * ({N}(2, 40, 500) > 2.5)", f"{N}(2, 500, 50)"
+    ),
+    "long rows with a few elements far larger": reference(
+        "return a @ b", f"{N}(34, 8300) + 1e6 * ({N}(34, 8300) > 3.3)", f"{N}(8300, 18)"
+    ),
 }
 CONVOLUTIONS = {
     "wide kernel and stride": reference(
@@ -323,10 +335,11 @@ def compiled(triton: Any, kernel: Any, bm: int, bn: int, bk: int, launch: tuple[
         elif key:
             signature[name] = f"tensordesc<fp16[{tiles[key][0]},{tiles[key][1]}]>"
         else:
-            signature[name] = "i32" if name.isupper() else "*fp32"
+            counts = name in ("a_far", "a_places")
+            signature[name] = "i32" if name.isupper() else "*i32" if counts else "*fp32"
     # Sizes of the published tasks that are multiples of 16.
-    even = ("M", "N", "KP", "SPAN") if "ONCE" in fixed else ("OC",)
-    wide = [at for at, (k, v) in enumerate(signature.items()) if v == "*fp32" or k in even]
+    even = ("M", "N", "K", "KP", "SPAN") if "ONCE" in fixed else ("OC",)
+    wide = [at for at, (k, v) in enumerate(signature.items()) if v[0] == "*" or k in even]
     source = ASTSource(
         kernel,
         signature=signature,
