@@ -27,6 +27,7 @@ from search.codegen.propose import (
     combine,
     from_lessons,
     learned,
+    only_elementwise,
     own_share,
     proposals,
     start,
@@ -233,17 +234,24 @@ class Recipes:
             yield from _in_turns(own, replacements(seed, moment) if seed else ())
 
     def _worthwhile(self, found: Iterable[RecipeProposal]) -> Iterator[RecipeProposal]:
-        """Yield those last in which the library does next to all of the work: a GPU's judge takes such for decoys."""
+        """Yield those last in which the library does next to all of the work: a GPU's judge takes such for decoys.
+
+        Where there are others, those whose own work is elementwise are left out: fused, it takes a pass.
+        """
         if self._target.device != "gpu":
             yield from found
             return
         later = []
+        others = False
         for proposal in found:
             if own_share(self._graph, proposal.plan) < DOUBTFUL:
                 later.append(proposal)
             else:
+                others = True
                 yield proposal
-        yield from later
+        for proposal in later:
+            if not (others and only_elementwise(self._graph, proposal.plan)):
+                yield proposal
 
     def _replaying(
         self, moment: Moment, found: Iterator[RecipeProposal]

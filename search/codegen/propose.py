@@ -56,13 +56,26 @@ class RecipeProposal:
 def own_share(graph: OperatorGraph, plan: Plan) -> float:
     """Return the share of what the reference costs, by count, that no library does in `plan`."""
     costs = operator_costs(graph)
+    handed = _handed(graph, plan)
+    return 1 - sum(costs.get(name, 0.0) for name in handed) / (sum(costs.values()) or 1.0)
+
+
+def only_elementwise(graph: OperatorGraph, plan: Plan) -> bool:
+    """Say whether all that no library does in `plan` is elementwise."""
+    handed = _handed(graph, plan)
+    return all(family(one) == "elementwise" for one in graph.operators if one.name not in handed)
+
+
+def _handed(graph: OperatorGraph, plan: Plan) -> set[str]:
+    """Return the operators that a library does in `plan`."""
     handed = set(plan["library"])
     if plan.get("compiler"):
-        whole = set(plan["whole"]) if plan["segments"] else set(costs)
+        every = {one.name for one in graph.operators}
+        whole = set(plan["whole"]) if plan["segments"] else every
         handed |= {
             one.name for one in graph.operators if one.name in whole and family(one) in _LIBRARY
         }
-    return 1 - sum(costs.get(name, 0.0) for name in handed) / (sum(costs.values()) or 1.0)
+    return handed
 
 
 def choices(plan: Plan) -> dict[str, Choice]:

@@ -94,13 +94,20 @@ def told_slack(absolute: float, relative: float) -> Slack:
 
 
 def measured_slack(
-    exact: torch.Tensor, errors: torch.Tensor, terms: int, precision: str, *, one_sided: bool
+    exact: torch.Tensor,
+    errors: torch.Tensor,
+    terms: int,
+    precision: str,
+    *,
+    one_sided: bool,
+    moved: Sequence[torch.Tensor] | None = None,
 ) -> tuple[Slack, tuple[torch.Tensor, ...]]:
     """Return the slack that follows from errors which right answers were seen to have.
 
     Args:
         exact: the truth.
         errors: of each element, the greatest that was seen.
+        moved: from `count_moved`; None where all elements are known to move with the inputs.
         terms: of the longest sum that the output comes from.
         precision: strict, tf32 or half.
         one_sided: the roundings of a sum do not cancel on these inputs.
@@ -112,6 +119,11 @@ def measured_slack(
     factor = _FACTORS[precision]
     seen = _by_size(exact, errors).mul_(factor)
     limits = tuple(limit.mul_(factor * _UNUSUAL) for limit in _by_index(errors))
+    if moved is not None:
+        limits = tuple(
+            limit.masked_fill(count < _GROUP, math.inf)
+            for limit, count in zip(limits, moved, strict=True)
+        )
     unit = UNITS[precision]
     # Sums of n terms differ by about log n roundings in a tree, by sqrt n one after the other.
     own = max(2.0, math.log2(terms) / 2, min(math.sqrt(terms) / 2, _LONGEST))
@@ -208,11 +220,38 @@ def _filled(seen: Sequence[float], met: Sequence[int]) -> list[float]:
 
 def _by_index(errors: torch.Tensor) -> list[torch.Tensor]:
     """Return for each dimension the greatest error at each of its indices, shaped to broadcast."""
-    found = []
-    for dimension, size in enumerate(errors.shape):
-        rest = [other for other in range(errors.dim()) if other != dimension]
-        if size > 1 and errors.numel() // size >= _GROUP:
-            found.append(errors.amax(rest, keepdim=True))
+    return [errors.amax(rest, keepdim=True) for rest in _others(errors.shape)]
+
+
+def _others(shape: Sequence[int]) -> list[list[int]]:
+    """Return for each dimension whose indices have enough elements all other dimensions."""
+    count, dimensions = math.prod(shape), range(len(shape))
+    return [
+        [other for other in dimensions if other != dimension]
+        for dimension, size in enumerate(shape)
+        if size > 1 and count // size >= _GROUP
+    ]
+
+
+def count_moved(changed: torch.Tensor, exact: torch.Tensor) -> list[torch.Tensor]:
+    """Return how many elements of each index differ from the truth once the inputs have moved.
+
+    Behind a clamp, a mask or a saturated function nearly all elements of a row may stay what they are, however
+    inexact the sum before was. The few that do not say nothing of how inexact the row's others can be.
+    """
+    found = [
+        torch.zeros(
+            [1 if at in rest else size for at, size in enumerate(exact.shape)],
+            dtype=torch.int64,
+            device=exact.device,
+        )
+        for rest in _others(exact.shape)
+    ]
+    for piece in pieces(exact) if found else ():
+        differs = changed[piece] != exact[piece]
+        for count, rest in zip(found, _others(exact.shape), strict=True):
+            part = count if 0 in rest else count[piece]
+            part += differs.sum(rest, keepdim=True)
     return found
 
 

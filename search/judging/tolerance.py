@@ -15,7 +15,15 @@ from search.costs.graph import OperatorGraph
 from search.costs.sums import longest_sum
 from search.costs.trace import operator_graph
 from search.judging import inputs as distributions
-from search.judging.bounds import Slack, edges, growth, measured_slack, pieces, told_slack
+from search.judging.bounds import (
+    Slack,
+    count_moved,
+    edges,
+    growth,
+    measured_slack,
+    pieces,
+    told_slack,
+)
 from search.judging.precision import rule
 from search.judging.redraw import RedrawnTrials
 from search.judging.trial import InputTrial, TrialBounds, TrialSet
@@ -185,11 +193,11 @@ def _bounded(
         one_sided = name in distributions.ONE_SIDED
         grown = tuple(growth(count, one_sided=one_sided) for count in terms)
         also = (away,) if name == distributions.FEW_LARGE else ()
-        _move(problem, truth, inputs, exact, errors, grown, also)
+        moved = _move(problem, truth, inputs, exact, errors, grown, also)
         precision = "strict" if told is not None else rule(problem)
         bounds = [
-            measured_slack(value, error, count, precision, one_sided=one_sided)
-            for value, error, count in zip(exact, errors, terms, strict=True)
+            measured_slack(value, error, count, precision, one_sided=one_sided, moved=places)
+            for value, error, count, places in zip(exact, errors, terms, moved, strict=True)
         ]
         bounds = [(replace(slack, told=told), limits) for slack, limits in bounds]
     slack = [one for one, _ in bounds]
@@ -272,20 +280,28 @@ def _move(  # noqa: PLR0913 - what a trial consists of
     errors: list[torch.Tensor],
     grown: tuple[float, ...],
     also: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (),
-) -> None:
+) -> list[list[torch.Tensor]]:
     """Raise `errors` to what changes of the inputs by their own rounding make of the truth.
 
     Args:
         grown: see `growth`, by output.
         also: changes of an input besides those of random signs.
+
+    Returns:
+        Of each output, how many elements of each index moved, see `count_moved`.
     """
     generator = torch.Generator(exact[0].device).manual_seed(problem.seed)
     # The error of few elements is a matter of luck: it is sought in several draws.
     draws = _DRAWS if sum(x.numel() for x in exact) <= _FEW else _LEAST_DRAWS
+    counts: list[list[torch.Tensor]] = []
     for move in (*[lambda x: jitter(x, generator)] * draws, *also):
-        _raise(errors, truth.values(inputs, move), exact, [2 * times for times in grown])
+        got = truth.values(inputs, move)
+        counts = counts or [count_moved(*pair) for pair in zip(got, exact, strict=True)]
+        _raise(errors, got, exact, [2 * times for times in grown])
+        del got
     for rounding in ROUNDINGS.get(rule(problem), ()):
         _raise(errors, truth.values(inputs, rounding), exact, [1.0] * len(exact))
+    return counts
 
 
 def _raise(

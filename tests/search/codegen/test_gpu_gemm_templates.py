@@ -335,11 +335,10 @@ def compiled(triton: Any, kernel: Any, bm: int, bn: int, bk: int, launch: tuple[
         elif key:
             signature[name] = f"tensordesc<fp16[{tiles[key][0]},{tiles[key][1]}]>"
         else:
-            counts = name in ("a_far", "a_places")
-            signature[name] = "i32" if name.isupper() else "*i32" if counts else "*fp32"
+            signature[name] = "i32" if name.isupper() else "*fp32"
     # Sizes of the published tasks that are multiples of 16.
-    even = ("M", "N", "K", "KP", "SPAN") if "ONCE" in fixed else ("OC",)
-    wide = [at for at, (k, v) in enumerate(signature.items()) if v[0] == "*" or k in even]
+    even = ("M", "N", "KP", "SPAN") if "ONCE" in fixed else ("OC",)
+    wide = [at for at, (k, v) in enumerate(signature.items()) if v == "*fp32" or k in even]
     source = ASTSource(
         kernel,
         signature=signature,

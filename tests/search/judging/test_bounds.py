@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from search.judging import bounds
-from search.judging.bounds import growth, measured_slack, pieces
+from search.judging.bounds import count_moved, growth, measured_slack, pieces
 from search.judging.checks import near
 from search.judging.inputs import draw
 from search.judging.tolerance import bounds_of, make_trials
@@ -319,3 +319,24 @@ def test_an_answer_is_cut_where_it_is_large(monkeypatch: pytest.MonkeyPatch) -> 
     assert [*pieces(torch.empty(1000, 3))][:2] == [slice(0, 128), slice(128, 256)]
     assert [*pieces(torch.empty(10, 50))] == [slice(None)]
     assert [*pieces(torch.empty(4001, 1))][-1].stop == 4001
+
+
+@pytest.mark.parametrize("piece", [1 << 26, 512])
+def test_a_row_that_a_clamp_holds_is_bounded_by_what_its_size_is_off_by_elsewhere(
+    piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own elements say nothing: however inexact the sums were, the clamp hides it until one crosses."""
+    monkeypatch.setattr(bounds, "_ROWS", piece)
+    sums = torch.linspace(-1.5, 1.5, 400, dtype=torch.float64).repeat(3, 1)
+    sums[0] += 7  # all beyond the clamp, where nothing moves them
+    exact, changed = sums.clamp(-1, 1), (sums + 1e-6).clamp(-1, 1)
+    moved = count_moved(changed, exact)
+    assert [count.flatten().tolist() for count in moved] == [[0, 266, 266]]  # columns are too short
+    upright = count_moved(changed.T, exact.T)
+    assert [count.flatten().tolist() for count in upright] == [[0, 266, 266]]
+    errors = (changed - exact).abs().float() * 1000
+    for counts, allowed in ((moved, 8e-3), (None, 0.0)):
+        slack, limits = measured_slack(exact, errors, 1, "strict", one_sided=False, moved=counts)
+        margin = slack.margin(exact, *limits)
+        assert float(margin[0].max()) == pytest.approx(allowed, abs=1e-5)
+        assert float(margin[1].max()) == pytest.approx(8e-3, rel=0.01)
