@@ -302,7 +302,8 @@ class CpuJudge:
             share = shares.in_timed_calls(looks)
             if share is None:
                 share = shares.in_audited_calls(looks, race.audit)
-            shares.check_interpreter(looks, race.audit, timing.seconds["candidate"])
+            seconds = timing.seconds["candidate"]
+            shares.check_interpreter(looks, race.audit, seconds, thorough=thorough)
         shares.check(share)
         return timing, share
 

@@ -17,7 +17,9 @@ _NEAR_HANDLING = 4.0  # times what handling tensors takes: more is no noise of i
 # Of what a call that computes nothing spends in the interpreter. On most machines honest ones spend as much and
 # more; on a virtual one of 2.3 GHz such a call took 600 to 1,500 us, and honest ones 14 % of that. Cheats spend none.
 _LEAST_CALLED = 0.07
-_LONG = 100.0  # times that: half a percent is no reason to look on
+# Times that: what a longer call could save is no reason to look on. A search goes on from what it has judged
+# briefly, and may follow 3 %; a winner is judged thoroughly, to 1 %.
+_LONG = {False: 30.0, True: 100.0}
 _EXPECTED = (40, 160)  # samples in the interpreter, for a first and a last opinion
 
 
@@ -85,7 +87,12 @@ class OwnShare:
         )
 
     def check_interpreter(
-        self, looks: Looks, audit: Callable[[Callable[[], bool], float], None], seconds: float
+        self,
+        looks: Looks,
+        audit: Callable[[Callable[[], bool], float], None],
+        seconds: float,
+        *,
+        thorough: bool,
     ) -> None:
         """Refuse a candidate whose calls leave out the interpreter, through which a user calls it.
 
@@ -93,13 +100,14 @@ class OwnShare:
 
         Args:
             seconds: that a call takes; a long one has nothing to gain.
+            thorough: it is a winner.
 
         Raises:
             Fault: they do.
         """
         usual, seen = self.handling.interpreter or 0.0, 0.0
         for expected in _EXPECTED:
-            if not usual or seconds > _LONG * usual:
+            if not usual or seconds > _LONG[thorough] * usual:
                 return
             audit(partial(_seen_enough, looks, usual, expected), _PATIENT_LOOKING)
             told = looks.spent().interpreter
