@@ -91,6 +91,9 @@ def main() -> None:
 
 def _import_all() -> None:
     """Import what a run takes, before there is a problem: seconds, while a GPU works on another one."""
+    from search.codegen.inductor.process import warm
+
+    warm(hidden=True)  # it imports the compiler beside this
     for module in _ALL:
         import_module(module)
 

@@ -1,6 +1,6 @@
-"""Asks Inductor for the code of a program, in a process of its own: ``python -m search.codegen.inductor.capture``.
+"""Asks Inductor for the code of a program, in a process of its own: ``python -m search.codegen.inductor.capture SOCKET``.
 
-It reads a request as JSON on standard input and writes the answer as JSON on standard output.
+It takes requests from a socket, and answers each in a fork of itself: to import the compiler takes seconds.
 Inductor's front part runs, no compiler does: the function that would compile and load the code is
 replaced by one that keeps the text. In its place runs a stand-in, so that it is seen which argument
 is which parameter, and which result is which of the program's.
@@ -13,14 +13,17 @@ import gc
 import json
 import linecache
 import os
+import signal
+import socket
 import sys
 import tempfile
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from unittest import mock
 
 from search.codegen.inductor.identify import (
@@ -33,17 +36,50 @@ from search.codegen.inductor.identify import (
     place,
 )
 
+_WARM = (
+    "torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.codegen.cpp", "torch.utils.cpp_extension"
+)  # fmt: skip
 _KEPT: list[Any] = []  # what a library defines is gone with it
 
 
 def main() -> None:
-    """Answer one request."""
-    request = json.loads(sys.stdin.read())
-    out = os.dup(1)
-    os.dup2(2, 1)  # what a reference prints is no answer
+    """Import the compiler, then answer each request in a process of its own, forked from this one.
+
+    A message has four files and no text that counts: the request, its answer, what is printed, and a pipe that is
+    told the process's number and closes with it. Nothing is computed here: a child of what has used a device, or a
+    second thread, hangs.
+    """
+    with socket.socket(fileno=int(sys.argv[1])) as requests:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
+        for module in _WARM:
+            import_module(module)
+        while True:
+            text, files, _, _ = socket.recv_fds(requests, 16, 4)
+            if not text:  # whoever asks is gone
+                os._exit(0)
+            if os.fork() == 0:
+                _answer(*files)
+            for file in files:
+                os.close(file)
+
+
+def _answer(given: int, out: int, errors: int, alive: int) -> NoReturn:
+    """Answer one request, and end."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.write(alive, b"%d" % os.getpid())
+    for file, number in (
+        (given, 0),
+        (errors, 1),
+        (errors, 2),
+    ):  # what a reference prints is no answer
+        os.dup2(file, number)
     warnings.simplefilter("ignore")
+    asked = json.loads(sys.stdin.read())
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    os.sched_setaffinity(0, asked["processors"])
     try:
-        answer = capture(request)
+        answer = capture(json.loads(asked["request"]))
     except Exception as error:  # noqa: BLE001 - the compiler and the user's program raise what they like
         first = (str(error).strip().splitlines() or [""])[0]
         answer = {"reason": f"{type(error).__name__}: {first}"[:400]}

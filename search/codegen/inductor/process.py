@@ -7,9 +7,13 @@ import hashlib
 import json
 import os
 import re
+import select
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -115,51 +119,144 @@ def _kept_at(request: str) -> Path:
     return Home.find().root / "cache" / "captured" / f"{name}.json"
 
 
-class _Asked:
-    """A process that was asked; the compiler's threads, caches and settings end with it.
+class _Server:
+    """The process that has imported the compiler, and forks one for each request.
 
     Args:
-        hidden: it sees no GPU, and writes for one by its figures: that takes seven seconds. On an H200 it took thirty.
+        hidden: it sees no GPU.
+    """
+
+    def __init__(self, *, hidden: bool) -> None:
+        folder = Path(__file__).parents[3]
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environment = {
+            **_environment(hidden=hidden), "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH")))),
+        }  # fmt: skip
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - it ends with this object
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "search.codegen.inductor.capture", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stderr=self.errors, cwd=folder, env=environment, pass_fds=(theirs.fileno(),),
+            )  # fmt: skip
+
+    @property
+    def alive(self) -> bool:
+        """Say whether it can be asked."""
+        return self._process.poll() is None
+
+    def ask(self, files: Sequence[int]) -> None:
+        """Have a request answered; whoever waits for it sees where it is not."""
+        with suppress(OSError):
+            socket.send_fds(self._socket, [b"request"], files)
+
+    def said(self) -> str:
+        """Return what it printed."""
+        return "" if self.errors.closed else _read(self.errors).strip()
+
+    def close(self) -> None:
+        """End it; what it has forked goes on."""
+        self._socket.close()
+        self._process.kill()
+        self._process.wait()
+        self.errors.close()
+
+
+def _environment(*, hidden: bool) -> dict[str, str]:
+    return {
+        **os.environ, "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        **({"CUDA_VISIBLE_DEVICES": ""} if hidden else {}),
+    }  # fmt: skip
+
+
+_SERVERS: dict[bool, _Server] = {}
+
+
+def warm(*, hidden: bool) -> _Server:
+    """Return the process that has imported the compiler, or is about to; it stays until this one ends."""
+    server = _SERVERS.get(hidden)
+    if server is None or not server.alive:
+        if not _SERVERS:
+            atexit.register(end_servers)
+        if server is not None:
+            server.close()
+        server = _SERVERS[hidden] = _Server(hidden=hidden)
+    return server
+
+
+def end_servers() -> None:
+    """End what has imported the compiler."""
+    while _SERVERS:
+        _SERVERS.popitem()[1].close()
+
+
+class _Asked:
+    """A request under way; the compiler's threads, caches and settings end with the process that answers it.
+
+    Args:
+        hidden: it sees no GPU, and writes for one by its figures: that takes seconds. On an H200 it took thirty.
     """
 
     def __init__(self, request: str, *, hidden: bool) -> None:
-        folder = Path(__file__).parents[3]
-        path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
         # Files, not pipes: nobody reads while it works.
-        made = (tempfile.TemporaryFile() for _ in range(3))  # noqa: SIM115 - they end with this object
+        made = [tempfile.TemporaryFile() for _ in range(3)]  # noqa: SIM115 - they end with this object
         self._given, self._out, self._errors = made
-        self._given.write(request.encode())
+        processors = sorted(os.sched_getaffinity(0))
+        asked = {
+            "request": request,
+            "environment": _environment(hidden=hidden),
+            "processors": processors,
+        }
+        self._given.write(json.dumps(asked).encode())
         self._given.seek(0)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "search.codegen.inductor.capture"],
-            stdin=self._given, stdout=self._out, stderr=self._errors, cwd=folder,
-            env={
-                **os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1",
-                **({"CUDA_VISIBLE_DEVICES": ""} if hidden else {}),
-            },
-        )  # fmt: skip
+        self._alive, alive = os.pipe()
+        # What has looked for a GPU cannot use it once it is forked: then the process is for one request.
+        self._own = None if hidden or _for_processor(request) else _Server(hidden=False)
+        self._server = self._own or warm(hidden=hidden)
+        self._server.ask([*(file.fileno() for file in made), alive])
+        os.close(alive)
+        self._pid = b""
+        self._ended = False
         atexit.register(self.end)
 
     def answer(self) -> str:
         """Wait for it, and return its answer, or a reason."""
         try:
-            code = self._process.wait(_SECONDS)
-            if not code:
-                return _read(self._out)
-            last = (_read(self._errors).strip().splitlines() or [f"status {code}"])[-1]
+            if not self._wait(_SECONDS):
+                return json.dumps(
+                    {"reason": f"torch.compile was still busy after {_SECONDS:.0f} s"}
+                )
+            if text := _read(self._out):
+                return text
+            said = _read(self._errors).strip() or self._server.said()
+            last = (said.splitlines() or ["it said nothing"])[-1]
             reason = f"the process that asks torch.compile ended: {last[:300]}"
-        except subprocess.TimeoutExpired:
-            reason = f"torch.compile was still busy after {_SECONDS:.0f} s"
+            return json.dumps({"reason": reason})
         finally:
             self.end()
-        return json.dumps({"reason": reason})
+
+    def _wait(self, seconds: float) -> bool:
+        """Return whether it has ended after so many seconds at most."""
+        end = time.monotonic() + seconds
+        while (
+            not self._ended
+            and select.select([self._alive], [], [], max(0, end - time.monotonic()))[0]
+        ):
+            told = os.read(self._alive, 64)
+            self._pid += told
+            self._ended = not told
+        return self._ended
 
     def end(self) -> None:
         """End it, where it still runs."""
         atexit.unregister(self.end)
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
+        if not self._wait(0) and self._pid:
+            with suppress(ProcessLookupError):
+                os.kill(int(self._pid), signal.SIGKILL)
+        os.close(self._alive)
+        if self._own is not None:
+            self._own.close()
         for file in (self._given, self._out, self._errors):
             file.close()
 
@@ -175,6 +272,10 @@ def _ask(request: str) -> str:
     if hidden and "reason" in json.loads(told) and read_device(0) is not None:
         return _Asked(request, hidden=False).answer()
     return told
+
+
+def _for_processor(request: str) -> bool:
+    return bool(json.loads(request).get("device", "cpu") == "cpu")
 
 
 def _has_figures(request: str) -> bool:

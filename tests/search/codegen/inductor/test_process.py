@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from pathlib import Path
 
 import pytest
 from recipe_bench import reference
@@ -18,18 +20,45 @@ def answers(tmp_path, monkeypatch):
     process._answer.cache_clear()
     yield tmp_path / "cache" / "captured"
     process._answer.cache_clear()
+    process.end_servers()
 
 
 def test_code_that_the_home_keeps_needs_no_compiler(answers, monkeypatch):
     found = process.capture(SOURCE)
     (kept,) = answers.iterdir()
     process._answer.cache_clear()
+    process.end_servers()
     monkeypatch.setattr(sys, "executable", "/bin/false")
     assert process.capture(SOURCE) == found
     process._answer.cache_clear()
     kept.write_text("{cut off")
     with pytest.raises(Uncaptured, match="ended"):
         process.capture(SOURCE)
+
+
+def test_the_compiler_is_imported_once(answers):
+    process.capture(SOURCE)
+    (server,) = process._SERVERS.values()
+    other = reference("return torch.relu(a) * 3", "torch.randn(8, 8)")
+    assert "3.0" in process.capture(other).code
+    assert list(process._SERVERS.values()) == [server]
+    server._process.kill()
+    server._process.wait()
+    process._answer.cache_clear()
+    another = reference("return torch.relu(a) * 5", "torch.randn(8, 8)")
+    assert "5.0" in process.capture(another).code
+
+
+def test_what_nobody_waits_for_any_more_is_ended(answers):
+    slow = "import time\ntime.sleep(600)\n" + SOURCE
+    asked = process._Asked(process._request(slow, None), hidden=False)
+    while not asked._pid:
+        asked._wait(1)
+    asked.end()
+    end = time.monotonic() + 60
+    while Path(f"/proc/{int(asked._pid)}").exists():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_a_refusal_is_not_kept(answers, monkeypatch):
