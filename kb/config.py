@@ -66,6 +66,6 @@ class Home:
 
     @cached_property
     def cache(self) -> Path:
-        """What is derived from installed packages and shared by all homes (exported encoders)."""
+        """What is derived from installed packages and shared by all homes: exported encoders, what torch.compile wrote."""
         base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
         return Path(base) / "kb"

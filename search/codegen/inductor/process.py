@@ -99,9 +99,9 @@ def begin_capture(source: str, device: Device) -> None:
 
 @lru_cache(maxsize=32)
 def _answer(request: str) -> str:
-    """Return what the process answers, from the home's cache where the same was asked before.
+    """Return what the process answers, from the user's cache where the same was asked before.
 
-    The same answer takes seven seconds each time; runs of one task ask for the same code.
+    The same answer takes seconds each time; runs of one task ask for the same code, in whichever home.
     """
     kept = _kept_at(request)
     with suppress(OSError, ValueError):
@@ -116,7 +116,7 @@ def _answer(request: str) -> str:
 
 def _kept_at(request: str) -> Path:
     name = hashlib.sha256(f"{_asked_of()}\0{request}".encode()).hexdigest()
-    return Home.find().root / "cache" / "captured" / f"{name}.json"
+    return Home.find().cache / "captured" / f"{name}.json"
 
 
 class _Server:

@@ -15,15 +15,15 @@ SOURCE = reference("return torch.relu(a) * 2", "torch.randn(8, 8)")
 
 @pytest.fixture
 def answers(tmp_path, monkeypatch):
-    """The home's answers, and no memory of earlier ones."""
-    monkeypatch.setenv("KB_HOME", str(tmp_path))
+    """The answers that the user's cache keeps, and no memory of earlier ones."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     process._answer.cache_clear()
-    yield tmp_path / "cache" / "captured"
+    yield tmp_path / "kb" / "captured"
     process._answer.cache_clear()
     process.end_servers()
 
 
-def test_code_that_the_home_keeps_needs_no_compiler(answers, monkeypatch):
+def test_code_that_the_cache_keeps_needs_no_compiler(answers, monkeypatch):
     found = process.capture(SOURCE)
     (kept,) = answers.iterdir()
     process._answer.cache_clear()
