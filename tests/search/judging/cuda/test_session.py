@@ -1,0 +1,81 @@
+"""What becomes of a timed answer that is not near the framework's; the comparison needs no device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from search.judging.cuda import session
+from search.judging.cuda.session import CudaCandidateSession
+from search.judging.tolerance import make_trials
+from search.outcome import Wrong
+from search.reference import load_problem
+from search.sandbox.faults import Fault
+from search.task import Task
+
+SOURCE = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x, y):
+        return x @ y
+def get_inputs():
+    return [torch.randn(32, 512), torch.randn(512, 24)]
+"""
+
+
+@pytest.fixture
+def check(
+    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Callable[[torch.Tensor], torch.Tensor]], None]:
+    """Return what compares a batch of one call, whose answer is a change of the framework's."""
+    problem = load_problem(make_task(SOURCE))
+    trials = make_trials(problem, 3)
+    trial = next(one for one in trials.trials if one.distribution == "spiked far")
+    # As where one element decides how exact an answer can be: the bounds of other inputs of the kind do not fit.
+    monkeypatch.setattr(session, "agrees", lambda *_: False)
+    inputs = problem.draw(11)
+
+    def run(change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        candidate = CudaCandidateSession.__new__(CudaCandidateSession)
+        answer = (change(problem.run(*inputs)[0]),)
+        parts: dict[str, Any] = {
+            "_problem": problem,
+            "_trial_set": trials,
+            "_state": None,
+            "_bounded": 0,
+            "_mirror": SimpleNamespace(results=(answer,)),
+            "_cuda_arena": SimpleNamespace(results=(answer,)),
+            "_check_inputs": lambda *_: None,
+            "batches": SimpleNamespace(settle=lambda _: None),
+        }
+        for name, value in parts.items():
+            setattr(candidate, name, value)
+        draws = SimpleNamespace(make=lambda _: inputs)
+        candidate.check_batch(None, cast("Any", (draws, [SimpleNamespace(trial=trial)])))
+
+    return run
+
+
+def test_one_that_its_own_inputs_allow_is_right(check: Callable[..., None]) -> None:
+    check(lambda y: y)
+
+
+def test_one_that_they_do_not_allow_is_wrong(check: Callable[..., None]) -> None:
+    with pytest.raises(Fault) as raised:
+        check(lambda y: y * 1.01)
+    assert isinstance(raised.value.outcome, Wrong)
+
+
+def test_a_device_without_memory_for_the_bounds_lets_nothing_pass(
+    check: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr("search.judging.cpu.session.bounds_of", full)
+    with pytest.raises(Fault):
+        check(lambda y: y)
