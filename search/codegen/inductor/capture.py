@@ -67,6 +67,7 @@ def _answer(given: int, out: int, errors: int, alive: int) -> NoReturn:
     """Answer one request, and end."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.write(alive, b"%d" % os.getpid())
+    os.set_inheritable(alive, False)  # what a reference starts must not be waited for
     for file, number in (
         (given, 0),
         (errors, 1),

@@ -227,7 +227,9 @@ class _Asked:
                 return json.dumps(
                     {"reason": f"torch.compile was still busy after {_SECONDS:.0f} s"}
                 )
-            if text := _read(self._out):
+            text = _read(self._out)
+            with suppress(ValueError):  # it may have ended while it wrote
+                json.loads(text)
                 return text
             said = _read(self._errors).strip() or self._server.said()
             last = (said.splitlines() or ["it said nothing"])[-1]
