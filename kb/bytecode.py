@@ -7,7 +7,8 @@ import sys
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
-PREFIX = "PYTHONPYCACHEPREFIX"
+# A file that every program imports, and one that only torch.compile does: some processes keep what they import.
+_FILES = ("__init__.py", "_inductor/compile_fx.py")
 
 
 def keep_bytecode() -> None:
@@ -22,11 +23,27 @@ def keep_bytecode() -> None:
     torch = find_spec("torch")
     if torch is None or torch.origin is None:
         return
-    beside = Path(cache_from_source(torch.origin))
-    written = not sys.dont_write_bytecode and os.access(beside.parents[1], os.W_OK)
-    if written or beside.exists():
+    folder = Path(torch.origin).parent
+    if not sys.dont_write_bytecode and os.access(folder, os.W_OK):
+        return
+    files = [folder / file for file in _FILES]
+    if all(Path(cache_from_source(str(file))).exists() for file in files if file.exists()):
         return
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    sys.pycache_prefix = os.environ[PREFIX] = str(Path(base) / "kb" / "python")
+    kept = Path(base) / "kb" / "python"
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return
+    if not os.access(kept, os.W_OK):
+        return
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(kept)
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def options() -> list[str]:
+    """Return what has an isolated Python (``-I``), which reads no environment, keep its modules as this one does."""
+    if sys.pycache_prefix is not None:
+        return ["-X", f"pycache_prefix={sys.pycache_prefix}"]
+    return ["-B"] if sys.dont_write_bytecode else []

@@ -23,6 +23,7 @@ from typing import Any
 
 import yaml
 
+from benchmarks.policies.__main__ import interval
 from kb.config import Home
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -101,8 +102,9 @@ def table(rows: list[dict[str, Any]]) -> None:
         print(f"| {place[0]} | {place[1]} | " + " | ".join(cells) + " |")
     for policy in policies:
         pairs = [(best[*p, policy], best[*p, "beam"]) for p in places if (*p, policy) in best]
-        ratio = math.exp(statistics.fmean(math.log(mine / beam) for mine, beam in pairs))
-        print(f"{policy}: {ratio:.3f} of beam over {len(pairs)} runs")
+        logs = [math.log(mine / beam) for mine, beam in pairs]
+        ratio, low, high = map(math.exp, (statistics.fmean(logs), *interval(logs)))
+        print(f"{policy}: {ratio:.3f} ({low:.3f} to {high:.3f}) of beam over {len(pairs)} runs")
 
 
 def main() -> None:

@@ -236,7 +236,7 @@ class Recipes:
     def _worthwhile(self, found: Iterable[RecipeProposal]) -> Iterator[RecipeProposal]:
         """Yield those last in which the library does next to all of the work: a GPU's judge takes such for decoys.
 
-        Where there are others, those whose own work is elementwise are left out: fused, it takes a pass.
+        Such plans are left out where there are other ideas and their own work is only elementwise: fused, it is less still.
         """
         if self._target.device != "gpu":
             yield from found

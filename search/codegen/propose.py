@@ -63,7 +63,8 @@ def own_share(graph: OperatorGraph, plan: Plan) -> float:
 def only_elementwise(graph: OperatorGraph, plan: Plan) -> bool:
     """Say whether all that no library does in `plan` is elementwise."""
     handed = _handed(graph, plan)
-    return all(family(one) == "elementwise" for one in graph.operators if one.name not in handed)
+    own = (one for one in graph.operators if one.name not in handed)
+    return all(family(one) in ("elementwise", None) for one in own)  # None is a view
 
 
 def _handed(graph: OperatorGraph, plan: Plan) -> set[str]:

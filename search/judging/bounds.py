@@ -107,7 +107,7 @@ def measured_slack(
     Args:
         exact: the truth.
         errors: of each element, the greatest that was seen.
-        moved: from `count_moved`; None where all elements are known to move with the inputs.
+        moved: from `count_moved`; None: the limit of every index holds.
         terms: of the longest sum that the output comes from.
         precision: strict, tf32 or half.
         one_sided: the roundings of a sum do not cancel on these inputs.
@@ -248,7 +248,7 @@ def count_moved(changed: torch.Tensor, exact: torch.Tensor) -> list[torch.Tensor
         for rest in _others(exact.shape)
     ]
     for piece in pieces(exact) if found else ():
-        differs = changed[piece] != exact[piece]
+        differs = (changed[piece] != exact[piece]) & ~exact[piece].isnan()
         for count, rest in zip(found, _others(exact.shape), strict=True):
             part = count if 0 in rest else count[piece]
             part += differs.sum(rest, keepdim=True)

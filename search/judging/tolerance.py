@@ -288,7 +288,7 @@ def _move(  # noqa: PLR0913 - what a trial consists of
         also: changes of an input besides those of random signs.
 
     Returns:
-        Of each output, how many elements of each index moved, see `count_moved`.
+        Of each output, how many elements of each index the first change moved, see `count_moved`.
     """
     generator = torch.Generator(exact[0].device).manual_seed(problem.seed)
     # The error of few elements is a matter of luck: it is sought in several draws.

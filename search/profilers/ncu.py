@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kb.bytecode import options
 from search.profilers.profiled_process import REQUEST, SOURCE, TENSORS
 from search.profilers.timeline import plain_name
 
@@ -300,7 +301,7 @@ def command(ncu: str, folder: Path, report: Path) -> list[str]:
         ncu, "--clock-control", "none", "--profile-from-start", "off", "--target-processes",
         "application-only", "--launch-count", str(_MOST_LAUNCHES), "--csv", "--page", "raw",
         "--print-units", "base", "--metrics", ",".join(metrics), "--log-file", str(report),
-        sys.executable, "-I", "-c", code, str(folder), json.dumps(sys.path),
+        sys.executable, "-I", *options(), "-c", code, str(folder), json.dumps(sys.path),
     ]  # fmt: skip
 
 
@@ -325,7 +326,7 @@ def _run(
         "seconds": seconds,
     }
     with subprocess.Popen(
-        [sys.executable, "-I", "-c", code, json.dumps(told)],
+        [sys.executable, "-I", *options(), "-c", code, json.dumps(told)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -41,9 +41,8 @@ def enclose(told: dict[str, Any]) -> NoReturn:
         "XDG_CACHE_HOME": folder,
         "TRITON_CACHE_DIR": os.path.join(folder, "triton"),
         "LC_ALL": "C.UTF-8",
-        "PYTHONDONTWRITEBYTECODE": "1",
     }
-    for name in ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "PYTHONPYCACHEPREFIX"):
+    for name in ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES"):
         if name in os.environ:
             environment[name] = os.environ[name]
     os.execve(told["command"][0], told["command"], environment)  # noqa: S606 - no shell

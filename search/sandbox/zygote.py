@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from kb.bytecode import PREFIX
+from kb.bytecode import options
 from kb.errors import ToolchainError
 from search.sandbox.fork_server import send_request
 
@@ -101,6 +101,7 @@ class Zygote:
             [
                 sys.executable,
                 "-I",
+                *options(),
                 "-c",
                 code,
                 str(theirs.fileno()),
@@ -159,12 +160,10 @@ class Zygote:
 def _environment() -> dict[str, str]:
     """Return nothing of the user's but where libraries and devices are: what is not there cannot be stolen."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    places = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", PREFIX)
+    places = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
     return {
         "PATH": os.defpath,
         "LC_ALL": "C.UTF-8",
-        # What it imports is its own to keep; a child cannot write there.
-        **({} if PREFIX in os.environ else {"PYTHONDONTWRITEBYTECODE": "1"}),
         # Asking CUDA whether there is a device would spoil it for every child.
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
         **dict.fromkeys(names, "1"),

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kb.bytecode import options
+
 PROGRAM = """
 import sys
 from kb.bytecode import keep_bytecode
@@ -47,3 +49,32 @@ def test_elsewhere_nothing_changes(tmp_path: Path, how: str):
     file = kept(tmp_path, variables)
     assert not file.is_relative_to(tmp_path / "cache")
     assert file.exists() == (how != "the user has chosen")
+
+
+def test_an_isolated_python_keeps_what_this_one_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    command = [sys.executable, "-I", *options(), "-c", "import sys; print(sys.pycache_prefix)"]
+    assert subprocess.run(command, capture_output=True, text=True).stdout.strip() == str(tmp_path)
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert options() == ["-B"]
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    assert options() == []
+
+
+def test_what_one_process_kept_beside_its_modules_is_not_all(tmp_path: Path):
+    """One that reads no environment may have compiled the first file, and none of the compiler's."""
+    late = tmp_path / "torch" / "_inductor"
+    late.mkdir(parents=True)
+    (late / "compile_fx.py").write_text("")
+    assert kept(tmp_path, {}).exists()
+    file = kept(tmp_path, {"PYTHONDONTWRITEBYTECODE": "1"})
+    assert file.is_relative_to(tmp_path / "cache")
+
+
+def test_a_cache_that_cannot_be_written_hides_nothing(tmp_path: Path):
+    (tmp_path / "cache").write_text("")
+    file = kept(tmp_path, {"PYTHONDONTWRITEBYTECODE": "1"})
+    assert not file.is_relative_to(tmp_path / "cache")

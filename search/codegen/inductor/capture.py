@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from unittest import mock
 
 from search.codegen.inductor.identify import (
@@ -36,9 +36,7 @@ from search.codegen.inductor.identify import (
     place,
 )
 
-_WARM = (
-    "torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.codegen.cpp", "torch.utils.cpp_extension"
-)  # fmt: skip
+_WARM = ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.codegen.cpp")
 _KEPT: list[Any] = []  # what a library defines is gone with it
 
 
@@ -50,20 +48,24 @@ def main() -> None:
     second thread, hangs.
     """
     with socket.socket(fileno=int(sys.argv[1])) as requests:
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
         for module in _WARM:
             import_module(module)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
         while True:
             text, files, _, _ = socket.recv_fds(requests, 16, 4)
             if not text:  # whoever asks is gone
                 os._exit(0)
             if os.fork() == 0:
-                _answer(*files)
+                requests.close()
+                try:
+                    _answer(*files)
+                finally:  # whoever asked may be gone
+                    os._exit(1)
             for file in files:
                 os.close(file)
 
 
-def _answer(given: int, out: int, errors: int, alive: int) -> NoReturn:
+def _answer(given: int, out: int, errors: int, alive: int) -> None:
     """Answer one request, and end."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.write(alive, b"%d" % os.getpid())

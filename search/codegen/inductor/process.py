@@ -1,4 +1,4 @@
-"""Starts the process that asks Inductor for a program's code."""
+"""Has Inductor asked for a program's code, by a process that has imported it and forks one for each request."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -211,7 +212,7 @@ class _Asked:
         self._given.write(json.dumps(asked).encode())
         self._given.seek(0)
         self._alive, alive = os.pipe()
-        # What has looked for a GPU cannot use it once it is forked: then the process is for one request.
+        # Where a GPU is used, the process is for one request: nothing else is to have met the device.
         self._own = None if hidden or _for_processor(request) else _Server(hidden=False)
         self._server = self._own or warm(hidden=hidden)
         self._server.ask([*(file.fileno() for file in made), alive])
@@ -306,7 +307,13 @@ def _asked_of() -> str:
         file.read_text(encoding="utf-8") for file in sorted(Path(__file__).parent.glob("*.py"))
     ]
     settings = sorted(item for item in os.environ.items() if item[0].startswith("TORCH"))
-    parts = (version("torch"), settings, sorted(read_facts().flags), texts)
+    versions = (
+        sys.version_info[:2],
+        version("torch"),
+        version("triton") if find_spec("triton") else None,
+    )
+    gpu = read_device(0)  # where there are no figures of another
+    parts = (versions, repr(gpu), settings, sorted(read_facts().flags), texts)
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 

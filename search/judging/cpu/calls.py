@@ -46,8 +46,9 @@ from search.sandbox.shared_memory import (
 _LONG = 0.001  # seconds of a call from which waiting for it need not be all polling
 _AFTERWARDS = 100_000  # ns of a processor from DONE to standing still; honest programs were seen to have up to 50 us
 _WAITED = 100_000  # ns that a call may wait for its processor and count as undisturbed
-# Of a call's time. What torch.compile writes is preempted once in each call by a thread of its own, for 10 us.
-_UNSEEN = 0.002
+# A call that was preempted counts as undisturbed where it waited for less than this share of its time: what
+# torch.compile writes is preempted once in each call by a thread of its own, for 10 us.
+_PREEMPTED_SHARE = 0.002
 _SPARE = (
     2 << 20
 )  # bytes of memory that are spoiled before the first call, or as much as answers take
@@ -62,7 +63,7 @@ class CallAnswer:
     Attributes:
         seconds: from the moment at which the inputs could be read to DONE, by this process's clock.
         outputs: as they lay in the runner's memory when it was stopped.
-        undisturbed: it kept its processor to itself.
+        undisturbed: it hardly waited for its processor.
     """
 
     seconds: float
@@ -202,7 +203,9 @@ class Calls(Turns):
         if not stop_after and not empty:
             self._note(seconds)
         preempted, waiting = after[0] > before[0], after[1] - before[1]
-        undisturbed = waiting < min(_WAITED, _UNSEEN * (end - start) if preempted else _WAITED)
+        undisturbed = waiting < min(
+            _WAITED, _PREEMPTED_SHARE * (end - start) if preempted else _WAITED
+        )
         return CallAnswer(seconds=seconds, outputs=outputs, undisturbed=undisturbed)
 
     def _note(self, seconds: float) -> None:

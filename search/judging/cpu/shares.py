@@ -17,8 +17,8 @@ _NEAR_HANDLING = 4.0  # times what handling tensors takes: more is no noise of i
 # Of what a call that computes nothing spends in the interpreter. On most machines honest ones spend as much and
 # more; on a virtual one of 2.3 GHz such a call took 600 to 1,500 us, and honest ones 14 % of that. Cheats spend none.
 _LEAST_CALLED = 0.07
-# Times that: what a longer call could save is no reason to look on. A search goes on from what it has judged
-# briefly, and may follow 3 %; a winner is judged thoroughly, to 1 %.
+# A call that lasts more than so many times as long is not looked at: it could save at most 3 %, or 1 % where the
+# candidate has won and is judged thoroughly.
 _LONG = {False: 30.0, True: 100.0}
 _EXPECTED = (40, 160)  # samples in the interpreter, for a first and a last opinion
 

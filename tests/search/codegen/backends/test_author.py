@@ -103,11 +103,13 @@ def test_with_the_library_forbidden_the_product_is_a_kernel(documents: list[Docu
 def test_a_large_product_is_not_left_to_the_library_beside_a_pass_of_ones_own(
     documents: list[Document],
 ) -> None:
-    """Such a pass takes less than 1 % of the time, and a GPU's judge refuses it as a decoy."""
+    """Such a pass is less than 3 % of the operations and less than 1 % of the time: a GPU's judge refuses it as a decoy."""
 
     def handed(size: int) -> bool:
         large = f"torch.zeros(1, 1).expand({size}, {size})"
-        source = reference("return F.gelu(torch.clamp(a @ b * 0.5, -2, 2))", large, large)
+        source = reference(
+            "return F.gelu(torch.clamp(a.view_as(b) @ b.t() * 0.5, -2, 2))", large, large
+        )
         ideas = author(source, documents, "nvidia/h200").ideas(moment(), 9)
         return any(idea.plan["plan"].get("library") for idea in ideas)
 
