@@ -7,6 +7,8 @@ import sys
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
+from kb.config import Home
+
 # A file that every program imports, and one that only torch.compile does: some processes keep what they import.
 _FILES = ("__init__.py", "_inductor/compile_fx.py")
 
@@ -29,8 +31,7 @@ def keep_bytecode() -> None:
     files = [folder / file for file in _FILES]
     if all(Path(cache_from_source(str(file))).exists() for file in files if file.exists()):
         return
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    kept = Path(base) / "kb" / "python"
+    kept = Home.find().cache / "python"
     try:
         kept.mkdir(parents=True, exist_ok=True)
     except OSError:

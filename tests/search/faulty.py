@@ -143,15 +143,7 @@ extern "C" __global__ void run(const float *x, const float *w, const float *b, f
   Fault f = {kind, row, column, height, width, amount};
   long wide = op == 5 ? 1 : n;
   float out[COLUMNS];
-  switch (op) {
-    case 0: softmax(x + i * n, out, n, i, f); break;
-    case 1: layernorm(x + i * n, w, b, out, n, i, f); break;
-    case 2: matmul(x + i * inner, w, out, n, inner, i, f); break;
-    case 3: gelu(x + i * n, w, b, out, n, i, f); break;
-    case 4: cumsum(x + i * n, out, n, i, f); break;
-    case 5: mean(x + i * n, out, n, f); break;
-    default: convolution(x + i * n, w, b, out, n, i, f);
-  }
+SWITCH
   bool first = !seen[i];
   seen[i] = true;
   for (long j = 0; j < wide; j++) {
@@ -165,6 +157,7 @@ STORE
 def cuda_source() -> str:
     """Return SOURCE for a GPU: the same rows, faults and formulas."""
     rows, entry = SOURCE[SOURCE.index("enum") :].split('extern "C"')
+    switch = entry[entry.index("    switch (op)") : entry.index("    for (long j = 0; j < wide")]
     store = entry[entry.index("      // The remainder") : entry.index("    }\n  }\n}")]
     kept = f"__device__ float kept[{ROWS} * {COLUMNS}];\n__device__ bool seen[{ROWS}];"
     told = {
@@ -175,7 +168,9 @@ def cuda_source() -> str:
     }
     for old, new in told.items():
         rows, store = rows.replace(old, new), store.replace(old, new)
-    return rows + _CUDA_ENTRY.replace("COLUMNS", str(COLUMNS)).replace("STORE", store)
+    return rows + _CUDA_ENTRY.replace("COLUMNS", str(COLUMNS)).replace("STORE", store).replace(
+        "SWITCH", switch
+    )
 
 
 _CUDA_CANDIDATE = '''import torch

@@ -79,6 +79,17 @@ class _Read:
     pieces: tuple[torch.Tensor, ...]
 
 
+def kept_processor(before: tuple[int, int], after: tuple[int, int], took: int) -> bool:
+    """Say whether a call hardly waited for its processor.
+
+    Args:
+        before, after: how often it had been preempted, and the ns that it had waited.
+        took: ns of the call.
+    """
+    preempted, waiting = after[0] > before[0], after[1] - before[1]
+    return waiting < (min(_WAITED, _PREEMPTED_SHARE * took) if preempted else _WAITED)
+
+
 class Calls(Turns):
     """Makes calls of one runner, one after the other.
 
@@ -202,10 +213,7 @@ class Calls(Turns):
         os.sched_setaffinity(0, {self._seats.stage})
         if not stop_after and not empty:
             self._note(seconds)
-        preempted, waiting = after[0] > before[0], after[1] - before[1]
-        undisturbed = waiting < min(
-            _WAITED, _PREEMPTED_SHARE * (end - start) if preempted else _WAITED
-        )
+        undisturbed = kept_processor(before, after, end - start)
         return CallAnswer(seconds=seconds, outputs=outputs, undisturbed=undisturbed)
 
     def _note(self, seconds: float) -> None:

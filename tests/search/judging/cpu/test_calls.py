@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from search.judging.cpu.calls import Calls
+from search.judging.cpu.calls import Calls, kept_processor
 from search.judging.cpu.standstill import cpu_time, settle, waited
 from search.judging.cpu.judge import CpuJudge
 from search.sandbox.runner_handle import Worker
@@ -181,3 +181,12 @@ def test_what_runs_from_done_to_standing_still_is_in_the_time_of_the_call(
     assert len(times) > 20
     # Where other programs want the processor, the runner has it in few of the pauses.
     assert sum(one > 0.002 for one in times) > len(times) / 10
+
+
+def test_a_preemption_counts_where_it_took_a_part_of_the_call() -> None:
+    ten_ms = 10_000_000
+    assert kept_processor((0, 0), (1, 12_000), ten_ms)
+    assert not kept_processor((0, 0), (1, 30_000), ten_ms)
+    assert not kept_processor((0, 0), (1, 12_000), ten_ms // 10)
+    assert kept_processor((3, 5), (3, 50_005), ten_ms)
+    assert not kept_processor((3, 5), (3, 150_005), ten_ms)
