@@ -12,6 +12,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -78,6 +79,8 @@ class Confined:
         self._bounds = bounds or Bounds()
         self._worker: subprocess.Popen[bytes] | None = None
         self._thread: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()  # between a worker's start and `close`
+        self._closing = False
 
     def __enter__(self) -> Confined:
         return self
@@ -119,11 +122,18 @@ class Confined:
         return self._thread
 
     def close(self) -> None:
-        """End the worker, and what waits for it."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.shutdown(wait=False, cancel_futures=True)
-        self._end()
+        """End the worker and what is read in `thread`, and wait for both: soon, since nobody answers."""
+        with self._lock:
+            self._closing = True
+            if self._worker is not None:
+                self._worker.kill()
+        try:
+            if self._thread is not None:
+                self._thread.shutdown(cancel_futures=True)
+                self._thread = None
+            self._end()
+        finally:
+            self._closing = False
 
     def _end(self) -> None:
         worker, self._worker = self._worker, None
@@ -155,24 +165,26 @@ class Confined:
         return answer.removeprefix(b'{"done":').removesuffix(b"}")
 
     def _started(self) -> subprocess.Popen[bytes]:
-        if self._worker is None or self._worker.poll() is not None:
+        if self._worker is not None and self._worker.poll() is None:
+            return self._worker
+        self._end()
+        with self._lock:
+            if self._closing:
+                raise RecordError("reading was ended before this file")
+            self._worker = worker = _start()
+        try:
+            ready = _receive(worker, time.monotonic() + START_SECONDS)
+        except (EOFError, TimeoutError):
+            ready = b""
+        except BaseException:
+            self._end()  # its word would be taken for the answer to the next file
+            raise
+        if ready != b"ready":
             self._end()
-            worker = _start()
-            try:
-                ready = _receive(worker, time.monotonic() + START_SECONDS)
-            except (EOFError, TimeoutError):
-                ready = b""
-            except BaseException:
-                _ended(worker)
-                raise
-            if ready != b"ready":
-                _ended(worker)
-                raise RecordError(
-                    "the process that reads documents does not start: python -m ingest.isolation.worker says why"
-                )
-            # Not before: whoever was interrupted here would leave the word to be taken for an answer.
-            self._worker = worker
-        return self._worker
+            raise RecordError(
+                "the process that reads documents does not start: python -m ingest.isolation.worker says why"
+            )
+        return worker
 
     def _epitaph(self, worker: subprocess.Popen[bytes]) -> str:
         """Say why the worker ended."""

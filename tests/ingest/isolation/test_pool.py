@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -165,3 +167,51 @@ def test_a_folder_that_is_read_does_not_stand_in_for_our_modules(
         worker = one._worker
     assert worker is not None
     assert worker.returncode is not None  # it ends with its desk
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_worker_that_starts_while_reading_is_ended_is_ended_too(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C closes the desk while its thread is about to read on."""
+    one, began, receive = Confined(), threading.Event(), pool._receive
+
+    def starting(worker: subprocess.Popen[bytes], deadline: float) -> bytes:
+        ready = receive(worker, deadline) if moment == "after" else b""
+        began.set()
+        if ready:
+            worker.wait(60)  # `close` ends it
+        return ready or receive(worker, deadline)
+
+    monkeypatch.setattr(pool, "_receive", starting)
+    asked = one.thread.submit(one.read, found(tmp_path / "a.md", TEXT))
+    assert began.wait(60)
+    worker = one._worker
+    one.close()
+    assert worker is not None
+    assert worker.returncode is not None
+    assert one._worker is None
+    with pytest.raises(RecordError):
+        asked.result(0)
+    monkeypatch.undo()
+    with one:
+        assert one.read(found(tmp_path / "a.md", TEXT)).pieces
+
+
+def test_what_waits_to_be_read_starts_no_worker_once_reading_is_ended(tmp_path: Path) -> None:
+    one, began, closing = Confined(), threading.Event(), threading.Event()
+
+    def reads() -> object:
+        began.set()
+        assert closing.wait(60)
+        while not one._closing:
+            pass
+        return one.read(found(tmp_path / "a.md", TEXT))
+
+    asked = one.thread.submit(reads)
+    assert began.wait(60)
+    closing.set()
+    one.close()
+    with pytest.raises(RecordError, match="was ended"):
+        asked.result(0)
+    assert one._worker is None
