@@ -173,6 +173,18 @@ def read_device(index: int = 0) -> DeviceFacts | None:
     )
 
 
+def visible_gpus() -> list[str]:
+    """Return the GPUs that this process may use, in CUDA's order, as ``CUDA_VISIBLE_DEVICES`` names them.
+
+    By what they are, not by number: a process that already has that variable counts only what it leaves.
+    """
+    found: list[str] = []
+    while (facts := read_device(len(found))) is not None:
+        handle = _named_handle(f"MIG-{facts.uuid}")  # a part of a GPU
+        found.append(f"{'GPU' if handle is None else 'MIG'}-{facts.uuid}")
+    return found
+
+
 def clock_state(uuid: str) -> ClockState | None:
     """Return how the device with this UUID runs now, None where the driver does not say."""
     management, handle = _management(), _handle(uuid)
@@ -292,18 +304,19 @@ def _management() -> ctypes.CDLL | None:
     return library if library.nvmlInit_v2() == 0 else None
 
 
-@cache
 def _handle(uuid: str) -> ctypes.c_void_p | None:
+    return _named_handle(f"GPU-{uuid}") or _named_handle(f"MIG-{uuid}")
+
+
+@cache
+def _named_handle(name: str) -> ctypes.c_void_p | None:
     """Return the management library's handle: by UUID, since it numbers devices in its own order."""
     management = _management()
+    handle = ctypes.c_void_p()
     if management is None:
         return None
-    handle = ctypes.c_void_p()
-    for prefix in ("GPU-", "MIG-"):
-        name = f"{prefix}{uuid}".encode()
-        if management.nvmlDeviceGetHandleByUUID(name, ctypes.byref(handle)) == 0:
-            return handle
-    return None
+    found = management.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(handle)) == 0
+    return handle if found else None
 
 
 def _uuid(driver: ctypes.CDLL, device: ctypes.c_int) -> str:

@@ -6,6 +6,7 @@ import os
 import re
 
 from kb.errors import ConfigError
+from search.targets.cuda import visible_gpus
 
 _NAME = re.compile(r"cpu|cuda|cuda:\d+")
 
@@ -23,7 +24,7 @@ def chosen_devices(named: str) -> list[str]:
     if named == "auto":
         return ["auto"]
     if named == "all":
-        return [f"cuda:{index}" for index in range(len(_gpus()))] or ["cpu"]
+        return [f"cuda:{index}" for index in range(len(visible_gpus()))] or ["cpu"]
     devices = [part.strip() for part in named.split(",")]
     if not all(_NAME.fullmatch(device) for device in devices) or len(set(devices)) < len(devices):
         raise ConfigError(
@@ -40,20 +41,10 @@ def reserve(device: str) -> str:
     """
     kind, _, index = device.partition(":")
     if index:
-        gpus = _gpus()
+        gpus = visible_gpus()
         if int(index) >= len(gpus):
             raise ConfigError(
                 f"--devices: expected a GPU below {len(gpus)}, found {device}: kb doctor lists them"
             )
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus[int(index)]
     return kind
-
-
-def _gpus() -> list[str]:
-    """Return the GPUs that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them."""
-    from search.targets.cuda import read_device
-
-    found: list[str] = []
-    while (facts := read_device(len(found))) is not None:
-        found.append(facts.uuid)
-    return found

@@ -45,19 +45,18 @@ def choose_devices(asked: str, how: str) -> tuple[BenchDevice, ...]:
             f"--devices {asked}: expected 'one' where no GPU judges, because candidates that are timed side by "
             "side on one processor disturb each other: leave the option out"
         )
-    from search.targets.cuda import read_device
+    from search.targets.cuda import visible_gpus
 
-    there: list[str] = []
-    while read_device(len(there)) is not None:
-        there.append(str(len(there)))
-    named = there if asked == "all" else [one.strip() for one in asked.split(",")]
+    there = {str(number): gpu for number, gpu in enumerate(visible_gpus())}
+    named = list(there) if asked == "all" else [one.strip() for one in asked.split(",")]
     for one in named:
         if one not in there or named.count(one) > 1:
             raise ConfigError(
                 f"--devices {asked}: expected 'all' or different numbers from 0 to {len(there) - 1}, found {one!r}"
             )
     return tuple(
-        BenchDevice(name=f"cuda:{one}", environment={"CUDA_VISIBLE_DEVICES": one}) for one in named
+        BenchDevice(name=f"cuda:{one}", environment={"CUDA_VISIBLE_DEVICES": there[one]})
+        for one in named
     )
 
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -8,6 +11,7 @@ from kb.config import shipped_docs
 from kb.errors import ConfigError
 from kb.records.library import load_library
 from kb.records.schema import Document, TargetRecord
+from search.targets import cuda
 from search.targets.cuda import (
     ClockState,
     DeviceFacts,
@@ -15,6 +19,7 @@ from search.targets.cuda import (
     clock_state,
     drift,
     read_device,
+    visible_gpus,
 )
 from search.targets.gpus import disagreements, match_gpu
 
@@ -200,3 +205,33 @@ def test_a_sample_does_not_wait_for_the_device_and_sees_it_at_work() -> None:
         torch.cuda.synchronize()
     assert "idle" not in watch.states[-1].reasons
     assert watch.states[-1].sm_clock > 1e9
+
+
+def test_gpus_have_the_names_that_cuda_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bare UUID hides every GPU."""
+    there = [replace(H200, uuid=name) for name in ("a", "b")]
+    monkeypatch.setattr(
+        cuda, "read_device", lambda index: there[index] if index < len(there) else None
+    )
+    monkeypatch.setattr(cuda, "_named_handle", lambda name: name if name == "MIG-b" else None)
+    assert visible_gpus() == ["GPU-a", "MIG-b"]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(read_device() is None, reason="needs an NVIDIA device")
+def test_a_process_sees_only_the_gpu_that_is_reserved_for_it() -> None:
+    """In CUDA, not only in a variable: torch counts one GPU, the last of this machine."""
+    name = visible_gpus()[-1]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import torch; from search.targets.cuda import visible_gpus; "
+            "print(torch.cuda.device_count(), *visible_gpus())",
+        ],
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": name},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["1", name]

@@ -85,9 +85,9 @@ def test_a_processor_judges_one_problem_at_a_time():
 def test_devices_are_named_by_the_numbers_that_are_there(monkeypatch):
     from search.targets import cuda
 
-    monkeypatch.setattr(cuda, "read_device", lambda number: object() if number < 3 else None)
+    monkeypatch.setattr(cuda, "visible_gpus", lambda: ["GPU-a", "GPU-b", "MIG-c"])
     assert [one.environment for one in choose_devices("all", "cuda")] == [
-        {"CUDA_VISIBLE_DEVICES": str(n)} for n in range(3)
+        {"CUDA_VISIBLE_DEVICES": one} for one in ("GPU-a", "GPU-b", "MIG-c")
     ]
     assert [one.name for one in choose_devices("2, 0", "cuda")] == ["cuda:2", "cuda:0"]
     for wrong in ("3", "0,0", "x"):
