@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def run(name: str, minutes: float, report: Path) -> None:
-    command = [str(Path(sys.executable).parent / "kb"), "evolve", f"examples/h200/{name}.yaml",
+    command = [sys.executable, "-m", "kb.cli", "evolve", f"examples/h200/{name}.yaml",
                "--minutes", str(minutes), "--json"]  # fmt: skip
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
