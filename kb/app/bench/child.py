@@ -38,6 +38,7 @@ _SET_PDEATHSIG = 1
 _ALL = (
     "kb.app.run", "kb.knowledge", "search.authors.recipes", "search.costs.trace", "search.judging.cuda.judge"
 )  # fmt: skip
+_LONG = 0.5  # seconds
 _FAILURES = 3  # kinds of failure that a row keeps
 _LAST: dict[str, str] = {}
 _BEGAN: list[float] = []  # when the problem was asked for
@@ -200,18 +201,27 @@ class _Teller:
 
 
 class _Logged:
-    """Writes what becomes of each candidate to the log."""
+    """Writes what becomes of each candidate to the log, and what took long."""
 
-    def begins(self, work: Work) -> None:
-        """Say nothing: what counts is what ends."""
+    def __init__(self) -> None:
+        self._began = 0.0
+
+    def begins(self, _work: Work) -> None:
+        """Note when it is."""
+        self._began = _took()
 
     def ends(self, work: Work, result: Result) -> None:
-        """Say what became of a candidate."""
+        """Say what became of a candidate, and the seconds of whatever took a while."""
         from search.pieces import JudgeNode
 
+        took = f"{_took():6.1f} s"
+        spent = f"{_took() - self._began:.1f} s"
         if isinstance(work, JudgeNode):
-            took = f"{_took():6.1f} s"
-            say(f"{took} {work.node.number:>4}  {result}  {work.node.idea.title}"[:2000])
+            say(
+                f"{took} {work.node.number:>4}  in {spent}: {result}  {work.node.idea.title}"[:2000]
+            )
+        elif _took() - self._began > _LONG:
+            say(f"{took} … {type(work).__name__} took {spent}")
 
     def confirms(self, node: int, outcome: Outcome) -> None:
         """Say what a finalist's second measurement came to."""
