@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -30,6 +30,7 @@ from search.targets.cpu import read_facts
 from search.targets.cuda import read_device
 
 _SECONDS = 300.0
+_KEPT = 2000  # answers, of some 20 kB each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,6 +299,9 @@ def _keep(file: Path, text: str) -> None:
         ) as out:
             out.write(text)
         Path(out.name).replace(file)
+        by_age = sorted(file.parent.iterdir(), key=lambda one: one.stat().st_mtime)
+        for old in by_age[:-_KEPT]:
+            old.unlink(missing_ok=True)
 
 
 @cache
@@ -313,6 +317,8 @@ def _asked_of() -> str:
         version("triton") if find_spec("triton") else None,
     )
     gpu = read_device(0)  # where there are no figures of another
+    if gpu is not None:  # what kind it is, not which one and how warm
+        gpu = replace(gpu, index=0, uuid="", state=None)
     parts = (versions, repr(gpu), settings, sorted(read_facts().flags), texts)
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 

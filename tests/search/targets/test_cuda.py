@@ -6,6 +6,8 @@ import sys
 from dataclasses import replace
 
 import pytest
+from machines import BUSY_CLOCK as BUSY
+from machines import H200_FACTS as H200
 
 from kb.config import shipped_docs
 from kb.errors import ConfigError
@@ -13,7 +15,6 @@ from kb.records.library import load_library
 from kb.records.schema import Document, TargetRecord
 from search.targets import cuda
 from search.targets.cuda import (
-    ClockState,
     DeviceFacts,
     Watch,
     clock_state,
@@ -22,39 +23,6 @@ from search.targets.cuda import (
     visible_gpus,
 )
 from search.targets.gpus import disagreements, match_gpu
-
-BUSY = ClockState(
-    sm_clock=1980e6,
-    memory_clock=3201e6,
-    temperature=58.0,
-    power=480.0,
-    reasons=(),
-    trouble=False,
-    at_power_limit=False,
-)
-# What the driver of one H200 said.
-H200 = DeviceFacts(
-    index=0,
-    name="NVIDIA H200",
-    uuid="95f84d77-baef-e3ab-6de4-7c587f0fdcc3",
-    capability=(9, 0),
-    sms=132,
-    memory=150109880320,
-    l2=62914560,
-    shared_per_sm=233472,
-    shared_per_block=232448,
-    registers_per_sm=65536,
-    threads_per_sm=2048,
-    blocks_per_sm=32,
-    threads_per_block=1024,
-    bus_bits=6016,
-    clock=1980e6,
-    memory_clock=3201e6,
-    driver="580.159.04",
-    cuda="13.0",
-    power_limit=700.0,
-    state=BUSY,
-)
 
 
 @pytest.fixture(scope="module")

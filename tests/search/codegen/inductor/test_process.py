@@ -4,8 +4,10 @@ import json
 import os
 import select
 import sys
+from dataclasses import replace
 
 import pytest
+from machines import H200_FACTS as H200
 from recipe_bench import reference
 
 from search.codegen.inductor import Uncaptured, process
@@ -73,6 +75,28 @@ def test_an_answer_belongs_to_a_compiler_and_its_settings(answers, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_MAX_AUTOTUNE", "1")
     assert process._asked_of() != before
     process._asked_of.cache_clear()
+
+
+def test_an_answer_belongs_to_a_kind_of_gpu_and_not_to_its_temperature(monkeypatch):
+    def asked_on(**changed):
+        monkeypatch.setattr(process, "read_device", lambda _: replace(H200, **changed))
+        process._asked_of.cache_clear()
+        return process._asked_of()
+
+    try:
+        first = asked_on()
+        assert asked_on(state=None, uuid="another", index=1) == first
+        assert asked_on(sms=114) != first
+    finally:
+        process._asked_of.cache_clear()
+
+
+def test_the_oldest_answers_go(answers, monkeypatch):
+    monkeypatch.setattr(process, "_KEPT", 2)
+    for number in range(3):
+        process._keep(answers / f"{number}.json", "{}")
+        os.utime(answers / f"{number}.json", (number, number))
+    assert {one.name for one in answers.iterdir()} == {"1.json", "2.json"}
 
 
 GPU = process.Device(
