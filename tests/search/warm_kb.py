@@ -214,6 +214,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as home:
         os.environ["KB_HOME"] = home
         import_module("kb.tokens").load_encoding()
+    import_module("search.costs.bandwidth").core_bandwidth()  # another half a second
     install()
     gc.collect()
     gc.freeze()  # a command's collector would copy the pages of all that is imported
