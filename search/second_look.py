@@ -135,6 +135,17 @@ def _reaches(attempt: Attempt, best: Attempt) -> bool:
     return SESSIONS * attempt.merit * _spread(attempt) ** 2 >= best.merit / _spread(best) ** 2
 
 
+def _gained(best: list[Attempt]) -> bool:
+    """Say whether the best may be faster than every baseline by more than two sessions differ."""
+    ratios = [
+        one
+        for each in best
+        if isinstance(each.outcome, Passed)
+        for one in each.outcome.speedup.values()
+    ]
+    return not ratios or min(one.high for one in ratios) > SESSIONS
+
+
 def _spread(attempt: Attempt) -> float:
     """Return the widest interval of its speed-ups, as the greater of their ends to the middle."""
     ratios = attempt.outcome.speedup.values() if isinstance(attempt.outcome, Passed) else ()
@@ -145,6 +156,8 @@ def _spread(attempt: Attempt) -> float:
 def finalists(graph: Graph, without: Collection[int] = ()) -> list[Attempt]:
     """Return the fastest few with distinct sources: those that luck may have put behind the best.
 
+    Where the best gained nothing, it alone: which of several it is changes nothing.
+
     Args:
         without: nodes that are out.
     """
@@ -153,7 +166,7 @@ def finalists(graph: Graph, without: Collection[int] = ()) -> list[Attempt]:
     for attempt in ranked:
         if _reaches(attempt, ranked[0]):
             distinct.setdefault(attempt.draft.source, attempt)
-    return list(distinct.values())[:FINALISTS]
+    return list(distinct.values())[: FINALISTS if _gained(ranked[:1]) else 1]
 
 
 def _fallen(outcomes: dict[int, Outcome]) -> frozenset[int]:

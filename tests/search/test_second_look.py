@@ -10,7 +10,7 @@ import pytest
 from machines import BOUNDLESS
 from play import Deterministic, Silent, Watcher, open_storage, settings_of
 
-from search.attempt import Diagnosis
+from search.attempt import Attempt, Diagnosis
 from search.drivers.sequential import Driver
 from search.judging.synthetic import Synthetic
 from search.lessons.distill import lessons
@@ -153,17 +153,37 @@ def test_those_are_measured_again_whose_intervals_reach_the_best(
 ) -> None:
     graph = run(tmp_path, 10**9)[1].graph
     one = graph.ranked()[0]
-    assert isinstance(one.outcome, Passed)
-    timed = []
-    for number, speed in ((1, 4.0), (2, 3.9), (3, 3.6)):
-        ratio = replace(
-            one.outcome.speedup["eager"], ratio=speed, low=speed / width, high=speed * width
-        )
-        outcome = replace(one.outcome, speedup={"eager": ratio})
-        draft = replace(one.draft, source=f"# {number}")
-        timed.append(replace(one, number=number, draft=draft, outcome=outcome))
+    timed = [
+        timed_at(one, number, {"eager": speed}, width)
+        for number, speed in enumerate((4.0, 3.9, 3.6), 1)
+    ]
     graph.ranked = lambda: timed  # type: ignore[method-assign]
     assert [attempt.number for attempt in finalists(graph)] == again
+
+
+def timed_at(attempt: Attempt, number: int, speeds: dict[str, float], width: float) -> Attempt:
+    assert isinstance(attempt.outcome, Passed)
+    like = attempt.outcome.speedup["eager"]
+    speedup = {
+        name: replace(like, ratio=speed, low=speed / width, high=speed * width)
+        for name, speed in speeds.items()
+    }
+    draft = replace(attempt.draft, source=f"# {number}")
+    return replace(
+        attempt, number=number, draft=draft, outcome=replace(attempt.outcome, speedup=speedup)
+    )
+
+
+@pytest.mark.parametrize(("over_compile", "looks"), [(0.97, 1), (1.0, 1), (1.05, 2)])
+def test_one_is_enough_where_the_best_gained_nothing_over_some_baseline(
+    over_compile: float, looks: int, tmp_path: Path
+) -> None:
+    graph = run(tmp_path, 10**9)[1].graph
+    one = graph.ranked()[0]
+    speeds = {"eager": 1.6, "compile": over_compile}
+    timed = [timed_at(one, number, speeds, 1.001) for number in (1, 2)]
+    graph.ranked = lambda: timed  # type: ignore[method-assign]
+    assert len(finalists(graph)) == looks
 
 
 @pytest.mark.parametrize(
