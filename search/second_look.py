@@ -135,15 +135,10 @@ def _reaches(attempt: Attempt, best: Attempt) -> bool:
     return SESSIONS * attempt.merit * _spread(attempt) ** 2 >= best.merit / _spread(best) ** 2
 
 
-def _gained(best: list[Attempt]) -> bool:
-    """Say whether the best may be faster than every baseline by more than two sessions differ."""
-    ratios = [
-        one
-        for each in best
-        if isinstance(each.outcome, Passed)
-        for one in each.outcome.speedup.values()
-    ]
-    return not ratios or min(one.high for one in ratios) > SESSIONS
+def _gained(best: Attempt) -> bool:
+    """Say whether it may be faster than every baseline by more than two sessions differ."""
+    ratios = best.outcome.speedup.values() if isinstance(best.outcome, Passed) else ()
+    return min((one.high for one in ratios), default=float("inf")) > SESSIONS
 
 
 def _spread(attempt: Attempt) -> float:
@@ -166,7 +161,8 @@ def finalists(graph: Graph, without: Collection[int] = ()) -> list[Attempt]:
     for attempt in ranked:
         if _reaches(attempt, ranked[0]):
             distinct.setdefault(attempt.draft.source, attempt)
-    return list(distinct.values())[: FINALISTS if _gained(ranked[:1]) else 1]
+    most = FINALISTS if ranked and _gained(ranked[0]) else 1
+    return list(distinct.values())[:most]
 
 
 def _fallen(outcomes: dict[int, Outcome]) -> frozenset[int]:

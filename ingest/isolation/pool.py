@@ -125,8 +125,9 @@ class Confined:
         """End the worker and what is read in `thread`, and wait for both: soon, since nobody answers."""
         with self._lock:
             self._closing = True
-            if self._worker is not None:
-                self._worker.kill()
+            worker = self._worker
+        if worker is not None:
+            worker.kill()
         try:
             if self._thread is not None:
                 self._thread.shutdown(cancel_futures=True)
