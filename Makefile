@@ -1,7 +1,7 @@
 PYTHON ?= python3
 TASK ?= examples/conv2d.yaml
-# Of pytest, on two cores: the first times programs, the others do the rest, and one of them has work where another waits.
-PROCESSES ?= 3
+# Of pytest: the first times programs, the others do the rest.
+PROCESSES ?= 2
 
 # Compiled Python is kept, whatever the environment says: else each of a thousand processes compiles it again.
 export PYTHONDONTWRITEBYTECODE :=
