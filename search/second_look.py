@@ -110,7 +110,7 @@ def measured_again(
 def awaited(graph: Graph) -> dict[int, Outcome]:
     """Return what the finalists of a run count as that was broken off: nothing may rest on them yet."""
     reason = "the run was broken off before a second judge looked at it"
-    return {one.number: Refused(reason=reason, trick=TRICK) for one in finalists(graph)}
+    return {one.number: Refused(reason=reason, trick=TRICK) for one in _nearest(graph, ())}
 
 
 def settled(outcome: Outcome) -> Outcome:
@@ -135,9 +135,9 @@ def _reaches(attempt: Attempt, best: Attempt) -> bool:
     return SESSIONS * attempt.merit * _spread(attempt) ** 2 >= best.merit / _spread(best) ** 2
 
 
-def _gained(best: Attempt) -> bool:
+def _gained(attempt: Attempt) -> bool:
     """Say whether it may be faster than every baseline by more than two sessions differ."""
-    ratios = best.outcome.speedup.values() if isinstance(best.outcome, Passed) else ()
+    ratios = attempt.outcome.speedup.values() if isinstance(attempt.outcome, Passed) else ()
     return min((one.high for one in ratios), default=float("inf")) > SESSIONS
 
 
@@ -151,18 +151,22 @@ def _spread(attempt: Attempt) -> float:
 def finalists(graph: Graph, without: Collection[int] = ()) -> list[Attempt]:
     """Return the fastest few with distinct sources: those that luck may have put behind the best.
 
-    Where the best gained nothing, it alone: which of several it is changes nothing.
+    Where none of them gained anything, the best alone: which of them it is changes nothing.
 
     Args:
         without: nodes that are out.
     """
+    nearest = _nearest(graph, without)
+    return nearest if any(map(_gained, nearest)) else nearest[:1]
+
+
+def _nearest(graph: Graph, without: Collection[int]) -> list[Attempt]:
     ranked = [attempt for attempt in graph.ranked() if attempt.number not in without]
     distinct: dict[str, Attempt] = {}
     for attempt in ranked:
         if _reaches(attempt, ranked[0]):
             distinct.setdefault(attempt.draft.source, attempt)
-    most = FINALISTS if ranked and _gained(ranked[0]) else 1
-    return list(distinct.values())[:most]
+    return list(distinct.values())[:FINALISTS]
 
 
 def _fallen(outcomes: dict[int, Outcome]) -> frozenset[int]:

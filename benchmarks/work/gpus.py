@@ -71,6 +71,7 @@ def judged(devices: Sequence[str], candidates: int, folder: Path) -> tuple[float
         times[name].append(recorded)
     assert len(times) == len(devices), f"{len(times)} of {len(devices)} workers judged something"
     begin, end = max(map(min, times.values())), min(map(max, times.values()))
+    assert begin < end, "the workers did not judge at the same time: take more --candidates"
     return sum(begin < one <= end for _, one in rows) / (end - begin), passed
 
 

@@ -169,11 +169,11 @@ class Confined:
         if self._worker is not None and self._worker.poll() is None:
             return self._worker
         self._end()
-        with self._lock:
-            if self._closing:
-                raise RecordError("reading was ended before this file")
-            self._worker = worker = _start()
         try:
+            with self._lock:
+                if self._closing:
+                    raise RecordError("reading was ended before this file")
+                self._worker = worker = _start()
             ready = _receive(worker, time.monotonic() + START_SECONDS)
         except (EOFError, TimeoutError):
             ready = b""

@@ -184,6 +184,8 @@ def test_one_is_enough_where_the_best_gained_nothing_over_some_baseline(
     timed = [timed_at(one, number, speeds, 1.001) for number in (1, 2)]
     graph.ranked = lambda: timed  # type: ignore[method-assign]
     assert len(finalists(graph)) == looks
+    timed.append(timed_at(one, 3, speeds, 1.2))  # its interval says that it may have
+    assert len(finalists(graph)) == 3
 
 
 @pytest.mark.parametrize(

@@ -318,7 +318,7 @@ def _asked_of() -> str:
     )
     gpu = read_device(0)  # where there are no figures of another
     if gpu is not None:  # what kind it is, not which one and how warm
-        gpu = replace(gpu, index=0, uuid="", state=None)
+        gpu = replace(gpu, index=0, uuid="", power_limit=None, state=None)
     parts = (versions, repr(gpu), settings, sorted(read_facts().flags), texts)
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 

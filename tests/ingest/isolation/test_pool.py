@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -204,7 +205,8 @@ def test_what_waits_to_be_read_starts_no_worker_once_reading_is_ended(tmp_path: 
     def reads() -> object:
         began.set()
         assert closing.wait(60)
-        while not one._closing:
+        end = time.monotonic() + 60
+        while not one._closing and time.monotonic() < end:
             pass
         return one.read(found(tmp_path / "a.md", TEXT))
 

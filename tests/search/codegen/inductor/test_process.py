@@ -85,7 +85,7 @@ def test_an_answer_belongs_to_a_kind_of_gpu_and_not_to_its_temperature(monkeypat
 
     try:
         first = asked_on()
-        assert asked_on(state=None, uuid="another", index=1) == first
+        assert asked_on(state=None, uuid="another", index=1, power_limit=500.0) == first
         assert asked_on(sms=114) != first
     finally:
         process._asked_of.cache_clear()
