@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ from search.reference import Problem, TensorLayout
 from search.sandbox.faults import Fault, forged, wrong
 from search.sandbox.runner import encode
 
+_PIECE = 1 << 24  # elements that are summed in one go
+_WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32}  # of so many bytes
 _BOTH = 1.25  # of a slack: two right answers may be apart by more than one of them is off
 
 
@@ -139,6 +142,34 @@ def same(one: torch.Tensor, other: torch.Tensor) -> bool:
     if torch.equal(one, other):
         return True
     return one.is_floating_point() and bool(((one == other) | (one.isnan() & other.isnan())).all())
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What tells an answer from others without keeping it: sums of its bits, plain and weighted by place.
+
+    It finds what changed by itself, as a buffer that is used again does; nothing that was made to collide.
+    """
+
+    sums: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, values: Sequence[torch.Tensor]) -> Fingerprint:
+        """Return that of an answer."""
+        return cls(tuple(map(_sums, values)))
+
+
+def _sums(value: torch.Tensor) -> tuple[int, int]:
+    flat = value.permute(sorted(range(value.dim()), key=lambda at: -value.stride()[at])).reshape(-1)
+    plain = weighted = torch.zeros((), dtype=torch.int64, device=value.device)
+    for number, piece in enumerate(
+        torch.split(flat.view(_WHOLE.get(flat.element_size(), torch.int64)), _PIECE)
+    ):
+        wide = piece.long()
+        plain = plain + wide.sum()
+        places = torch.arange(1, wide.numel() + 1, device=value.device)
+        weighted = weighted + (number + 1) * places.mul_(wide).sum()
+    return int(plain), int(weighted)
 
 
 def apart(one: torch.Tensor, other: torch.Tensor) -> float:

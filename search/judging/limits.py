@@ -24,6 +24,7 @@ class Limits:
         memory: bytes beyond the task's own tensors.
         timing_seconds, thorough_seconds: of one timing session, about.
         compile: time torch.compile too.
+        batch: timed calls in a row on a GPU, at most; 1 has them share memory as where it is scarce.
     """
 
     build_seconds: float = 60.0
@@ -33,6 +34,7 @@ class Limits:
     timing_seconds: float = 1.0
     thorough_seconds: float = 10.0
     compile: bool = True
+    batch: int = 100
 
 
 def limits_of(task: Task) -> dict[str, Any]:

@@ -87,6 +87,14 @@ class Zygote:
             "the process that starts candidates ends at once: kb doctor may say why"
         )
 
+    @property
+    def warm(self) -> bool:
+        """Say whether it has imported all, so that it forks at once."""
+        if not self._alive():
+            return False
+        assert self._socket is not None
+        return self._told or bool(select.select([self._socket], [], [], 0)[0])
+
     def begin(self) -> None:
         """Start it without waiting for its imports."""
         if self._alive():

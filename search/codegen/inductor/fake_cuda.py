@@ -14,6 +14,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+from torch._subclasses import fake_tensor
 
 
 @contextmanager
@@ -53,6 +54,7 @@ def fake_cuda(figures: Mapping[str, Any]) -> Iterator[None]:
         else:  # these methods ask the device before they dispatch; the operators do not
             for name, method in _METHODS.items():
                 stack.enter_context(mock.patch.object(torch.Tensor, name, method))
+        stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context"))
         place = "_conv_determine_backend_memory_format"
         stack.enter_context(mock.patch.object(torch._C, place, _layout))
         _answer_dynamo(properties, 10 * major + minor)

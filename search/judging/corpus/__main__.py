@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sum(chosen.part):
         cases = cases[chosen.part[0] - 1 :: chosen.part[1]]
     verdicts: list[CaseResult] = []
-    for verdict in _judge(cases, chosen.device, chosen.seconds):
+    for verdict in _judge(cases, chosen.device, chosen.seconds, scarce=chosen.scarce):
         verdicts.append(verdict)
         if not chosen.json:
             sys.stdout.write(line(verdict) + "\n")
@@ -54,6 +54,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--group", choices=GROUPS, action="append", help="one folder of the corpus")
     parser.add_argument("--only", action="append", metavar="GLOB", help="e.g. 'cheats/cached_*'")
     parser.add_argument("--part", nargs=2, type=int, default=(0, 0), metavar=("N", "OF"))
+    parser.add_argument(
+        "--scarce", action="store_true", help="as where a GPU has little memory left"
+    )
     parser.add_argument("--seconds", type=float, help="start no case after so many seconds")
     parser.add_argument(
         "--details", type=Path, metavar="FILE", help="write all that is known as JSON"
@@ -62,11 +65,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _judge(cases: list[Case], device: Device, seconds: float | None) -> Iterator[CaseResult]:
+def _judge(
+    cases: list[Case], device: Device, seconds: float | None, *, scarce: bool
+) -> Iterator[CaseResult]:
     end = time.monotonic() + seconds if seconds is not None else None
     with (
         tempfile.TemporaryDirectory(prefix="kb-corpus-") as folder,
-        CorpusRunner(device, Path(folder)) as corpus_judge,
+        CorpusRunner(device, Path(folder), scarce=scarce) as corpus_judge,
     ):
         for case in cases:
             if end is not None and time.monotonic() > end:

@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -176,11 +176,14 @@ def open_judge(
     settings: Mapping[str, str],
     folder: Path,
     zygote: Zygote | None = None,
+    *,
+    scarce: bool = False,
 ) -> Judge:
     """Return a judge for a task of the corpus; prepare it before use.
 
     Args:
         zygote: the warm process that judges of a processor share, where whoever calls has one.
+        scarce: as where a GPU has little memory left.
 
     Raises:
         KbError: there is no such device, or it cannot judge.
@@ -191,7 +194,8 @@ def open_judge(
     builds = folder / "judge"
     builds.mkdir(parents=True, exist_ok=True)
     problem = load_problem(task, device=device)
-    common: Any = {"folder": builds, "limits": _LIMITS[device], "zygote": zygote}
+    limits = replace(_LIMITS[device], batch=1) if scarce else _LIMITS[device]
+    common: Any = {"folder": builds, "limits": limits, "zygote": zygote}
     return open_local(device, problem, boundless_target(device), **common)
 
 
@@ -237,10 +241,11 @@ class CorpusRunner:
 
     Args:
         folder: scratch of its own; builds are kept there.
+        scarce: judge as where a GPU has little memory left.
     """
 
-    def __init__(self, device: Device, folder: Path) -> None:
-        self._device = device
+    def __init__(self, device: Device, folder: Path, *, scarce: bool = False) -> None:
+        self._device, self._scarce = device, scarce
         self._folder = folder
         self._task: tuple[str, tuple[tuple[str, str], ...]] | None = None
         self._judge: Judge | None = None
@@ -320,8 +325,9 @@ class CorpusRunner:
             self.close()
             with bait_in_the_environment():
                 judge = open_judge(
-                    self._device, case.reference, case.settings, self._folder, self._zygote
-                )
+                    self._device, case.reference, case.settings, self._folder, self._zygote,
+                    scarce=self._scarce,
+                )  # fmt: skip
                 self._judge, self._task = judge, task
                 judge.prepare()
         assert self._judge is not None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from kb.errors import TaskError
 from search.comparisons import modes_of
 from search.judging.cuda.draws import Draws
-from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror
+from search.judging.cuda.memory import CudaArena, Mirror, Regions
 from search.judging.cuda.session import CudaCandidateSession
 from search.judging.cuda.worker import CudaWorker
 from search.judging.trial import TrialSet
@@ -18,14 +18,22 @@ from search.sandbox.faults import Fault
 _LONG = 600.0  # seconds that torch.compile may take
 
 
+class Launch(Protocol):
+    """Starts a runner."""
+
+    def __call__(self, *, compiles: bool) -> CudaWorker:
+        """Return it, warming up."""
+        ...
+
+
 class Baselines:
     """Starts the baselines, and again where the zygote that forked them has died.
 
-    They share a region of device memory that no candidate reaches.
+    They share device memory that no candidate reaches, but where memory is scarce: see `search.judging.cuda.memory.plan`.
 
     Args:
-        launch: starts a runner that compiles for itself.
-        region: their memory.
+        launch: starts a runner that compiles for itself; `compiles`: with torch.compile.
+        memory: theirs.
         mirror: where answers are copied to, as a candidate's are.
         told: what a runner is told of it.
     """
@@ -35,13 +43,13 @@ class Baselines:
         problem: Problem,
         trial_set: TrialSet,
         draws: Draws,
-        launch: Callable[[], CudaWorker],
-        region: DeviceRegion,
+        launch: Launch,
+        memory: Regions,
         mirror: Mirror,
         told: Mapping[str, Any],
     ) -> None:
         self._problem, self._trial_set, self._draws = problem, trial_set, draws
-        self._launch, self._region, self._mirror, self._told = launch, region, mirror, told
+        self._launch, self._memory, self._mirror, self._told = launch, memory, mirror, told
         self._workers: list[CudaWorker] = []
         self._compiled = False
         self.hearings: dict[str, CudaCandidateSession] = {}
@@ -62,14 +70,14 @@ class Baselines:
             f"{name} is no baseline here: kernels of one's own are timed on processors alone so far"
             for name, _ in self._problem.task.kernels
         ]
-        self.hearings["eager"] = self._seat()
+        self.hearings["eager"] = self._seat(compiles=False)
         if compiled:
-            other = self._seat()
+            other = self._seat(compiles=True)
             self.compile_error = other.compile(_LONG)
             if self.compile_error is None:
                 self.hearings["compile"] = other
             for mode in modes_of(self._problem.task):
-                other = self._seat()
+                other = self._seat(compiles=True)
                 failed = other.compile(_LONG, mode)
                 if failed is None:
                     self.hearings[mode] = other
@@ -91,18 +99,18 @@ class Baselines:
         told = self.hearings["eager"].batch(1, 1, given=given).told or {}
         return int(told.get("peak", 0))
 
-    def _seat(self) -> CudaCandidateSession:
-        worker = self._launch()
+    def _seat(self, *, compiles: bool) -> CudaCandidateSession:
+        worker = self._launch(compiles=compiles)
         self._workers.append(worker)
         try:
             worker.ready()
-            arena = CudaArena(worker.words, self._region, self._told)
+            arena = CudaArena(worker.words, self._memory, self._told)
             candidate_session = CudaCandidateSession(
                 self._problem,
                 self._trial_set,
                 arena,
                 worker,
-                self._region,
+                self._memory[0],
                 self._mirror,
                 seconds=_LONG,
                 trusted=True,

@@ -19,7 +19,16 @@ import torch
 from search.judging.cpu.timing import CpuPinning
 from search.judging.cpu.turns import Turns
 from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror
-from search.judging.cuda.runner import COUNT, FLUSHES, HOST, MOST_CALLS, TIMES, TOLD
+from search.judging.cuda.runner import (
+    COUNT,
+    FLUSHES,
+    HOST,
+    MOST_CALLS,
+    RELEASE,
+    TAKEN,
+    TIMES,
+    TOLD,
+)
 from search.judging.cuda.worker import CudaWorker
 from search.sandbox.faults import forged
 from search.sandbox.shared_memory import DONE, EMPTY, poison
@@ -86,6 +95,7 @@ class Batches(Turns):
         self._region, self._mirror = region, mirror
         self._times = arena.words[TIMES : TIMES + MOST_CALLS].cast("B").cast("d")
         self._usual = seconds
+        self.scarce = len(arena.sets) == 1  # then memory is, see `choose_sets`
         self.compiles = False  # whether it may have kernels compiled in the middle of a batch
 
     def begin(self) -> None:
@@ -114,6 +124,8 @@ class Batches(Turns):
         words = self._arena.words
         self._seconds = seconds or self._usual
         words[COUNT], words[EMPTY], words[FLUSHES] = calls, int(empty), flushes
+        # After a timed batch, whose warm-up takes the memory again: the others are to have it meanwhile.
+        words[RELEASE] = int(self.scarce and self._trusted and (fill is not None or empty))
         self._device_worker.allow(self._seconds)
         self._ready()
         filled = self.put(calls, fill, state)
@@ -126,6 +138,7 @@ class Batches(Turns):
         self._mirror.take(self._region, calls)
         wall = (time.perf_counter_ns() - start) / 1e9
         self._stop()
+        words[TAKEN] = self._call
         self._worker.resume()
         self._await(TOLD)
         told = None if empty else self._worker.answer(self._seconds)
@@ -157,7 +170,10 @@ class Batches(Turns):
                 for slot in row:
                     poison(slot)
             torch.cuda.synchronize()
-        return time.perf_counter() - began
+        spent = time.perf_counter() - began
+        if self.scarce:
+            torch.cuda.empty_cache()  # what made the inputs: it is the runner's turn
+        return spent
 
     def take(self, calls: int) -> None:
         """Copy the answers of so many calls."""

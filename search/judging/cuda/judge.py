@@ -26,6 +26,7 @@ from search.judging.cuda.memory import (
     CudaArena,
     DeviceRegion,
     Mirror,
+    Regions,
     choose_sets,
     memory_room,
     plan,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cuda-13"
+JUDGE_VERSION = "cuda-14"
 _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
 _EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take
@@ -95,8 +96,12 @@ class CudaJudge:
         patience = max(self._limits.build_seconds, _EXTENSION)
         self._verdict = Acceptance(problem, target, self._zygote, folder, patience)
         self._next: CudaWorker | None = None
+        self._ahead: dict[bool, CudaWorker] = {}  # of the baselines, by whether they compile
         self._timed_baselines: Baselines | None = None
         self._regions: list[DeviceRegion] = []
+        self._memory: Regions
+        self._trusted_memory: Regions
+        self._flush: DeviceRegion
         self._layout: dict[str, Any] = {}
         self._trial_set: TrialSet
         self._draws: Draws
@@ -129,6 +134,8 @@ class CudaJudge:
         problem = self._problem
         self._set_precision()
         check_arguments(problem)
+        if self._zygote.warm:
+            self._launch_ahead()
         progress("the reference in float64, on several distributions of inputs")
         with turn(self._device):
             self._trial_set = make_trials(problem, room=memory_room())
@@ -138,6 +145,7 @@ class CudaJudge:
             self._lay_out()
         progress("the sandbox")
         self._spare()
+        self._launch_ahead()
         sandbox = self._try_sandbox()
         progress("the baselines, eager and torch.compile")
         with turn(self._device):  # torch.compile times its kernels, and runs them
@@ -174,19 +182,27 @@ class CudaJudge:
 
     def _lay_out(self) -> None:
         task = self._problem
-        sets = choose_sets(task, MOST_CALLS // 4)
+        sets = choose_sets(task, min(self._limits.batch, MOST_CALLS))
         self._layout = plan(task.inputs, task.state, task.outputs, sets)
         # The candidates' memory and the baselines': nothing that a candidate can write is read as truth.
-        # The third is written between calls, to empty the caches.
-        self._regions = [DeviceRegion.create(self._layout["size"]) for _ in range(2)]
-        self._regions.append(DeviceRegion.create(_FLUSH))
+        # Where memory is scarce they take turns with one for their calls; what is in it is put there for each.
+        calls = DeviceRegion.create(self._layout["size"])
+        other = calls if self._layout["scarce"] else DeviceRegion.create(self._layout["size"])
+        parameters = [DeviceRegion.create(self._layout["state_size"]) for _ in range(2)]
+        self._memory = (calls, parameters[0])
+        self._trusted_memory = (other, parameters[1])
+        self._flush = DeviceRegion.create(_FLUSH)  # written between calls, to empty the caches
+        self._regions = [*dict.fromkeys((calls, other)), *parameters, self._flush]
         self._mirror = Mirror(self._layout)
 
-    def _told(self, region: DeviceRegion, *, sealed: bool) -> dict[str, Any]:
-        flush = {"flush": self._regions[2].handle(), "flush_size": _FLUSH}
-        rounding = {"tf32": self._tf32, "tf32_convolutions": self._tf32_convolutions}
-        more = {"handle": region.handle(), "sealed": sealed, **rounding}
-        return {**self._layout, **more, **flush}
+    def _told(self, regions: Regions, *, sealed: bool) -> dict[str, Any]:
+        calls, parameters = regions
+        return {
+            **self._layout, "sealed": sealed,
+            "handle": calls.handle(), "state_handle": parameters.handle(),
+            "flush": self._flush.handle(), "flush_size": _FLUSH,
+            "tf32": self._tf32, "tf32_convolutions": self._tf32_convolutions,
+        }  # fmt: skip
 
     def _spare(self) -> None:
         """Start the next runner: its context is made while another candidate is questioned."""
@@ -226,16 +242,26 @@ class CudaJudge:
             worker.close()
         return worker.sandbox
 
-    def _pin_baselines(self) -> Baselines:
-        region = self._regions[1]
+    def _launch_ahead(self) -> None:
+        """Start the baselines' processes, which warm up beside what else is prepared."""
+        for compiles in (False, True) if self._limits.compile else (False,):
+            if compiles not in self._ahead:
+                self._ahead[compiles] = self._launch(compiles=compiles)
+
+    def _launch(self, *, compiles: bool) -> CudaWorker:
+        if compiles in self._ahead:
+            return self._ahead.pop(compiles)
         environment = {**trusted_environment(self._folder), **self._visible}
+        worker = CudaWorker(self._zygote, None, builds=(), environment=environment)
+        if compiles:
+            worker.begin_import()
+        return worker
 
-        def launch() -> CudaWorker:
-            return CudaWorker(self._zygote, None, builds=(), environment=environment)
-
-        told = self._told(region, sealed=False)
+    def _pin_baselines(self) -> Baselines:
+        memory = self._trusted_memory
+        told = self._told(memory, sealed=False)
         self._timed_baselines = Baselines(
-            self._problem, self._trial_set, self._draws, launch, region, self._mirror, told
+            self._problem, self._trial_set, self._draws, self._launch, memory, self._mirror, told
         )
         self._timed_baselines.start(compiled=self._limits.compile)
         return self._timed_baselines
@@ -272,20 +298,19 @@ class CudaJudge:
     ) -> tuple[Passed, float]:
         worker = self._take()
         self._spare()
-        region = self._regions[0]
-        arena = CudaArena(worker.words, region, self._layout)
+        arena = CudaArena(worker.words, self._memory, self._layout)
         candidate_session = CudaCandidateSession(
             self._problem,
             self._trial_set,
             arena,
             worker,
-            region,
+            self._memory[0],
             self._mirror,
             seconds=self._call_seconds,
         )
         try:
-            self._regions[2].bytes().zero_()  # the last candidate could write there
-            told = self._told(region, sealed=True)
+            self._flush.bytes().zero_()  # the last candidate could write there
+            told = self._told(self._memory, sealed=True)
             candidate_session.load(source, prebuilt, told, self._limits.start_seconds)
             with turn(self._device):  # what another judge runs would be timed along
                 passed = self._examine(candidate_session, worker, thorough)
@@ -389,9 +414,10 @@ class CudaJudge:
         """End every process that it started."""
         if self._timed_baselines is not None:
             self._timed_baselines.close()
-        if self._next is not None:
-            self._next.close()
-            self._next = None
+        for worker in (self._next, *self._ahead.values()):
+            if worker is not None:
+                worker.close()
+        self._next, self._ahead = None, {}
         if not self._shared:
             self._zygote.close()
         for region in self._regions:

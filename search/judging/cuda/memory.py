@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -17,6 +17,7 @@ from search.sandbox.shared_memory import _DTYPES, Arena
 
 _HANDLE = 64  # bytes of a CUipcMemHandle
 _ALIGN = 512  # what the framework's own allocator aligns to
+_PAGE = 2 << 20  # bytes that the driver shares at least: what else it put there would be seen
 _CONTEXTS = 4 << 30  # bytes of the device's for five processes
 _SHARE = 8  # of the free memory, one part in so many
 _MOST_ROOM = 8 << 30  # bytes
@@ -113,12 +114,35 @@ def plan(
     outputs: Sequence[TensorLayout],
     sets: int,
 ) -> dict[str, Any]:
-    """Lay a region out: `sets` rows of inputs with a row of outputs each, and the parameters.
+    """Lay two regions out: `sets` rows of inputs with a row of outputs each, and the parameters.
 
     Returns:
         Plain values: ``size``, ``sets``, ``results`` (lists of slots), ``again`` (a row for the first answer
-        as it is when the last has been made), ``state`` (name -> slot).
+        as it is when the last has been made; where a batch has one call, the place of its answer, which the
+        judge has copied by then), ``scarce`` (a batch has one call, because memory is), and of the other region
+        ``state_size`` and ``state`` (name -> slot).
     """
+
+    def row() -> list[dict[str, Any]]:
+        return [
+            slot(TensorLayout.of(x)) if isinstance(x, torch.Tensor) else {"value": x}
+            for x in inputs
+        ]
+
+    slot, size = _slots()
+    calls = [row() for _ in range(sets)]
+    results = [[slot(layout) for layout in outputs] for _ in range(sets)]
+    again = results[0] if sets == 1 else [slot(layout) for layout in outputs]
+    place, state_size = _slots()
+    kept = {name: place(TensorLayout.of(x.detach().contiguous())) for name, x in state.items()}
+    return {
+        "sets": calls, "results": results, "again": again, "size": size(),
+        "state": kept, "state_size": -(-max(state_size(), 1) // _PAGE) * _PAGE, "scarce": sets == 1,
+    }  # fmt: skip
+
+
+def _slots() -> tuple[Callable[[TensorLayout], dict[str, Any]], Callable[[], int]]:
+    """Return what gives each tensor its place after the last, and what says where the next would be."""
     offset = 0
 
     def slot(layout: TensorLayout) -> dict[str, Any]:
@@ -132,21 +156,7 @@ def plan(
         offset += -(-max(layout.nbytes, 1) // _ALIGN) * _ALIGN
         return placed
 
-    def row() -> list[dict[str, Any]]:
-        return [
-            slot(TensorLayout.of(x)) if isinstance(x, torch.Tensor) else {"value": x}
-            for x in inputs
-        ]
-
-    described = {
-        "sets": [row() for _ in range(sets)],
-        "results": [[slot(layout) for layout in outputs] for _ in range(sets)],
-        "again": [slot(layout) for layout in outputs],
-        "state": {
-            name: slot(TensorLayout.of(x.detach().contiguous())) for name, x in state.items()
-        },
-    }
-    return {"size": offset, **described}
+    return slot, lambda: offset
 
 
 def set_bytes(inputs: Sequence[Any], outputs: Sequence[TensorLayout]) -> int:
@@ -161,26 +171,35 @@ def most_bytes(inputs: Sequence[Any], outputs: Sequence[TensorLayout], sets: int
     Each of two regions has the sets and a place for the first answer. Beside them the judge has the
     answers of a batch, two draws of inputs, the framework's answer and what comparing takes; eager,
     ``torch.compile`` and the candidate have an answer each, the candidate one more for each call.
+
+    Of one call there is one region for all, and the baselines give their memory back after each batch. The
+    judge has the answer, two draws of inputs, and the bounds of the answer or the framework's; the candidate
+    has an answer and the one before.
     """
     given = set_bytes(inputs, ())
     answers = set_bytes((), outputs)
+    if sets == 1:
+        return 3 * given + 6 * answers + _CONTEXTS
     regions = 2 * (sets * (given + answers) + answers)
     return regions + sets * answers + 2 * given + 3 * answers + (3 + sets) * answers + _CONTEXTS
 
 
+Regions = tuple[DeviceRegion, DeviceRegion]  # of calls, and of parameters
+
+
 class CudaArena(Arena):
-    """One side's view of a region, with the control words in host memory.
+    """One side's view of its regions, with the control words in host memory.
 
     Args:
         words: host memory shared by both sides, of which only the head is used.
-        region: device memory of ``layout["size"]`` bytes.
+        regions: device memory of ``layout["size"]`` and of ``layout["state_size"]`` bytes.
     """
 
-    def __init__(self, words: Arena, region: DeviceRegion, layout: Mapping[str, Any]) -> None:
-        self._host, self._region = words, region
+    def __init__(self, words: Arena, regions: Regions, layout: Mapping[str, Any]) -> None:
+        self._host, self._regions = words, regions
         self.fd = words.fd
         self.words = words.words
-        flat = region.bytes()
+        flat, parameters = (region.bytes() for region in regions)
         self.sets = tuple(
             tuple(value["value"] if "value" in value else _view(flat, value) for value in row)
             for row in layout["sets"]
@@ -189,18 +208,19 @@ class CudaArena(Arena):
             tuple(_view(flat, value) for value in row) for row in layout["results"]
         )
         self.again = tuple(_view(flat, value) for value in layout["again"])
-        self.state = {name: _view(flat, value) for name, value in layout["state"].items()}
+        self.state = {name: _view(parameters, value) for name, value in layout["state"].items()}
         self.inputs, self.outputs = self.sets[0], self.results[0]
 
-    @property
-    def span(self) -> tuple[int, int]:
-        """Where the region begins and ends on the device."""
-        start = self._region.address
-        return start, start + self._region.nbytes
+    def holds(self, address: int) -> bool:
+        """Say whether an address of the device lies in it."""
+        return any(
+            region.address <= address < region.address + region.nbytes for region in self._regions
+        )
 
     def clear(self) -> None:
         """Write zeros over all of it: what one candidate leaves, no other may find."""
-        self._region.bytes().zero_()
+        for region in self._regions:
+            region.bytes().zero_()
         self.words[:] = memoryview(bytearray(8 * len(self.words))).cast("Q")
         torch.cuda.synchronize()
 
@@ -208,7 +228,8 @@ class CudaArena(Arena):
         """Give the memory back."""
         self.sets, self.results, self.again, self.state = (), (), (), {}
         self.inputs, self.outputs = (), ()
-        self._region.close()
+        for region in self._regions:
+            region.close()
         self._host.close()
 
 
@@ -277,7 +298,7 @@ def choose_sets(problem: Problem, most: int) -> int:
     if sets >= 2:
         return sets
     free = free_memory()
-    for sets in (2, 1):
+    for sets in range(min(most, 2), 0, -1):
         wanted = most_bytes(problem.inputs, problem.outputs, sets)
         # What is worked out leaves out gaps between allocations: one call is better than a second that may not fit.
         if wanted <= (free if sets == 1 else _SURE * free):

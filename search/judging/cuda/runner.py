@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import time
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -36,7 +37,8 @@ from search.sandbox.shared_memory import (
 )
 
 # Control words beside those of the arena; the times of a batch's calls follow as doubles.
-COUNT, FLUSHES, TOLD, HOST, TIMES = 6, 8, 9, 10, 64
+# TAKEN: where memory is scarce, whose answer the judge has copied. RELEASE: give memory back after the batch.
+COUNT, FLUSHES, TOLD, HOST, TAKEN, RELEASE, TIMES = 6, 8, 9, 10, 12, 13, 64
 MOST_CALLS = 400
 _HEAD_ONLY: dict[str, Any] = {"size": 4096, "inputs": [], "state": {}, "outputs": []}
 _Event: Any = torch.cuda.Event
@@ -65,9 +67,12 @@ class CudaRunner(Runner):
     def _begin(self, layout: dict[str, Any]) -> None:
         words = Arena(self._arena_fd, _HEAD_ONLY)
         self._times = words.words[TIMES : TIMES + MOST_CALLS].cast("B").cast("d")
-        self._arena = self._device_arena = CudaArena(
-            words, DeviceRegion.open(layout["handle"], layout["size"]), layout
+        regions = (
+            DeviceRegion.open(layout["handle"], layout["size"]),
+            DeviceRegion.open(layout["state_handle"], layout["state_size"]),
         )
+        self._arena = self._device_arena = CudaArena(words, regions, layout)
+        self._scarce = bool(layout["scarce"])
         # The same memory for everybody: a chip writes to some of its memory faster than to other.
         self._flush = DeviceRegion.open(layout["flush"], layout["flush_size"]).bytes()
         tf32 = bool(layout["tf32"])
@@ -116,6 +121,12 @@ class CudaRunner(Runner):
         _synchronize()
         return answer
 
+    def do_import_compiler(self) -> dict[str, Any]:
+        """Import what ``torch.compile`` needs, which takes seconds, before it is asked for."""
+        import_module("torch._dynamo")
+        import_module("torch._inductor.compile_fx")
+        return {}
+
     def do_baseline(self, mode: str | None = None) -> dict[str, Any]:
         """Put ``torch.compile`` before the model: only the judge's own reference is asked this."""
         self._model = torch.compile(self._model, dynamic=False, mode=mode)
@@ -139,17 +150,18 @@ class CudaRunner(Runner):
                 call = words[PREPARE]
                 count, empty, flushes = words[COUNT], words[EMPTY], words[FLUSHES]
                 events = [_pair() for _ in range(count)]
-                self._spoil()
+                self._spoil(empty=bool(empty))
                 rest = torch.cuda.memory_allocated()
                 torch.cuda.reset_peak_memory_stats()
                 words[READY] = call
-                while words[GO] != call:
-                    if words[STOP]:
-                        return {"calls": call}
+                if not self._reached(GO, call):
+                    return {"calls": call}
                 words[HOST], told, first = self._batch(events, bool(empty), flushes)
                 words[DONE] = call
                 for number, (begin, end) in enumerate(events):
                     self._times[number] = begin.elapsed_time(end) * 1e-3
+                if self._scarce and not self._reached(TAKEN, call):
+                    return {"calls": call}
                 if not empty:
                     # The first answer was alive while the others were made: has it changed?
                     self._copy(self._device_arena.again, kept or first)
@@ -159,6 +171,8 @@ class CudaRunner(Runner):
                     places = {"inside": self._inside(told), "aliased": _aliased(told)}
                     self._say({**described(told), "peak": peak, **places})
                 del told, first
+                if words[RELEASE]:
+                    torch.cuda.empty_cache()
                 words[TOLD] = call
         except BaseException:
             words[FAILED] = 1
@@ -166,9 +180,17 @@ class CudaRunner(Runner):
         finally:
             gc.enable()
 
-    def _spoil(self) -> None:
+    def _reached(self, word: int, call: int) -> bool:
+        """Wait for a control word; return whether it has named `call` before all is to stop."""
+        words = self._arena.words
+        while words[word] != call:
+            if words[STOP]:
+                return False
+        return True
+
+    def _spoil(self, *, empty: bool) -> None:
         """Leave what no answer holds in the memory that one will be allocated in."""
-        for slot in self._arena.outputs:
+        for slot in () if empty and self._scarce else self._arena.outputs:
             stale = torch.empty_like(slot)
             poison(stale)
             del stale
@@ -220,10 +242,8 @@ class CudaRunner(Runner):
     def _inside(self, result: Any) -> bool:
         """Say whether an answer lies in the memory that is shared with the judge."""
         values = result if isinstance(result, (tuple, list)) else (result,)
-        start, end = self._device_arena.span
-        return any(
-            start <= value.data_ptr() < end for value in values if type(value) is torch.Tensor
-        )
+        holds = self._device_arena.holds
+        return any(holds(value.data_ptr()) for value in values if type(value) is torch.Tensor)
 
     def do_profile(self, calls: int, flushes: int, whole: bool) -> dict[str, Any]:
         """Run calls under the profiler and tell what the device did; `whole`: as timed ones are run."""

@@ -7,7 +7,16 @@ from typing import Any
 
 import torch
 
-from search.judging.checks import agrees, apart, cached, check_outputs, equal, same, told
+from search.judging.checks import (
+    Fingerprint,
+    agrees,
+    apart,
+    cached,
+    check_outputs,
+    equal,
+    same,
+    told,
+)
 from search.judging.cpu.refusals import check_inputs, reused
 from search.judging.cpu.session import CandidateSession
 from search.judging.cpu.timing import Drawn
@@ -57,8 +66,8 @@ class CudaCandidateSession(CandidateSession):
         self.batches = Batches(arena, worker, region, mirror, seconds=seconds, trusted=trusted)
         self._state: Mapping[str, torch.Tensor] | None = None
         # Where a batch has one call, its runner keeps the answer while it makes the next.
-        self._kept: tuple[torch.Tensor, ...] = ()
-        self._earlier: tuple[torch.Tensor, ...] = ()
+        self._kept: Fingerprint | None = None
+        self._earlier: Fingerprint | None = None
         self.peak = 0
 
     def _hand_over(self) -> None:
@@ -122,17 +131,15 @@ class CudaCandidateSession(CandidateSession):
         peak = said.get("peak")
         if isinstance(peak, int) and 0 <= peak < _MOST_PEAK:
             self.peak = self.peak or peak
-        first, again = self._earlier or self._mirror.results[0], self._cuda_arena.again
-        if not self._problem.views and not all(
-            same(a, b) for a, b in zip(first, again, strict=True)
-        ):
-            self._blame_change(first)
-            raise reused()
-
-    def _blame_change(self, first: Sequence[torch.Tensor]) -> None:
-        """Say of an answer that was not there yet when the clock stopped that it came late."""
-        if all(poisoned(value) for value in first):
-            raise _late()
+        first, again = self._mirror.results[0], self._cuda_arena.again
+        if self._problem.views:
+            return
+        if self._earlier is not None:
+            if self._earlier != Fingerprint.of(again):
+                raise reused()
+        elif not all(same(a, b) for a, b in zip(first, again, strict=True)):
+            # One that was not there yet when the clock stopped came late.
+            raise _late() if all(poisoned(value) for value in first) else reused()
 
     def _check_inputs(self, number: int, inputs: Sequence[Any]) -> None:
         check_inputs(self._cuda_arena.sets[number], inputs)
@@ -143,7 +150,7 @@ class CudaCandidateSession(CandidateSession):
     def start_timing(self) -> None:
         """Put the runner into its loop of batches."""
         if not self.batches.running:
-            self._kept = self._earlier = ()  # its runner has none
+            self._kept = self._earlier = None  # its runner has none
             self.batches.begin()
 
     @property
@@ -191,9 +198,9 @@ class CudaCandidateSession(CandidateSession):
             calls, flushes, fill, state=self._state, empty=empty, seconds=seconds
         )
         if not empty and not self._trusted:
-            self._earlier, self._kept = self._kept, ()
+            self._earlier, self._kept = self._kept, None
             if calls == 1:
-                self._kept = tuple(value.clone() for value in self._mirror.results[0])
+                self._kept = Fingerprint.of(self._mirror.results[0])
         return batch
 
     def check_batch(self, batch: Batch | None, given: tuple[Draws, Sequence[Given]]) -> None:

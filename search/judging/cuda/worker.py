@@ -23,6 +23,7 @@ _MEMORY = 16 << 30
 # Seconds that one answer, and all answers of a candidate, may spend on it, an autotuner's many kernels
 # included.
 _MOST_COMPILING, _ALL_COMPILING = 120.0, 300.0
+_IMPORTING = 120.0  # seconds that torch.compile's parts may take, from a cold disk
 _CUTE_COMPILING = 60.0  # seconds that one function in CuTe DSL may take, in the runner itself
 # What a Python program under CUDA may need of its environment; the rest is not there to be read.
 _CALM = {
@@ -90,7 +91,7 @@ class CudaWorker(Worker):
         self._patience = _ALL_COMPILING
         self._heard: deque[dict[str, Any]] = deque()
         self._latest = 0.0
-        self._ready = False
+        self._ready = self._importing = False
         values = runner_environment(self._scratch, environment)
         cell = None if compiler is None else runner_cell(self._scratch, builds)
         try:
@@ -104,6 +105,11 @@ class CudaWorker(Worker):
         """Return nothing yet: it is told when the context has been made, see `ready`."""
         return ()
 
+    def begin_import(self) -> None:
+        """Have it import torch.compile's parts when its context is made; `ready` waits for both."""
+        self.tell({"op": "import_compiler"})
+        self._importing = True
+
     def ready(self) -> None:
         """Wait until its context is made and its walls stand.
 
@@ -114,6 +120,9 @@ class CudaWorker(Worker):
         if not self._ready:
             self.sandbox = super()._sandbox()
             self._ready = True
+        if self._importing:
+            self._importing = False
+            self.answer(_IMPORTING)  # what it cannot import, it will say when it is to compile
 
     def _receive(self, end: float, seconds: float) -> dict[str, Any]:
         if self._heard:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import torch
 
-from search.judging.checks import check_outputs
+from search.judging.checks import Fingerprint, check_outputs
 from search.reference import TensorLayout
 from search.sandbox.faults import Fault
 
@@ -65,3 +65,28 @@ def test_an_answer_with_gaps_is_told_how_it_may_lie(strides: object) -> None:
     assert "expected [5, 5, 1], or [1, 4, 4]: return contiguous memory" in str(
         raised.value.outcome.reason
     )
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.bool, torch.int64, torch.complex128]
+)
+def test_a_fingerprint_tells_a_change_of_one_element_and_two_that_changed_places(
+    dtype: torch.dtype,
+) -> None:
+    values = torch.arange(70).remainder(2).to(dtype).reshape(7, 10)
+    kept = Fingerprint.of((values, torch.zeros(())))
+    assert Fingerprint.of((values.clone(), torch.zeros(()))) == kept
+    turned = values.clone()
+    turned[3, 4], turned[3, 5] = values[3, 5], values[3, 4]
+    one = values.clone()
+    one[6, 9] = 0
+    assert kept not in {Fingerprint.of((other, torch.zeros(()))) for other in (turned, one)}
+
+
+def test_a_fingerprint_is_of_what_is_in_memory_in_its_order() -> None:
+    values = torch.rand(3, 4, 5)
+    kept = Fingerprint.of((values.permute(2, 0, 1),))
+    assert kept == Fingerprint.of((values,))  # of one tensor there is one layout
+    assert Fingerprint.of((torch.empty(0, 3),)) == Fingerprint.of((torch.empty(3, 0),))
+    odd = torch.full((4,), float("nan"))
+    assert Fingerprint.of((odd,)) == Fingerprint.of((odd.clone(),))
