@@ -22,6 +22,8 @@ from search.sandbox.faults import Fault
 
 _WARM_SECONDS = 0.05  # of work before the first block, for the clocks to rise
 _FEWEST = 3
+# Blocks without which a session does not end before its time; times its seconds, after which it does.
+_ENOUGH, _LONGER = 12, 1.5
 _WARM_CALLS = 2  # before each batch: the device has just served another process
 # What the clocks may differ by without anybody lying: a share of the calls and of what is around them,
 # what one batch costs to start and to be waited for, and what a kernel's start and end cost beside an
@@ -100,7 +102,7 @@ class CudaTimingSession:
         check: is shown the candidate's batch and what it was given; raises where an answer is wrong.
         watch: looks at the device's clocks, while they are up.
         most: calls that a batch may have: so many sets of inputs are there.
-        blocks: how many ratios are taken; their median counts.
+        blocks: how many ratios are taken, fewer where that takes long; their median counts.
         seconds: that the session may take, about.
         flush_seconds: in which the caches are emptied once.
         resident: share of emptying them that a call may spare: beside a kernel that leaves memory alone
@@ -129,7 +131,10 @@ class CudaTimingSession:
         gaps: list[Gap] = []
         late: list[float] = []
         names = list(contenders)
+        end = time.monotonic() + _LONGER * self.seconds
         for block in range(self.blocks):
+            if block >= _ENOUGH and time.monotonic() > end:
+                break
             shift = block % len(names)
             seen: dict[str, Gap] = {}
             fills: dict[str, float] = {}
@@ -157,7 +162,7 @@ class CudaTimingSession:
         mine = means.get("candidate", means["eager"])
         return Timing(
             seconds={name: min(values) for name, values in means.items()},
-            samples=paces["candidate"].calls * self.blocks if self.candidate else 0,
+            samples=paces["candidate"].calls * len(gaps) if self.candidate else 0,
             speedup={
                 name: interval([base / own for base, own in zip(means[name], mine, strict=True)])
                 for name in self.rivals
