@@ -88,6 +88,9 @@ class Draws:
         and 1: signs, zeros and bounds stay, the values do not, and no error can be greater than on the
         values drawn.
         """
+        name = given.trial.distribution
+        if name != "task" and name not in distributions.SPIKED:
+            return distributions.redrawn(given.base, name, given.seed)
         generator: torch.Generator | None = None
         made = []
         for value in given.base:
@@ -97,7 +100,6 @@ class Draws:
                 made.append(factor.mul_(value))
             else:
                 made.append(value)
-        name = given.trial.distribution
         if name == "task":
             return tuple(made)
         return distributions.redrawn(tuple(made), name, given.seed)
@@ -122,6 +124,8 @@ class Draws:
             count = int(now - self._renewed >= self._cost / _SHARE)
         for _ in range(max(count, int(not self._bases))):
             began = self._clock()
+            if self._bases.maxlen == 1:
+                self._bases.clear()  # first: there may be room for one
             self._bases.appendleft(self._problem.draw(seeds.secret()))
             self._cost = self._clock() - began
             self._renewed = now

@@ -422,4 +422,8 @@ class CudaJudge:
             self._zygote.close()
         for region in self._regions:
             region.close()
-        self._regions = []
+        # Whoever judges next may need all of the device's memory.
+        self._regions, self._timed_baselines = [], None
+        for part in ("_mirror", "_draws", "_trial_set"):
+            vars(self).pop(part, None)
+        torch.cuda.empty_cache()
