@@ -170,7 +170,8 @@ def most_bytes(inputs: Sequence[Any], outputs: Sequence[TensorLayout], sets: int
 
     Each of two regions has the sets and a place for the first answer. Beside them the judge has the
     answers of a batch, two draws of inputs, the framework's answer and what comparing takes; eager,
-    ``torch.compile`` and the candidate have an answer each, the candidate one more for each call.
+    ``torch.compile`` and the candidate have an answer each, the candidate one more for each call. An answer
+    that is not near the framework's has the truth asked for in float64: inputs twice, answers four times.
 
     Of one call there is one region for all, and the baselines give their memory back after each batch. The
     judge has the answer, two draws of inputs, and the bounds of the answer or the framework's; the candidate
@@ -181,7 +182,8 @@ def most_bytes(inputs: Sequence[Any], outputs: Sequence[TensorLayout], sets: int
     if sets == 1:
         return 3 * given + 6 * answers + _CONTEXTS
     regions = 2 * (sets * (given + answers) + answers)
-    return regions + sets * answers + 2 * given + 3 * answers + (3 + sets) * answers + _CONTEXTS
+    held = regions + sets * answers + 2 * given + 3 * answers + (3 + sets) * answers
+    return held + 2 * (2 * given + 4 * answers) + _CONTEXTS
 
 
 Regions = tuple[DeviceRegion, DeviceRegion]  # of calls, and of parameters

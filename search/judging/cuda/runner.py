@@ -150,7 +150,7 @@ class CudaRunner(Runner):
                 call = words[PREPARE]
                 count, empty, flushes = words[COUNT], words[EMPTY], words[FLUSHES]
                 events = [_pair() for _ in range(count)]
-                self._spoil(empty=bool(empty))
+                self._spoil()
                 rest = torch.cuda.memory_allocated()
                 torch.cuda.reset_peak_memory_stats()
                 words[READY] = call
@@ -188,9 +188,10 @@ class CudaRunner(Runner):
                 return False
         return True
 
-    def _spoil(self, *, empty: bool) -> None:
+    def _spoil(self) -> None:
         """Leave what no answer holds in the memory that one will be allocated in."""
-        for slot in () if empty and self._scarce else self._arena.outputs:
+        arena = self._arena
+        for slot in () if self._scarce and arena.words[EMPTY] else arena.outputs:
             stale = torch.empty_like(slot)
             poison(stale)
             del stale
