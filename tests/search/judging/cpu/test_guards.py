@@ -108,14 +108,18 @@ def test_without_stopping_the_runner_at_once_work_after_the_clock_passes(
 ) -> None:
     stop = Calls._stop
 
-    def late(self: Calls) -> None:
-        time.sleep(0.03)
-        stop(self)
-
-    monkeypatch.setattr(Calls, "_stop", late)
     monkeypatch.setattr(glances, "_SHARE", 0.0)
-    # The work has its 30 ms on a quiet machine; on a busy one perhaps not at the first time.
-    assert any(_passes(norm, cheat) for _ in range(5))
+
+    def passes(seconds: float) -> bool:
+        def late(self: Calls) -> None:
+            time.sleep(seconds)
+            stop(self)
+
+        monkeypatch.setattr(Calls, "_stop", late)
+        return _passes(norm, cheat)
+
+    # 30 ms are enough for the work on a quiet machine; on a busy one it may wait longer for a processor.
+    assert any(passes(seconds) for seconds in (0.03, 0.03, 0.1, 0.1, 0.3))
 
 
 def test_without_a_glance_at_an_answer_when_done_is_said_a_call_of_the_system_may_finish_it(
