@@ -18,6 +18,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from search.runs.report import baseline_seconds
+
 ROOT = Path(__file__).resolve().parent.parent
 # name -> (example, replacements in its source)
 VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
@@ -104,7 +106,7 @@ def evolve(reference: Path, minutes: float) -> dict:
 
 def row(name: str, report: dict) -> str:
     best = report["best"]
-    base = report["baselines"]
+    base = baseline_seconds(report)
     cells = [name, milliseconds(base["eager"]), milliseconds(base.get("compile"))]
     if best is None:
         return "| " + " | ".join([*cells, "none passed", "", "", ""]) + " |"

@@ -16,6 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from search.runs.report import baseline_seconds
+
 ROOT = Path(__file__).resolve().parent.parent
 # Milliseconds of Stanford CRFM's kernels (2025), built for sm_90 and measured on an H200.
 PUBLISHED = {
@@ -54,7 +56,7 @@ def run(name: str, minutes: float, report: Path) -> None:
 
 
 def row(name: str, report: dict) -> str:
-    best, base = report["best"], report["baselines"]
+    best, base = report["best"], baseline_seconds(report)
     cells = [name, ms(base["eager"]), ms(base.get("compile")), f"{PUBLISHED[name]:.3f} ms"]
     if best is None:
         return "| " + " | ".join([*cells, "none passed", "", "", "", "", ""]) + " |"

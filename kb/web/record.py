@@ -17,6 +17,7 @@ from search.attempt import Idea
 from search.graph import Slot, Step
 from search.outcome import Passed, Ratio, from_json
 from search.runs.calls import CALLS
+from search.runs.report import baseline_seconds
 from search.runs.tables import NODES, OUTCOMES, PROPOSALS, RUNS
 
 PART = 400  # parameters of one statement
@@ -178,9 +179,7 @@ def _brief(row: Any) -> Brief:
         candidates=int(report.get("candidates", 0)),
         outcomes=dict(report.get("outcomes", {})),
         best=_best(report.get("best")),
-        baselines={
-            name: float(value) for name, value in report.get("baselines", {}).items() if value
-        },
+        baselines={name: float(value) for name, value in baseline_seconds(report).items() if value},
         families=tuple(map(str, about.get("work", {}).get("families", ()))),
         timed=bool(report.get("timed", True)),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
+from statistics import median
 from typing import Any
 
 from search.attempt import Attempt
@@ -102,6 +103,7 @@ def _best(attempt: Attempt, outcome: Passed | Checked, *, confirmed: bool) -> di
         "source": attempt.draft.source,
         "languages": written_in(attempt.draft.source),
         "speedup": _ratios(outcome.speedup),
+        **({"baselines": taken} if (taken := _baselines(outcome)) else {}),
         **({"workloads": _workloads(outcome)} if outcome.workloads else {}),
         **({"degenerate": True} if outcome.degenerate else {}),
         "confirmed": confirmed,
@@ -113,6 +115,19 @@ def _best(attempt: Attempt, outcome: Passed | Checked, *, confirmed: bool) -> di
         "kernels": [asdict(kernel) for kernel in outcome.kernels],
         **({"losses": list(outcome.losses)} if outcome.losses else {}),
     }
+
+
+def _baselines(outcome: Passed) -> dict[str, float]:
+    """Return what the baselines took in the session that the speed-ups come from: seconds, median."""
+    return {
+        name: median(outcome.calls[name]) for name in outcome.speedup if outcome.calls.get(name)
+    }
+
+
+def baseline_seconds(report: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return what the baselines took: beside the best where there is one, else when the judge was prepared."""
+    best = report.get("best") or {}
+    return {**report.get("baselines", {}), **best.get("baselines", {})}
 
 
 def _ratios(speedup: Mapping[str, Ratio]) -> dict[str, dict[str, float]]:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from search.outcome import Ratio
+from search.runs.report import baseline_seconds
 
 if TYPE_CHECKING:
     from search.task import Task
@@ -103,7 +104,7 @@ def solved_row(row: SuiteRow, report: Mapping[str, Any]) -> SuiteRow:
         "author": report["author"],
         "candidates": report["candidates"],
         "outcomes": dict(report["outcomes"]),
-        "baselines": dict(report.get("baselines", {})),
+        "baselines": baseline_seconds(report),
         "seconds": report["seconds"],
     }
     if best is None:

@@ -12,6 +12,7 @@ from kb.units import ratio_text, time_text
 from search.graph import Graph, Node
 from search.languages.written import written_in
 from search.outcome import STANDING, Checked, Passed
+from search.runs.report import baseline_seconds
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -32,7 +33,7 @@ def report_text(report: dict[str, Any], path: list[dict[str, Any]]) -> str:
     ]
     counts = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in report["outcomes"].items())
     lines.append(f"  outcomes:       {counts or 'none'}")
-    for name, seconds in report["baselines"].items():
+    for name, seconds in baseline_seconds(report).items():
         lines.append(f"  {name + ':':<15} {time_text(seconds) if seconds else 'did not run'}")
     if paid := spending_line(report.get("models") or ()):
         lines.append(f"  models:         {paid}")

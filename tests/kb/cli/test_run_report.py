@@ -65,6 +65,18 @@ def test_what_the_compiler_warned_of_stands_in_the_report() -> None:
     warned = replace(
         passed(1.0), losses=("wgmma.mma_async instructions are serialized (ptxas C7512)",)
     )
+    told = report_text(reported(warned), [])
+    assert "the compiler warns: wgmma.mma_async instructions are serialized (ptxas C7512)" in told
+    assert "warns" not in report_text(report(), [])
+
+
+def test_baselines_are_those_of_the_session_that_the_speed_up_comes_from() -> None:
+    calls = {"eager": (3e-3, 2.5e-3, 2.6e-3), "candidate": (1e-3,)}
+    assert "eager:          2.6 ms" in report_text(reported(replace(passed(1.0), calls=calls)), [])
+    assert "eager:          2 ms" in report_text(reported(passed(1.0)), [])
+
+
+def reported(outcome: Passed) -> dict[str, Any]:
     about = {name: value for name, value in report().items() if name not in ("best", "candidates")}
     graph = Graph()
     graph.add(
@@ -74,9 +86,7 @@ def test_what_the_compiler_warned_of_stands_in_the_report() -> None:
             parent=None,
             idea=Idea(title="x", text="", category="memory access"),
             draft=Draft(source=""),
-            outcome=warned,
+            outcome=outcome,
         )
     )
-    told = report_text(build_report(about, graph, {}, stop_reason="done", seconds=2.0), [])
-    assert "the compiler warns: wgmma.mma_async instructions are serialized (ptxas C7512)" in told
-    assert "warns" not in report_text(report(), [])
+    return build_report(about, graph, {}, stop_reason="done", seconds=2.0)
