@@ -29,7 +29,8 @@ class Launch(Protocol):
 class Baselines:
     """Starts the baselines, and again where the zygote that forked them has died.
 
-    They share device memory that no candidate reaches, but where memory is scarce: see `search.judging.cuda.memory.plan`.
+    They share device memory that no candidate reaches. Where memory is scarce, candidates and they take turns with one
+    place for inputs and answers, and their parameters alone lie apart.
 
     Args:
         launch: starts a runner that compiles for itself; `compiles`: with torch.compile.

@@ -78,6 +78,9 @@ class Batches(Turns):
         region: the device memory that the runner shares.
         mirror: where answers are copied to.
         seconds: that one batch may take.
+
+    Attributes:
+        scarce: a batch has one call, and programs share memory, because the device has too little.
     """
 
     def __init__(
@@ -95,11 +98,13 @@ class Batches(Turns):
         self._region, self._mirror = region, mirror
         self._times = arena.words[TIMES : TIMES + MOST_CALLS].cast("B").cast("d")
         self._usual = seconds
-        self.scarce = len(arena.sets) == 1  # then memory is, see `choose_sets`
+        self.scarce = len(arena.sets) == 1
         self.compiles = False  # whether it may have kernels compiled in the middle of a batch
 
     def begin(self) -> None:
         """Put the runner into its loop."""
+        words = self._arena.words
+        words[TOLD] = words[TAKEN] = words[RELEASE] = 0
         self._begin({})
 
     def run(

@@ -182,18 +182,21 @@ class CudaJudge:
 
     def _lay_out(self) -> None:
         task = self._problem
-        sets = choose_sets(task, min(self._limits.batch, MOST_CALLS))
+        sets = choose_sets(task, max(1, min(self._limits.batch, MOST_CALLS)))
         self._layout = plan(task.inputs, task.state, task.outputs, sets)
         # The candidates' memory and the baselines': nothing that a candidate can write is read as truth.
         # Where memory is scarce they take turns with one for their calls; what is in it is put there for each.
-        calls = DeviceRegion.create(self._layout["size"])
-        other = calls if self._layout["scarce"] else DeviceRegion.create(self._layout["size"])
-        parameters = [DeviceRegion.create(self._layout["state_size"]) for _ in range(2)]
-        self._memory = (calls, parameters[0])
-        self._trusted_memory = (other, parameters[1])
-        self._flush = DeviceRegion.create(_FLUSH)  # written between calls, to empty the caches
-        self._regions = [*dict.fromkeys((calls, other)), *parameters, self._flush]
+        calls = self._region(self._layout["size"])
+        other = calls if self._layout["scarce"] else self._region(self._layout["size"])
+        self._memory = (calls, self._region(self._layout["state_size"]))
+        self._trusted_memory = (other, self._region(self._layout["state_size"]))
+        self._flush = self._region(_FLUSH)  # written between calls, to empty the caches
         self._mirror = Mirror(self._layout)
+
+    def _region(self, nbytes: int) -> DeviceRegion:
+        made = DeviceRegion.create(nbytes)
+        self._regions.append(made)
+        return made
 
     def _told(self, regions: Regions, *, sealed: bool) -> dict[str, Any]:
         calls, parameters = regions
@@ -249,12 +252,19 @@ class CudaJudge:
                 self._ahead[compiles] = self._launch(compiles=compiles)
 
     def _launch(self, *, compiles: bool) -> CudaWorker:
-        if compiles in self._ahead:
-            return self._ahead.pop(compiles)
+        ready = self._ahead.pop(compiles, None)
+        if ready is not None:
+            if ready.alive():
+                return ready
+            ready.close()
         environment = {**trusted_environment(self._folder), **self._visible}
         worker = CudaWorker(self._zygote, None, builds=(), environment=environment)
         if compiles:
-            worker.begin_import()
+            try:
+                worker.begin_import()
+            except BaseException:
+                worker.close()
+                raise
         return worker
 
     def _pin_baselines(self) -> Baselines:

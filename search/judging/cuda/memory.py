@@ -18,6 +18,7 @@ from search.sandbox.shared_memory import _DTYPES, Arena
 _HANDLE = 64  # bytes of a CUipcMemHandle
 _ALIGN = 512  # what the framework's own allocator aligns to
 _PAGE = 2 << 20  # bytes that the driver shares at least: what else it put there would be seen
+_FULL = 2  # CUDA_ERROR_OUT_OF_MEMORY
 _CONTEXTS = 4 << 30  # bytes of the device's for five processes
 _SHARE = 8  # of the free memory, one part in so many
 _MOST_ROOM = 8 << 30  # bytes
@@ -65,12 +66,15 @@ class DeviceRegion:
         """Allocate `nbytes` outside the framework's pool, so that all of it can be shared.
 
         Raises:
-            RuntimeError: the device has no room.
+            torch.OutOfMemoryError: the device has no room.
         """
         torch.cuda.current_stream()  # the primary context is made current by the framework
         pointer = ctypes.c_void_p()
-        size = ctypes.c_size_t(nbytes)
-        _check(_driver().cuMemAlloc_v2(ctypes.byref(pointer), size), f"allocating {nbytes} bytes")
+        size = ctypes.c_size_t(-(-nbytes // _PAGE) * _PAGE)
+        code = _driver().cuMemAlloc_v2(ctypes.byref(pointer), size)
+        if code == _FULL:
+            raise torch.OutOfMemoryError(f"CUDA out of memory: no {nbytes >> 20} MiB in one piece")
+        _check(code, f"allocating {nbytes} bytes")
         assert pointer.value is not None
         return cls(pointer.value, nbytes, own=True)
 
@@ -137,7 +141,7 @@ def plan(
     kept = {name: place(TensorLayout.of(x.detach().contiguous())) for name, x in state.items()}
     return {
         "sets": calls, "results": results, "again": again, "size": size(),
-        "state": kept, "state_size": -(-max(state_size(), 1) // _PAGE) * _PAGE, "scarce": sets == 1,
+        "state": kept, "state_size": max(state_size(), 1), "scarce": sets == 1,
     }  # fmt: skip
 
 
@@ -173,9 +177,9 @@ def most_bytes(inputs: Sequence[Any], outputs: Sequence[TensorLayout], sets: int
     ``torch.compile`` and the candidate have an answer each, the candidate one more for each call. An answer
     that is not near the framework's has the truth asked for in float64: inputs twice, answers four times.
 
-    Of one call there is one region for all, and the baselines give their memory back after each batch. The
-    judge has the answer, two draws of inputs, and the bounds of the answer or the framework's; the candidate
-    has an answer and the one before.
+    Of one call there is one region for all, and the baselines give their memory back after each timed batch.
+    The judge has the answer, two draws of inputs, and the bounds of the answer or the framework's; the
+    candidate has an answer and the one before. What the truth in float64 takes is not counted there.
     """
     given = set_bytes(inputs, ())
     answers = set_bytes((), outputs)
@@ -291,6 +295,9 @@ def memory_room() -> int:
 
 def choose_sets(problem: Problem, most: int) -> int:
     """Return how many calls a batch has: one where two do not fit beside what programs allocate.
+
+    Args:
+        most: calls that it may have; one has programs share memory as where there is too little.
 
     Raises:
         TaskError: the device has no room for one.

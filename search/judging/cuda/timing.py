@@ -22,7 +22,7 @@ from search.sandbox.faults import Fault
 
 _WARM_SECONDS = 0.05  # of work before the first block, for the clocks to rise
 _FEWEST = 3
-# Blocks without which a session does not end before its time; times its seconds, after which it does.
+# A session has at least so many blocks; after them it ends once so many times its seconds have passed.
 _ENOUGH, _LONGER = 12, 1.5
 _WARM_CALLS = 2  # before each batch: the device has just served another process
 # What the clocks may differ by without anybody lying: a share of the calls and of what is around them,
@@ -208,7 +208,8 @@ class CudaTimingSession:
             batch = one.batch(few, 1)
         ahead = _AHEAD * batch.host / few / self.flush_seconds
         flushes = max(1, min(_MOST_FLUSHES, math.ceil(ahead)))
-        each = one.batch(few, flushes).wall / few
+        # On inputs of its own, as a timed one: a baseline gives memory back after such.
+        each = one.batch(few, flushes, given=self.draw(few)).wall / few
         calls = max(min(_FEWEST, self.most), min(self.most, int(share / max(each, 1e-7))))
         return Pace(calls=calls, flushes=flushes)
 

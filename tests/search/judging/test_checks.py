@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 import torch
 
+from search.judging import checks
 from search.judging.checks import Fingerprint, check_outputs
 from search.reference import TensorLayout
 from search.sandbox.faults import Fault
@@ -81,6 +82,14 @@ def test_a_fingerprint_tells_a_change_of_one_element_and_two_that_changed_places
     one = values.clone()
     one[6, 9] = 0
     assert kept not in {Fingerprint.of((other, torch.zeros(()))) for other in (turned, one)}
+
+
+def test_a_fingerprint_is_of_all_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_PIECE", 8)
+    values = torch.arange(1, 31)
+    turned = values.roll(8)  # the same numbers in other pieces
+    assert Fingerprint.of((values,)) != Fingerprint.of((turned,))
+    assert Fingerprint.of((values,)) == Fingerprint.of((values.clone(),))
 
 
 def test_a_fingerprint_is_of_what_is_in_memory_in_its_order() -> None:

@@ -12,6 +12,7 @@ from search.sandbox.zygote import Zygote
 @pytest.mark.slow
 def test_a_fork_server_that_was_begun_is_the_one_that_answers() -> None:
     zygote = Zygote()
+    assert not zygote.warm
     try:
         zygote.begin()
         pid = zygote.pid
@@ -21,7 +22,9 @@ def test_a_fork_server_that_was_begun_is_the_one_that_answers() -> None:
         log = os.memfd_create("log")
         child = zygote.run({"op": "unknown"}, [log])
         assert zygote.wait(child) != 0
+        assert zygote.warm
         assert zygote.pid == pid
     finally:
         zygote.close()
     assert zygote.pid is None
+    assert not zygote.warm

@@ -26,9 +26,9 @@ def test_sets_results_and_parameters_do_not_overlap() -> None:
         assert begin + size <= following
         assert begin % 512 == 0
     assert layout["sets"][2][1] == {"value": 7}
-    # Parameters lie apart, in as much as the driver shares at least.
+    # Parameters lie apart.
     assert layout["state"]["w"]["offset"] == 0
-    assert layout["state_size"] == 2 << 20
+    assert layout["state_size"] == 512
     assert not layout["scarce"]
 
 
@@ -51,8 +51,7 @@ def test_a_task_of_thirteen_gigabytes_fits_on_a_device_of_80() -> None:
     answer = TensorLayout.of(given)
     one, two = (most_bytes((given,), (answer,), sets) for sets in (1, 2))
     free = (80 << 30) - given.nbytes  # 79.6 GiB of an H100 are for programs
-    assert 9 * given.nbytes < one < free
-    assert two > 2 * one
+    assert one < free < two
 
 
 def test_why_a_task_cannot_be_prepared_is_a_line() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from search.judging.corpus.cases import Case, choose_cases
 from search.judging.corpus.run import CorpusRunner
+from search.judging.cuda.judge import CudaJudge
 
 pytestmark = pytest.mark.gpu
 CASES = (
@@ -14,6 +15,9 @@ CASES = (
     "cheats/writes_the_answer_late", "cheats/works_in_place", "cheats/zeroes_its_input_late",
     "cheats/works_between_done_and_told", "cheats/stale_memory_of_others", "cheats/opens_memory_of_others",
 )  # fmt: skip
+
+FOUND = choose_cases("cuda", CASES)
+assert len(FOUND) == len(CASES)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +30,10 @@ def corpus_judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CorpusRun
         yield made
 
 
-@pytest.mark.parametrize("case", choose_cases("cuda", CASES), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", FOUND, ids=lambda case: case.name)
 def test_a_case_ends_as_it_should(corpus_judge: CorpusRunner, case: Case) -> None:
     verdict = corpus_judge.judge(case)
     assert not verdict.complaint, verdict
+    judge = corpus_judge._judge
+    assert isinstance(judge, CudaJudge)
+    assert judge._layout["scarce"]

@@ -50,7 +50,7 @@ def check(
             "_mirror": SimpleNamespace(results=(answer,)),
             "_cuda_arena": SimpleNamespace(results=(answer,)),
             "_check_inputs": lambda *_: None,
-            "batches": SimpleNamespace(settle=lambda _: None),
+            "batches": SimpleNamespace(settle=lambda _: None, scarce=False),
         }
         for name, value in parts.items():
             setattr(candidate, name, value)
