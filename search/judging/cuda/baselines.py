@@ -18,7 +18,7 @@ from search.sandbox.faults import Fault
 _LONG = 600.0  # seconds that torch.compile may take
 
 
-class Launch(Protocol):
+class LaunchRunner(Protocol):
     """Starts a runner."""
 
     def __call__(self, *, compiles: bool) -> CudaWorker:
@@ -44,7 +44,7 @@ class Baselines:
         problem: Problem,
         trial_set: TrialSet,
         draws: Draws,
-        launch: Launch,
+        launch: LaunchRunner,
         memory: Regions,
         mirror: Mirror,
         told: Mapping[str, Any],

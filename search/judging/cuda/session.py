@@ -38,7 +38,7 @@ _MOST_PEAK = 1 << 50  # bytes: no device has more
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptAnswer:
     """What is known of an answer that its runner keeps; `unwritten`: it was not there when the clock stopped."""
 
     fingerprint: Fingerprint
@@ -75,8 +75,8 @@ class CudaCandidateSession(CandidateSession):
         self.batches = Batches(arena, worker, region, mirror, seconds=seconds, trusted=trusted)
         self._state: Mapping[str, torch.Tensor] | None = None
         # Where a batch has one call, its runner keeps the answer while it makes the next.
-        self._kept: Kept | None = None
-        self._earlier: Kept | None = None
+        self._kept: KeptAnswer | None = None
+        self._earlier: KeptAnswer | None = None
         self.peak = 0
 
     def _hand_over(self) -> None:
@@ -210,7 +210,9 @@ class CudaCandidateSession(CandidateSession):
             self._earlier, self._kept = self._kept, None
             if calls == 1:
                 answer = self._mirror.results[0]
-                self._kept = Kept(Fingerprint.of(answer), all(poisoned(value) for value in answer))
+                self._kept = KeptAnswer(
+                    Fingerprint.of(answer), all(poisoned(value) for value in answer)
+                )
         return batch
 
     def check_batch(self, batch: Batch | None, given: tuple[Draws, Sequence[Given]]) -> None:
