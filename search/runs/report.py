@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
-from statistics import median
 from typing import Any
 
 from search.attempt import Attempt
@@ -118,10 +118,17 @@ def _best(attempt: Attempt, outcome: Passed | Checked, *, confirmed: bool) -> di
 
 
 def _baselines(outcome: Passed) -> dict[str, float]:
-    """Return what the baselines took in the session that the speed-ups come from: seconds, median."""
-    return {
-        name: median(outcome.calls[name]) for name in outcome.speedup if outcome.calls.get(name)
-    }
+    """Return what the baselines took in the session that the speed-ups come from, in seconds.
+
+    Of a baseline's calls it is the one that stands where the candidate's time stands among its own: that is
+    one of the lowest of each block, and what disturbed single calls does not count.
+    """
+    own = sorted(outcome.calls.get("candidate", ()))
+    if not own:
+        return {}
+    share = max(bisect_right(own, outcome.seconds) - 1, 0) / max(len(own) - 1, 1)
+    calls = {name: sorted(outcome.calls.get(name, ())) for name in outcome.speedup}
+    return {name: taken[round(share * (len(taken) - 1))] for name, taken in calls.items() if taken}
 
 
 def baseline_seconds(report: Mapping[str, Any]) -> dict[str, float | None]:
