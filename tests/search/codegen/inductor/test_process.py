@@ -62,6 +62,23 @@ def test_what_nobody_waits_for_any_more_is_ended(answers):
     os.close(handle)
 
 
+def test_what_takes_too_long_is_not_asked_for_again_with_the_gpu(answers, monkeypatch):
+    asked = []
+    real = process._Asked
+
+    def counted(request, *, hidden):
+        asked.append(hidden)
+        return real(request, hidden=hidden)
+
+    monkeypatch.setattr(process, "_Asked", counted)
+    monkeypatch.setattr(process, "_SECONDS", 0.0)
+    monkeypatch.setattr(process, "read_device", lambda _: H200)
+    slow = "import time\ntime.sleep(600)\n" + SOURCE
+    with pytest.raises(Uncaptured, match="still busy"):
+        process.capture(slow, device=GPU)
+    assert asked == [True]
+
+
 def test_a_refusal_is_not_kept(answers, monkeypatch):
     monkeypatch.setattr(process, "_ask", lambda _: json.dumps({"reason": "busy"}))
     with pytest.raises(Uncaptured, match="busy"):
