@@ -57,7 +57,7 @@ def test_a_judge_that_fails_is_a_complaint_and_the_next_case_gets_a_new_one(
         def close(self) -> None:
             made.append(self)
 
-    monkeypatch.setattr(run, "open_judge", lambda *_: Failing())
+    monkeypatch.setattr(run, "open_judge", lambda *_, **__: Failing())
     (case,) = choose_cases("cpu", ["cheats/zeros"])
     with CorpusRunner("cpu", tmp_path) as corpus_judge:
         verdicts = [corpus_judge.judge(case), corpus_judge.judge(case)]
@@ -84,7 +84,7 @@ def test_a_cheat_whose_honest_twin_does_not_pass_is_not_judged(
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(run, "open_judge", lambda *_: Refusing())
+    monkeypatch.setattr(run, "open_judge", lambda *_, **__: Refusing())
     (case,) = choose_cases("cuda", ["cheats/patched_clocks"])
     with CorpusRunner("cuda", tmp_path) as corpus_judge:
         verdict = corpus_judge.judge(case)
