@@ -27,6 +27,7 @@ def test_the_kept_runs_are_a_folder_that_opens_from_the_file_system(kept, open_p
     page.locator(".zoom button").first.wait_for()  # the script is in force
     page.get_by_role("link", name="node 17").first.click()
     assert "Keep all 256 column sums" in page.locator("h1").inner_text()
+    page.wait_for_load_state()  # the keys' script is in force here too
     page.keyboard.press("j")
     page.wait_for_url("**/18.html")
     page.keyboard.press("u")
