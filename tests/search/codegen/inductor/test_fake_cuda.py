@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,31 @@ def test_code_is_written_without_the_device(
     monkeypatch.setenv("KB_HOME", str(tmp_path))
     source = reference(body, *["torch.randn(4, 8, 8)"] * inputs, init=init)
     assert "async_compile.triton" in capture(source, device=device_of(find_target("h200"))).code
+
+
+# In a process of its own: the stand-ins for the device's driver stay.
+PROGRAM = """
+import torch
+from torch._subclasses import FakeTensorMode, fake_tensor
+from search.codegen.inductor.fake_cuda import fake_cuda
+
+def touched(device):  # as a torch with CUDA does where it takes a device to be there
+    raise RuntimeError(f"no driver for {device}")
+
+fake_tensor.init_gpu_context = touched
+figures = {"capability": [9, 0], "units": 132, "shared": 232448, "name": "NVIDIA H100"}
+with fake_cuda(figures), FakeTensorMode():
+    print(torch.empty(3, device="cuda:0").device)
+with FakeTensorMode():
+    torch.empty(3, device="cuda:0")
+"""
+
+
+@pytest.mark.slow
+def test_a_tensor_that_stands_for_one_on_the_device_touches_no_device() -> None:
+    pytest.importorskip("triton")
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "cuda:0\n", done.stderr
+    assert "no driver for cuda:0" in done.stderr, "without it the device is touched"

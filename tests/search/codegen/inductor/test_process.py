@@ -62,15 +62,21 @@ def test_what_nobody_waits_for_any_more_is_ended(answers):
     os.close(handle)
 
 
-def test_what_takes_too_long_is_not_asked_for_again_with_the_gpu(answers, monkeypatch):
-    asked = []
+@pytest.fixture
+def asked(monkeypatch):
+    """Of each request, in their order, whether the GPU was hidden."""
+    made = []
     real = process._Asked
 
     def counted(request, *, hidden):
-        asked.append(hidden)
+        made.append(hidden)
         return real(request, hidden=hidden)
 
     monkeypatch.setattr(process, "_Asked", counted)
+    return made
+
+
+def test_what_takes_too_long_is_not_asked_for_again_with_the_gpu(answers, asked, monkeypatch):
     monkeypatch.setattr(process, "_SECONDS", 0.0)
     monkeypatch.setattr(process, "read_device", lambda _: H200)
     slow = "import time\ntime.sleep(600)\n" + SOURCE
@@ -122,19 +128,11 @@ GPU = process.Device(
 
 
 @pytest.mark.slow
-def test_what_was_begun_is_waited_for_and_nothing_is_begun_twice(answers, monkeypatch):
+def test_what_was_begun_is_waited_for_and_nothing_is_begun_twice(answers, asked):
     pytest.importorskip("triton")
-    started = []
-    real = process._Asked
-
-    def counted(request, *, hidden):
-        started.append(hidden)
-        return real(request, hidden=hidden)
-
-    monkeypatch.setattr(process, "_Asked", counted)
     process.begin_capture(SOURCE, GPU)
     process.begin_capture(SOURCE, GPU)
     assert "async_compile.triton" in process.capture(SOURCE, device=GPU).code
     process.begin_capture(SOURCE, GPU)
-    assert started == [True]
+    assert asked == [True]
     assert not process._BEGUN

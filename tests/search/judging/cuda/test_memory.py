@@ -9,7 +9,7 @@ from search.sandbox.faults import Fault
 
 def test_sets_results_and_parameters_do_not_overlap() -> None:
     inputs = (torch.rand(3, 5), 7, torch.zeros(2, dtype=torch.int64))
-    state = {"w": torch.rand(4, 4).t()}
+    state = {"w": torch.rand(4, 4).t(), "b": torch.rand(200)}
     outputs = (TensorLayout.of(torch.rand(5)),)
     layout = plan(inputs, state, outputs, 3)
     rows = (*layout["sets"], *layout["results"], layout["again"])
@@ -27,8 +27,8 @@ def test_sets_results_and_parameters_do_not_overlap() -> None:
         assert begin % 512 == 0
     assert layout["sets"][2][1] == {"value": 7}
     # Parameters lie apart.
-    assert layout["state"]["w"]["offset"] == 0
-    assert layout["state_size"] == 512
+    assert [slot["offset"] for slot in layout["state"].values()] == [0, 512]
+    assert layout["state_size"] == 512 + 1024
     assert not layout["scarce"]
 
 

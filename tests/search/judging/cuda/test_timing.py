@@ -184,6 +184,7 @@ def test_what_the_frameworks_own_calls_leave_unexplained_is_nobodys_fault() -> N
 def test_changing_over_between_streams_is_charged(seen: float) -> None:
     timing = race(Device(seen + 20e-6, told=seen)).run()
     assert timing.seconds["candidate"] == pytest.approx(seen + 20e-6)
+    assert timing.speedup["eager"].ratio == pytest.approx(40e-6 / (seen + 20e-6))
 
 
 def test_the_clocks_are_looked_at_after_every_batch() -> None:
