@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from kb.errors import TaskError
 from search.comparisons import modes_of
@@ -18,12 +18,46 @@ from search.sandbox.faults import Fault
 _LONG = 600.0  # seconds that torch.compile may take
 
 
-class LaunchRunner(Protocol):
-    """Starts a runner."""
+class BaselineRunners:
+    """Starts the baselines' runners, some of them ahead: they warm up beside what else is prepared.
 
-    def __call__(self, *, compiles: bool) -> CudaWorker:
-        """Return it, warming up."""
-        ...
+    Args:
+        start: starts a runner that compiles for itself.
+    """
+
+    def __init__(self, start: Callable[[], CudaWorker]) -> None:
+        self._start = start
+        self._ahead: dict[bool, CudaWorker] = {}  # by whether it is for torch.compile
+
+    def launch_ahead(self, *, compiled: bool) -> None:
+        """Start eager's, and `compiled`: one for torch.compile, where they are not there yet."""
+        for compiles in (False, True) if compiled else (False,):
+            if compiles not in self._ahead:
+                self._ahead[compiles] = self._launch(compiles=compiles)
+
+    def take(self, *, compiles: bool) -> CudaWorker:
+        """Return a runner: the one that was started ahead, if it still lives."""
+        ready = self._ahead.pop(compiles, None)
+        if ready is not None:
+            if ready.alive():
+                return ready
+            ready.close()
+        return self._launch(compiles=compiles)
+
+    def _launch(self, *, compiles: bool) -> CudaWorker:
+        worker = self._start()
+        if compiles:
+            try:
+                worker.begin_import()
+            except BaseException:
+                worker.close()
+                raise
+        return worker
+
+    def close(self) -> None:
+        """Kill those that nobody has taken."""
+        while self._ahead:
+            self._ahead.popitem()[1].close()
 
 
 class Baselines:
@@ -33,7 +67,7 @@ class Baselines:
     place for inputs and answers, and their parameters alone lie apart.
 
     Args:
-        launch: starts a runner that compiles for itself; `compiles`: with torch.compile.
+        runners: where theirs come from.
         memory: theirs.
         mirror: where answers are copied to, as a candidate's are.
         told: what a runner is told of it.
@@ -44,13 +78,13 @@ class Baselines:
         problem: Problem,
         trial_set: TrialSet,
         draws: Draws,
-        launch: LaunchRunner,
+        runners: BaselineRunners,
         memory: Regions,
         mirror: Mirror,
         told: Mapping[str, Any],
     ) -> None:
         self._problem, self._trial_set, self._draws = problem, trial_set, draws
-        self._launch, self._memory, self._mirror, self._told = launch, memory, mirror, told
+        self._runners, self._memory, self._mirror, self._told = runners, memory, mirror, told
         self._workers: list[CudaWorker] = []
         self._compiled = False
         self.hearings: dict[str, CudaCandidateSession] = {}
@@ -101,7 +135,7 @@ class Baselines:
         return int(told.get("peak", 0))
 
     def _seat(self, *, compiles: bool) -> CudaCandidateSession:
-        worker = self._launch(compiles=compiles)
+        worker = self._runners.take(compiles=compiles)
         self._workers.append(worker)
         try:
             worker.ready()

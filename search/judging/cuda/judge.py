@@ -18,7 +18,7 @@ from search.judging.cpu.baseline import trusted_environment
 from search.judging.cpu.standstill import check_clocks
 from search.judging.cpu.timing import Timing, turn
 from search.judging.cuda.acceptance import Acceptance
-from search.judging.cuda.baselines import Baselines
+from search.judging.cuda.baselines import BaselineRunners, Baselines
 from search.judging.cuda.batches import Batch
 from search.judging.cuda.compiling import Compiler
 from search.judging.cuda.draws import Draws, Given
@@ -96,7 +96,7 @@ class CudaJudge:
         patience = max(self._limits.build_seconds, _EXTENSION)
         self._verdict = Acceptance(problem, target, self._zygote, folder, patience)
         self._next: CudaWorker | None = None
-        self._ahead: dict[bool, CudaWorker] = {}  # of the baselines, by whether they compile
+        self._runners = BaselineRunners(self._start_baseline)
         self._timed_baselines: Baselines | None = None
         self._regions: list[DeviceRegion] = []
         self._memory: Regions
@@ -135,7 +135,7 @@ class CudaJudge:
         self._set_precision()
         check_arguments(problem)
         if self._zygote.warm:
-            self._launch_ahead()
+            self._runners.launch_ahead(compiled=self._limits.compile)
         progress("the reference in float64, on several distributions of inputs")
         with turn(self._device):
             self._trial_set = make_trials(problem, room=memory_room())
@@ -145,7 +145,7 @@ class CudaJudge:
             self._lay_out()
         progress("the sandbox")
         self._spare()
-        self._launch_ahead()
+        self._runners.launch_ahead(compiled=self._limits.compile)
         sandbox = self._try_sandbox()
         progress("the baselines, eager and torch.compile")
         with turn(self._device):  # torch.compile times its kernels, and runs them
@@ -245,33 +245,15 @@ class CudaJudge:
             worker.close()
         return worker.sandbox
 
-    def _launch_ahead(self) -> None:
-        """Start the baselines' processes, which warm up beside what else is prepared."""
-        for compiles in (False, True) if self._limits.compile else (False,):
-            if compiles not in self._ahead:
-                self._ahead[compiles] = self._launch(compiles=compiles)
-
-    def _launch(self, *, compiles: bool) -> CudaWorker:
-        ready = self._ahead.pop(compiles, None)
-        if ready is not None:
-            if ready.alive():
-                return ready
-            ready.close()
+    def _start_baseline(self) -> CudaWorker:
         environment = {**trusted_environment(self._folder), **self._visible}
-        worker = CudaWorker(self._zygote, None, builds=(), environment=environment)
-        if compiles:
-            try:
-                worker.begin_import()
-            except BaseException:
-                worker.close()
-                raise
-        return worker
+        return CudaWorker(self._zygote, None, builds=(), environment=environment)
 
     def _pin_baselines(self) -> Baselines:
         memory = self._trusted_memory
         told = self._told(memory, sealed=False)
         self._timed_baselines = Baselines(
-            self._problem, self._trial_set, self._draws, self._launch, memory, self._mirror, told
+            self._problem, self._trial_set, self._draws, self._runners, memory, self._mirror, told
         )
         self._timed_baselines.start(compiled=self._limits.compile)
         return self._timed_baselines
@@ -424,10 +406,10 @@ class CudaJudge:
         """End every process that it started."""
         if self._timed_baselines is not None:
             self._timed_baselines.close()
-        for worker in (self._next, *self._ahead.values()):
-            if worker is not None:
-                worker.close()
-        self._next, self._ahead = None, {}
+        self._runners.close()
+        if self._next is not None:
+            self._next.close()
+            self._next = None
         if not self._shared:
             self._zygote.close()
         for region in self._regions:

@@ -1,0 +1,67 @@
+"""Which processes the baselines get; what starts them is given, so that no device is needed."""
+
+from typing import Any, cast
+
+import pytest
+
+from search.judging.cuda.baselines import BaselineRunners
+from search.outcome import Crashed
+from search.sandbox.faults import Fault
+
+
+class Process:
+    """Stands for a runner, and remembers what it was told."""
+
+    def __init__(self, *, dies: bool = False) -> None:
+        self.dies, self.lives, self.imports = dies, True, False
+
+    def alive(self) -> bool:
+        return self.lives
+
+    def begin_import(self) -> None:
+        if self.dies:
+            raise Fault(Crashed(reason="it has died"))
+        self.imports = True
+
+    def close(self) -> None:
+        self.lives = False
+
+
+def runners(made: list[Process], *, dies: bool = False) -> BaselineRunners:
+    def start() -> Any:
+        made.append(Process(dies=dies))
+        return made[-1]
+
+    return BaselineRunners(start)
+
+
+def test_those_that_were_started_ahead_are_taken_and_only_one_imports_the_compiler() -> None:
+    made: list[Process] = []
+    starts = runners(made)
+    starts.launch_ahead(compiled=True)
+    starts.launch_ahead(compiled=True)
+    assert [one.imports for one in made] == [False, True]
+    assert [starts.take(compiles=False), starts.take(compiles=True)] == cast("Any", made)
+    assert cast("Any", starts.take(compiles=True)) is made[2], "a further mode has its own"
+    assert made[2].imports
+    starts.close()
+    assert all(one.lives for one in made), "they are whose that took them"
+
+
+def test_one_that_has_died_meanwhile_is_replaced() -> None:
+    made: list[Process] = []
+    starts = runners(made)
+    starts.launch_ahead(compiled=False)
+    made[0].lives = False
+    assert cast("Any", starts.take(compiles=False)) is made[1]
+
+
+def test_what_nobody_takes_is_ended_and_so_is_one_that_cannot_be_told() -> None:
+    made: list[Process] = []
+    starts = runners(made)
+    starts.launch_ahead(compiled=True)
+    starts.close()
+    assert not any(one.lives for one in made)
+    with pytest.raises(Fault):
+        runners(made, dies=True).take(compiles=True)
+    assert not made[-1].lives
