@@ -24,7 +24,7 @@ from search.judging.cuda.compiling import Compiler
 from search.judging.cuda.draws import Draws, Given
 from search.judging.cuda.memory import (
     CudaArena,
-    DeviceRegion,
+    JudgeMemory,
     Mirror,
     Regions,
     choose_sets,
@@ -98,10 +98,7 @@ class CudaJudge:
         self._next: CudaWorker | None = None
         self._runners = BaselineRunners(self._start_baseline)
         self._timed_baselines: Baselines | None = None
-        self._regions: list[DeviceRegion] = []
-        self._memory: Regions
-        self._trusted_memory: Regions
-        self._flush: DeviceRegion
+        self._memory: JudgeMemory
         self._layout: dict[str, Any] = {}
         self._trial_set: TrialSet
         self._draws: Draws
@@ -185,27 +182,12 @@ class CudaJudge:
         sets = choose_sets(task, max(1, min(self._limits.batch, MOST_CALLS)))
         self._layout = plan(task.inputs, task.state, task.outputs, sets)
         # The candidates' memory and the baselines': nothing that a candidate can write is read as truth.
-        # Where memory is scarce they take turns with one for their calls; what is in it is put there for each.
-        calls = self._region(self._layout["size"])
-        other = calls if self._layout["scarce"] else self._region(self._layout["size"])
-        self._memory = (calls, self._region(self._layout["state_size"]))
-        self._trusted_memory = (other, self._region(self._layout["state_size"]))
-        self._flush = self._region(_FLUSH)  # written between calls, to empty the caches
+        self._memory = JudgeMemory(self._layout, _FLUSH)
         self._mirror = Mirror(self._layout)
 
-    def _region(self, nbytes: int) -> DeviceRegion:
-        made = DeviceRegion.create(nbytes)
-        self._regions.append(made)
-        return made
-
     def _told(self, regions: Regions, *, sealed: bool) -> dict[str, Any]:
-        calls, parameters = regions
-        return {
-            **self._layout, "sealed": sealed,
-            "handle": calls.handle(), "state_handle": parameters.handle(),
-            "flush": self._flush.handle(), "flush_size": _FLUSH,
-            "tf32": self._tf32, "tf32_convolutions": self._tf32_convolutions,
-        }  # fmt: skip
+        rounding = {"tf32": self._tf32, "tf32_convolutions": self._tf32_convolutions}
+        return {**self._layout, **self._memory.handles(regions), "sealed": sealed, **rounding}
 
     def _spare(self) -> None:
         """Start the next runner: its context is made while another candidate is questioned."""
@@ -250,7 +232,7 @@ class CudaJudge:
         return CudaWorker(self._zygote, None, builds=(), environment=environment)
 
     def _pin_baselines(self) -> Baselines:
-        memory = self._trusted_memory
+        memory = self._memory.baselines
         told = self._told(memory, sealed=False)
         self._timed_baselines = Baselines(
             self._problem, self._trial_set, self._draws, self._runners, memory, self._mirror, told
@@ -290,19 +272,20 @@ class CudaJudge:
     ) -> tuple[Passed, float]:
         worker = self._take()
         self._spare()
-        arena = CudaArena(worker.words, self._memory, self._layout)
+        memory = self._memory.candidates
+        arena = CudaArena(worker.words, memory, self._layout)
         candidate_session = CudaCandidateSession(
             self._problem,
             self._trial_set,
             arena,
             worker,
-            self._memory[0],
+            memory[0],
             self._mirror,
             seconds=self._call_seconds,
         )
         try:
-            self._flush.bytes().zero_()  # the last candidate could write there
-            told = self._told(self._memory, sealed=True)
+            self._memory.flush.bytes().zero_()  # the last candidate could write there
+            told = self._told(memory, sealed=True)
             candidate_session.load(source, prebuilt, told, self._limits.start_seconds)
             with turn(self._device):  # what another judge runs would be timed along
                 passed = self._examine(candidate_session, worker, thorough)
@@ -412,10 +395,11 @@ class CudaJudge:
             self._next = None
         if not self._shared:
             self._zygote.close()
-        for region in self._regions:
-            region.close()
+        memory = vars(self).pop("_memory", None)  # none where it could not be prepared
+        if memory is not None:
+            memory.close()
         # Whoever judges next may need all of the device's memory.
-        self._regions, self._timed_baselines = [], None
+        self._timed_baselines = None
         for part in ("_mirror", "_draws", "_trial_set"):
             vars(self).pop(part, None)
         torch.cuda.empty_cache()

@@ -193,6 +193,52 @@ def most_bytes(inputs: Sequence[Any], outputs: Sequence[TensorLayout], sets: int
 Regions = tuple[DeviceRegion, DeviceRegion]  # of calls, and of parameters
 
 
+class JudgeMemory:
+    """The device memory of a judge: the candidates', the baselines', and what is written to empty the caches.
+
+    Where memory is scarce, candidates and baselines take turns with one place for their calls: what is in it
+    is put there for each.
+
+    Args:
+        layout: from `plan`.
+        flush: bytes that are written between calls.
+
+    Raises:
+        torch.OutOfMemoryError: the device has no room; nothing stays allocated.
+    """
+
+    def __init__(self, layout: Mapping[str, Any], flush: int) -> None:
+        self._made: list[DeviceRegion] = []
+        size, state = layout["size"], layout["state_size"]
+        try:
+            calls = self._region(size)
+            self.candidates: Regions = (calls, self._region(state))
+            other = calls if layout["scarce"] else self._region(size)
+            self.baselines: Regions = (other, self._region(state))
+            self.flush = self._region(flush)
+        except BaseException:
+            self.close()
+            raise
+
+    def _region(self, nbytes: int) -> DeviceRegion:
+        made = DeviceRegion.create(nbytes)
+        self._made.append(made)
+        return made
+
+    def handles(self, regions: Regions) -> dict[str, Any]:
+        """Return what a runner opens regions by, and the memory between calls."""
+        calls, parameters = regions
+        return {
+            "handle": calls.handle(), "state_handle": parameters.handle(),
+            "flush": self.flush.handle(), "flush_size": self.flush.nbytes,
+        }  # fmt: skip
+
+    def close(self) -> None:
+        """Free all of it."""
+        while self._made:
+            self._made.pop().close()
+
+
 class CudaArena(Arena):
     """One side's view of its regions, with the control words in host memory.
 

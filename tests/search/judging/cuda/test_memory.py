@@ -1,7 +1,9 @@
+from __future__ import annotations
+
 import pytest
 import torch
 
-from search.judging.cuda.memory import most_bytes, plan, set_bytes, unprepared
+from search.judging.cuda.memory import DeviceRegion, JudgeMemory, most_bytes, plan, set_bytes, unprepared
 from search.outcome import Crashed
 from search.reference import TensorLayout
 from search.sandbox.faults import Fault
@@ -58,3 +60,49 @@ def test_why_a_task_cannot_be_prepared_is_a_line() -> None:
     full = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 32.00 GiB. GPU 0 has no")
     assert unprepared(full).startswith("the device has no memory left to judge it (CUDA out of memory)")
     assert "ended while it was timed (killed)" in unprepared(Fault(Crashed(reason="killed")))
+
+
+@pytest.fixture
+def regions(monkeypatch: pytest.MonkeyPatch) -> list[Region]:
+    """The regions that are made, of which a device has room for four."""
+    made: list[Region] = []
+
+    def create(nbytes: int) -> Region:
+        if len(made) == 4:
+            raise torch.OutOfMemoryError("no room")
+        made.append(Region(nbytes))
+        return made[-1]
+
+    monkeypatch.setattr(DeviceRegion, "create", create)
+    return made
+
+
+class Region:
+    """Stands for memory of a device that is not here."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes, self.freed = nbytes, 0
+
+    def handle(self) -> str:
+        return f"{id(self)}"
+
+    def close(self) -> None:
+        self.freed += 1
+
+
+def test_where_memory_is_scarce_the_calls_share_one_region_and_parameters_do_not(regions: list[Region]) -> None:
+    layout = plan((torch.rand(3),), {"w": torch.rand(300)}, (TensorLayout.of(torch.rand(5)),), 1)
+    memory = JudgeMemory(layout, 4096)
+    candidates, baselines = (memory.handles(one) for one in (memory.candidates, memory.baselines))
+    assert candidates["handle"] == baselines["handle"]
+    assert candidates["state_handle"] != baselines["state_handle"]
+    assert [one.nbytes for one in regions] == [1024, 1536, 1536, 4096]
+    memory.close()
+    assert [one.freed for one in regions] == [1] * 4
+
+
+def test_what_was_allocated_before_the_device_was_full_is_freed(regions: list[Region]) -> None:
+    layout = plan((torch.rand(3),), {}, (TensorLayout.of(torch.rand(5)),), 2)  # five regions
+    with pytest.raises(torch.OutOfMemoryError):
+        JudgeMemory(layout, 4096)
+    assert [one.freed for one in regions] == [1] * 4
