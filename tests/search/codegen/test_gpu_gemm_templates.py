@@ -73,6 +73,19 @@ PRODUCTS = {
     "long rows with a few elements far larger": reference(
         "return a @ b", f"{N}(34, 8300) + 1e6 * ({N}(34, 8300) > 3.3)", f"{N}(8300, 18)"
     ),
+    # Near the diagonal answers have few terms: `c` makes all of a size.
+    "triangles": reference(
+        "return (a @ b) * c",
+        "torch.rand(300, 300).tril()",
+        "torch.rand(300, 300).tril()",
+        "(1 / (torch.arange(300)[:, None] - torch.arange(300) + 1).clamp(min=1)).tril()",
+    ),
+    "long triangles": reference(
+        "return (a @ b) * c",
+        "torch.rand(8300, 8300)[:200].tril()",
+        "torch.rand(8300, 40).tril()",
+        "(1 / (torch.arange(200)[:, None] - torch.arange(40) + 1).clamp(min=1)).tril()",
+    ),
 }
 CONVOLUTIONS = {
     "wide kernel and stride": reference(
@@ -232,6 +245,39 @@ def test_halves_give_what_float32_gives(cards: dict[str, RecipeCard], tmp_path: 
     paths.append(written("odd sizes", cards, tmp_path, span=64))
     paths += [written(name, cards, tmp_path, parts=4) for name in PARTS]
     assert_exact(errors("cpu", paths))
+
+
+MEANS = """
+import importlib.util, sys
+import torch
+spec = importlib.util.spec_from_file_location("candidate", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+K = int(sys.argv[2])
+a = torch.rand(40, K)
+a[::2, 3] += 1000
+a[::3, 5] -= 24000
+a[::4, 7] += 1100
+(_, _, mean), _ = module.kernel0_both(a, torch.rand(K, 24), 40, 24, K, 1, True, True)
+print(float(mean.min()), float(mean.max()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("terms", [32, 256, 8300])
+def test_a_row_s_mean_is_that_of_its_usual_elements(
+    terms: int, cards: dict[str, RecipeCard], tmp_path: Path
+) -> None:
+    pytest.importorskip("triton")
+    _, candidate = written("odd sizes", cards, tmp_path)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TRITON_INTERPRET": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", MEANS, str(candidate), str(terms)],
+        capture_output=True, text=True, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    least, most = map(float, done.stdout.split())
+    assert 0.2 < least <= most < 0.8
 
 
 @pytest.mark.gpu
