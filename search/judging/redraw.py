@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +10,30 @@ import torch
 
 from search.judging import inputs as distributions
 from search.judging.bounds import edges, pieces
-from search.judging.trial import InputTrial, TrialBounds
-from search.judging.truth import Truth
+from search.judging.trial import Cut, InputTrial, TrialBounds, inside
+from search.judging.truth import Truth, Watched, plain
 from search.reference import WHOLE, Problem
 
 Edges = tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]  # the low ones and the high ones
 _SAME, _ULP = 0.01, 3e-7  # of what is allowed, and of the value: two bounds that are one
+
+
+class PiecedTruth(Truth):
+    """The truth of all rows, found for some of them at a time: their float64 takes less memory.
+
+    Args:
+        cut: how inputs are cut. Who asks must see whether the rows stand apart.
+    """
+
+    def __init__(self, problem: Problem, cut: Cut) -> None:
+        super().__init__(problem)
+        self._cut = cut
+
+    def __call__(
+        self, inputs: tuple[Any, ...], moved: Callable[[torch.Tensor], torch.Tensor] | None = None
+    ) -> tuple[torch.Tensor, ...]:
+        """Return what it computes, see `Truth`."""
+        return self._cut.run(lambda *some: super(PiecedTruth, self).__call__(some, moved), inputs)
 
 
 class RedrawnTrials:
@@ -31,6 +49,44 @@ class RedrawnTrials:
         self._bounds: dict[int, TrialBounds] = {}
         self._shapes = [torch.Size(layout.shape) for layout in problem.outputs]
         self._cuts = _cuts(problem, self._shapes)
+        self._sure = False
+
+    @property
+    def cut(self) -> Cut | None:
+        """How inputs can be cut so that the bounds come out as they are, where that was seen on every trial asked."""
+        return self._cuts[0] if self._sure and self._cuts else None
+
+    def in_pieces(
+        self, inputs: tuple[Any, ...], bounded: Callable[[Truth, Watched], InputTrial | str]
+    ) -> tuple[InputTrial | str, Cut]:
+        """Return a trial whose bounds do not fit into memory as a whole, and how the inputs were cut.
+
+        The bounds come from what the framework and the truth make of the pieces. The framework's answer to
+        all inputs at once must keep them, which it does not where rows depend on one another.
+
+        Args:
+            bounded: bounds the answers by a truth and the framework's own answer.
+
+        Raises:
+            torch.OutOfMemoryError: no cut does.
+        """
+        while self._cuts:
+            cut = self._cuts[0]
+            try:
+                pieces_answered = plain(cut.run(self._problem.run, inputs))
+                made = bounded(PiecedTruth(self._problem, cut), pieces_answered)
+                del pieces_answered
+                if isinstance(made, str) or inside(made, self._problem.run(*inputs)):
+                    self._sure = True
+                    return made, cut
+            except torch.OutOfMemoryError:
+                raise
+            except Exception:  # noqa: BLE001, S110 - the user's program may raise anything on a shape that it was not written for
+                pass
+            del self._cuts[0]
+        raise torch.OutOfMemoryError(
+            "CUDA out of memory: the reference in float64 does not fit, and its rows do not stand apart"
+        )
 
     def forget(self) -> None:
         """Let go of them."""
@@ -38,16 +94,22 @@ class RedrawnTrials:
         self._bounds.clear()
 
     def redrawn(
-        self, made: InputTrial, seed: int, again: Callable[[], InputTrial | str]
+        self,
+        made: InputTrial,
+        seed: int,
+        again: Callable[[], InputTrial | str],
+        cut: Cut | None = None,
     ) -> InputTrial:
         """Return a trial as `made` that keeps no tensors.
 
         Args:
             seed: that it was drawn from.
             again: makes the whole trial once more.
+            cut: how inputs were cut when it was made; None: they were not.
         """
         whole = self._problem.special or made.distribution == distributions.SPECIAL
-        cut = None if whole else self._proved(made)
+        if cut is None and not whole:
+            cut = self._proved(made)
         bare = replace(
             made, recall=_gone
         )  # what `made` recalls would be kept alive by what follows
@@ -74,8 +136,8 @@ class RedrawnTrials:
 
         return replace(bare, recall=recall, given=given)
 
-    def _proved(self, made: InputTrial) -> tuple[bool, ...] | None:
-        """Return which inputs can be cut into rows so that the bounds come out as they are; None where none can.
+    def _proved(self, made: InputTrial) -> Cut | None:
+        """Return how inputs can be cut into rows so that the bounds come out as they are; None where they cannot.
 
         A cut that fails once is tried no more. A reference that sums over the first dimension fails, and so
         does one that counts on its length.
@@ -84,13 +146,12 @@ class RedrawnTrials:
         while self._cuts:
             found = self._edges(made, known.inputs, self._cuts[0])
             if found is not None and _same(found, (known.low, known.high)):
+                self._sure = True
                 return self._cuts[0]
             del self._cuts[0]
         return None
 
-    def _edges(
-        self, made: InputTrial, inputs: tuple[Any, ...], cut: Sequence[bool] | None
-    ) -> Edges | None:
+    def _edges(self, made: InputTrial, inputs: tuple[Any, ...], cut: Cut | None) -> Edges | None:
         """Return the bounds, found piece by piece where inputs are cut; None where a piece has no such answer."""
         if cut is None:
             return edges(self._truth(inputs), made.slack, made.limits)
@@ -99,8 +160,8 @@ class RedrawnTrials:
             tuple(torch.empty(x, dtype=torch.float32, device=device) for x in self._shapes)
             for _ in range(2)
         )
-        for rows in _slices(self._shapes):
-            exact = self._answered(inputs, cut, rows)
+        for rows in cut.rows:
+            exact = self._answered(cut.of(inputs, rows), rows)
             if exact is None:
                 return None
             limits = [
@@ -112,11 +173,8 @@ class RedrawnTrials:
                     value[rows] = part
         return low, high
 
-    def _answered(
-        self, inputs: tuple[Any, ...], cut: Sequence[bool], rows: slice
-    ) -> tuple[torch.Tensor, ...] | None:
+    def _answered(self, some: tuple[Any, ...], rows: slice) -> tuple[torch.Tensor, ...] | None:
         """Return the truth of some rows; None where the program does not take them, or answers in another shape."""
-        some = tuple(x[rows] if chosen else x for x, chosen in zip(inputs, cut, strict=True))
         try:
             exact = self._truth(some)
         except torch.OutOfMemoryError:
@@ -134,18 +192,25 @@ def _gone() -> TrialBounds:
     raise AssertionError
 
 
-def _cuts(problem: Problem, shapes: Sequence[torch.Size]) -> list[tuple[bool, ...]]:
-    """Return which inputs may be cut along their first dimension where the answer is; none where it is small."""
+def _cuts(problem: Problem, shapes: Sequence[torch.Size]) -> list[Cut]:
+    """Return how inputs may be cut along their first dimension where the answer is; not at all where all are small."""
     rows = {shape[0] if shape else 0 for shape in shapes}
     whole = any(layout.dtype in WHOLE for layout in problem.outputs)
-    if len(rows) != 1 or min(rows) < 2 or whole or problem.views or len([*_slices(shapes)]) < 2:
+    if len(rows) != 1 or min(rows) < 2 or whole or problem.views:
         return []
     fits = [
         isinstance(x, torch.Tensor) and x.dim() > 0 and x.shape[0] in rows for x in problem.inputs
     ]
     # The right side of a product of square matrices has as many rows as the answer, and is not to be cut.
     alone = [tuple(at == other for at in range(len(fits))) for other, fit in enumerate(fits) if fit]
-    return [cut for cut in dict.fromkeys([tuple(fits), *alone]) if any(cut)]
+    found = []
+    for chosen in dict.fromkeys([tuple(fits), *alone]):
+        given = zip(problem.inputs, chosen, strict=True)
+        some = [x.shape for x, cut in given if cut and isinstance(x, torch.Tensor)]
+        slices = _slices([*shapes, *some])
+        if any(chosen) and len(slices) > 1:
+            found.append(Cut(inputs=chosen, rows=slices))
+    return found
 
 
 def _same(found: Edges, known: Edges) -> bool:
@@ -158,7 +223,7 @@ def _same(found: Edges, known: Edges) -> bool:
     return True
 
 
-def _slices(shapes: Sequence[torch.Size]) -> Iterator[slice]:
-    """Yield slices of rows as the largest answer is cut by `pieces`."""
+def _slices(shapes: Sequence[torch.Size]) -> tuple[slice, ...]:
+    """Return slices of rows as the largest tensor is cut by `pieces`."""
     largest = max(shapes, key=lambda shape: shape.numel())
-    yield from pieces(torch.empty(largest, device="meta"))
+    return tuple(pieces(torch.empty(largest, device="meta")))

@@ -26,7 +26,7 @@ from search.judging.bounds import (
 )
 from search.judging.precision import rule
 from search.judging.redraw import RedrawnTrials
-from search.judging.trial import InputTrial, TrialBounds, TrialSet
+from search.judging.trial import Cut, InputTrial, TrialBounds, TrialSet
 from search.judging.trivial import probe
 from search.judging.truth import ROUNDINGS, Truth, Watched, away, jitter, plain, watched
 from search.reference import WHOLE, Problem
@@ -64,19 +64,15 @@ def make_trials(
     shelf = RedrawnTrials(problem, truth)
     for number, name in enumerate(_names(problem)):
         # The second set of the task's own inputs is what catches an answer kept from the first.
-        try:
-            drawn = seeds.secret() if seed is None else seed + 7919 * (number + 1)
-            made = _trial(problem, truth, name, drawn, terms)
-        except torch.OutOfMemoryError:
-            raise  # memory decides whether a task is judged, and no distribution
-        except Exception as error:  # noqa: BLE001 - the user's program may raise anything
-            made = _refusal(problem, name, error)
+        drawn = seeds.secret() if seed is None else seed + 7919 * (number + 1)
+        again = partial(_trial, problem, truth, name, drawn, terms)
+        made, cut = _first_trial(problem, shelf, again, (name, drawn, terms))
         if isinstance(made, str):
             dropped.append((name, made))
             continue
-        room -= made.recall().nbytes
+        room = -1 if cut is not None else room - made.recall().nbytes
         if room < 0:
-            made = shelf.redrawn(made, drawn, partial(_trial, problem, truth, name, drawn, terms))
+            made = shelf.redrawn(made, drawn, again, cut)
         trials.append(made)
     trial_set = TrialSet(
         trials=tuple(trials),
@@ -87,9 +83,45 @@ def make_trials(
             for trial in trials
             if any(slack.told is not None and slack.seen is not None for slack in trial.slack)
         ),
+        cut=shelf.cut,
         forget=shelf.forget,
     )
     return replace(trial_set, degenerate=probe(problem, trial_set))
+
+
+def _first_trial(
+    problem: Problem,
+    shelf: RedrawnTrials,
+    whole: Callable[[], InputTrial | str],
+    asked: tuple[str, int, tuple[int, ...]],
+) -> tuple[InputTrial | str, Cut | None]:
+    """Return a trial, or why it cannot be one, and how its inputs were cut where the whole took too much memory.
+
+    Memory decides whether a task is judged, and no distribution.
+
+    Args:
+        whole: makes it without a cut.
+        asked: distribution, seed and terms.
+
+    Raises:
+        torch.OutOfMemoryError: it does not fit.
+    """
+    name, seed, terms = asked
+    try:
+        try:
+            return whole(), None
+        except torch.OutOfMemoryError:
+            if problem.special or name == distributions.SPECIAL:
+                raise
+        torch.cuda.empty_cache()  # here, where no frame of the error holds tensors
+        inputs = distributions.draw(problem, name, seed)
+        return shelf.in_pieces(
+            inputs, lambda truth, answered: _bounded(problem, truth, name, inputs, answered, terms)
+        )
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the user's program may raise anything
+        return _refusal(problem, name, error), None
 
 
 def _refusal(problem: Problem, name: str, error: Exception) -> str:

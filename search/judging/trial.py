@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,6 +119,42 @@ class InputTrial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """How the rows of an answer are found apart from one another.
+
+    Attributes:
+        inputs: of each input, whether its rows are those of the answer.
+        rows: that are found at once.
+    """
+
+    inputs: tuple[bool, ...]
+    rows: tuple[slice, ...]
+
+    def of(self, inputs: Sequence[Any], rows: slice) -> tuple[Any, ...]:
+        """Return what some rows of the answer come from."""
+        return tuple(x[rows] if cut else x for x, cut in zip(inputs, self.inputs, strict=True))
+
+    def run(
+        self, program: Callable[..., tuple[torch.Tensor, ...]], inputs: Sequence[Any]
+    ) -> tuple[torch.Tensor, ...]:
+        """Return the answers of `program`, asked for some rows at a time.
+
+        Raises:
+            ValueError: it answers with other rows than those that it was asked for.
+        """
+        count = next(len(x) for x, cut in zip(inputs, self.inputs, strict=True) if cut)
+        whole: list[torch.Tensor] = []
+        for rows in self.rows:
+            some = program(*self.of(inputs, rows))
+            whole = whole or [x.new_empty((count, *x.shape[1:])) for x in some]
+            for value, part in zip(whole, some, strict=True):
+                if value[rows].shape != part.shape:
+                    raise ValueError(f"{tuple(part.shape)} for rows {rows.start} to {rows.stop}")
+                value[rows] = part
+        return tuple(whole)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSet:
     """The trials of a task, the same for each of its candidates, unknown to all of them.
 
@@ -127,6 +163,7 @@ class TrialSet:
         terms: by output, of the longest sum that it comes from.
         widened: distributions on which the framework itself uses up the task's tolerances.
         degenerate: the reference's answer is the same for all inputs and parameters.
+        cut: how the bounds of rows can be found apart, where that was seen on every trial; else None.
         forget: lets go of the tensors of the trial that was made again last.
     """
 
@@ -135,7 +172,19 @@ class TrialSet:
     terms: tuple[int, ...]
     widened: tuple[str, ...] = ()
     degenerate: bool = False
+    cut: Cut | None = None
     forget: Callable[[], None] = lambda: None
+
+    def parts(
+        self, inputs: tuple[Any, ...], *answers: tuple[torch.Tensor, ...]
+    ) -> Iterator[tuple[tuple[Any, ...], ...]]:
+        """Yield inputs with the answers to them, some rows at a time where rows stand apart."""
+        if self.cut is None:
+            yield (inputs, *answers)
+            return
+        for rows in self.cut.rows:
+            some = (tuple(value[rows] for value in answer) for answer in answers)
+            yield (self.cut.of(inputs, rows), *some)
 
     @property
     def slack(self) -> tuple[Slack, ...]:

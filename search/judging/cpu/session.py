@@ -260,8 +260,11 @@ class CandidateSession:
             return False
         self._bounded += 1
         name = drawn.trial.distribution
-        trial = bounds_of(self._problem, self._trial_set, name, drawn.inputs, eager, drawn.state)
-        return trial is not None and inside(trial, got)
+        for inputs, answer, wanted in self._trial_set.parts(drawn.inputs, got, eager):
+            trial = bounds_of(self._problem, self._trial_set, name, inputs, wanted, drawn.state)
+            if trial is None or not inside(trial, answer):
+                return False
+        return True
 
     def _agrees(
         self, drawn: Drawn, got: tuple[torch.Tensor, ...], eager: tuple[torch.Tensor, ...]

@@ -59,6 +59,12 @@ class Draws:
         self._audited = [trial for trial in trial_set.trials[1:] if trial.special is None]
         spikes = distributions.SPIKED
         self._spiked = [trial for trial in self._audited if trial.distribution in spikes]
+        self._kept = False
+
+    def keep_one(self) -> None:
+        """Scale the problem's own inputs for every call, where that makes all of them new: another draw takes memory."""
+        tensors = [x for x in self._problem.inputs if isinstance(x, torch.Tensor)]
+        self._kept = bool(tensors) and all(x.is_floating_point() for x in tensors)
 
     def draw(self, calls: int, *, audits: bool) -> list[Given]:
         """Return what `calls` calls are given.
@@ -116,6 +122,8 @@ class Draws:
 
         Where no element is a floating-point number, nothing but another draw makes new inputs.
         """
+        if self._kept:
+            return [self._problem.inputs]
         now = self._clock()
         wanted = 1 if self._floating else calls
         if self._cost <= _BUDGET:

@@ -182,6 +182,8 @@ class CudaJudge:
         sets = choose_sets(task, max(1, min(self._limits.batch, MOST_CALLS)))
         self._layout = plan(task.inputs, task.state, task.outputs, sets)
         # The candidates' memory and the baselines': nothing that a candidate can write is read as truth.
+        if self._layout["scarce"]:
+            self._draws.keep_one()
         self._memory = JudgeMemory(self._layout, _FLUSH)
         self._mirror = Mirror(self._layout)
 
@@ -259,12 +261,15 @@ class CudaJudge:
             passed, compiled = self._hear(source, prebuilt, thorough)
             outcome, build_seconds = passed, build_seconds + compiled
         except torch.OutOfMemoryError:
-            torch.cuda.empty_cache()
             reason = "the device had no memory left for comparing its answers: it holds too much"
             outcome = Crashed(reason=reason)
         except Fault as fault:
             outcome = fault.outcome
             build_seconds = build_seconds or time.monotonic() - start
+        if isinstance(outcome, Crashed):
+            # Not before: an error's frames hold the tensors that were compared.
+            self._trial_set.forget()
+            torch.cuda.empty_cache()
         return replace(outcome, build_seconds=build_seconds)
 
     def _hear(

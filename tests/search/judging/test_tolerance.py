@@ -203,6 +203,69 @@ def test_bounds_of_rows_that_stand_apart_are_found_in_pieces(
     assert (asked < len(problem.inputs[0])) == cut
 
 
+def full_as_a_whole(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the device be full wherever the truth of all rows is asked for."""
+    monkeypatch.setattr(bounds, "_ROWS", 30)
+    answered = Truth.__call__
+    rows = len(problem.inputs[0])  # type: ignore[arg-type] - a tensor
+
+    def few(self: Truth, given: tuple[torch.Tensor, ...], moved: object = None) -> object:
+        if type(self) is Truth and len(given[0]) == rows:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return answered(self, given, moved)  # type: ignore[arg-type] - as it was called
+
+    monkeypatch.setattr(Truth, "__call__", few)
+
+
+@pytest.mark.parametrize(
+    ("forward", "inputs"),
+    [
+        ("torch.softmax(x * 3, 1)", "torch.rand(64, 128)"),
+        ("x.amax((1, 2))", "torch.randn(16, 32, 40)"),  # the answer is small, its input is cut
+    ],
+)
+def test_trials_are_made_in_pieces_where_the_truth_of_all_does_not_fit(
+    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch, forward: str, inputs: str
+) -> None:
+    problem = problem_of(make_task, forward, inputs)
+    whole = make_trials(problem, 1)
+    with monkeypatch.context() as patch:
+        full_as_a_whole(problem, patch)
+        pieces = make_trials(problem, 1)
+        edges = [(trial.low[0], trial.high[0]) for trial in pieces.trials]
+        assert pieces.cut is not None
+    assert [one.distribution for one in pieces.trials] == [one.distribution for one in whole.trials]
+    for trial, (low, high) in zip(whole.trials, edges, strict=True):
+        width = (trial.high[0] - trial.low[0]).clamp(min=1e-37)
+        # Bounds come from what errors were seen, and the rounding of inputs is drawn anew.
+        assert 0.25 < float(((high - low) / width).median()) < 4, trial.distribution
+        assert bool((torch.maximum(low, trial.low[0]) <= torch.minimum(high, trial.high[0])).all())
+
+
+@pytest.mark.parametrize("forward", ["x - x.mean(0)", "x.cumsum(0)", "x / x.norm()"])
+def test_rows_that_depend_on_one_another_need_memory_for_all_of_them(
+    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch, forward: str
+) -> None:
+    problem = problem_of(make_task, forward, "torch.randn(64, 128)")
+    full_as_a_whole(problem, monkeypatch)
+    with pytest.raises(torch.OutOfMemoryError, match="do not stand apart"):
+        make_trials(problem, 1)
+
+
+def test_an_answer_is_looked_at_in_the_pieces_of_its_inputs(
+    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = problem_of(make_task, "x.cumsum(1)", "torch.randn(64, 128)")
+    assert [*make_trials(problem, 1).parts((1,), (2,))] == [((1,), (2,))]
+    monkeypatch.setattr(bounds, "_ROWS", 700)
+    trial_set = make_trials(problem, 1, room=0)
+    (given,) = trial_set.trials[0].inputs
+    parts = [*trial_set.parts((given,), (given + 1,))]
+    assert len(parts) > 1
+    assert torch.equal(torch.cat([inputs[0] for inputs, _ in parts]), given)
+    assert all(torch.equal(answer[0], inputs[0] + 1) for inputs, answer in parts)
+
+
 def test_a_square_right_side_is_not_cut(
     make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:

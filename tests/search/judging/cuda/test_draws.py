@@ -71,6 +71,21 @@ def test_about_one_call_in_ten_is_of_another_distribution(
         assert bool(((values < 0) | (values > 1)).any()) or one.trial.distribution in {"task", "sparse", "spiked"}
 
 
+def test_where_memory_is_scarce_calls_are_made_from_one_draw_and_differ(
+    load: Callable[[str], Problem],
+) -> None:
+    problem = load(FLOATING)
+    draws = Draws(problem, make_trials(problem))
+    draws.keep_one()
+    given = draws.draw(20, audits=False)
+    assert all(one.base is problem.inputs for one in given)
+    assert len({float(draws.make(one)[0].sum()) for one in given}) == 20
+    whole = load(WHOLE)
+    draws = Draws(whole, make_trials(whole))
+    draws.keep_one()  # there no scale would make them new
+    assert all(one.base is not whole.inputs for one in draws.draw(20, audits=False))
+
+
 def test_whole_numbers_are_drawn_afresh_for_every_call(load: Callable[[str], Problem]) -> None:
     problem = load(WHOLE)
     draws = Draws(problem, make_trials(problem))

@@ -9,9 +9,11 @@ from typing import Any, cast
 import pytest
 import torch
 
+from search.judging.cpu import session as cpu_session
 from search.judging.cuda import session
 from search.judging.cuda.session import CudaCandidateSession
 from search.judging.tolerance import make_trials
+from search.judging.trial import Cut, TrialSet
 from search.outcome import Wrong
 from search.reference import load_problem
 from search.sandbox.faults import Fault
@@ -68,6 +70,25 @@ def test_one_that_they_do_not_allow_is_wrong(check: Callable[..., None]) -> None
     with pytest.raises(Fault) as raised:
         check(lambda y: y * 1.01)
     assert isinstance(raised.value.outcome, Wrong)
+
+
+def test_the_last_rows_are_looked_at_where_rows_are_looked_at_in_turn(
+    check: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    bounds_of, parts = cpu_session.bounds_of, cast("Any", TrialSet.parts)
+
+    def few(problem: Any, trials: Any, name: str, inputs: Any, *rest: Any) -> Any:
+        asked.append(len(inputs[0]))
+        return bounds_of(problem, trials, name, inputs, *rest)
+
+    cut = Cut(inputs=(True, False), rows=(slice(0, 16), slice(16, None)))
+    monkeypatch.setattr(cpu_session, "bounds_of", few)
+    monkeypatch.setattr(TrialSet, "parts", lambda _, *given: parts(SimpleNamespace(cut=cut), *given))
+    check(lambda y: y)
+    assert asked == [16, 16]
+    with pytest.raises(Fault):
+        check(lambda y: torch.cat([y[:-1], y[-1:] * 1.01]))
 
 
 def test_a_device_without_memory_for_the_bounds_lets_nothing_pass(
