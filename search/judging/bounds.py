@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -86,6 +86,15 @@ def pieces(value: torch.Tensor) -> Iterator[slice]:
         del ends[-2]  # the last group would be without those before it
     for begin, end in zip([0, *ends[:-1]], ends, strict=True):
         yield slice(begin, end)
+
+
+def finite(values: Iterable[torch.Tensor]) -> bool:
+    """Say whether every element is finite, and would be as float32; looked at in pieces, where each copy counts."""
+    return all(
+        bool(torch.isfinite(value[piece if value.dim() else ...].float()).all())
+        for value in values
+        for piece in pieces(value)
+    )
 
 
 def told_slack(absolute: float, relative: float) -> Slack:

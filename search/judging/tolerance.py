@@ -19,6 +19,7 @@ from search.judging.bounds import (
     Slack,
     count_moved,
     edges,
+    finite,
     growth,
     measured_slack,
     pieces,
@@ -212,9 +213,7 @@ def _bounded(
     known = watched(problem, lambda: truth(inputs))
     eager, exact = answered.values, tuple(value.double() for value in known.values)
     special = name == distributions.SPECIAL
-    if not special and not all(
-        bool(torch.isfinite(value).all()) for value in (*eager, *(value.float() for value in exact))
-    ):
+    if not special and not finite((*eager, *exact)):
         return "the reference's output is not finite"
     errors = [_error(one, other) for one, other in zip(eager, exact, strict=True)]
     told = _told(problem)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from search.judging import inputs as distributions
-from search.judging.bounds import Slack
+from search.judging.bounds import Slack, pieces
 from search.judging.indices import IndexLookup
 
 
@@ -97,7 +97,14 @@ class InputTrial:
     def answer(self, number: int) -> torch.Tensor:
         """Return output `number` as the reference answers it, in its own type."""
         whole = self.whole[number] if self.whole else None
-        return self.truth(number).float() if whole is None else whole
+        if whole is not None:
+            return whole
+        low, high = self.low[number], self.high[number]
+        found = torch.empty_like(low)
+        for piece in pieces(low):
+            part = piece if low.dim() else ...
+            found[part] = low[part].double().add_(high[part]).div_(2)
+        return found
 
     def found(self, number: int, got: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return what is compared of an output, and which of its indices are permitted ones."""

@@ -8,11 +8,14 @@ import torch
 
 from kb.errors import TaskError
 from search.judging.inputs import scaled
-from search.judging.trial import TrialSet, inside
+from search.judging.trial import InputTrial, TrialSet, inside
 from search.judging.truth import Truth
 from search.reference import WHOLE, Problem
 
 _SAME_SHARE, _SAME = 1e-6, 1e-9  # relative and absolute: of two truths that are one
+_PIECE = (
+    1 << 26
+)  # elements whose mean is taken at once: where there are gigabytes, each copy counts
 
 
 def probe(problem: Problem, bank: TrialSet) -> bool:
@@ -28,10 +31,10 @@ def probe(problem: Problem, bank: TrialSet) -> bool:
 
     kinds: dict[str, Callable[[int], tuple[torch.Tensor, ...] | None]] = {
         "all zeros": lambda at: tuple(torch.zeros_like(x) for x in answers_to(at)),
+        # Of a single element the mean is the answer: there one constant must do for all trials.
         "a constant": lambda at: tuple(
-            # Of a single element the mean is the answer: there one constant must do for all trials.
-            _mean(x if x.numel() > 1 else first)
-            for x, first in zip(answers_to(at), answers_to(0), strict=True)
+            _mean(x if x.numel() > 1 else bank.trials[0].answer(number))
+            for number, x in enumerate(answers_to(at))
         ),
         "the answer to other inputs": lambda at: answers_to(at - 1),
     }
@@ -39,10 +42,7 @@ def probe(problem: Problem, bank: TrialSet) -> bool:
         if isinstance(value, torch.Tensor):
             kinds[f"input {place} itself"] = _echo(bank, place)
     for what, answer in kinds.items():
-        if all(
-            (given := answer(at)) is not None and inside(trial, given)
-            for at, trial in enumerate(bank.trials)
-        ):
+        if all(_passes(trial, answer(at)) for at, trial in enumerate(bank.trials)):
             if _is_constant(problem, bank):
                 return True
             raise TaskError(
@@ -52,6 +52,10 @@ def probe(problem: Problem, bank: TrialSet) -> bool:
             )
 
     return False
+
+
+def _passes(trial: InputTrial, answer: tuple[torch.Tensor, ...] | None) -> bool:
+    return answer is not None and inside(trial, answer)
 
 
 def _is_constant(problem: Problem, bank: TrialSet) -> bool:
@@ -75,14 +79,19 @@ def _equals(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def _mean(answer: torch.Tensor) -> torch.Tensor:
     """Return the mean of an answer in each of its places, rounded where it is of whole numbers."""
-    mean = float(answer.nan_to_num().mean(dtype=torch.float64))
+    parts = torch.split(answer.reshape(-1), _PIECE)
+    total = sum(float(part.nan_to_num().sum(dtype=torch.float64)) for part in parts)
+    mean = total / max(answer.numel(), 1)
     return torch.full_like(answer, round(mean) if answer.dtype in WHOLE else mean)
 
 
 def _echo(bank: TrialSet, place: int) -> Callable[[int], tuple[torch.Tensor, ...] | None]:
     def answer(at: int) -> tuple[torch.Tensor, ...] | None:
         trial, given = bank.trials[at], bank.trials[at].inputs[place]
-        wanted = [trial.answer(number) for number in range(len(trial.low))]
+        wanted = [
+            low if whole is None else whole
+            for low, whole in zip(trial.low, trial.whole or (None,) * len(trial.low), strict=True)
+        ]
         fits = all(given.shape == x.shape and given.dtype == x.dtype for x in wanted)
         return tuple(given for _ in wanted) if fits else None
 

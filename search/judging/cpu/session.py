@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from search.judging.bounds import finite
 from search.judging.checks import agrees, apart, cached, check_state, equal, told, varied
 from search.judging.compare import explain
 from search.judging.cpu.calls import Calls
@@ -236,7 +237,7 @@ class CandidateSession:
         Raises:
             Fault: it is wrong, was kept from an earlier call, or was finished after the clock.
         """
-        if not all(bool(torch.isfinite(value).all()) for value in eager):
+        if not finite(eager):
             return  # the framework itself cannot take them: that draw tells nothing
         if self._agrees(drawn, got, eager):
             self._previous = got

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from search.judging.bounds import finite
 from search.judging.checks import (
     Fingerprint,
     agrees,
@@ -231,7 +232,7 @@ class CudaCandidateSession(CandidateSession):
             got = self._mirror.results[number]
             if agrees(self._problem, one.trial, inputs, self._state, (got, wanted)):
                 continue
-            if not all(bool(torch.isfinite(value).all()) for value in wanted):
+            if not finite(wanted):
                 continue  # the framework itself cannot take them: that draw tells nothing
             if self._is_right(self._drawn(one, inputs), got, wanted):
                 continue
