@@ -29,6 +29,7 @@ from search.judging.cuda.memory import (
     Regions,
     choose_sets,
     memory_room,
+    memory_told,
     plan,
     unprepared,
 )
@@ -268,8 +269,11 @@ class CudaJudge:
             build_seconds = build_seconds or time.monotonic() - start
         if isinstance(outcome, Crashed):
             # Not before: an error's frames hold the tensors that were compared.
+            told = memory_told()
             self._trial_set.forget()
             torch.cuda.empty_cache()
+            if "memory" in outcome.reason:
+                outcome = replace(outcome, detail=f"{outcome.detail}\n{told}".strip())
         return replace(outcome, build_seconds=build_seconds)
 
     def _hear(

@@ -335,6 +335,16 @@ def free_memory() -> int:
     return int(torch.cuda.mem_get_info()[0])
 
 
+def memory_told() -> str:
+    """Say in a line who holds the device's memory: a candidate that finds none left did not take it all."""
+    free, total = torch.cuda.mem_get_info()
+    own, cached = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+    return (
+        f"device memory: {free >> 20} of {total >> 20} MiB are free without it; the judge's tensors take {own >> 20} MiB "
+        f"of the {cached >> 20} that it keeps, besides what it shares"
+    )
+
+
 def memory_room() -> int:
     """Return the bytes that sets of calls may take, and trials as well: more of them would gain nothing."""
     return min(free_memory() // _SHARE, _MOST_ROOM)

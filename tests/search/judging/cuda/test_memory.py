@@ -3,7 +3,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from search.judging.cuda.memory import DeviceRegion, JudgeMemory, most_bytes, plan, set_bytes, unprepared
+from search.judging.cuda.memory import (
+    DeviceRegion,
+    JudgeMemory,
+    memory_told,
+    most_bytes,
+    plan,
+    set_bytes,
+    unprepared,
+)
 from search.outcome import Crashed
 from search.reference import TensorLayout
 from search.sandbox.faults import Fault
@@ -54,6 +62,15 @@ def test_a_task_of_thirteen_gigabytes_fits_on_a_device_of_80() -> None:
     one, two = (most_bytes((given,), (answer,), sets) for sets in (1, 2))
     free = (80 << 30) - given.nbytes  # 79.6 GiB of an H100 are for programs
     assert one < free < two
+
+
+def test_who_holds_the_memory_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (7 << 30, 80 << 30))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 40 << 30)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 50 << 30)
+    told = memory_told()
+    assert "7168 of 81920 MiB are free" in told
+    assert "40960 MiB of the 51200" in told
 
 
 def test_why_a_task_cannot_be_prepared_is_a_line() -> None:
