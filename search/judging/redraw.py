@@ -10,7 +10,7 @@ import torch
 
 from search.judging import inputs as distributions
 from search.judging.bounds import edges, pieces
-from search.judging.trial import Cut, InputTrial, TrialBounds, inside
+from search.judging.trial import InputTrial, RowCut, TrialBounds, inside
 from search.judging.truth import Truth, Watched, plain
 from search.reference import WHOLE, Problem
 
@@ -25,7 +25,7 @@ class PiecedTruth(Truth):
         cut: how inputs are cut. Who asks must see whether the rows stand apart.
     """
 
-    def __init__(self, problem: Problem, cut: Cut) -> None:
+    def __init__(self, problem: Problem, cut: RowCut) -> None:
         super().__init__(problem)
         self._cut = cut
 
@@ -52,13 +52,13 @@ class RedrawnTrials:
         self._sure = False
 
     @property
-    def cut(self) -> Cut | None:
+    def cut(self) -> RowCut | None:
         """How inputs can be cut so that the bounds come out as they are, where that was seen on every trial asked."""
         return self._cuts[0] if self._sure and self._cuts else None
 
     def in_pieces(
         self, inputs: tuple[Any, ...], bounded: Callable[[Truth, Watched], InputTrial | str]
-    ) -> tuple[InputTrial | str, Cut]:
+    ) -> tuple[InputTrial | str, RowCut]:
         """Return a trial whose bounds do not fit into memory as a whole, and how the inputs were cut.
 
         The bounds come from what the framework and the truth make of the pieces. The framework's answer to
@@ -98,7 +98,7 @@ class RedrawnTrials:
         made: InputTrial,
         seed: int,
         again: Callable[[], InputTrial | str],
-        cut: Cut | None = None,
+        cut: RowCut | None = None,
     ) -> InputTrial:
         """Return a trial as `made` that keeps no tensors.
 
@@ -136,7 +136,7 @@ class RedrawnTrials:
 
         return replace(bare, recall=recall, given=given)
 
-    def _proved(self, made: InputTrial) -> Cut | None:
+    def _proved(self, made: InputTrial) -> RowCut | None:
         """Return how inputs can be cut into rows so that the bounds come out as they are; None where they cannot.
 
         A cut that fails once is tried no more. A reference that sums over the first dimension fails, and so
@@ -151,7 +151,7 @@ class RedrawnTrials:
             del self._cuts[0]
         return None
 
-    def _edges(self, made: InputTrial, inputs: tuple[Any, ...], cut: Cut | None) -> Edges | None:
+    def _edges(self, made: InputTrial, inputs: tuple[Any, ...], cut: RowCut | None) -> Edges | None:
         """Return the bounds, found piece by piece where inputs are cut; None where a piece has no such answer."""
         if cut is None:
             return edges(self._truth(inputs), made.slack, made.limits)
@@ -192,7 +192,7 @@ def _gone() -> TrialBounds:
     raise AssertionError
 
 
-def _cuts(problem: Problem, shapes: Sequence[torch.Size]) -> list[Cut]:
+def _cuts(problem: Problem, shapes: Sequence[torch.Size]) -> list[RowCut]:
     """Return how inputs may be cut along their first dimension where the answer is; not at all where all are small."""
     rows = {shape[0] if shape else 0 for shape in shapes}
     whole = any(layout.dtype in WHOLE for layout in problem.outputs)
@@ -209,7 +209,7 @@ def _cuts(problem: Problem, shapes: Sequence[torch.Size]) -> list[Cut]:
         some = [x.shape for x, cut in given if cut and isinstance(x, torch.Tensor)]
         slices = _slices([*shapes, *some])
         if any(chosen) and len(slices) > 1:
-            found.append(Cut(inputs=chosen, rows=slices))
+            found.append(RowCut(inputs=chosen, rows=slices))
     return found
 
 

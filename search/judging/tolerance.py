@@ -27,7 +27,7 @@ from search.judging.bounds import (
 )
 from search.judging.precision import rule
 from search.judging.redraw import RedrawnTrials
-from search.judging.trial import Cut, InputTrial, TrialBounds, TrialSet
+from search.judging.trial import InputTrial, RowCut, TrialBounds, TrialSet
 from search.judging.trivial import probe
 from search.judging.truth import ROUNDINGS, Truth, Watched, away, jitter, plain, watched
 from search.reference import WHOLE, Problem
@@ -95,7 +95,7 @@ def _first_trial(
     shelf: RedrawnTrials,
     whole: Callable[[], InputTrial | str],
     asked: tuple[str, int, tuple[int, ...]],
-) -> tuple[InputTrial | str, Cut | None]:
+) -> tuple[InputTrial | str, RowCut | None]:
     """Return a trial, or why it cannot be one, and how its inputs were cut where the whole took too much memory.
 
     Memory decides whether a task is judged, and no distribution.

@@ -126,7 +126,7 @@ class InputTrial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class RowCut:
     """How the rows of an answer are found apart from one another.
 
     Attributes:
@@ -179,7 +179,7 @@ class TrialSet:
     terms: tuple[int, ...]
     widened: tuple[str, ...] = ()
     degenerate: bool = False
-    cut: Cut | None = None
+    cut: RowCut | None = None
     forget: Callable[[], None] = lambda: None
 
     def parts(

@@ -13,7 +13,7 @@ from search.judging.cpu import session as cpu_session
 from search.judging.cuda import session
 from search.judging.cuda.session import CudaCandidateSession
 from search.judging.tolerance import make_trials
-from search.judging.trial import Cut, TrialSet
+from search.judging.trial import RowCut, TrialSet
 from search.outcome import Wrong
 from search.reference import load_problem
 from search.sandbox.faults import Fault
@@ -82,7 +82,7 @@ def test_the_last_rows_are_looked_at_where_rows_are_looked_at_in_turn(
         asked.append(len(inputs[0]))
         return bounds_of(problem, trials, name, inputs, *rest)
 
-    cut = Cut(inputs=(True, False), rows=(slice(0, 16), slice(16, None)))
+    cut = RowCut(inputs=(True, False), rows=(slice(0, 16), slice(16, None)))
     monkeypatch.setattr(cpu_session, "bounds_of", few)
     monkeypatch.setattr(TrialSet, "parts", lambda _, *given: parts(SimpleNamespace(cut=cut), *given))
     check(lambda y: y)
