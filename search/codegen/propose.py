@@ -336,8 +336,11 @@ def _from_lesson(
     assert lesson.plan is not None
     known: Mapping[str, Any] = lesson.plan.get("segments", {})
     whole = {chosen["pattern"] for chosen in known.values()} & {"conv", "matmul"}
-    # Where the lesson computed its convolutions and products itself, so does this plan.
-    library = frozenset() if whole or not shop.library else base
+    # Where the lesson computed its convolutions and products itself, so does this plan, as far as recipes do.
+    library = base
+    if whole or not shop.library:
+        written = {part.anchor for part in shop.cut(()) if shop.recipes(part)}
+        library = frozenset(shop.anchors) - written if shop.library else frozenset()
     near: dict[str, tuple[float, Mapping[str, Any]]] = {}
     for part in shop.cut(library):
         for chosen in known.values():

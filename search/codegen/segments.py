@@ -103,7 +103,7 @@ def as_segments(program: LoweredProgram, groups: list[GrowingSegment]) -> list[S
 
 
 def _operand(program: LoweredProgram, name: str) -> str:
-    """Return what a convolution reads: where sizes are read at run time, in the shape that it has."""
+    """Return what a recipe reads first: where sizes are read at run time, in the shape that it has."""
     base = program.base(name)
     viewed = program.nodes[name].shape != program.nodes[base].shape
     return name if program.symbolic and viewed else base
@@ -115,8 +115,7 @@ def _segment(program: LoweredProgram, group: GrowingSegment) -> Segment:
     if group.anchor and group.pattern in _OPERANDS_FIRST:
         operator = program.operators[group.anchor]
         names = operand_order(operator, program.nodes[group.anchor].operands)
-        viewed = group.pattern in ("conv", "ndconv")
-        inputs += [_operand(program, one) if viewed else program.base(one) for one in names]
+        inputs += [_operand(program, one) for one in names]
     members = group.members()
     for name in members[1:] if inputs else members:  # the anchor comes first
         for operand in program.nodes[name].operands:

@@ -17,7 +17,7 @@ from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
 from search.authors.recipes import Recipes
 from search.codegen.applicability import make_shop, suiting
 from search.codegen.library import RecipeCard
-from search.codegen.propose import proposals, start, whole_program
+from search.codegen.propose import from_lessons, proposals, start, whole_program
 from search.outcome import Crashed, Outcome, Passed, Ratio
 from search.task import Task, TaskFile
 
@@ -362,3 +362,37 @@ def test_recipes_do_all_products_at_once_where_there_are_several(
     assert len(found.plan["segments"]) == 2
     # Two layers that are alike are written and compiled once.
     assert "kernel1 = kernel0" in shop.source(found.plan)
+
+
+def test_a_lesson_of_products_leaves_those_to_the_library_that_no_recipe_fits(
+    cards: dict[str, RecipeCard],
+) -> None:
+    large = reference(
+        "return self.l(a)", "torch.randn(2048, 2048)", init="self.l = nn.Linear(2048, 2048)"
+    )
+    both = reference(
+        "return self.m(F.relu(self.l(a))[:8, :256])",
+        "torch.randn(2048, 2048)",
+        init="self.l = nn.Linear(2048, 2048)\nself.m = nn.Linear(256, 10)",
+    )  # fmt: skip
+    target = find_target("h200")
+    suited = suiting(cards, target, ("triton", "cuda"))
+    won, shop = (
+        make_shop(source, target, Bench(source, {}).graph, suited) for source in (large, both)
+    )
+    small = [
+        part.anchor
+        for part in shop.cut(())
+        if part.anchor in shop.anchors and not shop.recipes(part)
+    ]
+    assert small == ["linear_1"]
+    lesson = LessonRecord(
+        kind="lesson",
+        title="A large product",
+        evidence=(Evidence(task="l", target="h200", before=2, after=1, run="l-1"),),
+        plan=won.complete((), {}),
+    )
+    (found,) = from_lessons(shop, shop.base(), [("l", lesson)])
+    assert found.plan["library"] == small
+    assert found.focus is not None
+    assert found.focus.startswith("matmul:")

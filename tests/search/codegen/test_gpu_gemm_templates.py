@@ -54,6 +54,16 @@ PRODUCTS = {
         f"{N}(2, 35, 50)",
         init="self.l = nn.Linear(100, 50)",
     ),
+    "a layer of planes made flat": reference(
+        "return F.relu(self.l(a.flatten(1)))",
+        f"{N}(40, 4, 5, 5)",
+        init="self.l = nn.Linear(100, 50)",
+    ),
+    "a layer of heads brought together": reference(
+        "return self.l(a.view(2, 35, 100))",
+        f"{N}(2, 35, 4, 25)",
+        init="self.l = nn.Linear(100, 50)",
+    ),
     "a batch": reference("return F.relu(a @ b)", f"{N}(3, 40, 70)", f"{N}(3, 70, 33)"),
     "a matrix that is a parameter on the left": reference(
         "return self.w @ a", f"{N}(60, 34)", init=f"self.w = nn.Parameter({N}(40, 60))"
