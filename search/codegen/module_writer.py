@@ -13,7 +13,7 @@ from typing import Any
 from kb.errors import NoRecipe, TaskError
 from search.codegen.canonical import OWN
 from search.codegen.ir import Shape
-from search.codegen.lower import LoweredProgram
+from search.codegen.lower import LoweredProgram, packet
 from search.codegen.segments import Segment
 from search.costs.graph import Operator, Ref, Value
 
@@ -33,6 +33,12 @@ _OWN_CALLS = {
     f"{OWN}{scan}": f"torch.{scan}({{0}}.flip({{1}}), {{1}}).flip({{1}})"
     for scan in ("cumsum", "cumprod")
 }
+# Operators of the framework that show a part of a tensor, or an element several times: an answer must have no gaps.
+_PARTS = frozenset({
+    "select", "slice", "narrow", "split", "split_with_sizes", "chunk", "unbind", "diagonal", "expand", "expand_as",
+    "broadcast_to", "unfold", "as_strided",
+})  # fmt: skip
+_MOVES = frozenset({"getitem", "permute", "transpose", "t", "numpy_T", "movedim"})
 _DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
 
 
@@ -327,6 +333,18 @@ class Forward:
         return name
 
     def _result(self, name: str) -> str:
-        text = self.text(name)
-        base = self._program.nodes[self._program.base(name)]
-        return f"{text}.clone()" if base.kind == "value" else text
+        text, base = self.text(name), self._program.base(name)
+        if self._program.nodes[base].kind == "value":
+            return f"{text}.clone()"
+        return f"{text}.contiguous()" if self._has_gaps(base) else text
+
+    def _has_gaps(self, name: str) -> bool:
+        """Say whether a library's result is a part of a tensor, moved or not."""
+        while name in self._library:
+            target = packet(self._program.operators[name].target)
+            if target in _PARTS:
+                return True
+            if target not in _MOVES:
+                break
+            name = self._program.base(self._program.nodes[name].operands[0])
+        return False

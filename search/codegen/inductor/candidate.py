@@ -12,7 +12,7 @@ from search.codegen.backends.prelude import needed
 from search.codegen.inductor import Captured, Origin, Uncaptured
 from search.codegen.inductor.gpu_kernels import declared, imports
 from search.codegen.inductor.native import join
-from search.codegen.inductor.wrapper import Wrapper, contiguous, read
+from search.codegen.inductor.wrapper import Wrapper, contiguous, is_dense, read
 from search.codegen.module_writer import fill, of_module, split_imports, strip
 
 
@@ -174,10 +174,12 @@ class _Body:
         else:
             text = ast.unparse(rename.visit(self._wrapper.results[place]))
         if view is None:
-            return text
+            gaps = place >= 0 and _shows_part(self._wrapper.results[place])
+            return f"{text}.contiguous()" if gaps else text
         shape, strides, offset = view
         begin = f", {text}.storage_offset() + {offset}" if offset else ""
-        return f"torch.as_strided({text}, {shape}, {strides}{begin})"
+        made = f"torch.as_strided({text}, {shape}, {strides}{begin})"
+        return made if is_dense(shape, strides) else f"{made}.contiguous()"
 
 
 class _Renamed(ast.NodeTransformer):
@@ -186,6 +188,17 @@ class _Renamed(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return ast.Name(id=self._names.get(node.id, node.id), ctx=node.ctx)
+
+
+def _shows_part(result: ast.expr) -> bool:
+    """Say whether a result of Inductor's is a view with gaps, which no answer may be."""
+    if not isinstance(result, ast.Call) or not ast.unparse(result.func).endswith("as_strided"):
+        return False
+    try:
+        shape, strides = (ast.literal_eval(one) for one in result.args[1:3])
+    except ValueError:
+        return True  # sizes that are computed: what is dense already is returned as it is
+    return not is_dense(shape, strides)
 
 
 def _literal(value: Origin) -> str:

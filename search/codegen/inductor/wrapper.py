@@ -261,6 +261,18 @@ def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Say whether elements of these strides lie beside one another, each once."""
+    step = 1
+    for stride, size in sorted(zip(strides, shape, strict=True)):
+        if size == 1:
+            continue
+        if stride != step:
+            return False
+        step *= size
+    return True
+
+
 def _call(
     name: str, given: Sequence[ast.expr], named: Mapping[str, ast.expr] | None = None
 ) -> ast.expr:

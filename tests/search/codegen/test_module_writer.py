@@ -115,3 +115,18 @@ def test_a_normalisation_in_training_keeps_its_statistics_and_its_count(cards: A
     assert int(after.b.num_batches_tracked) == 1
     for name, value in before.state_dict().items():
         assert torch.equal(after.state_dict()[name], value), name
+
+
+def test_a_part_of_what_the_library_made_is_returned_without_gaps(cards: Any) -> None:
+    source = reference(
+        "x = a @ torch.exp(b)\nreturn x[:, 1].transpose(0, 1), x",
+        "torch.randn(3, 4, 5, 6)",
+        "torch.randn(3, 4, 6, 7)",
+    )
+    bench = Bench(source, cards)
+    anchors = tuple(part.anchor for part in bench.parts() if part.anchor)
+    parts = [part for part in bench.parts(anchors) if part.pattern != "library"]
+    choice = {part.id: (bench.fits(part)[0], bench.fits(part)[0].defaults()) for part in parts}
+    found, whole = load(bench.candidate(choice, anchors)).ModelNew()(*bench.inputs)
+    assert found.is_contiguous()
+    assert torch.equal(found, whole[:, 1].transpose(0, 1))

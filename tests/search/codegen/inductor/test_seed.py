@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from dry import make_task
-from recipe_bench import Bench, reference
+from recipe_bench import Bench, load, reference
 
 from kb.app.queries import find_target
 from kb.records.schema import TargetRecord
@@ -192,3 +192,20 @@ def dry_outcome(source: str, text: str, folder: Path) -> Checked:
     assert isinstance(outcome, Checked), outcome
     assert outcome.unchecked == ""
     return outcome
+
+
+def test_a_part_of_the_compilers_answer_is_returned_without_gaps(
+    cards: Mapping[str, RecipeCard], target: TargetRecord
+) -> None:
+    source = reference(
+        "return torch.exp(a @ b)[:, 1], (a @ F.silu(b))[:, 1]",
+        "torch.randn(3, 4, 5, 6)",
+        "torch.randn(3, 4, 6, 7)",
+    )
+    case = Case(source, cards, target)
+    (found,) = whole(case.seed)
+    text = case.seed.source(found.plan)
+    for mine, eager in case.bench.errors(text):
+        assert mine <= 8 * eager + 1e-6
+    answers = load(text).ModelNew()(*case.bench.inputs)
+    assert all(answer.is_contiguous() for answer in answers)

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from search.codegen.inductor import Uncaptured
-from search.codegen.inductor.wrapper import contiguous, read
+from search.codegen.inductor.wrapper import contiguous, is_dense, read
 
 MODULE = """
 cpp_fused_add_0 = async_compile.cpp_pybinding(['const float*', 'float*'], r'''
@@ -73,3 +73,10 @@ def test_what_is_not_known_is_refused_by_name(old: str, new: str, told: str) -> 
 def test_strides_of_tensors_in_order() -> None:
     assert contiguous((2, 3, 4)) == (12, 4, 1)
     assert contiguous(()) == ()
+
+
+def test_memory_without_gaps_is_dense() -> None:
+    assert is_dense((2, 3, 4), (12, 1, 3))
+    assert is_dense((2, 1, 4), (4, 99, 1))
+    assert not is_dense((2, 4), (12, 1))  # a part of each row
+    assert not is_dense((2, 4), (0, 1))  # one row twice
