@@ -9,6 +9,7 @@ from search.costs.graph import Operator, OperatorGraph
 from search.costs.trace import family, flops_of, operands, operator_name, products_of
 
 Shape = tuple[int, ...]
+RECURRENT = ("gru", "lstm", "rnn_tanh", "rnn_relu")
 
 
 def longest_sum(graph: OperatorGraph, outputs: Sequence[str]) -> int:
@@ -25,6 +26,20 @@ def longest_sum(graph: OperatorGraph, outputs: Sequence[str]) -> int:
                 seen.add(name)
                 waiting.append(name)
     return longest
+
+
+def longest_recurrence(graph: OperatorGraph) -> int:
+    """Return how often the longest of a program's recurrent layers rounds its state: sums of all its steps, 1 for none.
+
+    A step's state is rounded as a sum of the features that it reads, and the next step begins with it.
+    """
+    found = (
+        max(shapes[0][:-1], default=1) * sum(shape[-1] for shape in shapes[:2] if shape)
+        for operator in graph.operators
+        if operator_name(operator) in RECURRENT
+        and (shapes := [graph.shape(name) for name in operands(operator)])
+    )
+    return max(found, default=1)
 
 
 def terms_of(operator: Operator, graph: OperatorGraph) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -19,6 +19,7 @@ _TABLES = 1024  # partial tables: atomic maxima of one address would wait for ea
 _PIECE = 1 << 22  # elements that are looked at in one go
 _ROWS = 1 << 26  # elements of an answer whose bounds are found in one go
 _UNUSUAL = 16.0  # an error beyond so many of the greatest in its row or column is none of rounding
+_UNSETTLED = 16.0  # an error that is allowed, of the distance of the extremes
 _LONGEST, _LEAST_SHARE, _MOST_GROWTH = 16.0, 16.0, 16.0
 _ONE_SIDED_SHARE = 10.0  # with a little more than six deviations
 _ONE_SIDED = 64.0  # measured: n equal terms, added in order, are off by up to n / 10 units
@@ -146,6 +147,19 @@ def measured_slack(
         seen=seen,
     )
     return slack, limits
+
+
+def unsettled(slack: Slack, exact: torch.Tensor) -> Slack:
+    """Return the slack in which sizes that are off by much of all there is may be anything between its extremes.
+
+    Args:
+        exact: the truth.
+    """
+    if slack.seen is None or not exact.numel():
+        return slack
+    span = float(exact.max() - exact.min())
+    wide = slack.seen.clamp(min=2 * span)
+    return replace(slack, seen=torch.where(slack.seen > span / _UNSETTLED, wide, slack.seen))
 
 
 def growth(terms: int, *, one_sided: bool = False) -> float:

@@ -12,7 +12,7 @@ import torch
 from kb.errors import TaskError
 from search import seeds
 from search.costs.graph import OperatorGraph
-from search.costs.sums import longest_sum
+from search.costs.sums import longest_recurrence, longest_sum
 from search.costs.trace import operator_graph
 from search.judging import inputs as distributions
 from search.judging.bounds import (
@@ -24,10 +24,11 @@ from search.judging.bounds import (
     measured_slack,
     pieces,
     told_slack,
+    unsettled,
 )
 from search.judging.precision import rule
 from search.judging.redraw import RedrawnTrials
-from search.judging.trial import InputTrial, RowCut, TrialBounds, TrialSet
+from search.judging.trial import InputTrial, RowCut, Sums, TrialBounds, TrialSet
 from search.judging.trivial import probe
 from search.judging.truth import ROUNDINGS, Truth, Watched, away, jitter, plain, watched
 from search.reference import WHOLE, Problem
@@ -59,15 +60,15 @@ def make_trials(
         TaskError: the reference cannot run in float64, or a trivial answer passes every trial.
     """
     truth = Truth(problem)
-    terms = _terms(problem, graph)
+    sums = _sums(problem, graph)
     trials: list[InputTrial] = []
     dropped: list[tuple[str, str]] = []
     shelf = RedrawnTrials(problem, truth)
     for number, name in enumerate(_names(problem)):
         # The second set of the task's own inputs is what catches an answer kept from the first.
         drawn = seeds.secret() if seed is None else seed + 7919 * (number + 1)
-        again = partial(_trial, problem, truth, name, drawn, terms)
-        made, cut = _first_trial(problem, shelf, again, (name, drawn, terms))
+        again = partial(_trial, problem, truth, name, drawn, sums)
+        made, cut = _first_trial(problem, shelf, again, (name, drawn, sums))
         if isinstance(made, str):
             dropped.append((name, made))
             continue
@@ -78,7 +79,7 @@ def make_trials(
     trial_set = TrialSet(
         trials=tuple(trials),
         dropped=tuple(dropped),
-        terms=terms,
+        sums=sums,
         widened=tuple(
             trial.distribution
             for trial in trials
@@ -94,7 +95,7 @@ def _first_trial(
     problem: Problem,
     shelf: RedrawnTrials,
     whole: Callable[[], InputTrial | str],
-    asked: tuple[str, int, tuple[int, ...]],
+    asked: tuple[str, int, Sums],
 ) -> tuple[InputTrial | str, RowCut | None]:
     """Return a trial, or why it cannot be one, and how its inputs were cut where the whole took too much memory.
 
@@ -102,12 +103,12 @@ def _first_trial(
 
     Args:
         whole: makes it without a cut.
-        asked: distribution, seed and terms.
+        asked: distribution, seed, and how long sums are.
 
     Raises:
         torch.OutOfMemoryError: it does not fit.
     """
-    name, seed, terms = asked
+    name, seed, sums = asked
     try:
         try:
             return whole(), None
@@ -117,7 +118,7 @@ def _first_trial(
         torch.cuda.empty_cache()  # here, where no frame of the error holds tensors
         inputs = distributions.draw(problem, name, seed)
         return shelf.in_pieces(
-            inputs, lambda truth, answered: _bounded(problem, truth, name, inputs, answered, terms)
+            inputs, lambda truth, answered: _bounded(problem, truth, name, inputs, answered, sums)
         )
     except torch.OutOfMemoryError:
         raise
@@ -147,8 +148,8 @@ def _names(problem: Problem) -> tuple[str, ...]:
     return ("task", *distributions.DISTRIBUTIONS, *wide, *special)
 
 
-def _terms(problem: Problem, graph: OperatorGraph | None) -> tuple[int, ...]:
-    """Return for each output the terms of the longest sum that it comes from.
+def _sums(problem: Problem, graph: OperatorGraph | None) -> Sums:
+    """Return how long the sums are that each output comes from.
 
     Where the reference cannot be traced, no sum is taken to be longer than its longest dimension.
     """
@@ -159,18 +160,17 @@ def _terms(problem: Problem, graph: OperatorGraph | None) -> tuple[int, ...]:
         except TaskError:
             tensors = (*problem.inputs, *problem.state.values())
             extents = (max(x.shape, default=1) for x in tensors if isinstance(x, torch.Tensor))
-            return (max(extents),) * count
-    if len(graph.outputs) == count:
-        return tuple(longest_sum(graph, (name,)) for name in graph.outputs)
-    return (longest_sum(graph, graph.outputs),) * count
+            return Sums(terms=(max(extents),) * count)
+    single = len(graph.outputs) == count
+    each = [(name,) for name in graph.outputs] if single else [graph.outputs] * count
+    terms = tuple(longest_sum(graph, names) for names in each)
+    return Sums(terms=terms, recurrence=longest_recurrence(graph))
 
 
-def _trial(
-    problem: Problem, truth: Truth, name: str, seed: int, terms: tuple[int, ...]
-) -> InputTrial | str:
+def _trial(problem: Problem, truth: Truth, name: str, seed: int, sums: Sums) -> InputTrial | str:
     """Return a trial, or why it cannot be one."""
     inputs = distributions.draw(problem, name, seed)
-    return _bounded(problem, truth, name, inputs, _answered(problem, inputs), terms)
+    return _bounded(problem, truth, name, inputs, _answered(problem, inputs), sums)
 
 
 def _answered(
@@ -198,7 +198,7 @@ def bounds_of(
     """
     # The values at indices are known only where the framework is seen to look for them.
     answered = _answered(problem, inputs, state) if problem.special else plain(eager)
-    made = _bounded(problem, Truth(problem, state), name, inputs, answered, trial_set.terms)
+    made = _bounded(problem, Truth(problem, state), name, inputs, answered, trial_set.sums)
     return None if isinstance(made, str) else made
 
 
@@ -208,7 +208,7 @@ def _bounded(
     name: str,
     inputs: tuple[Any, ...],
     answered: Watched,
-    terms: tuple[int, ...],
+    sums: Sums,
 ) -> InputTrial | str:
     known = watched(problem, lambda: truth(inputs))
     eager, exact = answered.values, tuple(value.double() for value in known.values)
@@ -222,14 +222,21 @@ def _bounded(
         bounds = [(told_slack(*told), ()) for _ in exact]
     else:
         one_sided = name in distributions.ONE_SIDED
-        grown = tuple(growth(count, one_sided=one_sided) for count in terms)
+        counts = (max(count, sums.recurrence) for count in sums.terms)
+        grown = tuple(growth(count, one_sided=one_sided) for count in counts)
         also = (away,) if name == distributions.FEW_LARGE else ()
         moved = _move(problem, truth, inputs, exact, errors, grown, also)
         precision = "strict" if told is not None else rule(problem)
         bounds = [
             measured_slack(value, error, count, precision, one_sided=one_sided, moved=places)
-            for value, error, count, places in zip(exact, errors, terms, moved, strict=True)
+            for value, error, count, places in zip(exact, errors, sums.terms, moved, strict=True)
         ]
+        if sums.recurrence > 1:
+            # A gate that rounding opens or shuts keeps its state for steps: which of the units it is, is luck.
+            bounds = [
+                (unsettled(slack, value), ())
+                for (slack, _), value in zip(bounds, exact, strict=True)
+            ]
         bounds = [(replace(slack, told=told), limits) for slack, limits in bounds]
     slack = [one for one, _ in bounds]
     limits = tuple(usual for _, usual in bounds)

@@ -162,12 +162,25 @@ class RowCut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """How long the sums are that an answer comes from: how far rounding may move it.
+
+    Attributes:
+        terms: by output, of the longest single sum.
+        recurrence: roundings of a state that a recurrent layer carries from its first step to its last.
+    """
+
+    terms: tuple[int, ...]
+    recurrence: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSet:
     """The trials of a task, the same for each of its candidates, unknown to all of them.
 
     Attributes:
         dropped: distributions that the reference cannot take, with the reason.
-        terms: by output, of the longest sum that it comes from.
+        sums: how long the sums are that an output comes from.
         widened: distributions on which the framework itself uses up the task's tolerances.
         degenerate: the reference's answer is the same for all inputs and parameters.
         cut: how the bounds of rows can be found apart, where that was seen on every trial; else None.
@@ -176,7 +189,7 @@ class TrialSet:
 
     trials: tuple[InputTrial, ...]
     dropped: tuple[tuple[str, str], ...]
-    terms: tuple[int, ...]
+    sums: Sums
     widened: tuple[str, ...] = ()
     degenerate: bool = False
     cut: RowCut | None = None

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from search.costs.sums import longest_sum, terms_of
+from search.costs.sums import longest_recurrence, longest_sum, terms_of
 from search.costs.trace import operator_name, trace
 
 
@@ -73,3 +73,17 @@ class Expression(nn.Module):
 def test_the_terms_of_a_sum_follow_from_its_dimensions(expression: str, terms: int) -> None:
     graph = trace(Expression(expression), (torch.randn(4, 20, 30),))
     assert longest_sum(graph, graph.outputs) == terms
+
+
+def test_a_recurrent_layer_rounds_its_state_at_every_step() -> None:
+    class Layers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gru = nn.GRU(30, 50, 2)
+
+        def forward(self, x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+            return self.gru(x, h)[0]
+
+    graph = trace(Layers(), (torch.randn(20, 4, 30), torch.randn(2, 4, 50)))
+    assert longest_recurrence(graph) == 20 * (30 + 50)
+    assert longest_recurrence(trace(Expression("x @ x.mT"), (torch.randn(4, 20, 30),))) == 1

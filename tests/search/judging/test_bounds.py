@@ -1,5 +1,6 @@
 """How far off an answer may be: what rounding does passes, what leaves work out does not."""
 
+import copy
 from collections.abc import Callable
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 from search.judging import bounds
-from search.judging.bounds import count_moved, growth, measured_slack, pieces
+from search.judging.bounds import count_moved, growth, measured_slack, pieces, unsettled
 from search.judging.checks import near
 from search.judging.inputs import draw
 from search.judging.tolerance import bounds_of, make_trials
@@ -340,3 +341,57 @@ def test_a_row_that_a_clamp_holds_is_bounded_by_what_its_size_is_off_by_elsewher
         margin = slack.margin(exact, *limits)
         assert float(margin[0].max()) == pytest.approx(allowed, abs=1e-5)
         assert float(margin[1].max()) == pytest.approx(8e-3, rel=0.01)
+
+
+def test_a_size_that_is_off_by_much_of_all_there_is_may_be_anything_between() -> None:
+    exact = torch.cat(
+        [torch.full((256,), -1.0), torch.full((256,), 1000.0), torch.full((256,), 0.01)]
+    )
+    errors = torch.cat(
+        [torch.full((256,), 10.0), torch.full((256,), 20.0), torch.full((256,), 1e-6)]
+    )
+    slack, _ = measured_slack(exact.double(), errors.double(), 1, "strict", one_sided=False)
+    allowed = slack.margin(exact.double())
+    assert float(allowed[0]) == 160
+    wide = unsettled(slack, exact.double()).margin(exact.double())
+    assert (wide[:512] >= 1001).all()
+    assert torch.equal(wide[512:], allowed[512:])
+
+
+RECURRENT = """
+import torch
+import torch.nn as nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(16, 64, 3)
+    def forward(self, x, h):
+        return self.gru(x, h)[0]
+def get_inputs():
+    return [torch.rand(256, 4, 16), torch.rand(3, 4, 64)]
+"""
+
+
+@pytest.mark.parametrize(("dtype", "right"), [(torch.float32, True), (torch.float16, False)])
+def test_gates_that_rounding_turns_are_right_whichever_they_are(
+    make_task: Tasks, dtype: torch.dtype, right: bool
+) -> None:
+    problem = load_problem(make_task(RECURRENT))
+    trial_set = make_trials(problem, 3)
+    assert trial_set.sums.recurrence == 256 * (16 + 64)
+    order = torch.randperm(16, generator=torch.Generator().manual_seed(1))
+    other = copy.deepcopy(problem.model)
+    other.gru.weight_ih_l0.data = other.gru.weight_ih_l0.data[:, order].contiguous()
+    other = other.to(dtype)
+    refused = []
+    for trial in trial_set.trials:
+        assert trial.limits == (
+            (),
+        )  # the greatest error of an index says nothing of its next element
+        x, h = trial.inputs
+        with torch.no_grad():
+            answer = other(x[..., order].contiguous().to(dtype), h.to(dtype)).float()
+        if not inside(trial, (answer,)):
+            refused.append(trial.distribution)
+    assert (refused == []) is right
+    assert right or {"task", "normal", "tiny", "spiked"} <= set(refused)
