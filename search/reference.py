@@ -15,6 +15,7 @@ from torch import nn
 from kb.errors import TaskError, ToolchainError
 from search import seeds
 from search.judged import JudgedTask, plain_task
+from search.strides import is_dense
 from search.user_program import execute, foreign
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class TensorLayout:
     @classmethod
     def of(cls, tensor: torch.Tensor) -> TensorLayout:
         """Return the layout of `tensor`; overlapping or gappy memory becomes contiguous."""
-        dense = tensor if _dense(tensor) else tensor.contiguous()
+        dense = tensor if is_dense(tensor.shape, tensor.stride()) else tensor.contiguous()
         return cls(shape=tuple(tensor.shape), strides=tuple(dense.stride()), dtype=tensor.dtype)
 
     @property
@@ -367,14 +368,3 @@ def _checked_outputs(task: JudgedTask, result: Any) -> tuple[TensorLayout, ...]:
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return bool(torch.equal(one, other) or ((one == other) | (one.isnan() & other.isnan())).all())
-
-
-def _dense(tensor: torch.Tensor) -> bool:
-    """Say whether `tensor` fills its memory without gaps or overlaps."""
-    expected = 1
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
-        if size != 1:
-            if stride != expected:
-                return False
-            expected *= size
-    return True

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from search.codegen.ir import IrNode, Shape
+from search.strides import contiguous
 
 Access = tuple[int, ...]
 
@@ -55,16 +56,6 @@ class Space:
     def depth(self) -> int:
         """Elements that are reduced to one."""
         return math.prod(self.sizes[slice(*self.reduced)])
-
-
-def contiguous(sizes: Iterable[int]) -> Access:
-    """Return the strides of a contiguous tensor."""
-    strides: list[int] = []
-    step = 1
-    for size in reversed(list(sizes)):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))
 
 
 def make_space(

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from search.codegen.access_analysis import Walk
-from search.codegen.iteration_space import Access, Space, contiguous
+from search.codegen.iteration_space import Access, Space
+from search.strides import contiguous
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

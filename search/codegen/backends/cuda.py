@@ -25,10 +25,11 @@ from search.codegen.backends.expressions import (
 from search.codegen.backends.printers import CudaPrinter
 from search.codegen.backends.schedule import Schedule, Scheduler, moments, online
 from search.codegen.backends.symbolic_sizes import Extent
-from search.codegen.iteration_space import Access, Misfit, Space, contiguous
+from search.codegen.iteration_space import Access, Misfit, Space
 from search.codegen.library import Value
 from search.codegen.lower import LoweredProgram
 from search.codegen.segments import Segment
+from search.strides import contiguous
 
 _LANES = 4  # floats of the widest vector
 _INPUTS = "const float* const* in, long o"

@@ -9,7 +9,8 @@ from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 from search.codegen.access_analysis import Walk, operands
 from search.codegen.backends.printers import Printer
 from search.codegen.ir import IrNode
-from search.codegen.iteration_space import Access, Misfit, Space, contiguous, operand_access
+from search.codegen.iteration_space import Access, Misfit, Space, operand_access
+from search.strides import contiguous
 
 Pair = tuple[str, Access]
 # What is not float32 in memory: its type in C++, and the prelude's function that makes lanes of it.

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from search.codegen.backends.prelude import mentioned, needed
 from search.codegen.ir import Shape
-from search.codegen.iteration_space import contiguous
 from search.codegen.lower import LoweredProgram
 from search.codegen.module_writer import Forward, RenderedSegment, fill, split_imports, strip
 from search.codegen.segments import Segment
+from search.strides import contiguous
 
 
 def assemble(

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from search.codegen.ir import Shape
-from search.codegen.iteration_space import Access, Space, contiguous
+from search.codegen.iteration_space import Access, Space
+from search.strides import contiguous
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

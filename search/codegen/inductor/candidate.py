@@ -12,8 +12,9 @@ from search.codegen.backends.prelude import needed
 from search.codegen.inductor import Captured, Origin, Uncaptured
 from search.codegen.inductor.gpu_kernels import declared, imports
 from search.codegen.inductor.native import join
-from search.codegen.inductor.wrapper import Wrapper, contiguous, is_dense, read
+from search.codegen.inductor.wrapper import Wrapper, read
 from search.codegen.module_writer import fill, of_module, split_imports, strip
+from search.strides import contiguous, is_dense
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any
 from search.codegen.inductor import Uncaptured
 from search.codegen.inductor.gpu_kernels import TritonKernel, launched, read_kernel
 from search.codegen.inductor.native import CppKernel
+from search.strides import contiguous
 
 # What Inductor calls its own functions for, and torch's function that does the same.
 _EXTERN = {name: f"torch.{name}" for name in ("mm", "bmm", "addmm", "baddbmm", "convolution")}
@@ -250,27 +251,6 @@ def _view(given: Sequence[ast.expr]) -> ast.expr:
         "torch.as_strided",
         [tensor, shape, strides, ast.BinOp(left=begin, op=ast.Add(), right=offset)],
     )
-
-
-def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a tensor whose elements stand in order."""
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))
-
-
-def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Say whether elements of these strides lie beside one another, each once."""
-    step = 1
-    for stride, size in sorted(zip(strides, shape, strict=True)):
-        if size == 1:
-            continue
-        if stride != step:
-            return False
-        step *= size
-    return True
 
 
 def _call(

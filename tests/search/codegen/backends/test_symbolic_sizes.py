@@ -8,7 +8,8 @@ import pytest
 
 from search.codegen.backends.symbolic_sizes import Extent, Seen
 from search.codegen.ir import Shape
-from search.codegen.iteration_space import Space, contiguous
+from search.codegen.iteration_space import Space
+from search.strides import contiguous
 
 
 def values(extent: Extent, **shapes: Shape) -> dict[str, int]:

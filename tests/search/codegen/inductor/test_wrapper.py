@@ -5,7 +5,8 @@ import ast
 import pytest
 
 from search.codegen.inductor import Uncaptured
-from search.codegen.inductor.wrapper import contiguous, is_dense, read
+from search.codegen.inductor.wrapper import read
+from search.strides import contiguous, is_dense
 
 MODULE = """
 cpp_fused_add_0 = async_compile.cpp_pybinding(['const float*', 'float*'], r'''
