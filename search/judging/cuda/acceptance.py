@@ -11,17 +11,21 @@ import torch
 
 from search.costs.graph import OperatorGraph, Work
 from search.costs.work import traced_work
+from search.finding import Look
 from search.judging.cpu.timing import Timing
 from search.judging.cuda.batch_profile import read_windows
 from search.judging.cuda.session import CudaCandidateSession
 from search.judging.floor import bounded
 from search.languages.cute import Cute, imports_cute, kernel_names, own_symbols
 from search.outcome import Passed, Refused
+from search.profilers.ncu import ProfiledCandidate
+from search.profilers.ncu_cache import look
 from search.profilers.static_resources import Resources, parse_cubin, parse_ptxas
 from search.profilers.timeline import Timeline, doubt, own_share, read_capture
 from search.reference import Problem
 from search.sandbox.build import Builder
 from search.sandbox.faults import Fault, forged
+from search.sandbox.runner import encode
 from search.sandbox.zygote import Zygote
 
 if TYPE_CHECKING:
@@ -85,6 +89,24 @@ class Acceptance:
             units += parse_ptxas(log)
         self._units = tuple(units)
         return built
+
+    def look(self, source: str, folder: Path, *, tf32: bool) -> Look:
+        """Return the hardware counters of a candidate that passed, or why there are none."""
+        problem = self._problem
+        try:
+            prebuilt = self.build(source)
+        except Fault as fault:
+            return Look(notes=(f"No hardware counters: it is {fault.outcome.kind} now.",))
+        program = ProfiledCandidate(
+            source=source,
+            init=encode(list(problem.init_inputs)),
+            inputs=problem.inputs,
+            state=problem.state,
+            prebuilt=prebuilt,
+            seed=problem.seed,
+            tf32=tf32,
+        )
+        return look(program, folder)
 
     def require_own_kernels(self, compiled: frozenset[str]) -> None:
         """Refuse a candidate that has brought none.

@@ -43,11 +43,8 @@ from search.judging.precision import allowed_tf32
 from search.judging.tolerance import make_trials
 from search.judging.trial import TrialSet
 from search.outcome import Crashed, Outcome, Passed
-from search.profilers.ncu import ProfiledCandidate
-from search.profilers.ncu_cache import look
 from search.reference import Problem
 from search.sandbox.faults import Fault, charged
-from search.sandbox.runner import encode
 from search.sandbox.sandbox import missing_parts
 from search.sandbox.zygote import Zygote
 from search.targets.cuda import Watch, read_device
@@ -345,21 +342,7 @@ class CudaJudge:
 
     def look(self, source: str) -> Look:
         """Return the hardware counters of a candidate that passed, or why there are none."""
-        problem = self._problem
-        try:
-            prebuilt = self._verdict.build(source)
-        except Fault as fault:
-            return Look(notes=(f"No hardware counters: it is {fault.outcome.kind} now.",))
-        program = ProfiledCandidate(
-            source=source,
-            init=encode(list(problem.init_inputs)),
-            inputs=problem.inputs,
-            state=problem.state,
-            prebuilt=prebuilt,
-            seed=problem.seed,
-            tf32=self._tf32,
-        )
-        return look(program, self._folder / "counters")
+        return self._verdict.look(source, self._folder / "counters", tf32=self._tf32)
 
     def _profile(self, candidate_session: CudaCandidateSession) -> tuple[Any, float]:
         """Return what the profiler told of some calls, and the seconds of telling."""
