@@ -33,6 +33,7 @@ from search.judging.trivial import probe
 from search.judging.truth import ROUNDINGS, Truth, Watched, away, jitter, plain, watched
 from search.reference import WHOLE, Problem
 
+_Bound = tuple[Slack, tuple[torch.Tensor, ...]]  # of an output, with the limits of indices
 _EPS = 2.0**-23
 _KERNELBENCH = (1e-4, 1e-4)  # absolute, relative
 _FEW, _DRAWS, _LEAST_DRAWS = 1024, 5, 2  # elements of an answer; roundings of its inputs
@@ -217,27 +218,10 @@ def _bounded(
         return "the reference's output is not finite"
     errors = [_error(one, other) for one, other in zip(eager, exact, strict=True)]
     told = _told(problem)
-    bounds: list[tuple[Slack, tuple[torch.Tensor, ...]]]
     if told is not None and _keeps(errors, exact, told):
-        bounds = [(told_slack(*told), ()) for _ in exact]
+        bounds: list[_Bound] = [(told_slack(*told), ()) for _ in exact]
     else:
-        one_sided = name in distributions.ONE_SIDED
-        counts = (max(count, sums.recurrence) for count in sums.terms)
-        grown = tuple(growth(count, one_sided=one_sided) for count in counts)
-        also = (away,) if name == distributions.FEW_LARGE else ()
-        moved = _move(problem, truth, inputs, exact, errors, grown, also)
-        precision = "strict" if told is not None else rule(problem)
-        bounds = [
-            measured_slack(value, error, count, precision, one_sided=one_sided, moved=places)
-            for value, error, count, places in zip(exact, errors, sums.terms, moved, strict=True)
-        ]
-        if sums.recurrence > 1:
-            # A gate that rounding opens or shuts keeps its state for steps: which of the units it is, is luck.
-            bounds = [
-                (unsettled(slack, value), ())
-                for (slack, _), value in zip(bounds, exact, strict=True)
-            ]
-        bounds = [(replace(slack, told=told), limits) for slack, limits in bounds]
+        bounds = _measured(problem, truth, name, inputs, exact, errors, sums)
     slack = [one for one, _ in bounds]
     limits = tuple(usual for _, usual in bounds)
     low, high = (list(edge) for edge in edges(exact, slack, limits))
@@ -255,6 +239,33 @@ def _bounded(
         lookups=known.lookups,
     )
     return InputTrial(distribution=name, slack=tuple(slack), limits=limits, recall=lambda: kept)
+
+
+def _measured(  # noqa: PLR0913 - what a trial consists of
+    problem: Problem,
+    truth: Truth,
+    name: str,
+    inputs: tuple[Any, ...],
+    exact: tuple[torch.Tensor, ...],
+    errors: list[torch.Tensor],
+    sums: Sums,
+) -> list[_Bound]:
+    """Return by output what follows from the errors that right answers were seen to have."""
+    told, one_sided = _told(problem), name in distributions.ONE_SIDED
+    counts = (max(count, sums.recurrence) for count in sums.terms)
+    grown = tuple(growth(count, one_sided=one_sided) for count in counts)
+    also = (away,) if name == distributions.FEW_LARGE else ()
+    moved = _move(problem, truth, inputs, exact, errors, grown, also)
+    precision = "strict" if told is not None else rule(problem)
+    bounds: list[_Bound] = [
+        measured_slack(value, error, count, precision, one_sided=one_sided, moved=places)
+        for value, error, count, places in zip(exact, errors, sums.terms, moved, strict=True)
+    ]
+    if sums.recurrence > 1:
+        # A gate that rounding opens or shuts keeps its state for steps: which of the units it is, is luck.
+        pairs = zip(bounds, exact, strict=True)
+        bounds = [(unsettled(slack, value), ()) for (slack, _), value in pairs]
+    return [(replace(slack, told=told), limits) for slack, limits in bounds]
 
 
 def _met(
