@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from search.costs.graph import Operator, OperatorGraph
-from search.costs.trace import family, flops_of, operands, operator_name, products_of
+from search.costs.trace import RECURRENT, family, flops_of, operands, operator_name, products_of
 
 Shape = tuple[int, ...]
-RECURRENT = ("gru", "lstm", "rnn_tanh", "rnn_relu")
 
 
 def longest_sum(graph: OperatorGraph, outputs: Sequence[str]) -> int:

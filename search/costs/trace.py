@@ -14,6 +14,7 @@ from kb.errors import TaskError
 from search.costs.graph import Operator, OperatorGraph, Ref, Value
 from search.reference import Problem
 
+RECURRENT = ("gru", "lstm", "rnn_tanh", "rnn_relu")  # the library's layers, which scan over steps
 _KINDS = {
     InputKind.USER_INPUT: "input",
     InputKind.PARAMETER: "parameter",
@@ -41,7 +42,7 @@ _FAMILIES = {
     "reduction": ("sum", "mean", "amax", "amin", "max", "min", "prod", "norm", "var", "std",
                   "argmax", "argmin", "linalg_vector_norm", "any", "all", "var_mean", "aminmax", "cdist",
                   "cosine_similarity"),
-    "scan": ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "gru", "lstm", "rnn_tanh", "rnn_relu"),
+    "scan": ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", *RECURRENT),
     "gather-scatter": ("gather", "scatter", "scatter_add", "index_select", "index", "index_put",
                        "embedding", "embedding_bag", "take", "masked_fill", "index_add", "index_reduce",
                        "scatter_reduce", "take_along_dim", "bincount", "histc"),

@@ -7,6 +7,7 @@ from itertools import pairwise
 from math import prod
 
 from search.costs.graph import Operator
+from search.costs.trace import RECURRENT
 from search.patterns.families import argument
 from search.patterns.flow import Flow
 
@@ -16,7 +17,6 @@ _ROW_STEPS = ("reduction", "softmax", "normalization", "scan", "loss", "sort")
 _ARGUMENTS = {"argmax", "argmin"}
 _MOMENTS = {"var", "std", "var_mean", "std_mean"}
 _SCANS = {"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "cumulative_trapezoid"}
-_LAYERS = {"lstm", "gru", "rnn_tanh", "rnn_relu"}  # of the library, which scan over steps
 _NORMS = {
     "layer_norm",
     "native_layer_norm",
@@ -31,7 +31,7 @@ def row_traits(flow: Flow) -> Iterator[tuple[str, str]]:
     """Yield traits of what runs along rows or columns, with what shows them."""
     reductions = 0
     for one in flow.steps(*_ROW_STEPS):
-        if flow.is_small(one.name) or flow.kind(one.name) in _LAYERS:
+        if flow.is_small(one.name) or flow.kind(one.name) in RECURRENT:
             continue
         reductions += flow.step(one.name) == "reduction"
         yield from _along(flow, one)
