@@ -337,10 +337,9 @@ def _from_lesson(
     known: Mapping[str, Any] = lesson.plan.get("segments", {})
     whole = {chosen["pattern"] for chosen in known.values()} & {"conv", "matmul"}
     # Where the lesson computed its convolutions and products itself, so does this plan, as far as recipes do.
-    library = base
-    if whole or not shop.library:
-        written = {part.anchor for part in shop.cut(()) if shop.recipes(part)}
-        library = frozenset(shop.anchors) - written if shop.library else frozenset()
+    library = base if shop.library else frozenset()
+    if whole and shop.library:
+        library = frozenset(shop.anchors) - {p.anchor for p in shop.cut(()) if shop.recipes(p)}
     near: dict[str, tuple[float, Mapping[str, Any]]] = {}
     for part in shop.cut(library):
         for chosen in known.values():

@@ -26,8 +26,8 @@ class Segment:
             ``pool`` and ``scan``).
         pool: the pooling operator that a convolution feeds.
         post: nodes after the pooling or the scan.
-        inputs: nodes that it reads, the anchor's operands first (views of them for a convolution
-            that reads sizes at run time).
+        inputs: nodes that it reads, the anchor's operands first (views of them where sizes are read
+            at run time).
         outputs: nodes that others read, or that the forward returns.
         dims: sizes for the recipe.
     """

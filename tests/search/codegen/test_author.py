@@ -374,7 +374,7 @@ def test_a_lesson_of_products_leaves_those_to_the_library_that_no_recipe_fits(
         "return self.m(F.relu(self.l(a))[:8, :256])",
         "torch.randn(2048, 2048)",
         init="self.l = nn.Linear(2048, 2048)\nself.m = nn.Linear(256, 10)",
-    )  # fmt: skip
+    )
     target = find_target("h200")
     suited = suiting(cards, target, ("triton", "cuda"))
     won, shop = (

@@ -381,9 +381,7 @@ def test_gates_that_rounding_turns_are_right_whichever_they_are(
     other = other.to(dtype)
     refused = []
     for trial in trial_set.trials:
-        assert trial.limits == (
-            (),
-        )  # the greatest error of an index says nothing of its next element
+        assert trial.limits == ((),)
         x, h = trial.inputs
         with torch.no_grad():
             answer = other(x[..., order].contiguous().to(dtype), h.to(dtype)).float()
