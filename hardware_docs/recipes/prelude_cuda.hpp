@@ -165,10 +165,10 @@ INL Moments moments_across_warp(Moments m) {
 INL u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 INL void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 INL void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+INL u32 address_of(const void* place, u32 rank) { u32 there; asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(place)), "r"(rank)); return there; }
+INL void cluster_write(float* place, u32 rank, float v) { asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address_of(place, rank)), "f"(v) : "memory"); }
 INL void cluster_write(float2* place, u32 rank, float2 v) {
-  u32 there;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(place)), "r"(rank));
-  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(there), "f"(v.x), "f"(v.y) : "memory");
+  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(address_of(place, rank)), "f"(v.x), "f"(v.y) : "memory");
 }
 
 // A kernel launched with overlap=True begins while the one before it ends; devices before sm_90 do neither.

@@ -153,4 +153,4 @@ inline void cluster_arrive() { cpu::now->turn = cpu::arrive(cpu::cluster); }
 inline void cluster_wait() {
   while (cpu::cluster.turn == cpu::now->turn) cpu::yield();
 }
-inline void cluster_write(float2* place, unsigned rank, float2 v) { *cpu::there(place, rank) = v; }
+template <class T> void cluster_write(T* place, unsigned rank, T v) { *cpu::there(place, rank) = v; }

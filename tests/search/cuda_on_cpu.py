@@ -39,13 +39,13 @@ def host_text(source: str) -> str:
         ),
         text,
     )
-    together = "CL" if "__cluster_dims__" in source else "1"
+    together = "CL" if "__cluster_dims__" in source else "cluster"
     parts = [_HEADER.read_text(), text]
     for name, (parameters, *_) in signatures(source).items():
         kinds = [parameter.text.rpartition("*")[0] + "*" for parameter in parameters]
         given = ", ".join(f"({kind})args[{at}]" for at, kind in enumerate(kinds))
         parts.append(
-            f'extern "C" void call_{name}(unsigned grid, unsigned block, void** args)'
+            f'extern "C" void call_{name}(unsigned grid, unsigned block, unsigned cluster, void** args)'
             f" {{ cpu::launch(grid, block, {together}, [&] {{ {name}({given}); }}); }}"
         )
     return "\n".join(parts)
@@ -64,11 +64,17 @@ class HostModule:
     def __getattr__(self, name: str) -> Callable[..., None]:
         function = getattr(self._library, f"call_{name}")
 
-        def launch(grid: int, block: int, *tensors: torch.Tensor, overlap: bool = False) -> None:
+        def launch(
+            grid: int,
+            block: int,
+            *tensors: torch.Tensor,
+            cluster: int = 1,
+            overlap: bool = False,
+        ) -> None:
             del overlap  # one thread after the other
             assert all(tensor.is_contiguous() for tensor in tensors)
             pointers = (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
-            function(ctypes.c_uint(grid), ctypes.c_uint(block), pointers)
+            function(ctypes.c_uint(grid), ctypes.c_uint(block), ctypes.c_uint(cluster), pointers)
 
         return launch
 
