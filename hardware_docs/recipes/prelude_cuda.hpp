@@ -166,7 +166,17 @@ INL u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p);
 INL void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 INL void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 INL u32 address_of(const void* place, u32 rank) { u32 there; asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(place)), "r"(rank)); return there; }
-INL void cluster_write(float* place, u32 rank, float v) { asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address_of(place, rank)), "f"(v) : "memory"); }
+// A barrier that counts the bytes that others send into this block's memory; it serves one time after the other.
+typedef unsigned long long Arrivals;
+INL void arrivals_begin(Arrivals* a) { asm volatile("mbarrier.init.shared.b64 [%0], 1; fence.mbarrier_init.release.cluster;" ::"r"(shared_address(a)) : "memory"); }
+INL void arrivals_expect(Arrivals* a, u32 bytes) { asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(a)), "r"(bytes) : "memory"); }
+INL void arrivals_wait(Arrivals* a, u32 odd) {
+  asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra again; }" ::"r"(shared_address(a)), "r"(odd) : "memory"); }
+template <int N> INL void cluster_send(float* place, Arrivals* counted, u32 rank, const float (&v)[N]) {
+  const u32 to = address_of(place, rank), there = address_of(counted, rank);
+  if constexpr (N == 1) asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(to), "f"(v[0]), "r"(there) : "memory");
+  if constexpr (N == 2) asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to), "f"(v[0]), "f"(v[1]), "r"(there) : "memory");
+  if constexpr (N == 4) asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(there) : "memory"); }
 INL void cluster_write(float2* place, u32 rank, float2 v) {
   asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(address_of(place, rank)), "f"(v.x), "f"(v.y) : "memory");
 }

@@ -276,12 +276,12 @@ def _recurrent_layers(graph: _Graph, operator: Operator) -> Sequence[Operator] |
 
 
 def _recurrent_result(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
-    """What is taken of a recurrent operator's results: all steps, or the last states."""
+    """What is taken of a recurrent operator's results: all steps, the last states, or an LSTM's last cells."""
     found = graph.recurrent(graph.made_by(operator.args[0], *GATES))
-    if found is None or operator.args[1] > 1:
+    if found is None:
         return None
-    if operator.args[1] == 1:
-        return found.last_states(operator.name)
+    if operator.args[1]:
+        return found.last_states(operator.name, cells=operator.args[1] == 2)
     return (new_operator(operator.name, "alias.default", (operator.args[0],), operator.shape),)
 
 

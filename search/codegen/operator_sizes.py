@@ -174,8 +174,10 @@ def recurrence_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
     if not operator.target.startswith(RECURRENCE):
         return None
     kind, given = operator.target.rpartition(".")[2], dict(operator.kwargs)
-    sizes: Dims = {"kind": kind, "gates": GATES[kind], "hidden": operator.shape[2]}
-    sizes |= {"steps": operator.shape[given["time"]], "batch": operator.shape[1 - given["time"]]}
+    steps = operator.shape[-3:-1]
+    sizes: Dims = {"kind": kind, "gates": GATES[kind], "hidden": operator.shape[-1]}
+    sizes |= {"steps": steps[given["time"]], "batch": steps[1 - given["time"]]}
+    sizes |= {"cells": int(len(operator.shape) > 3)}
     sizes |= {"time": given["time"], "backwards": given["backwards"]}
     return {**sizes, "bias": given["biases"], "starts": given["starts"]}
 

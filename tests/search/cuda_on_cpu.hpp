@@ -133,6 +133,15 @@ template <class T> T __shfl_xor_sync(unsigned, T v, int mask) {
   cpu::meet(block.warps[id / 32]);
   return v;
 }
+template <class T> T __shfl_sync(unsigned, T v, int from) {
+  auto& block = *cpu::now->block;
+  const unsigned id = cpu::now->id;
+  std::memcpy(&block.lanes[8 * id], &v, sizeof v);
+  cpu::meet(block.warps[id / 32]);
+  std::memcpy(&v, &block.lanes[8 * (id / 32 * 32 + unsigned(from))], sizeof v);
+  cpu::meet(block.warps[id / 32]);
+  return v;
+}
 template <class T> T __shfl_up_sync(unsigned, T v, int by) {
   auto& block = *cpu::now->block;
   const unsigned id = cpu::now->id;
@@ -154,3 +163,18 @@ inline void cluster_wait() {
   while (cpu::cluster.turn == cpu::now->turn) cpu::yield();
 }
 template <class T> void cluster_write(T* place, unsigned rank, T v) { *cpu::there(place, rank) = v; }
+struct Arrivals { long due; unsigned odd; bool armed; };
+// As on a device, a time is over when its bytes are announced and here, and the next one's may come before it is announced.
+inline void arrivals_look(Arrivals& a) {
+  if (a.armed && a.due == 0) a.armed = false, a.odd ^= 1;
+}
+inline void arrivals_begin(Arrivals* a) { *a = Arrivals{0, 0, false}; }
+inline void arrivals_expect(Arrivals* a, unsigned bytes) { a->due += bytes, a->armed = true, arrivals_look(*a); }
+inline void arrivals_wait(Arrivals* a, unsigned odd) {
+  while (a->odd == odd) cpu::yield();
+}
+template <int N> void cluster_send(float* place, Arrivals* counted, unsigned rank, const float (&v)[N]) {
+  std::memcpy(cpu::there(place, rank), v, sizeof v);
+  Arrivals& there = *cpu::there(counted, rank);
+  there.due -= long(sizeof v), arrivals_look(there);
+}

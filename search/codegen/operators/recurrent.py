@@ -41,6 +41,7 @@ class Recurrent:
         kind: ``lstm``, ``gru``, ``rnn_tanh`` or ``rnn_relu``.
         start: the states before the first step: of each layer and direction, none where they are zero.
         hidden: elements of a state.
+        cells: an LSTM's last cells are wanted, so that its recurrences return their cells behind their outputs.
     """
 
     operator: Operator
@@ -48,6 +49,7 @@ class Recurrent:
     values: dict[str, Any]
     start: tuple[Ref, ...]
     hidden: int
+    cells: bool
 
     @property
     def time(self) -> int:
@@ -80,17 +82,20 @@ class Recurrent:
             new_operator(self.operator.name, "alias.default", (given,), self.operator.shape),
         )
 
-    def last_states(self, name: str) -> tuple[Operator, ...]:
-        """Return the operators that put the last states of all layers together as `name`."""
+    def last_states(self, name: str, *, cells: bool) -> tuple[Operator, ...]:
+        """Return the operators that put the last states or cells of all layers together as `name`."""
         found, ends = [], []
-        batch = self.operator.shape[1 - self.time]
+        steps = self.operator.shape[:2]
         for layer in range(self.values["layers"]):
             for turn in range(self.directions):
-                end = f"{name}_{layer}_{turn}"
-                args = (Ref(self._name(layer, turn)), self.time, 0 if turn else -1)
-                found.append(new_operator(end, "select.int", args, (batch, self.hidden)))
+                end, every = f"{name}_{layer}_{turn}", self._name(layer, turn)
+                if cells:
+                    both, every = Ref(f"{every}_both"), f"{end}_every"
+                    found.append(new_operator(every, "select.int", (both, 0, 1), (*steps, self.hidden)))
+                args = (Ref(every), self.time, 0 if turn else -1)
+                found.append(new_operator(end, "select.int", args, (steps[1 - self.time], self.hidden)))
                 ends.append(Ref(end))
-        shape = (len(ends), batch, self.hidden)
+        shape = (len(ends), steps[1 - self.time], self.hidden)
         return (*found, new_operator(name, "stack.default", (tuple(ends), 0), shape))
 
     def _name(self, layer: int, turn: int) -> str:
@@ -117,10 +122,10 @@ class Recurrent:
             starts.append(Ref(start))
         found.append(
             new_operator(
-                name,
+                f"{name}_both" if self.cells else name,
                 f"{RECURRENCE}.{self.kind}",
                 (Ref(f"{name}_input"), own[1], *own[3:4], *starts),
-                (*steps, self.hidden),
+                (*([2] if self.cells else []), *steps, self.hidden),
                 biases=len(own[3:4]),
                 starts=len(starts),
                 time=self.time,
@@ -128,6 +133,9 @@ class Recurrent:
                 whole=self.operator.name,
             )
         )
+        if self.cells:
+            args = (Ref(f"{name}_both"), 0, 0)
+            found.append(new_operator(name, "select.int", args, (*steps, self.hidden)))
         return found
 
 
@@ -149,7 +157,7 @@ def recurrent(graph: OperatorGraph, operator: Operator) -> Recurrent | None:
         and (other.name in used or other.name in graph.outputs)
         for other in graph.operators
     )
-    if trained or cells or len(values["parameters"]) != count or len(operator.shape) != 3:
+    if trained or len(values["parameters"]) != count or len(operator.shape) != 3:
         return None
     zero = {one.name for one in graph.operators if one.target == "zeros.default"}
     start = refs(values["start"])
@@ -159,4 +167,5 @@ def recurrent(graph: OperatorGraph, operator: Operator) -> Recurrent | None:
         values=values,
         start=() if all(ref.name in zero for ref in start) else start,
         hidden=operator.shape[2] // (2 if values["bidirectional"] else 1),
+        cells=cells,
     )

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 import three_languages
+from cuda_on_cpu import load_on_cpu
 from recipe_bench import Bench, reference
 
-from search.codegen.library import RecipeCard
+from search.codegen.library import RecipeCard, Value
+from search.codegen.plan import Choice
 
 N = "torch.randn"
 GRAPHS = {
@@ -26,6 +28,10 @@ GRAPHS = {
     "an LSTM from given states, then a layer": reference(
         "y, _ = self.r(a, (b, c))\nreturn self.l(torch.tanh(y))", f"{N}(3, 4, 6)", f"{N}(1, 3, 10)", f"{N}(1, 3, 10)",
         init="self.r = nn.LSTM(6, 10, batch_first=True)\nself.l = nn.Linear(10, 3)",
+    ),
+    "an LSTM's outputs and last cells": reference(
+        "y, (h, c) = self.r(a)\nreturn y, h, c", f"{N}(4, 3, 6)",
+        init="self.r = nn.LSTM(6, 19, 2, batch_first=True, bidirectional=True)",
     ),
 }  # fmt: skip
 
@@ -58,15 +64,29 @@ def test_the_inputs_product_is_a_part_of_its_own(cards: dict[str, RecipeCard]) -
     assert [part.pattern for part in parts] == ["matmul", "recurrence"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("body", "init"),
-    [("y, (h, c) = self.r(a)\nreturn y, c", "self.r = nn.LSTM(7, 8)"),
-     ("return self.r(a)[0]", "self.r = nn.LSTM(7, 8, proj_size=3)")],
+    "knobs",
+    [{"cluster": 16, "rows": 0, "lanes": 8}, {"cluster": 8, "rows": 4, "lanes": 8},
+     {"cluster": 8, "rows": 1, "lanes": 16}, {"cluster": 16, "rows": 16, "lanes": 32}],
 )  # fmt: skip
-def test_what_is_not_written_out_stays_a_call(
-    body: str, init: str, cards: dict[str, RecipeCard]
+@pytest.mark.parametrize("layer", ["nn.LSTM(4, 70)", "nn.GRU(4, 70, bidirectional=True)"])
+def test_blocks_of_a_cluster_send_each_other_the_state(
+    layer: str, knobs: dict[str, Value], cards: dict[str, RecipeCard], tmp_path: Path
 ) -> None:
-    parts = Bench(reference(body, f"{N}(5, 3, 7)", init=init), cards).parts()
+    source = reference("return self.r(a)[0]", f"{N}(5, 3, 4)", init=f"self.r = {layer}")
+    shop = three_languages.workshop(Bench(source, {}), cards, "cuda")
+    choice = Choice(recipe="gpu-recurrence-cluster", knobs=knobs)
+    parts = [part for part in shop.cut(shop.anchors) if part.pattern == "recurrence"]
+    text = shop.source(shop.complete(shop.anchors, {part.id: choice for part in parts}))
+    assert text.count("cluster_send<V>(") == len(parts) > 0
+    errors = Bench(source, {}).errors_of(load_on_cpu(text, tmp_path))
+    assert three_languages.right({"cluster": errors}), errors
+
+
+def test_what_is_not_written_out_stays_a_call(cards: dict[str, RecipeCard]) -> None:
+    layer = "self.r = nn.LSTM(7, 8, proj_size=3)"
+    parts = Bench(reference("return self.r(a)[0]", f"{N}(5, 3, 7)", init=layer), cards).parts()
     assert "recurrence" not in [part.pattern for part in parts]
 
 
