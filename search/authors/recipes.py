@@ -108,7 +108,8 @@ class Recipes:
         self._target, self._graph = target, graph
         self._knowledge = knowledge
         listed = make_cards(knowledge.store.documents("idea"))
-        cards = suiting(listed, target, self._languages, task.settings.precision)
+        known = [one.record for one in knowledge.store.documents("target")]
+        cards = suiting(listed, target, self._languages, task.settings.precision, known)
         library = task.settings.library == "allowed"
         self._shop = make_shop(task.source, target, graph, cards, library=library)
         self._seed: CompilerSeed | None = None

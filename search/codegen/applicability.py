@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from kb.errors import NoRecipe
 from kb.records.schema import TargetRecord
@@ -44,11 +45,14 @@ def suiting(
     target: TargetRecord,
     languages: tuple[str, ...],
     precision: object = "strict",
+    known: Iterable[object] = (),
 ) -> dict[str, RecipeCard]:
     """Return the cards that suit, those in the language that is best on `target` first.
 
     Args:
         precision: of the task.
+        known: records of targets: of a card that nothing was measured of on `target`, what was measured on
+            others of its architecture counts.
     """
     listed = (*target.languages, *languages)
 
@@ -60,7 +64,19 @@ def suiting(
         for name, card in cards.items()
         if suits(card, target, languages) and exact(card, precision)
     ]
-    return {name: cards[name] for name in sorted(found, key=order)}
+    alike = [
+        one.name
+        for one in known
+        if isinstance(one, TargetRecord) and one.architecture == target.architecture
+    ]
+    return {name: _measured_alike(cards[name], target, alike) for name in sorted(found, key=order)}
+
+
+def _measured_alike(card: RecipeCard, target: TargetRecord, alike: Sequence[str]) -> RecipeCard:
+    if target.name in card.measured:
+        return card
+    found = tuple(one for name in alike for one in card.measured.get(name, ()))
+    return replace(card, measured={**card.measured, target.name: found}) if found else card
 
 
 def suits(card: RecipeCard, target: TargetRecord, languages: tuple[str, ...]) -> bool:

@@ -101,7 +101,7 @@ def _default_double() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def jitter(value: torch.Tensor, generator: torch.Generator, times: int = 1) -> torch.Tensor:
+def jitter(value: torch.Tensor, generator: torch.Generator, times: float = 1) -> torch.Tensor:
     """Move every element by half a unit in its last place: the error that a right answer may have.
 
     Args:

@@ -91,9 +91,13 @@ class Recurrent:
                 end, every = f"{name}_{layer}_{turn}", self._name(layer, turn)
                 if cells:
                     both, every = Ref(f"{every}_both"), f"{end}_every"
-                    found.append(new_operator(every, "select.int", (both, 0, 1), (*steps, self.hidden)))
+                    found.append(
+                        new_operator(every, "select.int", (both, 0, 1), (*steps, self.hidden))
+                    )
                 args = (Ref(every), self.time, 0 if turn else -1)
-                found.append(new_operator(end, "select.int", args, (steps[1 - self.time], self.hidden)))
+                found.append(
+                    new_operator(end, "select.int", args, (steps[1 - self.time], self.hidden))
+                )
                 ends.append(Ref(end))
         shape = (len(ends), steps[1 - self.time], self.hidden)
         return (*found, new_operator(name, "stack.default", (tuple(ends), 0), shape))

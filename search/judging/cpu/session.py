@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from search.judging.cpu.calls import Calls
 from search.judging.cpu.looks import Looks
 from search.judging.cpu.refusals import early, in_place
 from search.judging.cpu.timing import CpuPinning, Drawn, Sample
+from search.judging.disputed import is_right
 from search.judging.tolerance import bounds_of
 from search.judging.trial import InputTrial, TrialSet, inside
 from search.outcome import BuildFailed
@@ -138,7 +140,7 @@ class CandidateSession:
     def _compare(self, number: int, outputs: tuple[torch.Tensor, ...]) -> None:
         """Compare the answer to a trial with its bounds."""
         trial = self._trial_set.trials[number]
-        if not inside(trial, outputs):
+        if not is_right(self._problem, self._trial_set, trial, outputs):
             # Every second question is on copies: by address, an answer was kept from two questions before.
             earlier = self._trial_set.trials[max(0, number - 2) : number]
             if varied(outputs) and any(inside(one, outputs) for one in reversed(earlier)):
@@ -263,7 +265,8 @@ class CandidateSession:
         name = drawn.trial.distribution
         for inputs, answer, wanted in self._trial_set.parts(drawn.inputs, got, eager):
             trial = bounds_of(self._problem, self._trial_set, name, inputs, wanted, drawn.state)
-            if trial is None or not inside(trial, answer):
+            uncut = replace(self._trial_set, cut=None)  # these are the pieces
+            if trial is None or not is_right(self._problem, uncut, trial, answer, drawn.state):
                 return False
         return True
 

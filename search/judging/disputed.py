@@ -1,0 +1,127 @@
+"""A second look at few elements beyond their bounds: are they what a right answer's rounding makes of them?
+
+Where a softmax is saturated, a maximum, a step or a gate decides between values that lie far apart, and which one it
+is turns on the last bits of what was summed before. The bounds come from few right answers, and no slice of an answer may be
+off by much more than they were there: where 60,000 rows decide something, another right answer has rows that turn, in slices
+where none of those had one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from search import seeds
+from search.judging import inputs as distributions
+from search.judging.trial import InputTrial, RowCut, TrialSet, inside
+from search.judging.truth import Truth, jitter
+from search.reference import Problem
+
+_SHARE = 0.01  # of an output's elements, at most: where more are wrong, it is no luck
+_LOOKS = 12  # changes of the inputs
+_ROUNDINGS = 4.0  # times what the longest sum's roundings are usually worth
+
+
+def is_right(
+    problem: Problem,
+    trial_set: TrialSet,
+    trial: InputTrial,
+    outputs: tuple[torch.Tensor, ...],
+    state: Mapping[str, torch.Tensor] | None = None,
+) -> bool:
+    """Say whether every element is within the trial's bounds, or where rounding may put it.
+
+    Outside of its bounds an element must lie between answers, found in float64, to inputs and parameters that are changed by what
+    the roundings of the reference's longest sum amount to. No more than one in a hundred may.
+
+    Where the device has no memory to look, it is taken to be wrong.
+
+    Args:
+        trial_set: where it knows how rows are cut, only those in dispute are looked at.
+        outputs: what a candidate answers to the trial's inputs.
+        state: the parameters, where they are not the problem's own.
+    """
+    if inside(trial, outputs):
+        return True
+    wrong = tuple(trial.wrong(number, got) for number, got in enumerate(outputs))
+    few = all(int(one.sum()) <= _SHARE * one.numel() for one in wrong)
+    if not few or not _bounded_by_rounding(trial):
+        return False
+    one_sided = trial.distribution in distributions.ONE_SIDED
+    times = max(_usual(count, one_sided=one_sided) for count in trial_set.sums.terms)
+    answers = (outputs, trial.low, trial.high)
+    truth = Truth(problem, state)
+    try:
+        return all(
+            _explained(truth, given, bad, list(others), _ROUNDINGS * times)
+            for given, (bad, *others) in _disputed(trial_set.cut, trial.inputs, wrong, answers)
+        )
+    except torch.OutOfMemoryError:
+        return False
+
+
+def _usual(terms: int, *, one_sided: bool) -> float:
+    """Return by how many half units all terms of a sum must change, with random signs, to move it as its rounding does.
+
+    See `bounds.growth`: partial sums of random signs are off by sqrt(n / 6) of that, those of one sign by 0.42 sqrt(n / 3)
+    half units of the sum, where half units of its terms make sqrt(2 / n) of it.
+    """
+    return max(1.0, 0.17 * terms if one_sided else math.sqrt(terms / 6))
+
+
+def _bounded_by_rounding(trial: InputTrial) -> bool:
+    """Say whether errors that right answers were seen to have bound the trial, and not what a task told or what is exact."""
+    exact = any(one is not None for one in (*trial.whole, *trial.lookups))
+    seen = all(slack.seen is not None for slack in trial.slack)
+    return seen and not exact and trial.distribution != distributions.SPECIAL
+
+
+def _disputed(
+    cut: RowCut | None,
+    inputs: tuple[Any, ...],
+    wrong: tuple[torch.Tensor, ...],
+    answers: tuple[tuple[torch.Tensor, ...], ...],
+) -> list[tuple[tuple[Any, ...], list[tuple[torch.Tensor, ...]]]]:
+    """Return the inputs of what is disputed, with what is wrong and the answers there: all, where rows do not stand apart."""
+    if cut is None:
+        return [(inputs, [wrong, *answers])]
+    found = []
+    for rows in cut.rows:
+        if any(bool(one[rows].any()) for one in wrong):
+            parts = [tuple(value[rows] for value in whole) for whole in (wrong, *answers)]
+            found.append((cut.of(inputs, rows), parts))
+    return found
+
+
+def _explained(
+    truth: Truth,
+    inputs: tuple[Any, ...],
+    wrong: tuple[torch.Tensor, ...],
+    answers: list[tuple[torch.Tensor, ...]],
+    times: float,
+) -> bool:
+    """Say whether what is wrong of an answer lies between answers to changed inputs, with the usual allowance on both sides."""
+    got, low, high = (
+        [value[bad].double() for value, bad in zip(whole, wrong, strict=True)] for whole in answers
+    )
+    margins = [(above - below) / 2 for below, above in zip(low, high, strict=True)]
+    least = [below + margin for below, margin in zip(low, margins, strict=True)]
+    most = [one.clone() for one in least]
+    generator = torch.Generator(wrong[0].device).manual_seed(seeds.secret())
+    for _ in range(_LOOKS):
+        moved = truth.values(inputs, lambda value: jitter(value, generator, times))
+        for number, bad in enumerate(wrong):
+            there = moved[number][bad]
+            torch.minimum(least[number], there, out=least[number])
+            torch.maximum(most[number], there, out=most[number])
+        del moved
+        spans = zip(got, least, most, margins, strict=True)
+        if all(
+            bool(((value >= a - margin) & (value <= b + margin)).all())
+            for value, a, b, margin in spans
+        ):
+            return True
+    return False

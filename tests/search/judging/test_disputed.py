@@ -1,0 +1,88 @@
+"""What rounding turns over passes, wherever it does; what is wrong in as few places does not."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from search.judging.disputed import is_right
+from search.judging.tolerance import make_trials
+from search.judging.trial import InputTrial, TrialSet, inside
+from search.reference import Problem, load_problem
+from search.task import Task
+
+SOURCE = """
+import torch
+import torch.nn as nn
+class Model(nn.Module):
+    def forward(self, q, k, v):
+        return torch.softmax(q @ k.transpose(-1, -2), -1) @ v
+def get_inputs():
+    return [torch.randn(64, 512, 64), torch.randn(64, 64, 64), torch.randn(64, 64, 16)]
+"""
+ORDER = torch.randperm(64, generator=torch.Generator().manual_seed(1))
+SEED = 4  # of which an honest answer is beyond the bounds that few answers gave
+
+
+def honest(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Return the reference's answer with the products' terms added in another order."""
+    scores = q[..., ORDER].contiguous() @ k[..., ORDER].contiguous().transpose(-1, -2)
+    return torch.softmax(scores, -1) @ v
+
+
+@pytest.fixture(scope="module")
+def disputed(make_task: Callable[..., Task]) -> tuple[Problem, TrialSet, InputTrial]:
+    problem = load_problem(make_task(SOURCE))
+    trial_set = make_trials(problem, SEED)
+    (trial,) = (t for t in trial_set.trials if not inside(t, (honest(*t.inputs),)))
+    return problem, trial_set, trial
+
+
+Rows = Callable[[torch.Tensor, InputTrial], None]
+
+
+def a_thousandth_more(rows: torch.Tensor, trial: InputTrial) -> None:
+    rows[7] *= 1.001
+
+
+def another_value(rows: torch.Tensor, trial: InputTrial) -> None:
+    rows[5] = trial.inputs[2].reshape(-1, 16)[33]
+
+
+def half_precision(rows: torch.Tensor, trial: InputTrial) -> None:
+    rows[:300] = honest(*(x.half().float() for x in trial.inputs)).reshape(-1, 16)[:300]
+
+
+def test_another_order_of_the_same_sums_passes(
+    disputed: tuple[Problem, TrialSet, InputTrial],
+) -> None:
+    problem, trial_set, trial = disputed
+    answer = honest(*trial.inputs)
+    assert 0 < int(trial.wrong(0, answer).sum()) < answer.numel() / 1000
+    assert is_right(problem, trial_set, trial, (answer,))
+
+
+@pytest.mark.parametrize("spoil", [a_thousandth_more, another_value, half_precision])
+def test_few_rows_that_are_wrong_do_not(
+    spoil: Rows, disputed: tuple[Problem, TrialSet, InputTrial]
+) -> None:
+    problem, trial_set, trial = disputed
+    answer = honest(*trial.inputs)
+    spoil(answer.reshape(-1, 16), trial)
+    assert not is_right(problem, trial_set, trial, (answer,))
+
+
+def test_what_is_exact_is_not_looked_at_twice(make_task: Callable[..., Task]) -> None:
+    source = SOURCE.replace("torch.softmax(q @ k.transpose(-1, -2), -1) @ v", "q @ k + v > 0")
+    source = (
+        source.replace("64, 512, 64", "8, 4, 64")
+        .replace("64, 64, 64", "8, 64, 4")
+        .replace("64, 64, 16", "8, 4, 4")
+    )
+    problem = load_problem(make_task(source))
+    trial_set = make_trials(problem, 1)
+    trial = trial_set.trials[0]
+    answer = trial.answer(0).clone()
+    assert is_right(problem, trial_set, trial, (answer,))
+    answer[0, 0, 0] = ~answer[0, 0, 0]
+    assert not is_right(problem, trial_set, trial, (answer,))
