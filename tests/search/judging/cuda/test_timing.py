@@ -217,3 +217,5 @@ def test_a_candidate_that_keeps_the_device_busy_is_told_from_somebody_else() -> 
     assert isinstance(found.value.outcome, Refused)
     assert found.value.outcome.trick == "holds-the-device"
     assert require_free(100e-6, 200e-6, alone=lambda: 190e-6) == pytest.approx(1.9)
+    uneven = iter([105e-6, 120e-6, 170e-6])
+    assert require_free(100e-6, 200e-6, alone=lambda: next(uneven)) == pytest.approx(1.7)
