@@ -14,11 +14,13 @@ import torch
 
 from kb.runtime.signature import signatures
 
+_MOST_SHARED = 232448  # bytes of a block
 _HEADER = Path(__file__).with_suffix(".hpp")
 _EXTREME = re.compile(
     r'float r; asm\("(max|min)\.NaN[^"]*" : "=f"\(r\) : "f"\(x\), "f"\(y\)\); return r;'
 )
 _SHARED = re.compile(r"(?<!extern )__shared__ (\w+) (\w+)((?:\[[^\]]*\])*);")
+_DYNAMIC = re.compile(r"extern __shared__ (\w+) (\w+)\[\];")
 _CLUSTER = re.compile(r"INL u32 shared_address.*?\n}\n", re.DOTALL)
 
 
@@ -31,6 +33,7 @@ def host_text(source: str) -> str:
     text = text.replace('"+f"(x)', '"+x"(x)')
     text, count = _CLUSTER.subn("", text)
     assert count == 1
+    text = _DYNAMIC.sub(rf"__shared__ \1 \2[{_MOST_SHARED} / sizeof(\1)];", text)
     places = iter(range(1000))
     text = _SHARED.sub(
         lambda found: (
@@ -69,8 +72,10 @@ class HostModule:
             block: int,
             *tensors: torch.Tensor,
             cluster: int = 1,
+            shared: int = 0,
             overlap: bool = False,
         ) -> None:
+            assert shared <= _MOST_SHARED
             del overlap  # one thread after the other
             assert all(tensor.is_contiguous() for tensor in tensors)
             pointers = (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))

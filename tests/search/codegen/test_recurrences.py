@@ -84,6 +84,22 @@ def test_blocks_of_a_cluster_send_each_other_the_state(
     assert three_languages.right({"cluster": errors}), errors
 
 
+@pytest.mark.slow
+def test_weights_beyond_the_registers_are_in_shared_memory(
+    cards: dict[str, RecipeCard], tmp_path: Path
+) -> None:
+    source = reference("return self.r(a)[0]", f"{N}(3, 1, 4)", init="self.r = nn.LSTM(4, 400)")
+    shop = three_languages.workshop(Bench(source, {}), cards, "cuda")
+    (part,) = (part for part in shop.cut(shop.anchors) if part.pattern == "recurrence")
+    choice = Choice(
+        recipe="gpu-recurrence-cluster", knobs={"cluster": 16, "rows": 0, "lanes": 8}
+    )
+    text = shop.source(shop.complete(shop.anchors, {part.id: choice}))
+    assert "extern __shared__ f4 rest[];" in text and "shared=" in text
+    errors = Bench(source, {}).errors_of(load_on_cpu(text, tmp_path))
+    assert three_languages.right({"cluster": errors}), errors
+
+
 def test_what_is_not_written_out_stays_a_call(cards: dict[str, RecipeCard]) -> None:
     layer = "self.r = nn.LSTM(7, 8, proj_size=3)"
     parts = Bench(reference("return self.r(a)[0]", f"{N}(5, 3, 7)", init=layer), cards).parts()
