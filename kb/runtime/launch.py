@@ -17,7 +17,7 @@ _HINTS = {209: ": it was compiled for another architecture"}
 # CUfunction_attribute
 _RESOURCES = {"registers": 4, "local_bytes": 3, "shared_bytes": 1, "max_threads": 0}
 _DYNAMIC_SHARED, _LARGE_CLUSTERS = 8, 14
-_FREE_SHARED = 48 << 10  # bytes of dynamic shared memory that need no asking
+_FREE_SHARED = 48 << 10  # bytes of shared memory that need no asking, a kernel's own among them
 _PORTABLE_CLUSTER = 8  # blocks that every device with clusters allows
 _COOPERATIVE, _CLUSTER, _OVERLAP = 2, 4, 6  # CUlaunchAttributeID
 _BINARY_VERSION, _FIRST_TO_OVERLAP = 6, 90  # CUfunction_attribute; architecture
@@ -74,7 +74,7 @@ class Launcher:
         self._attributes = (ctypes.c_uint * (3 * _ATTRIBUTE_WORDS))()
         self._configured: Any = None
         self._stream = -1
-        self._shared = _FREE_SHARED
+        self._shared = _FREE_SHARED - self._attribute(_RESOURCES["shared_bytes"])
         self._arguments = ctypes.create_string_buffer(max(layout.size, 1))
         self._size = ctypes.c_size_t(layout.size)
         # {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, _END}

@@ -40,7 +40,7 @@ CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute attribute, int valu
   return value > 232448 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction) {
-  *value = attribute == CU_FUNC_ATTRIBUTE_BINARY_VERSION ? 90 : 0;
+  *value = attribute == CU_FUNC_ATTRIBUTE_BINARY_VERSION ? 90 : attribute == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES ? 4096 : 0;
   return CUDA_SUCCESS;
 }
 static int refusals = 0;
@@ -158,6 +158,15 @@ def test_clusters_cooperation_and_shared_memory_are_asked_for_once(
     assert "cluster" not in told
     assert "set 8" not in told
     assert (told["cooperative"], told["shared"]) == (1, 50_000)
+
+
+def test_a_kernels_own_shared_memory_counts_to_what_needs_no_asking(
+    launcher: Launcher, heard: Callable[[], dict[str, Any]]
+) -> None:
+    launcher.launch((32, 64, (44 << 10), None, False, False), (X, 1, 1.0, True))
+    assert "set 8" not in heard()
+    launcher.launch((32, 64, (44 << 10) + 16, None, False, False), (X, 1, 1.0, True))
+    assert heard()["set 8"] == (44 << 10) + 16
 
 
 def test_a_kernel_that_may_overlap_says_so_to_the_driver(
