@@ -91,11 +91,10 @@ def test_weights_beyond_the_registers_are_in_shared_memory(
     source = reference("return self.r(a)[0]", f"{N}(3, 1, 4)", init="self.r = nn.LSTM(4, 400)")
     shop = three_languages.workshop(Bench(source, {}), cards, "cuda")
     (part,) = (part for part in shop.cut(shop.anchors) if part.pattern == "recurrence")
-    choice = Choice(
-        recipe="gpu-recurrence-cluster", knobs={"cluster": 16, "rows": 0, "lanes": 8}
-    )
+    choice = Choice(recipe="gpu-recurrence-cluster", knobs={"cluster": 16, "rows": 0, "lanes": 8})
     text = shop.source(shop.complete(shop.anchors, {part.id: choice}))
-    assert "extern __shared__ f4 rest[];" in text and "shared=" in text
+    assert "extern __shared__ f4 rest[];" in text
+    assert "shared=" in text
     errors = Bench(source, {}).errors_of(load_on_cpu(text, tmp_path))
     assert three_languages.right({"cluster": errors}), errors
 
