@@ -61,6 +61,10 @@ def is_right(
         )
     except torch.OutOfMemoryError:
         return False
+    finally:
+        del truth
+        if wrong[0].is_cuda:
+            torch.cuda.empty_cache()  # the candidate is to find the memory that it had
 
 
 def _usual(terms: int, *, one_sided: bool) -> float:
