@@ -106,12 +106,35 @@ def make_shop(
 ) -> Composer:
     """Return the workshop of a task; what no recipe computes is left to the library where it may be.
 
+    So are layers that recipes are expected to do more slowly, where there is something else to gain.
+
     Args:
         source: text of the reference.
         library: whether a candidate may call the library.
     """
+    shop, whole = _covered(source, target, graph, cards, frozenset(), library=library)
+    outdone = shop.outdone() - whole if library else frozenset()
+    if not outdone:
+        return shop
+    other, _ = _covered(source, target, graph, cards, whole | outdone, library=library)
+    try:
+        other.base()
+    except NoRecipe:
+        return shop
+    return other
+
+
+def _covered(
+    source: str,
+    target: TargetRecord,
+    graph: OperatorGraph,
+    cards: Mapping[str, RecipeCard],
+    whole: frozenset[str],
+    *,
+    library: bool,
+) -> tuple[Composer, frozenset[str]]:
+    """Return the workshop in which every part has a recipe or a call of the library, and what stays whole for it."""
     gpu = target.device == "gpu"
-    whole: frozenset[str] = frozenset()
     while True:
         program = lower(graph, symbolic=gpu, whole=whole)
         shop = Composer(
@@ -119,7 +142,7 @@ def make_shop(
         )
         uncovered = shop.uncovered() if library else frozenset()
         if uncovered <= whole:
-            return shop
+            return shop, whole
         whole |= uncovered
 
 

@@ -180,6 +180,14 @@ class Composer:
         wholes = (dict(operator.kwargs).get("whole") for operator in made)
         return frozenset((*(node.operator for node in nodes), *filter(None, wholes)))
 
+    def outdone(self) -> frozenset[str]:
+        """Return the rewritten operators of whose recipes less is expected than of the library's own, which is whole."""
+        parts = [part for part in self.cut(self.anchors) if part.anchor and self.recipes(part)]
+        slower = (part for part in parts if self.expected(part, self.recipes(part)[0]) < 1)
+        made = (self.program.operators[part.anchor] for part in slower if part.anchor)
+        wholes = (dict(operator.kwargs).get("whole") for operator in made)
+        return frozenset(filter(None, wholes))
+
     def base(self) -> frozenset[str]:
         """Return the anchors that the first plan leaves to the library: all, where it is allowed.
 

@@ -326,22 +326,6 @@ def test_measurements_of_a_record_count_by_how_near_their_lengths_are(
     assert card.expected("another", 1000) == 1
 
 
-def test_what_was_measured_on_a_device_of_its_architecture_counts_where_nothing_was_on_it(
-    cards: dict[str, RecipeCard],
-) -> None:
-    card = cards["gpu-matmul-split-half"]
-    known = [find_target(name) for name in ("h200", "h100", "a100")]
-    assert {"h200"} <= set(card.measured)
-    assert "h100" not in card.measured
-
-    def expected(name: str) -> float:
-        suited = suiting(cards, find_target(name), ("triton", "cuda"), "strict", known)
-        return suited[card.name].expected(name)
-
-    assert expected("h100") == card.expected("h200") > 1
-    assert expected("a100") == 1
-
-
 def test_on_a_gpu_a_product_begins_with_what_was_measured_to_win(
     cards: dict[str, RecipeCard],
 ) -> None:
