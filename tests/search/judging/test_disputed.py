@@ -53,13 +53,18 @@ def half_precision(rows: torch.Tensor, trial: InputTrial) -> None:
     rows[:300] = honest(*(x.half().float() for x in trial.inputs)).reshape(-1, 16)[:300]
 
 
-def test_another_order_of_the_same_sums_passes(
-    disputed: tuple[Problem, TrialSet, InputTrial],
-) -> None:
-    problem, trial_set, trial = disputed
-    answer = honest(*trial.inputs)
-    assert 0 < int(trial.wrong(0, answer).sum()) < answer.numel() / 1000
-    assert is_right(problem, trial_set, trial, (answer,))
+def test_another_order_of_the_same_sums_passes(make_task: Callable[..., Task]) -> None:
+    problem = load_problem(make_task(SOURCE))
+    beyond = []
+    for seed in range(6):
+        trial_set = make_trials(problem, seed)
+        for trial in trial_set.trials:
+            answer = honest(*trial.inputs)
+            if not inside(trial, (answer,)):
+                beyond.append(seed)
+                assert int(trial.wrong(0, answer).sum()) < answer.numel() / 500
+            assert is_right(problem, trial_set, trial, (answer,)), (seed, trial.distribution)
+    assert SEED in beyond  # by the first look alone it would be refused
 
 
 @pytest.mark.parametrize("spoil", [a_thousandth_more, another_value, half_precision])

@@ -1,6 +1,7 @@
 # expect: passed|build_failed
-"""Sums more constants than the judge may nest calls; a generated source may do so."""
+"""Sums more constants than the judge may nest calls; a generated source may do so. Too slow to win by noise."""
 
+import torch
 from torch import nn
 
 # fmt: off
@@ -68,4 +69,5 @@ class ModelNew(nn.Module):
         self.norm = nn.LayerNorm(n)
 
     def forward(self, x):
+        x = torch.sort(torch.sort(x).values).values.mul(0).add(x)
         return self.norm(x)
