@@ -21,7 +21,7 @@ from search.judging.truth import Truth, jitter
 from search.reference import Problem
 
 _SHARE = 0.01  # of an output's elements, at most: where more are wrong, it is no luck
-_LOOKS = 12  # changes of the inputs
+_LOOKS = 64  # changes of the inputs, at most: a row that one in ten turns over must be among them
 _ROUNDINGS = 4.0  # times what the longest sum's roundings are usually worth
 
 
