@@ -25,11 +25,11 @@ from search.pieces import (
     WriteIdeas,
 )
 from search.policies import Policy
+from search.policies.stop import stalled, stop_reason
 from search.prompting.history import Choice, choose_memory
 from search.runs.storage import Record
 from search.runs.verdicts import counting_key
 from search.standings import Past
-from search.stop import stalled, stop_reason
 from search.task import TaskFile
 from search.tunables import promising
 
