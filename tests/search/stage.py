@@ -12,7 +12,7 @@ from pathlib import Path
 
 import crew
 import play
-from sqlalchemy import create_engine, select, text
+from sqlalchemy import NullPool, create_engine, func, select, text
 
 from kb.database import open_file, open_url, reading
 from search.graph import hash_source
@@ -33,6 +33,7 @@ class Stage:
         self._url = url
         self._rounds = str(rounds)
         self._stack = stack
+        self._engine = create_engine(url, poolclass=NullPool)
         self.driver = self._start("--drive", "--rounds", self._rounds)
         self.workers = [self._start("--seconds", "0.02") for _ in range(workers)]
         self.deaths: Counter[str] = Counter()
@@ -59,6 +60,16 @@ class Stage:
         server.dispose()
         self.deaths["connections"] += 1
 
+    def await_progress(self, results: int, seconds: float) -> None:
+        """Wait until so many more results are there, the driver has ended, or for some seconds."""
+        end, enough = time.monotonic() + seconds, self._results() + results
+        while time.monotonic() < end and self.driver.poll() is None and self._results() < enough:
+            time.sleep(0.02)
+
+    def _results(self) -> int:
+        with self._engine.connect() as connection:
+            return connection.scalar(select(func.count()).select_from(RESULTS)) or 0
+
     def disturb(self, what: str, chance: random.Random) -> None:
         if what == "driver":
             self.kill_the_driver()
@@ -78,7 +89,10 @@ def unbroken(folder: Path, rounds: int) -> Storage:
 def disturbed(
     url: str, plan: list[str], chance: random.Random, *, workers: int = 2, rounds: int = crew.ROUNDS
 ) -> Counter[str]:
-    """Search while things are killed by plan; return how often what was."""
+    """Search while things are killed by plan, from its end; return how often what was.
+
+    The next dies after some time, or after three results: so a run of thirty sees some ten deaths.
+    """
     engine = open_url(url, "--database")
     Storage(engine)
     engine.dispose()
@@ -88,7 +102,7 @@ def disturbed(
         while stage.driver.poll() is None:
             if time.monotonic() >= end:
                 raise TimeoutError("it did not end")
-            time.sleep(chance.uniform(0.2, 2.0))
+            stage.await_progress(3, chance.uniform(0.2, 2.0))
             if stage.driver.poll() is None and plan:
                 stage.disturb(plan.pop(), chance)
         assert stage.driver.returncode == 0, stage.driver.communicate()[1]

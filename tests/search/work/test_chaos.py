@@ -15,7 +15,9 @@ def test_a_run_whose_parts_are_killed_at_random_ends_as_an_unbroken_one(
     make_postgres_database: Callable[[], str], tmp_path: Path
 ) -> None:
     url, chance = make_postgres_database(), random.Random(2026)
-    plan = chance.sample(("driver", "worker", "connections"), 12, counts=(3, 3, 6))
+    kinds = ("driver", "worker", "connections")
+    # The first three, which are taken from the end, are one of each: a run may be over before the others.
+    plan = chance.sample(kinds, 9, counts=(2, 2, 5)) + chance.sample(kinds, 3)
     deaths = stage.disturbed(url, plan, chance)
-    assert deaths.keys() == {"driver", "worker", "connections"}
+    assert deaths.keys() == set(kinds)
     assert stage.check(url, tmp_path) > 30
