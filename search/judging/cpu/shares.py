@@ -11,7 +11,7 @@ from search.outcome import Refused
 from search.sandbox.faults import Fault
 
 _LEAST = 0.5
-_LOOKING, _PATIENT_LOOKING = 0.1, 3.0  # seconds; the longer where a verdict hangs on it
+_LOOKING, _PATIENT_LOOKING = 0.5, 3.0  # seconds; the longer where a verdict hangs on it
 _MORE_LOOKS = (4, 8)  # times what is enough where the answer is clear
 _NEAR_HANDLING = 4.0  # times what handling tensors takes: more is no noise of it
 # Of what a call that computes nothing spends in the interpreter. On most machines honest ones spend as much and
