@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from search.codegen.inductor import Uncaptured
@@ -32,7 +33,7 @@ class TritonKernel:
     parameters: tuple[str, ...]
     axes: str
     written: tuple[str, ...]
-    configs: tuple[Mapping[str, Any], ...]
+    configs: tuple[Mapping[str, Any], ...] = ()
 
 
 def read_kernel(name: str, source: str, configs: Sequence[Mapping[str, Any]]) -> TritonKernel:
@@ -44,10 +45,18 @@ def read_kernel(name: str, source: str, configs: Sequence[Mapping[str, Any]]) ->
     Raises:
         Uncaptured: the kernel is not as this reader knows them.
     """
+    if not configs:
+        raise Uncaptured(f"the kernel {name} has no setting")
+    return replace(_function(name, source), configs=tuple(configs))
+
+
+@lru_cache(4096)  # a network has hundreds, and is read anew for each candidate
+def _function(name: str, source: str) -> TritonKernel:
+    """Return the kernel without settings."""
     functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
     kernels = [node for node in functions if node.name in {name, "triton_"}]
-    if len(kernels) != 1 or not configs:
-        raise Uncaptured(f"the kernel {name} has no function, or no setting")
+    if len(kernels) != 1:
+        raise Uncaptured(f"the kernel {name} has no function")
     (kernel,) = kernels
     told = _told(kernel)
     if told.get("grid_type") not in _AXES:
@@ -62,7 +71,6 @@ def read_kernel(name: str, source: str, configs: Sequence[Mapping[str, Any]]) ->
         parameters=tuple(argument.arg for argument in kernel.args.args),
         axes=_AXES[told["grid_type"]],
         written=tuple(told.get("mutated_arg_names", ())),
-        configs=tuple(configs),
     )
 
 
