@@ -17,9 +17,10 @@ SOURCE = reference("return torch.relu(a) * 2", "torch.randn(8, 8)")
 
 @pytest.fixture
 def answers(tmp_path, monkeypatch):
-    """The answers that the user's cache keeps, and no memory of earlier ones."""
+    """The answers that the user's cache keeps, and no memory of earlier ones, nor their servers."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     process._answer.cache_clear()
+    process.end_servers()
     yield tmp_path / "kb" / "captured"
     process._answer.cache_clear()
     process.end_servers()
