@@ -23,7 +23,7 @@ evolve: install
 # A file is one process's: its tests share what takes long to make. `tests/conftest.py` says which begin first.
 test: install
 	@$(MAKE) --no-print-directory -j2 check embed collect
-	@.venv/bin/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --durations=15
+	@.venv/bin/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --durations=15 -rfER
 
 # About a minute on two cores, for a look before each commit.
 QUICK = tests/test_*.py tests/synth tests/ingest/chunking tests/ingest/readers tests/ingest/scope \
