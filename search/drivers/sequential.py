@@ -64,13 +64,15 @@ class Driver:
     def run(self) -> None:
         """Work until the search has nothing more to ask."""
         # What is loaded by now lives as long as the run: collections need not walk it each time.
+        frozen = gc.get_freeze_count()
         gc.collect()
         gc.freeze()
         try:
             while (work := self._search.ask()) is not None:
                 self._settle(work)
         finally:
-            gc.unfreeze()
+            if not frozen:
+                gc.unfreeze()
 
     def _settle(self, work: Work) -> None:
         self._watcher.begins(work)
