@@ -103,10 +103,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Take what is loaded by now out of collections, each of which walked six thousand tests and torch.
 
-    Judges empty caches as where the last level has 32 MiB: of up to 256 MiB, each timed call took 25 ms more.
+    Judges empty caches as where the last level has 8 MiB: of up to 256 MiB, each timed call took 25 ms more.
     """
     if timing := sys.modules.get("search.judging.cpu.timing"):
-        timing._MOST_EVICTED = 64 << 20
+        timing._MOST_EVICTED = 16 << 20
     gc.collect()
     gc.freeze()
 

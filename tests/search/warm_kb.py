@@ -217,7 +217,7 @@ if __name__ == "__main__":
         os.environ["KB_HOME"] = home
         import_module("kb.tokens").load_encoding()
     import_module("search.costs.bandwidth").core_bandwidth()  # another half a second
-    import_module("search.judging.cpu.timing")._MOST_EVICTED = 64 << 20
+    import_module("search.judging.cpu.timing")._MOST_EVICTED = 16 << 20
     install()
     gc.collect()
     gc.freeze()  # a command's collector would copy the pages of all that is imported

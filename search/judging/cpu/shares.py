@@ -11,7 +11,8 @@ from search.outcome import Refused
 from search.sandbox.faults import Fault
 
 _LEAST = 0.5
-_LOOKING, _PATIENT_LOOKING = 0.5, 3.0  # seconds; the longer where a verdict hangs on it
+# Seconds: where the share is only told, and where too little was seen by then; where a verdict hangs on it.
+_LOOKING, _LONGER_LOOKING, _PATIENT_LOOKING = 0.1, 0.5, 3.0
 _MORE_LOOKS = (4, 8)  # times what is enough where the answer is clear
 _NEAR_HANDLING = 4.0  # times what handling tensors takes: more is no noise of it
 # Of what a call that computes nothing spends in the interpreter. On most machines honest ones spend as much and
@@ -60,6 +61,10 @@ class OwnShare:
         )
         spent = looks.spent()
         allowed = _allowed(spent, self.handling)
+        if not self.required and spent.share(allowed) is None:
+            audit(looks.enough, _LONGER_LOOKING)
+            spent = looks.spent()
+            allowed = _allowed(spent, self.handling)
         for times in _MORE_LOOKS:
             if not (self.required and _in_doubt(spent, allowed)):
                 break

@@ -105,7 +105,13 @@ def test_a_share_that_stays_too_small_is_refused() -> None:
 def test_where_nothing_is_forbidden_a_share_is_told_after_one_short_look() -> None:
     looks = ToldLooks([seen(10, 60)])
     assert audited(looks, shares(required=False)) == pytest.approx(1 / 4)
-    assert looks.audits == [0.5]
+    assert looks.audits == [0.1]
+
+
+def test_where_too_little_was_seen_it_is_looked_at_for_longer() -> None:
+    looks = ToldLooks([seen(1, 6, met=5), seen(1, 6, met=5), seen(10, 60)])
+    assert audited(looks, shares(required=False)) == pytest.approx(1 / 4)
+    assert looks.audits == [0.1, 0.5]
 
 
 def called(
