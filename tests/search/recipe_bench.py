@@ -6,6 +6,7 @@ import copy
 import types
 import warnings
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -58,6 +59,9 @@ def load(text: str, path: str = "loaded") -> Any:
     return module
 
 
+_GRAPHS: dict[str, OperatorGraph] = {}
+
+
 class Bench:
     """One reference and what the recipes make of it."""
 
@@ -68,12 +72,21 @@ class Bench:
         self.module = load(source)
         self.model = self.module.Model(*self.module.get_init_inputs()).eval()
         self.inputs = self.module.get_inputs()
-        self.graph: OperatorGraph = operator_graph(
-            SimpleNamespace(  # type: ignore[arg-type] # the three fields that it reads
-                model=self.model, inputs=self.inputs, task=SimpleNamespace(reference="test")
+
+    @cached_property
+    def graph(self) -> OperatorGraph:
+        """Its operators; a source is traced once in a process."""
+        if self.source not in _GRAPHS:
+            _GRAPHS[self.source] = operator_graph(
+                SimpleNamespace(  # type: ignore[arg-type] # the three fields that it reads
+                    model=self.model, inputs=self.inputs, task=SimpleNamespace(reference="test")
+                )
             )
-        )
-        self.program: LoweredProgram = lower(self.graph)
+        return _GRAPHS[self.source]
+
+    @cached_property
+    def program(self) -> LoweredProgram:
+        return lower(self.graph)
 
     def parts(self, library: Sequence[str] = ()) -> tuple[Segment, ...]:
         return segment(self.program, library)
