@@ -1,7 +1,8 @@
 PYTHON ?= python3
 TASK ?= examples/conv2d.yaml
-# Of pytest: the first times programs, the others do the rest.
-PROCESSES ?= 2
+# Of pytest: the first times programs, the others do the rest at a lower priority. One more than there are cores, since
+# the first often waits.
+PROCESSES ?= 3
 
 # Compiled Python is kept, whatever the environment says: else each of a thousand processes compiles it again.
 export PYTHONDONTWRITEBYTECODE :=

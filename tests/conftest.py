@@ -15,6 +15,9 @@ import pytest
 # Several processes of a test run share its cores: threads of torch that spin while they wait for each other take
 # them from whoever has work, and small operators take ten times as long. Candidates have an environment of their own.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# The first process of a test run times programs, see `BothEnds`: the others have what it leaves of the cores.
+if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
+    os.nice(10)
 
 from postgres_server import NoServer, running_postgres
 from sqlalchemy import Engine, create_engine, text

@@ -35,6 +35,7 @@ from search.codegen.inductor.identify import (
     known_tensors,
     place,
 )
+from search.codegen.inductor.instructions import compiler_flags, find_instructions
 
 _WARM = ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.codegen.cpp")
 _KEPT: list[Any] = []  # what a library defines is gone with it
@@ -43,9 +44,9 @@ _KEPT: list[Any] = []  # what a library defines is gone with it
 def main() -> None:
     """Import the compiler, then answer each request in a process of its own, forked from this one.
 
-    A message has four files and no text that counts: the request, its answer, what is printed, and a pipe that is
-    told the process's number and closes with it. Nothing is computed here: a child of what has used a device, or a
-    second thread, hangs.
+    A message has four files: the request, its answer, what is printed, and a pipe that is told the process's number
+    and closes with it. Its text says whether the code is for a processor. Nothing is computed here: a child of what
+    has used a device, or a second thread, hangs.
     """
     with socket.socket(fileno=int(sys.argv[1])) as requests:
         for module in _WARM:
@@ -55,6 +56,8 @@ def main() -> None:
             text, files, _, _ = socket.recv_fds(requests, 16, 4)
             if not text:  # whoever asks is gone
                 os._exit(0)
+            if text == b"processor":
+                find_instructions()
             if os.fork() == 0:
                 requests.close()
                 try:
@@ -121,7 +124,7 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
         if "reason" in told:
             return told
         # Which instructions the processor has is found out by compiling programs, for half a minute.
-        flags = _flags() if request.get("device", "cpu") == "cpu" else []
+        flags = compiler_flags() if request.get("device", "cpu") == "cpu" else []
         return {**told, "flags": flags, "configs": _configs(told["code"])}
 
 
@@ -363,31 +366,6 @@ def _told(seen: Interception, known: list[tuple[Any, str, str]], result: Any) ->
 def _written(seen: Interception, origins: list[Any]) -> set[str]:
     """Return the kinds of the tensors that the program writes into; a batch norm counts in its buffers."""
     return {(origins[at] or {}).get("kind", "") for at in seen.mutated}
-
-
-def _flags() -> list[str]:
-    """Return the flags that Inductor gives g++, as far as they change what the kernels compute.
-
-    The version of torch is among them: its headers decide the machine code too.
-    """
-    import torch
-    from torch._inductor.cpu_vec_isa import pick_vec_isa
-
-    isa: Any = pick_vec_isa()
-    macros = isa.build_macro() if isa else []
-    flags = [
-        f"-D{macro}" for macro in ("NDEBUG", "TORCH_INDUCTOR_CPP_WRAPPER", "STANDALONE_TORCH_HEADER",
-                                   "C10_USING_CUSTOM_GENERATED_MACROS", *macros)
-    ]  # fmt: skip
-    return [
-        *flags,
-        f"-DKB_TORCH={torch.__version__}",
-        "-std=gnu++20",
-        "-fno-trapping-math",
-        "-fno-math-errno",
-        "-ffp-contract=off",
-        "-fno-tree-loop-vectorize",
-    ]
 
 
 if __name__ == "__main__":

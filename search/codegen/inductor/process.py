@@ -148,10 +148,10 @@ class _Server:
         """Say whether it can be asked."""
         return self._process.poll() is None
 
-    def ask(self, files: Sequence[int]) -> None:
-        """Have a request answered; whoever waits for it sees where it is not."""
+    def ask(self, files: Sequence[int], *, processor: bool) -> None:
+        """Have a request answered, for a processor or a GPU; whoever waits for it sees where it is not."""
         with suppress(OSError):
-            socket.send_fds(self._socket, [b"request"], files)
+            socket.send_fds(self._socket, [b"processor" if processor else b"GPU"], files)
 
     def said(self) -> str:
         """Return what it printed."""
@@ -219,7 +219,8 @@ class _Asked:
         # Where a GPU is used, the process is for one request: nothing else is to have met the device.
         self._own = None if hidden or _for_processor(request) else _Server(hidden=False)
         self._server = self._own or warm(hidden=hidden)
-        self._server.ask([*(file.fileno() for file in made), alive])
+        files = [*(file.fileno() for file in made), alive]
+        self._server.ask(files, processor=_for_processor(request))
         os.close(alive)
         self._pid = b""
         self._ended = self.late = False
