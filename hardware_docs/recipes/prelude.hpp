@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <unistd.h>
 #include <utility>
 
 #if defined(__AVX512F__)
@@ -22,7 +23,7 @@ typedef int32_t vi __attribute__((vector_size(4 * W)));
 
 INL vf vload(const float* p) { vf v; __builtin_memcpy(&v, p, sizeof v); return v; }
 INL void vstore(float* p, vf v) { __builtin_memcpy(p, &v, sizeof v); }
-INL vf splat(float x) { return vf{} + x; }
+INL vf splat(float x) { return x - vf{}; }  // minus zero changes nothing, plus would be an addition
 // The first n lanes; the others read as `fill` and are not written.
 INL vf vload_n(const float* p, int n, float fill = 0.f) {
   vf v = splat(fill);
@@ -30,6 +31,14 @@ INL vf vload_n(const float* p, int n, float fill = 0.f) {
   return v;
 }
 INL void vstore_n(float* p, vf v, int n) { float t[W]; vstore(t, v); for (int l = 0; l < n; ++l) p[l] = t[l]; }
+// Size of the second-level cache; 1,024 where the system does not tell it.
+INL long level2_kilobytes() {
+#ifdef _SC_LEVEL2_CACHE_SIZE
+  const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  if (bytes > 0) return bytes / 1024;
+#endif
+  return 1024;
+}
 // Past the caches where the address allows it: a streaming store must be aligned.
 INL void vstream(float* p, vf v) {
 #if defined(__AVX512F__)
@@ -56,7 +65,7 @@ template <class V> INL V ld(const float* p) {
 }
 template <bool NT = false> INL void st(float* p, vf v) { if constexpr (NT) vstream(p, v); else vstore(p, v); }
 template <bool NT = false> INL void st(float* p, float v) { *p = v; }
-template <class V> INL V to(float x) { return V{} + x; }
+template <class V> INL V to(float x) { return x - V{}; }
 template <class V> INL vf to(vf x) { return x; }
 // Lane by lane, where neighbours in the result are not neighbours in the operand.
 template <class V, class F> INL V gather(const float* p, F at) {
