@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -150,11 +150,17 @@ def load_problem(task: Task | JudgedTask, seed: int = 0, device: str = "cpu") ->
     draw = seeds.drawn_on(device, draw)
     init = _init_inputs(task, getattr(module, "get_init_inputs", None))
 
-    def fresh(number: int) -> tuple[torch.Tensor | Scalar, ...]:
+    def drawn(number: int) -> tuple[torch.Tensor | Scalar, ...]:
         with foreign(task, "get_inputs()"), seeds.seeded(number, device):
             return _moved(_checked_inputs(task, draw(), device), device)
 
-    inputs = fresh(seed)
+    inputs = drawn(seed)
+
+    def fresh(number: int) -> tuple[torch.Tensor | Scalar, ...]:
+        found = drawn(number)
+        _require_alike(task, inputs, found)
+        return found
+
     with foreign(task, "Model(...)"), _seeded(seed):
         model = build(*init).requires_grad_(False)
     initial = {name: value.detach().clone() for name, value in model.state_dict().items()}
@@ -251,6 +257,30 @@ def _checked_inputs(
     if not any(isinstance(value, torch.Tensor) for value in values):
         raise TaskError(f"{task.reference}: get_inputs() returned no tensor: give at least one")
     return tuple(value.detach() if isinstance(value, torch.Tensor) else value for value in values)
+
+
+def _require_alike(task: JudgedTask, first: Sequence[Any], again: Sequence[Any]) -> None:
+    """Refuse a task whose draws differ in more than the values of tensors.
+
+    Raises:
+        TaskError: they do.
+    """
+    kinds = [
+        [
+            (tuple(value.shape), value.dtype) if isinstance(value, torch.Tensor) else value
+            for value in values
+        ]
+        for values in (first, again)
+    ]
+    if kinds[0] != kinds[1]:
+        number = next(
+            (n for n, (a, b) in enumerate(zip(*kinds, strict=False)) if a != b), len(kinds[0])
+        )
+        told = [kind[number] if number < len(kind) else "none" for kind in kinds]
+        raise TaskError(
+            f"{task.reference}: input {number} is {told[0]} in one call of get_inputs() and {told[1]} in another: kb "
+            "judges one shape, type and number, draw values of tensors alone"
+        )
 
 
 def _moved(

@@ -9,6 +9,7 @@ where none of those had one.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ from search.reference import Problem
 
 _SHARE = 0.01  # of an output's elements, at most: where more are wrong, it is no luck
 _LOOKS = 64  # changes of the inputs, at most: a row that one in ten turns over must be among them
+_SURE_LOOKS, _SECONDS = 12, 10.0  # so many however long they take; more within some seconds
 _ROUNDINGS = 4.0  # times what the longest sum's roundings are usually worth
 
 
@@ -111,11 +113,16 @@ def _explained(
     got, low, high = (
         [value[bad].double() for value, bad in zip(whole, wrong, strict=True)] for whole in answers
     )
+    if not all(bool(torch.isfinite(value).all()) for value in got):
+        return False  # nothing lies between answers that is no number
     margins = [(above - below) / 2 for below, above in zip(low, high, strict=True)]
     least = [below + margin for below, margin in zip(low, margins, strict=True)]
     most = [one.clone() for one in least]
     generator = torch.Generator(wrong[0].device).manual_seed(seeds.secret())
-    for _ in range(_LOOKS):
+    began = time.monotonic()
+    for look in range(_LOOKS):
+        if look >= _SURE_LOOKS and time.monotonic() - began > _SECONDS:
+            return False
         moved = truth.values(inputs, lambda value: jitter(value, generator, times))
         for number, bad in enumerate(wrong):
             there = moved[number][bad]

@@ -29,6 +29,20 @@ def _offset(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     return 1000 + 0.1 * _normal(shape, generator)
 
 
+def _negative_offset(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
+    # A maximum that begins with zero, or with the least positive number, is right wherever a row has a positive element.
+    return -_offset(shape, generator)
+
+
+def _kinds(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
+    """Return values of which each part along the first dimension is normal, negative or zero."""
+    values = _normal(shape, generator)
+    first = shape[0] if shape else 1
+    kinds = torch.randint(3, (first,), generator=generator, device=generator.device)
+    kinds = kinds.reshape(-1, *(1,) * (len(shape) - 1)) if shape else kinds[0]
+    return torch.where(kinds == 0, values, torch.where(kinds == 1, -values.abs(), 0.0))
+
+
 def _tiny(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     return 1e-4 * _normal(shape, generator)
 
@@ -100,6 +114,8 @@ DISTRIBUTIONS: dict[str, Callable[[torch.Size, torch.Generator], torch.Tensor] |
     "normal": _normal,
     "negative": _negative,
     "large mean": _offset,
+    "large negative mean": _negative_offset,
+    "parts of a kind": _kinds,
     "tiny": _tiny,
     "huge": _huge,
     "sparse": _sparse,
@@ -113,7 +129,9 @@ WIDE = "beyond float16"  # asked where tf32 may be used, which has float32's ran
 SPECIAL = "special values"
 FEW_LARGE = "spiked far"  # a few elements decide what is rounded away in a sum
 # The roundings of a sum go one way: its terms are nearly the same, or lost beside a few large ones.
-ONE_SIDED = frozenset({"large mean", "sparse", "near one", "tiny", FEW_LARGE})
+ONE_SIDED = frozenset(
+    {"large mean", "large negative mean", "sparse", "near one", "tiny", FEW_LARGE}
+)
 _NAMED = {**DISTRIBUTIONS, WIDE: _wide, SPECIAL: _special}
 
 

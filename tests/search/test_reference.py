@@ -182,3 +182,19 @@ def test_inputs_are_drawn_on_the_device_where_they_can_be(monkeypatch: pytest.Mo
     torch.set_rng_state(before)
     monkeypatch.setattr(torch, "equal", lambda one, other: one.shape == other.shape)
     assert drawn_on("meta", lambda: [torch.rand(4)])()[0].device.type == "meta"
+
+
+@pytest.mark.parametrize(
+    ("drawn", "told"),
+    [
+        ("torch.rand(4, 3), float(torch.rand(()))", r"input 1 is 0\.\d+ in one call of get_inputs"),
+        ("torch.rand(int(torch.randint(4, 999, ())), 3), 2.0", r"input 0 is \(\(\d+, 3\), torch"),
+    ],
+)
+def test_what_varies_but_for_the_values_of_tensors_is_no_task(
+    make_task: Callable[..., Task], drawn: str, told: str
+) -> None:
+    source = model("return x * y").replace("forward(self, x)", "forward(self, x, y)")
+    problem = load_problem(make_task(f"{source}\ndef get_inputs():\n    return [{drawn}]\n"))
+    with pytest.raises(TaskError, match=told):
+        problem.draw(7)

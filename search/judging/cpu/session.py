@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,7 +31,9 @@ from search.sandbox.shared_memory import Arena, scrub
 _LOOK_SECONDS, _MOST_LOOKS = 0.002, 6  # of a long call, for each look; besides the first
 _SETTLE = 0.03  # seconds that work after the clock is given to show itself
 _PIECE = 1 << 24  # elements that are looked at in one go
-_MOST_BOUNDED = 32  # timed calls whose own bounds are asked for
+# Timed calls whose own bounds are asked for, and seconds of asking; beyond, one in so many is looked at.
+_MOST_BOUNDED, _BOUNDING_SECONDS, _BOUNDED_LATER = 32, 5.0, 8
+_chance = random.SystemRandom()
 _EARLY, _LATE = 0.7, 1.2  # of what a call takes: when an audited one is stopped
 
 
@@ -65,6 +68,7 @@ class CandidateSession:
         self._audit = False
         self._copies = False  # of the inputs, for the question that is asked
         self._bounded = 0
+        self._bounding = 0.0
         self.max_error, self.allowed_error = 0.0, 0.0
 
     def load(
@@ -220,12 +224,11 @@ class CandidateSession:
         typical = self.single.typical
         if not self._audit or typical is None or (self._trusted and self.single.looks is None):
             return ()
-        chance = random.SystemRandom()
         looks = 1 + min(int(typical / _LOOK_SECONDS), _MOST_LOOKS)
         # Beside busy neighbours a call takes longer than its own work, which is to be met.
         own = min(typical, _LATE * self.single.least)
-        early = sorted(chance.uniform(0, own) for _ in range(looks))
-        return (*early, chance.uniform(_EARLY, _LATE) * typical)
+        early = sorted(_chance.uniform(0, own) for _ in range(looks))
+        return (*early, _chance.uniform(_EARLY, _LATE) * typical)
 
     def empty(self) -> float:
         """Return the seconds of a call without a call: of waking up, and of seeing it."""
@@ -259,9 +262,20 @@ class CandidateSession:
         self, drawn: Drawn, got: tuple[torch.Tensor, ...], eager: tuple[torch.Tensor, ...]
     ) -> bool:
         """Say whether an answer is right by the bounds of these very inputs, which take float64 to know."""
-        if self._bounded == _MOST_BOUNDED:
-            return False
+        later = self._bounded >= _MOST_BOUNDED and self._bounding > _BOUNDING_SECONDS
+        if later and _chance.randrange(_BOUNDED_LATER):
+            return (
+                True  # all that were looked at were right: the first that is not ends the session
+            )
         self._bounded += 1
+        began = time.monotonic()
+        right = self._within_its_bounds(drawn, got, eager)
+        self._bounding += time.monotonic() - began
+        return right
+
+    def _within_its_bounds(
+        self, drawn: Drawn, got: tuple[torch.Tensor, ...], eager: tuple[torch.Tensor, ...]
+    ) -> bool:
         name = drawn.trial.distribution
         for inputs, answer, wanted in self._trial_set.parts(drawn.inputs, got, eager):
             trial = bounds_of(self._problem, self._trial_set, name, inputs, wanted, drawn.state)

@@ -34,7 +34,7 @@ def honest(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
 def disputed(make_task: Callable[..., Task]) -> tuple[Problem, TrialSet, InputTrial]:
     problem = load_problem(make_task(SOURCE))
     trial_set = make_trials(problem, SEED)
-    (trial,) = (t for t in trial_set.trials if not inside(t, (honest(*t.inputs),)))
+    trial = next(t for t in trial_set.trials if not inside(t, (honest(*t.inputs),)))
     return problem, trial_set, trial
 
 
