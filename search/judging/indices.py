@@ -74,6 +74,11 @@ class PlaceSearch:
             shape[dim] = size
             valid &= places <= torch.arange(size, device=places.device).view(shape)
         values = source.gather(dim, places.clamp(0, size - 1))
+        if self.given.get("stable") and size > 1:
+            before, after = (0, size - 1), (1, size - 1)
+            tied = values.narrow(dim, *before) == values.narrow(dim, *after)
+            turned = places.narrow(dim, *before) > places.narrow(dim, *after)
+            valid.narrow(dim, *after).logical_and_(~(tied & turned))
         return values.reshape(self.found.shape), valid.reshape(self.found.shape)
 
     def _pooled(self, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

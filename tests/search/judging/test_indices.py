@@ -175,3 +175,15 @@ def test_a_decision_that_rounding_makes_may_fall_either_way(make_task: Callable[
     assert inside(trial, (x.double().sum(-1) > 0,))
     assert inside(trial, problem.run(x))
     assert not inside(trial, (~problem.run(x)[0],))
+
+
+def test_a_stable_sort_keeps_equal_ones_in_their_order() -> None:
+    tied = torch.tensor([[2.0, 1.0, 2.0, 1.0]])
+    for stable, wanted in ((True, [[True, False, True, True]]), (None, [[True] * 4])):
+        with torch.no_grad(), IndexWatch() as watch:
+            output = torch.sort(tied, dim=-1, stable=stable)[1]
+        lookup = watch.lookup(output)
+        assert lookup is not None
+        assert lookup.values(output)[1].all()
+        _, permitted = lookup.values(torch.tensor([[3, 1, 0, 2]]))
+        assert permitted.tolist() == wanted
