@@ -1,8 +1,11 @@
 from __future__ import annotations
 
-import pytest
+import sys
 
-from kb.cli.render.output import Lines
+import pytest
+from rich.table import Table
+
+from kb.cli.render.output import Lines, console, steps
 from kb.units import long_text
 
 
@@ -44,3 +47,26 @@ def test_what_was_done_before_does_not_make_the_estimate_rosy() -> None:
 )
 def test_stretches_of_time_are_told_as_people_plan_with_them(seconds: float, text: str) -> None:
     assert long_text(seconds) == text
+
+
+def test_square_brackets_of_a_title_are_printed_as_they_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table = Table("idea", box=None)
+    for title in ("Stage A in [/smem] first", "Pack B as [n][k] panels", r"Keep \[ as it is"):
+        table.add_row(title)
+    console().print(table)
+    shown = capsys.readouterr().out
+    assert "Stage A in [/smem] first" in shown
+    assert "Pack B as [n][k] panels" in shown
+    assert r"Keep \[ as it is" in shown
+
+
+def test_square_brackets_of_a_title_do_not_end_the_progress_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    with steps() as progress:
+        progress("Stage A in [/smem] first", 0, 2)
+    assert "[/smem]" in capsys.readouterr().err
