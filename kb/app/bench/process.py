@@ -152,10 +152,7 @@ class ProblemProcess:
         blank = replace(self.job.blank, at=time.time(), run=self._run())
         if "end" in events:
             return answered_row(self._reported(blank), events["end"]["answers"])
-        if self._stopped or "interrupted" in events:
-            return None
-        if events.get("error", {}).get("kind") == RunIsLive.__name__:
-            say(f"{self.job.task.name} is left alone: {events['error']['message']}")
+        if self._stopped or "interrupted" in events or self._is_anothers():
             return None
         if "report" in events and "error" not in events:
             return self._died_at_a_sample(blank, code)
@@ -166,6 +163,14 @@ class ProblemProcess:
         if self._overdue:
             return replace(row, reason=f"not done after {seconds:.0f} s: ended")
         return replace(row, reason=_died(code, self.job.log))
+
+    def _is_anothers(self) -> bool:
+        """Say whether another process works on the run, and tell the user."""
+        error = self._events.get("error", {})
+        if error.get("kind") != RunIsLive.__name__:
+            return False
+        say(f"{self.job.task.name} is left alone: {error['message']}")
+        return True
 
     def _reported(self, blank: SuiteRow) -> SuiteRow:
         told = self._events["report"]
