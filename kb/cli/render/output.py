@@ -36,7 +36,12 @@ class Commands(TyperGroup):
 
 def print_json(value: object) -> None:
     """Print `value` as JSON to standard output."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    typer.echo(json_text(value))
+
+
+def json_text(value: object) -> str:
+    """Return `value` as the commands print JSON."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def console(*, stderr: bool = False) -> Console:

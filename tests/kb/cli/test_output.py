@@ -1,11 +1,16 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 from rich.table import Table
 
+from kb.app.bench.record import SuiteRecords
+from kb.cli.bench import show
 from kb.cli.render.output import Lines, console, steps
+from kb.config import Home
+from kb.database import open_engine
 from kb.units import long_text
 
 
@@ -70,3 +75,23 @@ def test_square_brackets_of_a_title_do_not_end_the_progress_bar(
     with steps() as progress:
         progress("Stage A in [/smem] first", 0, 2)
     assert "[/smem]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_suite_is_written_to_the_file_that_is_asked_for_in_every_form(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    as_json: bool,
+) -> None:
+    monkeypatch.setenv("KB_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("KB_DATABASE", raising=False)
+    records = SuiteRecords(open_engine(Home.find().make()))
+    name = records.begin(
+        {"name": "own", "target": "zen5", "precision": "strict", "author": "auto", "judge": "cpu-6",
+         "torch": "2.13.0", "candidates": 8, "seconds": 90.0}
+    )  # fmt: skip
+    show(name, lines=False, output=tmp_path / "shown", json=as_json)
+    assert capsys.readouterr().out == f"wrote {tmp_path / 'shown'}: 0 problems\n"
+    show(name, lines=False, output=None, json=as_json)
+    assert (tmp_path / "shown").read_text() == capsys.readouterr().out
