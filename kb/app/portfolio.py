@@ -14,9 +14,9 @@ from kb.app.run import Turn, evolve, resume
 from kb.config import Home
 from kb.errors import ConfigError, KbError, StoreError
 from kb.progress import Progress, say
-from search.portfolio.budget import Budget, parse_budget
+from search.portfolio.budget import Budget
 from search.portfolio.headroom import Course, choose, expected_gain
-from search.task import Task
+from search.task import Task, is_reference
 
 if TYPE_CHECKING:
     from kb.app.run import Watch
@@ -70,7 +70,11 @@ def task_files(paths: Sequence[Path]) -> list[Path]:
         inside = sorted(path.iterdir())
         described = [one for one in inside if one.suffix in {".yaml", ".yml"}]
         named = {load_task(one).reference for one in described}
-        bare = [one for one in inside if one.suffix == ".py" and one.absolute() not in named]
+        bare = [
+            one
+            for one in inside
+            if one.suffix == ".py" and one.absolute() not in named and is_reference(one)
+        ]
         found.update(dict.fromkeys([*described, *bare]))
     if not found:
         shown = ", ".join(map(str, paths))
@@ -107,7 +111,7 @@ def find(home: Home, name: str) -> Portfolio | None:
         kept = json.loads(path.read_text(encoding="utf-8"))
         return Portfolio(
             name=kept["name"],
-            budget=parse_budget("{amount} {unit}".format(**kept["budget"])),
+            budget=Budget(**kept["budget"]),
             shares=tuple(Share(**one) for one in kept["shares"]),
             overrides=kept["overrides"],
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kb.errors import TaskError
-from search.task import Task, TaskFile, load_task
+from search.task import Task, TaskFile, is_reference, load_task
 
 _NUMBERED = re.compile(r"(\d+)_(.+)")
 
@@ -122,7 +122,7 @@ def task_folder(folder: Path, options: SuiteOptions) -> Suite:
     programs = [
         path
         for path in sorted(folder.glob("*.py"))
-        if path.resolve() not in named and "get_inputs" in path.read_text(errors="replace")
+        if path.resolve() not in named and is_reference(path)
     ]
     rest = _read(suite.name, programs, options)
     tasks, unread = (*suite.tasks, *rest.tasks), (*suite.unread, *rest.unread)

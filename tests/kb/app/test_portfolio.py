@@ -20,7 +20,8 @@ BUDGET = Budget(amount=5, unit="candidates")
 
 def test_a_folder_names_its_task_files_and_the_references_that_none_of_them_names(tmp_path):
     for name in ("one.py", "two.py"):
-        (tmp_path / name).write_text("")
+        (tmp_path / name).write_text("def get_inputs(): ...\n")
+    (tmp_path / "helpers.py").write_text("x = 1\n")
     (tmp_path / "task.yaml").write_text("reference: one.py\n")
     (tmp_path / "notes.txt").write_text("")
     assert task_files([tmp_path]) == [tmp_path / "task.yaml", tmp_path / "two.py"]
@@ -35,7 +36,8 @@ def test_a_folder_without_tasks_is_refused(tmp_path):
 def test_a_portfolio_is_found_again_as_it_was_kept(tmp_path):
     home = Home(tmp_path / "home")
     kept = begin(home, [tmp_path / "a.py", tmp_path / "b.py"], BUDGET, {"seed": 3})
-    other = begin(home, [tmp_path / "c.py"], BUDGET, {})
+    other = begin(home, [tmp_path / "c.py"], Budget(amount=1e16, unit="tokens"), {})
+    assert find(home, "portfolio-2") == other
     assert (kept.name, other.name) == ("portfolio-1", "portfolio-2")
     assert find(home, "portfolio-1") == kept
     assert find(home, "softmax-1") is None
