@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     Watch = Callable[[Record, TaskFile, Progress], Watcher]
 
+_LONGEST = 100  # characters of a task's name in a run's: a folder is named after it
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
@@ -369,7 +371,7 @@ def task_slug(task: Task) -> str:
     """Return the task's name as the first part of a run's name."""
     from search.lessons.distill import slug
 
-    return slug(task.name)
+    return slug(task.name)[:_LONGEST].strip("-")
 
 
 def _with_file(home: Home, run: str, report: dict[str, Any]) -> dict[str, Any]:

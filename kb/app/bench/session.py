@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -121,7 +122,7 @@ class Bench:
             home=self.home.root,
             blank=self._blank(task, key),
             run=run,
-            log=self.home.root / "suites" / self.name / f"{task.name}.log",
+            log=self.home.root / "suites" / self.name / f"{file_name(task.name, key)}.log",
             samples=self.suite.samples.get(task.name),
             kernels=self.kernels,
             patience=self.patience,
@@ -177,6 +178,12 @@ class Bench:
             judge=judge_version(self.place),
             torch=version("torch"),
         )
+
+
+def file_name(name: str, key: str) -> str:
+    """Return what a problem's files are named after: its name, or what is left of one that is a path or long."""
+    safe = re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip(".-")[:100]
+    return name if safe == name else f"{safe}-{key}"
 
 
 def about(suite: Suite, options: SuiteOptions, place: JudgingDevice) -> dict[str, Any]:

@@ -3,13 +3,14 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from scripted import REFERENCE
 
 from kb.app.live import RunIsLive, working_on
-from kb.app.resume import stored_task
-from kb.app.run import evolve, resume
+from kb.app.resume import keep_reference, stored_task
+from kb.app.run import evolve, resume, task_slug
 from kb.config import Home
 from kb.database import open_engine
 from kb.errors import StoreError
@@ -67,3 +68,13 @@ def test_a_run_that_another_process_works_on_is_left_to_it_until_that_process_is
     with pytest.raises(StoreError, match="no run"):
         resume(home, "nowhere-1", silent, lambda *_: None, print)
     assert not (home.root / "runs" / "nowhere-1").exists()
+
+
+def test_the_run_of_a_task_with_a_long_name_is_named_as_a_folder_may_be(tmp_path):
+    reference = tmp_path / "ref.py"
+    reference.write_text(REFERENCE)
+    task = replace(load_task(reference), name="fast-norm " * 40)
+    run = f"{task_slug(task)}-12"
+    assert run.startswith("fast-norm-fast-norm-")
+    assert "--" not in run
+    assert keep_reference(Home(tmp_path / "home"), run, task).is_file()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from kb.app.bench.session import file_name
 from kb.app.bench.suites import SuiteOptions, chosen, kernelbench, task_folder
 from kb.errors import TaskError
 
@@ -79,3 +80,10 @@ def test_two_tasks_of_one_name_are_refused(tmp_path, write_problem):
     (tmp_path / "two.yaml").write_text("reference: a.py\nname: same\n")
     with pytest.raises(TaskError, match="'same' twice"):
         task_folder(tmp_path, SuiteOptions())
+
+
+def test_files_of_a_problem_stay_in_their_folder_whatever_its_name():
+    assert file_name("1_Gate.v2", "k") == "1_Gate.v2"
+    assert file_name("/tmp/x/fast norm", "k") == "tmp-x-fast-norm-k"
+    assert file_name("..", "k") == "-k"
+    assert len(file_name("x" * 300, "k")) < 110
