@@ -66,15 +66,24 @@ class SuiteRecords:
     def begin(self, about: Mapping[str, Any]) -> str:
         """Return the latest suite of which the same was asked, or a new one.
 
+        One from before records had the folder of the problems goes on as that of the first folder it is
+        asked for.
+
         Args:
             about: with the suite's name under ``name``.
         """
         text = json.dumps(about, sort_keys=True)
+        before = json.dumps({key: about[key] for key in about if key != "folder"}, sort_keys=True)
         with writing(self.engine) as session:
             known = session.execute(select(SUITES).order_by(SUITES.c.started)).all()
             same = [one.suite for one in known if one.about == text]
             if same:
                 return str(same[-1])
+            older = [one.suite for one in known if one.about == before]
+            if older:
+                taken = update(SUITES).where(SUITES.c.suite == older[-1])
+                session.execute(taken.values(about=text))
+                return str(older[-1])
             names = {one.suite for one in known}
             name = next(
                 made

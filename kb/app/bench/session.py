@@ -199,6 +199,7 @@ def about(suite: Suite, options: SuiteOptions, place: JudgingDevice) -> dict[str
         "seconds": options.seconds,
         "seed": options.seed,
         "author": options.author or "auto",
+        **({} if suite.folder is None else {"folder": str(suite.folder)}),
         **({} if options.final is None else {"final": options.final}),
         **({} if options.kernels is None else {"kernels": options.kernels}),
     }

@@ -71,3 +71,17 @@ def test_a_suite_that_is_not_there_is_one_line(records):
     records.begin(ABOUT)
     with pytest.raises(StoreError, match="no suite 'x': latest are own-1"):
         records.suite("x")
+
+
+def test_the_same_problems_of_another_folder_are_another_suite(records):
+    first = records.begin({**ABOUT, "folder": "/a/tasks"})
+    assert records.begin({**ABOUT, "folder": "/b/tasks"}) == "own-2"
+    assert records.begin({**ABOUT, "folder": "/a/tasks"}) == first == "own-1"
+
+
+def test_a_suite_from_before_folders_were_on_record_goes_on_with_the_first_folder(records):
+    old = records.begin(ABOUT)
+    assert records.begin({**ABOUT, "folder": "/a/tasks"}) == old
+    assert records.suite(old).about["folder"] == "/a/tasks"
+    assert records.begin({**ABOUT, "folder": "/b/tasks"}) != old
+    assert records.begin({**ABOUT, "folder": "/a/tasks"}) == old

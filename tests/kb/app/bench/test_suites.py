@@ -87,3 +87,14 @@ def test_files_of_a_problem_stay_in_their_folder_whatever_its_name():
     assert file_name("/tmp/x/fast norm", "k") == "tmp-x-fast-norm-k"
     assert file_name("..", "k") == "-k"
     assert len(file_name("x" * 300, "k")) < 110
+
+
+def test_the_folder_of_another_level_is_refused(level):
+    with pytest.raises(TaskError, match=r"expected the problems of level 2, found .* level 1"):
+        kernelbench(level / "level1", 2, SuiteOptions())
+
+
+def test_a_suite_knows_the_folder_of_its_problems(level):
+    assert kernelbench(level, 1, SuiteOptions()).folder == (level / "level1").resolve()
+    assert task_folder(level / "level1", SuiteOptions()).folder == (level / "level1").resolve()
+    assert chosen(kernelbench(level, 1, SuiteOptions()), ["1"]).folder is not None
