@@ -37,7 +37,11 @@ PATIENCE = typer.Option(
 FINAL = typer.Option(
     None, min=0.1, help="Seconds of measuring each of the best again; over the tasks' (10)."
 )
-AGAIN = typer.Option(False, "--again", help="Also problems that have a result.")
+AGAIN = typer.Option(
+    False,
+    "--again",
+    help="Also problems that have a result; interrupted, the same command goes on.",
+)
 OUTPUT = typer.Option(None, "-o", "--output", help="Write to this file instead.")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ class Bench:
         name: of the record, which a second call with the same options goes on with.
         waiting: problems that have no row yet.
         present: how many have one.
+        again: what is waiting is worked on again.
         kernels: see `SuiteOptions`.
         patience: see `ProblemJob`.
     """
@@ -43,6 +44,7 @@ class Bench:
     name: str
     waiting: list[Task]
     present: int
+    again: bool = False
     kernels: int = 0
     patience: float | None = None
     _running: set[Any] = field(default_factory=set)
@@ -66,7 +68,7 @@ class Bench:
 
         Args:
             devices: see `choose_devices`.
-            again: problems that have a row are worked on again.
+            again: problems that have a row are worked on again; where that was interrupted, those that are left.
             patience: seconds after which a problem is ended, see `ProblemJob`.
 
         Raises:
@@ -78,11 +80,7 @@ class Bench:
         slots = choose_devices(devices, place.how)
         records = SuiteRecords(open_tables(home))
         name = records.begin(about(suite, options, place))
-        left = [
-            task
-            for task in suite.tasks
-            if again or records.state(name, task.name, key_of(task))[0] is None
-        ]
+        left = _left(records, name, suite.tasks, again=again)
         return cls(
             home=home,
             suite=suite,
@@ -92,6 +90,7 @@ class Bench:
             name=name,
             waiting=left,
             present=len(suite.tasks) - len(left),
+            again=again,
             kernels=options.kernels or 0,
             patience=patience,
         )
@@ -100,8 +99,10 @@ class Bench:
         """Work on what is waiting, and yield each row once it is on record."""
         dealer: Dealer[Task, SuiteRow] = Dealer(self.devices, self._work, self._interrupt)
         try:
-            for row in dealer.run(self.waiting):
+            for number, row in enumerate(dealer.run(self.waiting), 1):
                 self.records.ended(self.name, row)
+                if self.again and number == len(self.waiting):
+                    self.records.end_again(self.name, (task.name for task in self.suite.tasks))
                 yield row
         finally:
             for process in self._warm.values():
@@ -178,6 +179,22 @@ class Bench:
             judge=judge_version(self.place),
             torch=version("torch"),
         )
+
+
+def _left(records: SuiteRecords, name: str, tasks: Sequence[Task], *, again: bool) -> list[Task]:
+    """Return the tasks of a suite that have no row yet, with `again` none since all began again."""
+    rows = [records.state(name, task.name, key_of(task))[0] for task in tasks]
+
+    def without(since: float) -> list[Task]:
+        pairs = zip(tasks, rows, strict=True)
+        return [task for task, row in pairs if row is None or row.at < since]
+
+    if not again:
+        return without(0.0)
+    names = [task.name for task in tasks]
+    since = records.again_since(name, names)
+    left = [] if since is None else without(since)
+    return left or without(records.begin_again(name, names))
 
 
 def file_name(name: str, key: str) -> str:
