@@ -1,9 +1,10 @@
-"""Sees that one process at a time works on a run: of two, one would lose what it had judged."""
+"""Sees that one process at a time works on a run or a portfolio: of two, one would lose what it had judged."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from kb.app.resume import run_folder
 from kb.config import Home
@@ -13,7 +14,7 @@ _PATIENCE = 1.0  # seconds: the process that worked on it may be ending
 
 
 class RunIsLive(ConfigError):
-    """Another process works on the run."""
+    """Another process works on the run, or the portfolio."""
 
 
 @contextmanager
@@ -24,16 +25,29 @@ def working_on(home: Home, run: str) -> Iterator[None]:
         RunIsLive: another process holds it.
         ConfigError: the run's name is no name of a folder.
     """
+    with held(run_folder(home, run) / "lock", run):
+        yield
+
+
+@contextmanager
+def held(path: Path, name: str) -> Iterator[None]:
+    """Hold what a file stands for.
+
+    Args:
+        name: of what it stands for.
+
+    Raises:
+        RunIsLive: another process holds it.
+    """
     from filelock import FileLock, Timeout
 
-    folder = run_folder(home, run)
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / "lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path)
     try:
         lock.acquire(timeout=_PATIENCE)
     except Timeout as error:
         raise RunIsLive(
-            f"{run} is being worked on by another process: wait for it, or end it"
+            f"{name} is being worked on by another process: wait for it, or end it"
         ) from error
     try:
         yield

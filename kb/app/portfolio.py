@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kb.app.live import held
 from kb.app.run import Turn, evolve, resume
 from kb.config import Home
 from kb.errors import ConfigError, KbError, StoreError
@@ -153,10 +154,16 @@ class PortfolioRun:
         self._began: tuple[int, float] | None = None  # the share whose turn it is, and since when
 
     def spend(self) -> dict[str, Any]:
-        """Spend the budget, measure the best of each task again, and return the report."""
+        """Spend the budget, measure the best of each task again, and return the report.
+
+        Raises:
+            ConfigError: another process spends it.
+        """
+        name = self._portfolio.name
         try:
-            self._search()
-            self._finish()
+            with held(self._home.root / _FOLDER / f"{name}.lock", name):
+                self._search()
+                self._finish()
         except KeyboardInterrupt:
             self._interrupted = True
             say(f"interrupted: `kb resume {self._portfolio.name}` goes on from here")

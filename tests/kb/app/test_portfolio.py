@@ -7,6 +7,7 @@ import pytest
 from play import open_storage, play, settings_of
 
 from kb.app.command_line import task_with
+from kb.app.live import RunIsLive, held
 from kb.app.portfolio import PortfolioRun, begin, best_by_round, find, task_files
 from kb.config import Home
 from kb.errors import ConfigError, StoreError
@@ -86,3 +87,15 @@ def test_the_best_after_each_round_never_falls_and_starts_at_eager(tmp_path):
     assert list(best) == sorted(best)
     assert best[0] >= 1
     assert best[-1] == record.graph.best_speedup
+
+
+def test_a_portfolio_that_another_process_spends_is_left_to_it(tmp_path):
+    home = Home(tmp_path / "home").make()
+    portfolio = begin(home, [tmp_path / "a.py"], BUDGET, {})
+    run = PortfolioRun(home, portfolio, task_with, silent, None, print)
+    with (
+        held(home.root / "portfolios" / "portfolio-1.lock", "portfolio-1"),
+        pytest.raises(RunIsLive, match="portfolio-1 is being worked on by another process"),
+    ):
+        run.spend()
+    assert find(home, "portfolio-1") == portfolio
