@@ -57,7 +57,10 @@ class Home:
     @property
     def database_url(self) -> str:
         """The URL of the database in use: what ``KB_DATABASE`` says, or that file."""
-        return os.environ.get("KB_DATABASE") or f"sqlite:///{self.database}"
+        from sqlalchemy import URL
+
+        own = URL.create("sqlite", database=str(self.database))
+        return os.environ.get("KB_DATABASE") or own.render_as_string()
 
     @property
     def lessons(self) -> Path:

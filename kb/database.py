@@ -146,7 +146,7 @@ def is_begun(home: Home) -> bool:
 
 def open_file(path: Path) -> Engine:
     """Open a database in a file of its own, wherever ``KB_DATABASE`` points."""
-    return _sqlite(make_url(f"sqlite:///{path}"))
+    return _sqlite(URL.create("sqlite", database=str(path)))
 
 
 def create_tables(engine: Engine) -> None:
@@ -287,7 +287,9 @@ def _is_lost(error: DatabaseError) -> bool:
 
 
 def _shown(engine: Engine) -> str:
-    return engine.url.render_as_string(hide_password=True).removeprefix("sqlite:///")
+    if engine.dialect.name == "sqlite":
+        return str(engine.url.database)
+    return engine.url.render_as_string(hide_password=True)
 
 
 def _postgresql(url: URL) -> Engine:

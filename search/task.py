@@ -195,6 +195,11 @@ def load_task(path: Path) -> Task:
     )
 
 
+def is_reference(path: Path) -> bool:
+    """Say whether a Python file is a reference, and not one that references import."""
+    return path.is_file() and "get_inputs" in path.read_text(encoding="utf-8", errors="replace")
+
+
 def override(
     task: Task,
     *,

@@ -10,13 +10,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kb.app.live import held
 from kb.app.run import Turn, evolve, resume
 from kb.config import Home
 from kb.errors import ConfigError, KbError, StoreError
 from kb.progress import Progress, say
-from search.portfolio.budget import Budget, parse_budget
+from search.portfolio.budget import Budget
 from search.portfolio.headroom import Course, choose, expected_gain
-from search.task import Task
+from search.task import Task, is_reference
 
 if TYPE_CHECKING:
     from kb.app.run import Watch
@@ -70,7 +71,11 @@ def task_files(paths: Sequence[Path]) -> list[Path]:
         inside = sorted(path.iterdir())
         described = [one for one in inside if one.suffix in {".yaml", ".yml"}]
         named = {load_task(one).reference for one in described}
-        bare = [one for one in inside if one.suffix == ".py" and one.absolute() not in named]
+        bare = [
+            one
+            for one in inside
+            if one.suffix == ".py" and one.absolute() not in named and is_reference(one)
+        ]
         found.update(dict.fromkeys([*described, *bare]))
     if not found:
         shown = ", ".join(map(str, paths))
@@ -107,7 +112,7 @@ def find(home: Home, name: str) -> Portfolio | None:
         kept = json.loads(path.read_text(encoding="utf-8"))
         return Portfolio(
             name=kept["name"],
-            budget=parse_budget("{amount} {unit}".format(**kept["budget"])),
+            budget=Budget(**kept["budget"]),
             shares=tuple(Share(**one) for one in kept["shares"]),
             overrides=kept["overrides"],
         )
@@ -149,10 +154,16 @@ class PortfolioRun:
         self._began: tuple[int, float] | None = None  # the share whose turn it is, and since when
 
     def spend(self) -> dict[str, Any]:
-        """Spend the budget, measure the best of each task again, and return the report."""
+        """Spend the budget, measure the best of each task again, and return the report.
+
+        Raises:
+            ConfigError: another process spends it.
+        """
+        name = self._portfolio.name
         try:
-            self._search()
-            self._finish()
+            with held(self._home.root / _FOLDER / f"{name}.lock", name):
+                self._search()
+                self._finish()
         except KeyboardInterrupt:
             self._interrupted = True
             say(f"interrupted: `kb resume {self._portfolio.name}` goes on from here")

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from kb.app.session import Setup
 
 
-def keep_reference(home: Home, run: str, task: Task) -> Path:
-    """Keep the reference as it was when the run began: a resumed run must see the same one.
+def run_folder(home: Home, run: str) -> Path:
+    """Return the folder of what is kept of a run beside its record; it need not be there.
 
     Raises:
         ConfigError: the run's name is no name of a folder.
@@ -27,7 +27,16 @@ def keep_reference(home: Home, run: str, task: Task) -> Path:
         raise ConfigError(
             f"expected a run's name of letters, digits, '.', '_' and '-', found {run[:80]!r}"
         )
-    path = home.root / "runs" / run / "reference.py"
+    return home.root / "runs" / run
+
+
+def keep_reference(home: Home, run: str, task: Task) -> Path:
+    """Keep the reference as it was when the run began: a resumed run must see the same one.
+
+    Raises:
+        ConfigError: the run's name is no name of a folder.
+    """
+    path = run_folder(home, run) / "reference.py"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(task.source, encoding="utf-8")
     return path

@@ -14,6 +14,7 @@ from kb.app.device import judged_by, make_judge, unusual
 from kb.app.diagnosis import context_step, diagnoser, looker
 from kb.app.drivers import make_driver, make_search, open_remote, open_second_judge, second_zygote
 from kb.app.lessons.learning import learn_from
+from kb.app.live import working_on
 from kb.app.models import model_is_configured
 from kb.app.resume import check_same_place, keep_reference, stored_task
 from kb.app.session import Session, Setup, about_of, names_of
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from search.runs.storage import Record
 
     Watch = Callable[[Record, TaskFile, Progress], Watcher]
+
+_LONGEST = 100  # characters of a task's name in a run's: a folder is named after it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +94,6 @@ def evolve(
         turn: the part of the search that is done now; None for all of it.
     """
     from kb.database import open_engine, outlast
-    from search.runs.snapshot import RunSnapshot
 
     began = time.monotonic()
     try:
@@ -102,27 +104,35 @@ def evolve(
     setup = _capped(setup, turn)
     record = setup.storage.begin(task_slug(task), given)
     try:
+        with working_on(home, record.run):
+            session = _built(setup, record, progress, begun)
+            found = _search(session, record, began, progress, watch, turn)
+            return _conclude(session, record, found)
+    except ConnectionLost as lost:
+        say(f"{record.run} goes on from its record: {lost}")
+    return resume(home, record.run, progress, watch, lambda _: None, turn)
+
+
+def _built(
+    setup: Setup, record: Record, progress: Progress, begun: Callable[[str], None]
+) -> Session:
+    """Put a run together that has just begun, and keep what going on with it takes."""
+    from search.runs.snapshot import RunSnapshot
+
+    try:
         with _interruptible(record):
             session = build(setup, record.run, progress)
-    except (ConnectionLost, KeyboardInterrupt) as lost:
-        keep_reference(home, record.run, task)
+    except (ConnectionLost, KeyboardInterrupt):
+        keep_reference(setup.home, record.run, setup.task)
         begun(record.run)
-        if isinstance(lost, KeyboardInterrupt):
-            raise
-        say(f"{record.run} goes on from its record: {lost}")
-        return resume(home, record.run, progress, watch, lambda _: None, turn)
+        raise
     except KbError:  # what cannot be built never began
         RunSnapshot(setup.storage.engine, record.run).forget()
         record.withdraw()
         raise
-    keep_reference(home, record.run, task)
+    keep_reference(setup.home, record.run, setup.task)
     begun(record.run)
-    try:
-        found = _search(session, record, began, progress, watch, turn)
-        return _conclude(session, record, found)
-    except ConnectionLost as lost:
-        say(f"{record.run} goes on from its record: {lost}")
-    return resume(home, record.run, progress, watch, lambda _: None, turn)
+    return session
 
 
 def resume(
@@ -140,13 +150,16 @@ def resume(
         turn: the part of the search that is done now; None for all that is left.
 
     Raises:
-        ConfigError: it is worked on from outside, or began on another device.
+        ConfigError: it is worked on from outside or by another process, or began on another device.
     """
     from kb.database import open_engine, outlast
+    from search.runs.storage import Storage
 
     engine = open_engine(home)
-    # Whatever the last transaction before a lost connection came to is in the record or is not.
-    return outlast(engine, lambda: _go_on(home, run, progress, watch, announce, turn))
+    known = outlast(engine, lambda: Storage(engine).run(run))
+    with working_on(home, known.run):
+        # Whatever the last transaction before a lost connection came to is in the record or is not.
+        return outlast(engine, lambda: _go_on(home, run, progress, watch, announce, turn))
 
 
 def _go_on(
@@ -358,7 +371,7 @@ def task_slug(task: Task) -> str:
     """Return the task's name as the first part of a run's name."""
     from search.lessons.distill import slug
 
-    return slug(task.name)
+    return slug(task.name)[:_LONGEST].strip("-")
 
 
 def _with_file(home: Home, run: str, report: dict[str, Any]) -> dict[str, Any]:

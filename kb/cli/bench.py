@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from kb.cli.render.output import JSON, console, print_json, steps
+from kb.cli.render.output import JSON, console, json_text, print_json, steps
 from kb.config import Home
 from kb.progress import say
 
@@ -37,7 +37,11 @@ PATIENCE = typer.Option(
 FINAL = typer.Option(
     None, min=0.1, help="Seconds of measuring each of the best again; over the tasks' (10)."
 )
-AGAIN = typer.Option(False, "--again", help="Also problems that have a result.")
+AGAIN = typer.Option(
+    False,
+    "--again",
+    help="Also problems that have a result; interrupted, the same command goes on.",
+)
 OUTPUT = typer.Option(None, "-o", "--output", help="Write to this file instead.")
 
 
@@ -233,15 +237,12 @@ def show(
     from kb.cli.render.suites import row_lines
 
     found = _records().suite(suite)
-    if lines:
-        text = row_lines(found)
-        if output is None:
-            typer.echo(text, nl=False)
-        else:
-            _write(output, text)
-            typer.echo(f"wrote {output}: {len(found.rows)} problems")
-        return
-    _publish(found, json=json)
+    text = row_lines(found) if lines else f"{_told(found, json=json)}\n"
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        _write(output, text)
+        typer.echo(f"wrote {output}: {len(found.rows)} problems")
 
 
 @bench.command(epilog="Example: kb bench plot kernelbench-level1-1 -o plots")
@@ -301,7 +302,7 @@ def _run(
         f"{working.present} have a result"
     )
     code = _work(working)
-    _publish(working.result(), json=json)
+    typer.echo(_told(working.result(), json=json))
     raise typer.Exit(code)
 
 
@@ -327,10 +328,7 @@ def _work(working: Bench) -> int:
     return 0
 
 
-def _publish(found: SuiteRecord, *, json: bool) -> None:
+def _told(found: SuiteRecord, *, json: bool) -> str:
     from kb.cli.render.suites import suite_text, suite_values
 
-    if json:
-        print_json(suite_values(found))
-    else:
-        typer.echo(suite_text(found))
+    return json_text(suite_values(found)) if json else suite_text(found)

@@ -8,6 +8,7 @@ import typer
 
 from kb.cli.render.output import JSON, print_json
 from kb.config import Home
+from kb.errors import ConfigError
 
 if TYPE_CHECKING:
     from kb.app.doctor.finding import CheckResult
@@ -38,6 +39,10 @@ def doctor(cheats: bool = CHEATS, only: list[str] = ONLY, json: bool = JSON) -> 
 
         judge_corpus(only, json=json)
         return
+    if only:
+        raise ConfigError(
+            f"--only {only[0]}: expected --cheats beside it, found none: add --cheats, or leave it out"
+        )
     findings = examine(Home.find())
     if json:
         print_json([asdict(finding) for finding in findings])

@@ -136,6 +136,7 @@ def _answers(finding: DryFinding) -> str:
 
 def _show(outcomes: dict[str, Outcome], finding: DryFinding) -> None:
     from rich.table import Table
+    from rich.text import Text
 
     from search.sandbox.faults import Fault
 
@@ -144,7 +145,7 @@ def _show(outcomes: dict[str, Outcome], finding: DryFinding) -> None:
     for name in outcomes:
         built = finding.built[name]
         if isinstance(built, Fault):
-            table.add_row(name, f"[red]{built.outcome.kind.replace('_', ' ')}[/red]")
+            table.add_row(name, Text(built.outcome.kind.replace("_", " "), style="red"))
             continue
         for kernel in built.kernels:
             figures = (

@@ -73,7 +73,7 @@ def worker(
     if len(chosen) == 1:
         code = _serve(chosen[0], options, recalibrate=recalibrate, as_json=json)
     else:
-        code = _supervise(chosen, options)
+        code = _supervise(chosen, options, recalibrate=recalibrate)
     raise typer.Exit(code)
 
 
@@ -151,7 +151,7 @@ def _make(
     )
 
 
-def _supervise(devices: list[str], options: WorkerOptions) -> int:
+def _supervise(devices: list[str], options: WorkerOptions, *, recalibrate: bool) -> int:
     """Keep a worker alive on each of several devices."""
     from search.work.pools.local import LocalPool
 
@@ -159,7 +159,7 @@ def _supervise(devices: list[str], options: WorkerOptions) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _frame: stopped.append(number))
     pool = LocalPool(devices, options)
-    pool.start()
+    pool.start(recalibrate=recalibrate)
     try:
         while not stopped and (pool.running or not options.once):
             for line in pool.tend():

@@ -15,9 +15,9 @@ from kb.web.story import UNREADABLE, Best, Brief, Candidate, Proposed, Story
 from kb.web.text import address, one_line
 from search.attempt import Idea
 from search.graph import Slot, Step
-from search.outcome import Passed, Ratio, from_json
+from search.outcome import Passed, Ratio, from_json, to_json
 from search.runs.calls import CALLS
-from search.runs.report import baseline_seconds
+from search.runs.report import baseline_seconds, reported
 from search.runs.tables import NODES, OUTCOMES, PROPOSALS, RUNS
 
 PART = 400  # parameters of one statement
@@ -109,7 +109,7 @@ def read_more(engine: Engine, before: Story, version: str) -> Story:
     story = replace(
         _story(row, nodes, asked, calls, summed=False),
         version=version,
-        candidates=(*done[:first], *map(_candidate, nodes)),
+        candidates=_seen_again(row, (*done[:first], *map(_candidate, nodes))),
     )
     return _settled(replace(story, proposals={**before.proposals, **story.proposals}))
 
@@ -131,7 +131,7 @@ def _story(
     story = Story(
         brief=brief_of(row),
         version=_version(row, nodes[-1].number if nodes else None),
-        candidates=tuple(map(_candidate, nodes)),
+        candidates=_seen_again(row, tuple(map(_candidate, nodes))),
         proposals={_slot(one.slot): _proposed(one) for one in asked},
         calls=tuple(zip((one.at for one in calls), sums, strict=True)),
     )
@@ -242,23 +242,40 @@ def _candidate(row: Any) -> Candidate:
         return Candidate(
             number=row.number, parent=row.parent, step=step, outcome="pending", speedup={}
         )
-    told = json.loads(row.verdict)
-    kind = told["kind"]
-    speedup = {name: Ratio(**one) for name, one in told.get("speedup", {}).items()}
     return Candidate(
         number=row.number,
         parent=row.parent,
         step=step,
-        outcome=kind,
-        reason=one_line(told.get("reason", ""), 300),
-        seconds=told["seconds"] if kind == "passed" else None,
-        speedup=speedup,
-        merit=_merit(told, speedup),
-        own_share=told.get("own_share"),
-        drifted=bool(told.get("profile", {}).get("drifted")),
         at=row.judged,
         second=row.elapsed,
         measured=row.key,
+        **_verdict(json.loads(row.verdict)),
+    )
+
+
+def _verdict(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an outcome says of a candidate."""
+    kind = told["kind"]
+    speedup = {name: Ratio(**one) for name, one in told.get("speedup", {}).items()}
+    return {
+        "outcome": kind,
+        "reason": one_line(told.get("reason", ""), 300),
+        "seconds": told["seconds"] if kind == "passed" else None,
+        "speedup": speedup,
+        "merit": _merit(told, speedup),
+        "own_share": told.get("own_share"),
+        "drifted": bool(told.get("profile", {}).get("drifted")),
+    }
+
+
+def _seen_again(row: Any, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    """Return a run's candidates with what the second look said in the place of the first verdict."""
+    second = reported(json.loads(row.report)) if row.report else {}
+    return tuple(
+        replace(one, **_verdict(json.loads(to_json(second[one.number]))))
+        if one.number in second
+        else one
+        for one in candidates
     )
 
 
@@ -266,8 +283,9 @@ def _merit(told: Mapping[str, Any], speedup: Mapping[str, Ratio]) -> float:
     """Return what the search ranks a candidate by."""
     if told["kind"] == "passed":
         shown = Passed(
-            seconds=told["seconds"], samples=0, speedup=speedup, max_error=0.0, allowed_error=0.0
-        )
+            seconds=told["seconds"], samples=0, speedup=speedup, max_error=0.0, allowed_error=0.0,
+            workloads=told.get("workloads", {}),
+        )  # fmt: skip
         return shown.merit
     if told["kind"] == "checked":
         return float(getattr(from_json(json.dumps(told)), "merit", 0.0))

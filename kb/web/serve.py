@@ -114,7 +114,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         taken = socket.socket(family, socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # also a name that no host can have
         raise _unusable(host, port, error) from error
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

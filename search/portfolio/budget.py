@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -36,7 +37,7 @@ def parse_budget(text: str) -> Budget:
     found = re.fullmatch(r"\s*([\d_,]*\.?\d+(?:e\d+)?)\s*([a-z]+)\s*", text.lower())
     unit = next((one for one in UNITS if found and found[2] in {one, one[:-1]}), None)
     amount = float(re.sub("[_,]", "", found[1])) if found else 0.0
-    if unit is None or amount <= 0:
+    if unit is None or not 0 < amount < math.inf:
         raise ConfigError(
             f"--budget: expected a number of {', '.join(UNITS[:-1])} or {UNITS[-1]}, found {text!r}: "
             "write for example --budget '200000 tokens'"

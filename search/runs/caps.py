@@ -8,6 +8,7 @@ nobody knows whether it was charged, until the run is resumed and asks again.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from sqlalchemy.orm import Session
 from kb.database import Base, DatabaseClock, create_tables, outlast, reading, writing
 from kb.errors import ConfigError
 from search.runs.calls import CALLS
+from search.runs.tables import RUNS
 from synth.models.budgeted import Exhausted, Hold
 
 CapUnit = Literal["money", "tokens", "requests"]
@@ -199,8 +201,17 @@ def _spent(session: Session, unit: CapUnit, since: float) -> float:
         "tokens": func.sum(CALLS.c.tokens_in + CALLS.c.tokens_out),
         "requests": func.count(),
     }
-    paid = select(sums[unit]).where(CALLS.c.paid.is_(True), CALLS.c.at >= since)
+    paid = select(sums[unit]).where(CALLS.c.paid.is_(True), CALLS.c.at >= since, made_here(session))
     return float(session.scalar(paid) or 0)
+
+
+def made_here(session: Session) -> ColumnElement[bool]:
+    """Return what calls of imported runs do not fulfil: they were paid for elsewhere."""
+    about = session.execute(
+        select(RUNS.c.run, RUNS.c.about).where(RUNS.c.about.contains('"imported"'))
+    )
+    elsewhere = [run for run, told in about if "imported" in json.loads(told)]
+    return CALLS.c.run.not_in(elsewhere)
 
 
 def _held(session: Session, unit: CapUnit, since: float) -> float:

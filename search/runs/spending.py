@@ -12,7 +12,7 @@ from sqlalchemy import Column, Engine, String, Table, func, insert, select
 
 from kb.database import Base, create_tables, outlast, reading, writing
 from search.runs.calls import CALLS
-from search.runs.caps import DatabaseCaps, drop
+from search.runs.caps import DatabaseCaps, drop, made_here
 from search.settings import StopSettings
 from synth.models import Reply, Request
 from synth.models.budgeted import Exhausted, Hold
@@ -170,7 +170,11 @@ class Ledger:
 
 
 def spending(engine: Engine, run: str | None = None) -> list[dict[str, Any]]:
-    """Return what each model cost a run, or all runs, in each role: calls, tokens, cost, seconds."""
+    """Return what each model cost in each role: calls, tokens, cost, seconds.
+
+    Args:
+        run: None for all runs that were made here: imported ones were paid for elsewhere.
+    """
     create_tables(engine)
     columns = (
         CALLS.c.model,
@@ -186,9 +190,8 @@ def spending(engine: Engine, run: str | None = None) -> list[dict[str, Any]]:
     )
     names = (CALLS.c.model, CALLS.c.role, CALLS.c.paid)
     query = select(*columns).group_by(*names).order_by(*names)
-    if run is not None:
-        query = query.where(CALLS.c.run == run)
     with reading(engine) as session:
+        query = query.where(made_here(session) if run is None else CALLS.c.run == run)
         rows = [dict(row._mapping) for row in session.execute(query)]
     for row in rows:
         if row["without_price"]:

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import event, text
 
 from kb.config import Home
-from kb.database import create_tables, open_engine, reading, writing
+from kb.database import create_tables, open_engine, open_url, reading, writing
 from kb.errors import ConfigError, StoreError
 from kb.store.documents import StateRow, Store
 
@@ -101,3 +101,15 @@ def test_a_wrong_statement_of_ours_is_a_bug_not_advice(store: Store) -> None:
     ):
         session.execute(text("SELECT * FROM nowhere"))
     assert not isinstance(caught.value, StoreError)
+
+
+def test_signs_of_a_url_in_the_folders_name_are_part_of_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KB_DATABASE", raising=False)
+    home = Home(tmp_path / "what?%41#1@b")
+    create_tables(open_engine(home))
+    Store(open_engine(home)).set_state("name", "kept")
+    assert [path.name for path in tmp_path.iterdir()] == ["what?%41#1@b"]
+    assert home.database.is_file()
+    assert Store(open_url(home.database_url, "--database")).state("name") == "kept"

@@ -27,7 +27,9 @@ def aten(home: Home, options: SuiteOptions, progress: Progress) -> tuple[Suite, 
         write_programs(folder, progress)
     suite = task_folder(folder, options)
     suite = replace(
-        suite, samples={task.name: folder / f"{task.name}{_SAMPLES}" for task in suite.tasks}
+        suite,
+        folder=None,
+        samples={task.name: folder / f"{task.name}{_SAMPLES}" for task in suite.tasks},
     )
     refused: dict[str, str] = json.loads((folder / _REFUSED).read_text(encoding="utf-8"))
     return suite, refused

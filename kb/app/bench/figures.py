@@ -7,6 +7,7 @@ with a speed-up greater than p.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -63,7 +64,7 @@ def figures(rows: Sequence[SuiteRow]) -> SuiteFigures:
     """Return the figures of a suite's rows."""
     constant = [row for row in rows if row.degenerate]
     rows = [row for row in rows if not row.degenerate]
-    shares = sorted(row.roofline for row in rows if row.status == "solved" and row.roofline)
+    shares = [row.roofline for row in rows if row.status == "solved" and row.roofline]
     named = {name for row in rows for name in row.speedup}
     others = sorted(named - set(BASELINES))
     return SuiteFigures(
@@ -71,7 +72,7 @@ def figures(rows: Sequence[SuiteRow]) -> SuiteFigures:
         judged=sum(row.status != "not_judged" for row in rows),
         solved=sum(row.status == "solved" for row in rows),
         checked=sum(row.status == "checked" for row in rows),
-        roofline=shares[len(shares) // 2] if shares else None,
+        roofline=statistics.median(shares) if shares else None,
         against=tuple(against(rows, name) for name in (*BASELINES, *others)),
         degenerate=len(constant),
     )
@@ -100,12 +101,10 @@ def speeds(rows: Sequence[SuiteRow], baseline: str) -> tuple[int, list[float]]:
 
 
 def curve(rows: Sequence[SuiteRow], baseline: str) -> list[tuple[float, float]]:
-    """Return where the curve of fast_p falls: speed-ups in order, and the share that is faster than each."""
+    """Return where the curve of fast_p begins and falls: 0 and speed-ups in order, and the share that is faster."""
     of, ratios = speeds(rows, baseline)
-    if not of:
-        return []
-    ordered = sorted(ratios)
-    return [(ratio, (len(ordered) - place - 1) / of) for place, ratio in enumerate(ordered)]
+    ordered = [0.0, *sorted(ratios)] if ratios else []
+    return [(ratio, (len(ratios) - place) / of) for place, ratio in enumerate(ordered)]
 
 
 def geometric_mean(values: Iterable[float]) -> float | None:

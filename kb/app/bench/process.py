@@ -17,6 +17,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from kb.app.bench.devices import BenchDevice
 from kb.app.bench.rows import Status, SuiteRow, answered_row, one_line, solved_row
+from kb.app.live import RunIsLive
+from kb.progress import say
 
 if TYPE_CHECKING:
     from search.task import Task
@@ -75,7 +77,7 @@ class ProblemProcess:
     _answers: list[list[str]] = field(default_factory=list)
 
     def run(self) -> SuiteRow | None:
-        """Return the problem's row, None where it was interrupted."""
+        """Return the problem's row, None where it was interrupted, or another process works on its run."""
         began = time.monotonic()
         self.job.log.parent.mkdir(parents=True, exist_ok=True)
         with self.job.log.open("ab") as log:
@@ -145,12 +147,12 @@ class ProblemProcess:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def _row(self, seconds: float) -> SuiteRow | None:
-        """Return what the events and the end of the process come to."""
+        """Return what the events and the end of the process come to, None where the run is to be gone on with."""
         events, code = self._events, self._process.returncode if self._process else 0
         blank = replace(self.job.blank, at=time.time(), run=self._run())
         if "end" in events:
             return answered_row(self._reported(blank), events["end"]["answers"])
-        if self._stopped or "interrupted" in events:
+        if self._stopped or "interrupted" in events or self._is_anothers():
             return None
         if "report" in events and "error" not in events:
             return self._died_at_a_sample(blank, code)
@@ -161,6 +163,14 @@ class ProblemProcess:
         if self._overdue:
             return replace(row, reason=f"not done after {seconds:.0f} s: ended")
         return replace(row, reason=_died(code, self.job.log))
+
+    def _is_anothers(self) -> bool:
+        """Say whether another process works on the run, and tell the user."""
+        error = self._events.get("error", {})
+        if error.get("kind") != RunIsLive.__name__:
+            return False
+        say(f"{self.job.task.name} is left alone: {error['message']}")
+        return True
 
     def _reported(self, blank: SuiteRow) -> SuiteRow:
         told = self._events["report"]

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Engine, Float, String, Table, Text, delete, insert, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Engine,
+    Float,
+    String,
+    Table,
+    Text,
+    delete,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from kb.app.bench.rows import SuiteRow, from_values, to_values
@@ -31,6 +44,13 @@ ROWS = Table(
     Column("run", String),  # that works on it, or did
     Column("row", Text),  # JSON, null until it has ended
     Column("at", Float, nullable=False),
+)
+AGAIN = Table(
+    "suites_again",
+    Base.metadata,
+    Column("suite", String, primary_key=True),
+    Column("problems", String, primary_key=True),  # hash of their names
+    Column("began", Float, nullable=False),  # since when all of these are worked on again
 )
 
 
@@ -66,15 +86,24 @@ class SuiteRecords:
     def begin(self, about: Mapping[str, Any]) -> str:
         """Return the latest suite of which the same was asked, or a new one.
 
+        One from before records had the folder of the problems goes on as that of the first folder it is
+        asked for.
+
         Args:
             about: with the suite's name under ``name``.
         """
         text = json.dumps(about, sort_keys=True)
+        before = json.dumps({key: about[key] for key in about if key != "folder"}, sort_keys=True)
         with writing(self.engine) as session:
             known = session.execute(select(SUITES).order_by(SUITES.c.started)).all()
             same = [one.suite for one in known if one.about == text]
             if same:
                 return str(same[-1])
+            older = [one.suite for one in known if one.about == before]
+            if older:
+                taken = update(SUITES).where(SUITES.c.suite == older[-1])
+                session.execute(taken.values(about=text))
+                return str(older[-1])
             names = {one.suite for one in known}
             name = next(
                 made
@@ -116,6 +145,24 @@ class SuiteRecords:
             return None, None
         return (from_values(json.loads(found.row)) if found.row else None), found.run
 
+    def again_since(self, suite: str, problems: Iterable[str]) -> float | None:
+        """Return when it began that all of these problems are worked on again, None where that has ended."""
+        with reading(self.engine) as session:
+            return session.scalar(select(AGAIN.c.began).where(*_asked(suite, problems)))
+
+    def begin_again(self, suite: str, problems: Iterable[str]) -> float:
+        """Note that all of these problems are worked on again from now on, and return when that is."""
+        names, began = list(problems), time.time()
+        with writing(self.engine) as session:
+            session.execute(delete(AGAIN).where(*_asked(suite, names)))
+            session.execute(insert(AGAIN).values(suite=suite, problems=_hash(names), began=began))
+        return began
+
+    def end_again(self, suite: str, problems: Iterable[str]) -> None:
+        """Note that all of these problems have been worked on again."""
+        with writing(self.engine) as session:
+            session.execute(delete(AGAIN).where(*_asked(suite, problems)))
+
     def names(self) -> list[str]:
         """Return the suites, the oldest first."""
         with reading(self.engine) as session:
@@ -146,6 +193,14 @@ class SuiteRecords:
             )),
             open=sum(one.row is None for one in rows),
         )  # fmt: skip
+
+
+def _asked(suite: str, problems: Iterable[str]) -> Sequence[ColumnElement[bool]]:
+    return AGAIN.c.suite == suite, AGAIN.c.problems == _hash(problems)
+
+
+def _hash(problems: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join(sorted(problems)).encode()).hexdigest()
 
 
 def _natural(problem: str) -> tuple[int, str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ class Bench:
         name: of the record, which a second call with the same options goes on with.
         waiting: problems that have no row yet.
         present: how many have one.
+        again: what is waiting is worked on again.
         kernels: see `SuiteOptions`.
         patience: see `ProblemJob`.
     """
@@ -42,6 +44,7 @@ class Bench:
     name: str
     waiting: list[Task]
     present: int
+    again: bool = False
     kernels: int = 0
     patience: float | None = None
     _running: set[Any] = field(default_factory=set)
@@ -65,7 +68,7 @@ class Bench:
 
         Args:
             devices: see `choose_devices`.
-            again: problems that have a row are worked on again.
+            again: problems that have a row are worked on again; where that was interrupted, those that are left.
             patience: seconds after which a problem is ended, see `ProblemJob`.
 
         Raises:
@@ -77,11 +80,7 @@ class Bench:
         slots = choose_devices(devices, place.how)
         records = SuiteRecords(open_tables(home))
         name = records.begin(about(suite, options, place))
-        left = [
-            task
-            for task in suite.tasks
-            if again or records.state(name, task.name, key_of(task))[0] is None
-        ]
+        left = _left(records, name, suite.tasks, again=again)
         return cls(
             home=home,
             suite=suite,
@@ -91,6 +90,7 @@ class Bench:
             name=name,
             waiting=left,
             present=len(suite.tasks) - len(left),
+            again=again,
             kernels=options.kernels or 0,
             patience=patience,
         )
@@ -99,8 +99,10 @@ class Bench:
         """Work on what is waiting, and yield each row once it is on record."""
         dealer: Dealer[Task, SuiteRow] = Dealer(self.devices, self._work, self._interrupt)
         try:
-            for row in dealer.run(self.waiting):
+            for number, row in enumerate(dealer.run(self.waiting), 1):
                 self.records.ended(self.name, row)
+                if self.again and number == len(self.waiting):
+                    self.records.end_again(self.name, (task.name for task in self.suite.tasks))
                 yield row
         finally:
             for process in self._warm.values():
@@ -121,7 +123,7 @@ class Bench:
             home=self.home.root,
             blank=self._blank(task, key),
             run=run,
-            log=self.home.root / "suites" / self.name / f"{task.name}.log",
+            log=self.home.root / "suites" / self.name / f"{file_name(task.name, key)}.log",
             samples=self.suite.samples.get(task.name),
             kernels=self.kernels,
             patience=self.patience,
@@ -179,6 +181,28 @@ class Bench:
         )
 
 
+def _left(records: SuiteRecords, name: str, tasks: Sequence[Task], *, again: bool) -> list[Task]:
+    """Return the tasks of a suite that have no row yet, with `again` none since all began again."""
+    rows = [records.state(name, task.name, key_of(task))[0] for task in tasks]
+
+    def without(since: float) -> list[Task]:
+        pairs = zip(tasks, rows, strict=True)
+        return [task for task, row in pairs if row is None or row.at < since]
+
+    if not again:
+        return without(0.0)
+    names = [task.name for task in tasks]
+    since = records.again_since(name, names)
+    left = [] if since is None else without(since)
+    return left or without(records.begin_again(name, names))
+
+
+def file_name(name: str, key: str) -> str:
+    """Return what a problem's files are named after: its name, or what is left of one that is a path or long."""
+    safe = re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip(".-")[:100]
+    return name if safe == name else f"{safe}-{key}"
+
+
 def about(suite: Suite, options: SuiteOptions, place: JudgingDevice) -> dict[str, Any]:
     """Return what a suite's figures depend on besides its problems."""
     return {
@@ -192,6 +216,7 @@ def about(suite: Suite, options: SuiteOptions, place: JudgingDevice) -> dict[str
         "seconds": options.seconds,
         "seed": options.seed,
         "author": options.author or "auto",
+        **({} if suite.folder is None else {"folder": str(suite.folder)}),
         **({} if options.final is None else {"final": options.final}),
         **({} if options.kernels is None else {"kernels": options.kernels}),
     }

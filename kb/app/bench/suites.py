@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from kb.errors import TaskError
-from search.task import Task, TaskFile, load_task
+from search.task import Task, TaskFile, is_reference, load_task
 
 _NUMBERED = re.compile(r"(\d+)_(.+)")
+_LEVEL = re.compile(r"level([1-9])")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,7 @@ class Suite:
 
     Attributes:
         name: becomes the first part of the record's name.
+        folder: of the problems, where the user named one: another folder's are another suite.
         unread: files that are no problem, with the reason.
         samples: by task, the file of what its winner is answered on besides; empty where it is not.
     """
@@ -86,6 +88,7 @@ class Suite:
     tasks: tuple[Task, ...]
     unread: tuple[tuple[str, str], ...] = ()
     samples: Mapping[str, Path] = field(default_factory=dict)
+    folder: Path | None = None
 
 
 def kernelbench(folder: Path, level: int, options: SuiteOptions) -> Suite:
@@ -96,7 +99,7 @@ def kernelbench(folder: Path, level: int, options: SuiteOptions) -> Suite:
             the folder of the level itself; problems are files ``NUMBER_NAME.py``.
 
     Raises:
-        TaskError: there is no such folder, or no problem in it.
+        TaskError: there is no such folder, no problem in it, or it is that of another level.
     """
     candidates = (folder / f"level{level}", folder / "KernelBench" / f"level{level}", folder)
     found = next((one for one in candidates if one.is_dir() and _problems(one)), None)
@@ -105,7 +108,14 @@ def kernelbench(folder: Path, level: int, options: SuiteOptions) -> Suite:
             f"{folder}: expected a folder level{level} of files NUMBER_NAME.py, found none: "
             "name a checkout of KernelBench, or its folder KernelBench"
         )
-    return _read(f"kernelbench-level{level}", _problems(found), options)
+    named = _LEVEL.fullmatch(found.resolve().name)
+    if named is not None and int(named[1]) != level:
+        raise TaskError(
+            f"{folder}: expected the problems of level {level}, found the folder of level {named[1]}: "
+            f"write --level {named[1]}, or name the folder that holds level{level}"
+        )
+    suite = _read(f"kernelbench-level{level}", _problems(found), options)
+    return replace(suite, folder=found.resolve())
 
 
 def task_folder(folder: Path, options: SuiteOptions) -> Suite:
@@ -122,7 +132,7 @@ def task_folder(folder: Path, options: SuiteOptions) -> Suite:
     programs = [
         path
         for path in sorted(folder.glob("*.py"))
-        if path.resolve() not in named and "get_inputs" in path.read_text(errors="replace")
+        if path.resolve() not in named and is_reference(path)
     ]
     rest = _read(suite.name, programs, options)
     tasks, unread = (*suite.tasks, *rest.tasks), (*suite.unread, *rest.unread)
@@ -132,7 +142,7 @@ def task_folder(folder: Path, options: SuiteOptions) -> Suite:
             "found none: name another folder"
         )
     _distinct(tasks)
-    return Suite(name=suite.name, tasks=tasks, unread=unread)
+    return Suite(name=suite.name, tasks=tasks, unread=unread, folder=folder.resolve())
 
 
 def chosen(suite: Suite, only: Sequence[str]) -> Suite:

@@ -64,7 +64,7 @@ def list_lessons(
         table.add_row(
             str(row["number"] or "-"),
             row["effect"],
-            row["title"] + state.replace("[", r"\["),
+            row["title"] + state,
             row["where"],
             f"{row['gain']:.2f}x",
             str(row["confirmed"]),

@@ -36,16 +36,24 @@ class Commands(TyperGroup):
 
 def print_json(value: object) -> None:
     """Print `value` as JSON to standard output."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    typer.echo(json_text(value))
+
+
+def json_text(value: object) -> str:
+    """Return `value` as the commands print JSON."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a rich console; widths follow the terminal, plain text elsewhere."""
+    """Return a rich console; widths follow the terminal, plain text elsewhere.
+
+    Square brackets stay what they are: titles of ideas and names of shapes have some.
+    """
     from rich.console import Console
 
     if stderr or sys.stdout.isatty():
-        return Console(stderr=stderr, highlight=False)
-    return Console(highlight=False, width=120, no_color=True)
+        return Console(stderr=stderr, highlight=False, markup=False)
+    return Console(highlight=False, markup=False, width=120, no_color=True)
 
 
 @contextmanager
@@ -65,7 +73,7 @@ def steps() -> Iterator[Progress]:
 
     screen = console(stderr=True)
     bars = Bars(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

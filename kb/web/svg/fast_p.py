@@ -17,12 +17,12 @@ def fast_p(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Markup:
     """Return a falling staircase for each baseline.
 
     Args:
-        curves: by baseline, speed-ups in order, each with the share of problems that is faster.
+        curves: by baseline, 0 and speed-ups in order, each with the share of problems that is faster.
     """
-    known = {name: points for name, points in curves.items() if points}
+    known = {name: points for name, points in curves.items() if len(points) > 1}
     if not known:
         return Markup("")
-    ratios = [ratio for points in known.values() for ratio, _ in points]
+    ratios = [ratio for points in known.values() for ratio, _ in points[1:]]
     across = Scale(
         low=min(0.5, *ratios),
         high=max(2.0, *ratios) * 1.05,
@@ -35,7 +35,9 @@ def fast_p(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Markup:
     ends: list[float] = []
     for place, (name, points) in enumerate(known.items()):
         parts.append(_curve(name, points, across, down, ends, second=place > 0))
-    told = "; ".join(f"over {_NAMES.get(name, name)}: {len(known[name])} solved" for name in known)
+    told = "; ".join(
+        f"over {_NAMES.get(name, name)}: {len(known[name]) - 1} solved" for name in known
+    )
     return element(
         "svg", joined(parts), class_="plot fast", role="img", aria_label=f"fast_p, {told}",
         viewBox=f"0 0 {number(WIDTH)} {number(HEIGHT)}",
@@ -66,10 +68,9 @@ def _curve(
     *,
     second: bool,
 ) -> Markup:
-    of = points[0][1] + (points[0][1] - points[1][1] if len(points) > 1 else 1.0)
-    solved = min(1.0, of)
+    (_, solved), *falls = points
     path = f"M{number(LEFT)} {number(down(solved))}"
-    for ratio, share in points:
+    for ratio, share in falls:
         path += f"H{number(across(ratio))}V{number(down(share))}"
     y = down(solved) + 4
     while any(abs(y - other) < 15 for other in ends):

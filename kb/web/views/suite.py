@@ -136,7 +136,7 @@ def baselines_of(found: SuiteRecord) -> tuple[str, ...]:
 
 
 def bars_of(found: SuiteRecord, baseline: str) -> list[BarRow]:
-    """Return what is drawn of each problem over a baseline."""
+    """Return what is drawn of each problem over a baseline; one that is degenerate is none, as in the figures."""
     return [
         BarRow(
             name=row.problem,
@@ -145,4 +145,5 @@ def bars_of(found: SuiteRecord, baseline: str) -> list[BarRow]:
             told=row.reason or "this baseline could not run",
         )
         for row in found.rows
+        if not row.degenerate
     ]

@@ -59,11 +59,14 @@ class WorkerOptions:
     drift: float | None = None
     once: bool = False
 
-    def command(self, device: str, path: Sequence[str] = ()) -> list[str]:
+    def command(
+        self, device: str, path: Sequence[str] = (), *, recalibrate: bool = False
+    ) -> list[str]:
         """Return the command of a worker on ``cpu``, ``cuda`` or ``cuda:2``."""
         flags = ["--devices", device, "--lease", str(self.lease)]
         flags += [] if self.drift is None else ["--drift", str(self.drift)]
         flags += ["--json", *(["--once"] if self.once else [])]
+        flags += ["--recalibrate"] if recalibrate else []
         where = json.dumps(list(path or sys.path))
         return [sys.executable, "-P", "-c", _START, where, "worker", *flags]
 

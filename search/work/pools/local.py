@@ -32,10 +32,15 @@ class LocalPool:
         """How many workers have not ended."""
         return sum(worker.poll() is None for worker in self._workers.values())
 
-    def start(self) -> None:
-        """Start the workers."""
+    def start(self, *, recalibrate: bool = False) -> None:
+        """Start the workers.
+
+        Args:
+            recalibrate: they take the known kernels' times of now as their devices' own; what is started
+                again later does not.
+        """
         for device in self._devices:
-            self._start(device)
+            self._start(device, recalibrate=recalibrate)
 
     def tend(self) -> list[str]:
         """Start again what ended by itself, after a pause."""
@@ -67,9 +72,9 @@ class LocalPool:
                 worker.kill()
                 worker.wait()
 
-    def _start(self, device: str) -> None:
+    def _start(self, device: str, *, recalibrate: bool = False) -> None:
         self._workers[device] = subprocess.Popen(
-            self._options.command(device),
+            self._options.command(device, recalibrate=recalibrate),
             env={**os.environ, **self._options.environment()},
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for whoever holds the pool, which then ends them

@@ -7,6 +7,7 @@ import pytest
 from play import open_storage, play, settings_of
 
 from kb.app.command_line import task_with
+from kb.app.live import RunIsLive, held
 from kb.app.portfolio import PortfolioRun, begin, best_by_round, find, task_files
 from kb.config import Home
 from kb.errors import ConfigError, StoreError
@@ -20,7 +21,8 @@ BUDGET = Budget(amount=5, unit="candidates")
 
 def test_a_folder_names_its_task_files_and_the_references_that_none_of_them_names(tmp_path):
     for name in ("one.py", "two.py"):
-        (tmp_path / name).write_text("")
+        (tmp_path / name).write_text("def get_inputs(): ...\n")
+    (tmp_path / "helpers.py").write_text("x = 1\n")
     (tmp_path / "task.yaml").write_text("reference: one.py\n")
     (tmp_path / "notes.txt").write_text("")
     assert task_files([tmp_path]) == [tmp_path / "task.yaml", tmp_path / "two.py"]
@@ -35,7 +37,8 @@ def test_a_folder_without_tasks_is_refused(tmp_path):
 def test_a_portfolio_is_found_again_as_it_was_kept(tmp_path):
     home = Home(tmp_path / "home")
     kept = begin(home, [tmp_path / "a.py", tmp_path / "b.py"], BUDGET, {"seed": 3})
-    other = begin(home, [tmp_path / "c.py"], BUDGET, {})
+    other = begin(home, [tmp_path / "c.py"], Budget(amount=1e16, unit="tokens"), {})
+    assert find(home, "portfolio-2") == other
     assert (kept.name, other.name) == ("portfolio-1", "portfolio-2")
     assert find(home, "portfolio-1") == kept
     assert find(home, "softmax-1") is None
@@ -84,3 +87,15 @@ def test_the_best_after_each_round_never_falls_and_starts_at_eager(tmp_path):
     assert list(best) == sorted(best)
     assert best[0] >= 1
     assert best[-1] == record.graph.best_speedup
+
+
+def test_a_portfolio_that_another_process_spends_is_left_to_it(tmp_path):
+    home = Home(tmp_path / "home").make()
+    portfolio = begin(home, [tmp_path / "a.py"], BUDGET, {})
+    run = PortfolioRun(home, portfolio, task_with, silent, None, print)
+    with (
+        held(home.root / "portfolios" / "portfolio-1.lock", "portfolio-1"),
+        pytest.raises(RunIsLive, match="portfolio-1 is being worked on by another process"),
+    ):
+        run.spend()
+    assert find(home, "portfolio-1") == portfolio

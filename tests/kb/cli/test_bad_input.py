@@ -215,3 +215,9 @@ def test_a_full_disk_ends_in_one_line_and_keeps_what_was_there(home, tmp_path):
     errors = [line for line in done.stderr.splitlines() if line.startswith("kb: error")]
     assert len(errors) == 1
     assert "Traceback" not in done.stderr
+
+
+def test_only_some_checks_without_the_cheats_is_refused(home, monkeypatch, capsys):
+    code, line = kb(monkeypatch, capsys, "doctor", "--only", "cheats/zeros")
+    assert code == 2
+    assert "--only cheats/zeros: expected --cheats" in line

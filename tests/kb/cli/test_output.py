@@ -1,8 +1,16 @@
 from __future__ import annotations
 
-import pytest
+import sys
+from pathlib import Path
 
-from kb.cli.render.output import Lines
+import pytest
+from rich.table import Table
+
+from kb.app.bench.record import SuiteRecords
+from kb.cli.bench import show
+from kb.cli.render.output import Lines, console, steps
+from kb.config import Home
+from kb.database import open_engine
 from kb.units import long_text
 
 
@@ -44,3 +52,46 @@ def test_what_was_done_before_does_not_make_the_estimate_rosy() -> None:
 )
 def test_stretches_of_time_are_told_as_people_plan_with_them(seconds: float, text: str) -> None:
     assert long_text(seconds) == text
+
+
+def test_square_brackets_of_a_title_are_printed_as_they_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table = Table("idea", box=None)
+    for title in ("Stage A in [/smem] first", "Pack B as [n][k] panels", r"Keep \[ as it is"):
+        table.add_row(title)
+    console().print(table)
+    shown = capsys.readouterr().out
+    assert "Stage A in [/smem] first" in shown
+    assert "Pack B as [n][k] panels" in shown
+    assert r"Keep \[ as it is" in shown
+
+
+def test_square_brackets_of_a_title_do_not_end_the_progress_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    with steps() as progress:
+        progress("Stage A in [/smem] first", 0, 2)
+    assert "[/smem]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_suite_is_written_to_the_file_that_is_asked_for_in_every_form(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    as_json: bool,
+) -> None:
+    monkeypatch.setenv("KB_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("KB_DATABASE", raising=False)
+    records = SuiteRecords(open_engine(Home.find().make()))
+    name = records.begin(
+        {"name": "own", "target": "zen5", "precision": "strict", "author": "auto", "judge": "cpu-6",
+         "torch": "2.13.0", "candidates": 8, "seconds": 90.0}
+    )  # fmt: skip
+    show(name, lines=False, output=tmp_path / "shown", json=as_json)
+    assert capsys.readouterr().out == f"wrote {tmp_path / 'shown'}: 0 problems\n"
+    show(name, lines=False, output=None, json=as_json)
+    assert (tmp_path / "shown").read_text() == capsys.readouterr().out

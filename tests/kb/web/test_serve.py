@@ -30,3 +30,8 @@ def test_a_port_that_is_taken_is_one_line(home):
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match="--port"):
             serve(home, "127.0.0.1", port, without_token=False, say=print)
+
+
+def test_a_host_that_no_machine_can_have_is_one_line(home):
+    with pytest.raises(ConfigError, match=r"cannot listen on a\.\.b:0"):
+        serve(home, "a..b", 0, without_token=True, say=print)

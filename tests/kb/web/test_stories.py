@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import text
 
@@ -108,3 +110,15 @@ def test_a_reader_that_looks_does_not_hold_up_a_writer(runs, look, passed_outcom
         runs.node(record, (0, 0, 0, 0), passed_outcome(2.0))  # while the reader's snapshot is open
         assert connection.execute(text("SELECT count(*) FROM nodes")).scalar() == 0
     assert len(sources.stories.story(record.run).candidates) == 1
+
+
+def test_a_program_of_several_workloads_is_ranked_by_its_speed_ups_alone(
+    runs, look, passed_outcome, new_idea
+):
+    record = runs.begin()
+    outcome = passed_outcome(2.0)
+    outcome = replace(outcome, workloads={"small": outcome.speedup, "large": outcome.speedup})
+    runs.propose(record, 0, None, new_idea("A"))
+    runs.node(record, (0, 0, 0, 0), outcome)
+    (told,) = look().stories.story(record.run).candidates
+    assert told.merit == pytest.approx(outcome.merit)

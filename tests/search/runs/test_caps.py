@@ -21,6 +21,7 @@ from kb.errors import ConfigError
 from search.runs.calls import CALLS
 from search.runs.caps import DatabaseCap, DatabaseCaps, parse_cap
 from search.runs.spending import Ledger, spending
+from search.runs.storage import Storage
 from search.settings import StopSettings
 from synth.models.budgeted import Exhausted, Hold
 
@@ -151,3 +152,19 @@ def test_caps_of_which_one_is_none_change_nothing(engine: Engine) -> None:
     with pytest.raises(ConfigError, match="7 apples"):
         change_caps(caps, ["5 money", "7 apples"], ["tokens"])
     assert [str(cap) for cap in caps.caps()] == ["9 tokens"]
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_what_an_imported_run_cost_elsewhere_counts_towards_no_cap(
+    engine: Engine, trusted: bool
+) -> None:
+    run = Storage(engine).begin("a", {"task": "a", "imported": not trusted}).run
+    row = {"key": "y", "role": "code", "model": "m", "tokens_in": 1, "tokens_out": 1,
+           "cached": 0, "cost": None, "seconds": 0.0, "paid": True}  # fmt: skip
+    Ledger(engine, StopSettings()).open(run)._book(row)
+    caps = DatabaseCaps(engine)
+    caps.put(DatabaseCap(unit="requests", period="all", amount=1))
+    assert [state.spent for state in caps.states()] == [0]
+    caps.reserve("b-1", Hold(key="k", tokens=10, cost=0.0))
+    assert spending(engine) == []
+    assert len(spending(engine, run)) == 1

@@ -65,8 +65,13 @@ def test_a_problem_solved_where_a_baseline_could_not_run_is_left_out_of_its_figu
 
 
 def test_the_curve_falls_to_nothing_at_the_largest_speed_up():
-    assert curve(ROWS, "eager") == [(1.0, 0.25), (4.0, 0.0)]
-    assert curve((), "eager") == []
+    assert curve(ROWS, "eager") == [(0.0, 0.5), (1.0, 0.25), (4.0, 0.0)]
+    assert curve(ROWS[2:], "eager") == curve((), "eager") == []
+
+
+def test_the_share_of_the_roofline_is_the_median() -> None:
+    rows = [replace(ROWS[0], roofline=share) for share in (0.8, 0.2)]
+    assert figures(rows).roofline == pytest.approx(0.5)
 
 
 def test_a_suite_of_which_nothing_is_solved_has_no_mean_of_the_solved():

@@ -21,7 +21,10 @@ from kb.app.bench.devices import BenchDevice
 from kb.app.bench.process import ProblemJob, ProblemProcess, start_process
 from kb.app.bench.rows import SuiteRow
 from kb.app.bench.session import Bench
+from kb.app.live import working_on
 from kb.config import Home
+from kb.database import open_engine
+from search.runs.storage import Storage
 from search.task import load_task
 
 
@@ -251,3 +254,18 @@ def test_a_process_waits_for_each_problem_that_is_left_and_a_dead_one_is_not_use
     second.communicate()
     bench.place = types.SimpleNamespace(how="cpu")
     assert bench._started(device) is None
+
+
+def test_a_problem_whose_run_another_process_works_on_gets_no_row(tmp_path, write_problem, capsys):
+    home = Home(tmp_path / "home").make()
+    run = Storage(open_engine(home)).begin("problem", {"author": "mcp"}).run
+    job = ProblemJob(
+        task=load_task(write_problem(tmp_path / "1_problem.py", "return x")),
+        home=home.root,
+        blank=SuiteRow(problem="1_problem", key="k", status="not_judged"),
+        run=run,
+        log=tmp_path / "log" / "1_problem.log",
+    )
+    with working_on(home, run):
+        assert make(job).run() is None
+    assert f"1_problem is left alone: {run} is being worked on" in capsys.readouterr().err

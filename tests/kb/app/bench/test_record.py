@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from kb.app.bench.record import SuiteRecords
-from kb.app.bench.rows import SuiteRow, from_values, to_values
+from kb.app.bench.rows import SuiteRow, from_values, key_of, to_values
+from kb.app.bench.session import _left
+from kb.app.bench.suites import SuiteOptions, task_folder
 from kb.config import Home
 from kb.database import open_engine
 from kb.errors import StoreError
@@ -71,3 +75,47 @@ def test_a_suite_that_is_not_there_is_one_line(records):
     records.begin(ABOUT)
     with pytest.raises(StoreError, match="no suite 'x': latest are own-1"):
         records.suite("x")
+
+
+def test_the_same_problems_of_another_folder_are_another_suite(records):
+    first = records.begin({**ABOUT, "folder": "/a/tasks"})
+    assert records.begin({**ABOUT, "folder": "/b/tasks"}) == "own-2"
+    assert records.begin({**ABOUT, "folder": "/a/tasks"}) == first == "own-1"
+
+
+def test_a_suite_from_before_folders_were_on_record_goes_on_with_the_first_folder(records):
+    old = records.begin(ABOUT)
+    assert records.begin({**ABOUT, "folder": "/a/tasks"}) == old
+    assert records.suite(old).about["folder"] == "/a/tasks"
+    assert records.begin({**ABOUT, "folder": "/b/tasks"}) != old
+    assert records.begin({**ABOUT, "folder": "/a/tasks"}) == old
+
+
+def test_what_is_worked_on_again_goes_on_with_what_is_left_after_an_interruption(
+    records, tmp_path, write_problem
+):
+    for name in ("a", "b"):
+        write_problem(tmp_path / "tasks" / f"{name}.py")
+    tasks = task_folder(tmp_path / "tasks", SuiteOptions()).tasks
+    suite = records.begin(ABOUT)
+
+    def left(again: bool = True, only: int = 2) -> list[str]:
+        return [task.name for task in _left(records, suite, tasks[:only], again=again)]
+
+    def end(name: str) -> None:
+        task = next(one for one in tasks if one.name == name)
+        records.ended(suite, row(name, key=key_of(task), at=time.time()))
+
+    assert left(again=False) == ["a", "b"]
+    end("a")
+    end("b")
+    assert left(again=False) == []
+    assert left() == ["a", "b"]
+    end("a")
+    assert left() == ["b"]
+    assert left(only=1) == ["a"], "other problems were asked for"
+    records.end_again(suite, ["a"])
+    assert left() == ["b"]
+    end("b")
+    records.end_again(suite, ["b", "a"])
+    assert left() == ["a", "b"]

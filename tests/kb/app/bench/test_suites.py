@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from kb.app.bench.session import file_name
 from kb.app.bench.suites import SuiteOptions, chosen, kernelbench, task_folder
 from kb.errors import TaskError
 
@@ -79,3 +80,21 @@ def test_two_tasks_of_one_name_are_refused(tmp_path, write_problem):
     (tmp_path / "two.yaml").write_text("reference: a.py\nname: same\n")
     with pytest.raises(TaskError, match="'same' twice"):
         task_folder(tmp_path, SuiteOptions())
+
+
+def test_files_of_a_problem_stay_in_their_folder_whatever_its_name():
+    assert file_name("1_Gate.v2", "k") == "1_Gate.v2"
+    assert file_name("/tmp/x/fast norm", "k") == "tmp-x-fast-norm-k"
+    assert file_name("..", "k") == "-k"
+    assert len(file_name("x" * 300, "k")) < 110
+
+
+def test_the_folder_of_another_level_is_refused(level):
+    with pytest.raises(TaskError, match=r"expected the problems of level 2, found .* level 1"):
+        kernelbench(level / "level1", 2, SuiteOptions())
+
+
+def test_a_suite_knows_the_folder_of_its_problems(level):
+    assert kernelbench(level, 1, SuiteOptions()).folder == (level / "level1").resolve()
+    assert task_folder(level / "level1", SuiteOptions()).folder == (level / "level1").resolve()
+    assert chosen(kernelbench(level, 1, SuiteOptions()), ["1"]).folder is not None

@@ -6,6 +6,8 @@ from xml.etree import ElementTree
 import pytest
 
 from kb.web.story import Brief
+from kb.web.svg.draw import number
+from kb.web.svg.fast_p import BOTTOM, HEIGHT, LEFT, TOP, fast_p
 from kb.web.svg.roofline import roofline
 from kb.web.svg.samples import samples
 from kb.web.svg.sparkline import sparkline
@@ -139,3 +141,10 @@ def test_a_title_is_text_in_a_drawing():
     assert "<script" not in svg
     assert "\u202e" not in svg
     assert "script" in parsed(svg).find(".//title").text
+
+
+def test_the_curve_of_one_solved_problem_of_ten_starts_at_a_tenth() -> None:
+    ten = fast_p({"eager": [(0.0, 0.1), (1.5, 0.0)]})
+    assert "over eager: 1 solved" in ten
+    floor, top = HEIGHT - BOTTOM, TOP
+    assert f'd="M{number(LEFT)} {number(floor - 0.1 * (floor - top))}H' in ten

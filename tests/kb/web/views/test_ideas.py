@@ -96,3 +96,18 @@ def test_two_targets_of_one_idea_stand_side_by_side(twice, look):
 def test_an_idea_that_nobody_knows_is_not_found(twice, look):
     with pytest.raises(NotFound):
         idea(look(), "nobody")
+
+
+def test_what_the_second_look_withdrew_is_no_win_of_its_idea(runs, look, passed_outcome, new_idea):
+    record = runs.begin()
+    runs.propose(record, 0, None, new_idea("A", record=IDEA))
+    runs.node(record, (0, 0, 0, 0), passed_outcome(9.0))
+    sources = look()
+    assert sources.stories.story(record.run).candidates[0].outcome == "passed"
+    report = {"candidates": 1, "outcomes": {"passed": 1}, "best": None,
+              "withdrawn": [{"node": 0, "outcome": "refused", "reason": "it keeps the answer"}]}  # fmt: skip
+    record.finish(report)
+    (told,) = sources.stories.story(record.run).candidates
+    assert (told.outcome, told.reason) == ("refused", "it keeps the answer")
+    counts = idea(sources, IDEA).counts
+    assert (counts.won, counts.failed) == (0, 1)

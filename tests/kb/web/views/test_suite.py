@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 
@@ -84,3 +85,12 @@ def test_a_suite_of_which_nothing_is_solved_has_no_plots(runs):
     name = made.begin(ABOUT)
     made.ended(name, SuiteRow(problem="1", key="k", status="not_judged", reason="too large"))
     assert plots(made.suite(name)) == {}
+
+
+def test_a_degenerate_problem_has_no_bar(records, look):
+    records.ended("own-1", replace(solved("4_Constant", "no-such-run-2", 999.0), degenerate=True))
+    bars = suite(look(), "own-1").bars
+    assert [[row.name for row in rows if "Constant" in row.name] for rows in bars.values()] == [
+        [],
+        [],
+    ]
