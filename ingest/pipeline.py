@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -142,7 +143,7 @@ def look(
         for number, looked in enumerate(_ahead(looks, desk)):
             progress("reading documents", number, len(found))
             one = found[number]
-            if looked.reason is None or not looked.known or one.key or one.path.exists():
+            if looked.reason is None or not looked.known or one.key or os.path.exists(one.path):
                 kept.add(keys[number])
                 yield looked
             # Else it was asked for by its own path, is known, and is gone.
@@ -256,7 +257,7 @@ def _known(store: Store, sources: Sequence[Source], label: str | None) -> dict[s
 def _away(sources: Sequence[Source]) -> tuple[str, ...]:
     """Return the folders of globs that are not there, as an unmounted disk is not."""
     folders = (reach(source).prefix for source in sources)
-    return tuple(one for one in folders if one.endswith("/") and not Path(one).is_dir())
+    return tuple(one for one in folders if one.endswith("/") and not os.path.isdir(one))
 
 
 def _listed(store: Store, prefix: str) -> dict[str, _Known]:
