@@ -138,7 +138,14 @@ def test_other_words_for_a_heading_that_is_not_there_are_refused() -> None:
 
 @pytest.mark.parametrize(
     "front",
-    ["kind: idea\ntitle: x", "kind: nonsense\ntitle: xyz", "kind: idea\ntitle: [", "a: b: c"],
+    [
+        "kind: idea\ntitle: x",
+        "kind: nonsense\ntitle: xyz",
+        "kind: idea\ntitle: [",
+        "a: b: c",
+        "kind: guide\ntitle: Pad it\nsources: [2026-02-30]",
+        f"kind: guide\ntitle: {'[' * 3000}",
+    ],
 )
 def test_a_broken_front_matter_is_one_line(front: str) -> None:
     with pytest.raises(RecordError) as caught:
