@@ -141,6 +141,8 @@ class Wire:
         started = time.perf_counter()
         while True:
             answer = PartialAnswer()
+            # Another request may learn meanwhile what this one has to leave out.
+            sent = frozenset(self.refused)
             try:
                 call(answer)
                 if not answer.valid:
@@ -152,7 +154,7 @@ class Wire:
             if isinstance(fault, ValueError) and not answer.valid:
                 raise self._no_chat(lost) from fault
             if self._is_status(fault):
-                if self._adapt(fault, schema):
+                if self._adapt(fault, schema, sent):
                     continue
                 if _filtered(fault):
                     seconds = time.perf_counter() - started
@@ -204,13 +206,17 @@ class Wire:
         """Say whether a request was refused; an answer may also fail after it began, with a 200."""
         return isinstance(error, self._sdk.APIStatusError) and error.status_code >= 400
 
-    def _adapt(self, error: Any, schema: bool) -> bool:
-        """Note the parameter that the endpoint refused; False where it is none that can go."""
+    def _adapt(self, error: Any, schema: bool, sent: frozenset[str]) -> bool:
+        """Note the parameter that the endpoint refused; False where it is none that can go.
+
+        Args:
+            sent: what the request was sent without.
+        """
         if error.status_code not in (400, 404, 415, 422, 500, 501) or _too_long(error):
             return False
         text = str(error.message).lower()
         for parameter, words in OPTIONAL.items():
-            if parameter in self.refused or (parameter == "response_format" and not schema):
+            if parameter in sent or (parameter == "response_format" and not schema):
                 continue
             if any(word in text for word in words):
                 if parameter not in self.refused:  # else it was told by a request beside this one
