@@ -257,7 +257,7 @@ class Wire:
             isinstance(error, self._sdk.APITimeoutError)
         )  # fmt: skip
 
-    def _explain(self, error: Any, answer: PartialAnswer) -> ModelError:
+    def _explain(self, error: Exception, answer: PartialAnswer) -> ModelError:
         where = f"model {self.name!r} at {self.line.url or 'the default endpoint'}"
         come = answer.pieces
         if self._slow(error):
@@ -268,8 +268,8 @@ class Wire:
             )
         if self._is_status(error):
             return ModelError(f"{where}: {self._refusal(error)}")
-        told = isinstance(error, self._sdk.APIStatusError)
-        problem = str(error.message) if told else answer.problem
+        told: Any = error if isinstance(error, self._sdk.APIStatusError) else None
+        problem = answer.problem if told is None else str(told.message)
         if problem:
             return ModelError(f"{where}: it gave up ({self._key.hide(_short(problem))})")
         if come:
