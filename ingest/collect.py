@@ -140,7 +140,11 @@ def _documents(archive: FoundFile, members: Sequence[Member], prefix: str) -> It
             yield from several
         else:
             first = several[0]
-            yield replace(first, reason=f"and {len(several) - 1} more of {archive.shown}: {reason}")
+            yield replace(
+                first,
+                reason=f"and {len(several) - 1} more of {archive.shown}: {reason}",
+                others=tuple(one.identity for one in several[1:]),
+            )
 
 
 def _is_glob(source: Source) -> bool:

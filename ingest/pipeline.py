@@ -144,7 +144,7 @@ def look(
             progress("reading documents", number, len(found))
             one = found[number]
             if looked.reason is None or not looked.known or one.key or os.path.exists(one.path):
-                kept.add(keys[number])
+                kept.update((keys[number], *one.others))
                 yield looked
             # Else it was asked for by its own path, is known, and is gone.
         progress("reading documents", len(found), len(found))

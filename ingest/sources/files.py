@@ -35,12 +35,14 @@ class FoundFile:
             or of an address lies in a temporary folder, under its own name.
         shown: what a quotation and a message call it; it has printable characters only.
         key: its identity in the store, where that is another than its path.
+        others: identities of files that are refused for the same reason and told in its line.
     """
 
     path: Path
     shown: str
     reason: str | None = None
     key: str = ""
+    others: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:

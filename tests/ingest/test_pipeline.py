@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,24 @@ def test_refused_files_do_not_stop_the_others(
         assert str(docs) not in reasons[name]
         assert not reasons[name].startswith(name)
     assert report.as_dict()["refused"][0].keys() == {"document", "reason"}
+
+
+def test_members_of_an_archive_that_are_refused_in_one_line_keep_their_last_good_text(
+    docs: Path, store: Store, terms: IngestOptions
+) -> None:
+    with zipfile.ZipFile(docs / "a.zip", "w") as file:
+        for number in range(9):
+            file.writestr(f"{number}.md", "# a\n\nText.\n")
+    assert len(ingest([docs], store, terms=terms).added) == 9
+    # Bit 0 of the flags in both headers says that a file is encrypted.
+    data = (docs / "a.zip").read_bytes()
+    data = data.replace(b"PK\x03\x04\x14\0\0", b"PK\x03\x04\x14\0\1")
+    data = data.replace(b"PK\x01\x02\x14\x03\x14\0\0", b"PK\x01\x02\x14\x03\x14\0\1")
+    (docs / "a.zip").write_bytes(data)
+    report = ingest([docs], store, terms=terms)
+    ((_, reason),) = report.refused
+    assert "and 8 more of docs/a.zip: " in reason
+    assert report.removed == []
 
 
 def test_many_files_that_nothing_reads_are_one_line(
