@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from ingest.collect import Source, gathered, named, reach
+from ingest.document_names import DocumentNames
 from ingest.entry import Reads, Trusting, make_entry, stamp_of
 from ingest.isolation.pool import Confined
 from ingest.readers import suffixes
@@ -135,6 +136,7 @@ def look(
         reader = desk if label is None else Trusting()
         keys = [one.identity if label is None else one.shown for one in found]
         kept: set[str] = set()
+        names = DocumentNames({} if label else _called(store))
         looks = (
             _unchanged(one, key, known.get(key))
             or partial(_look, one, key, known.get(key), terms.rules, reader)
@@ -145,7 +147,7 @@ def look(
             one = found[number]
             if looked.reason is None or not looked.known or one.key or os.path.exists(one.path):
                 kept.update((keys[number], *one.others))
-                yield looked
+                yield _named(looked, names)
             # Else it was asked for by its own path, is known, and is gone.
         progress("reading documents", len(found), len(found))
     # What lies below a folder or an archive that cannot be read stays.
@@ -154,6 +156,18 @@ def look(
     for key, row in known.items():
         if key not in kept and not key.startswith(closed):
             yield Gone(key=key, shown=row.shown)
+
+
+def _called(store: Store) -> dict[str, str]:
+    return {key: shown for key, (_, shown) in store.manifest().items()}
+
+
+def _named(one: Looked, names: DocumentNames) -> Looked:
+    """Give a document that will be stored a name that no other has."""
+    if one.entry is None:
+        return one
+    shown = names.give(one.key, one.shown)
+    return replace(one, shown=shown, entry=replace(one.entry, shown=shown))
 
 
 def _ahead(looks: Iterable[Looked | Callable[[], Looked]], desk: Confined) -> Iterator[Looked]:

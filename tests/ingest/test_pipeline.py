@@ -255,6 +255,22 @@ def test_the_same_file_named_twice_is_read_once(
     assert (report.added, report.skipped) == (["docs/a.md"], [])
 
 
+def test_two_files_of_one_name_are_two_documents(
+    docs: Path, store: Store, terms: IngestOptions
+) -> None:
+    files = [docs / folder / "README.md" for folder in ("a", "b")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(f"# {file.parent.name}\n\nText.\n")
+    assert ingest(files, store, terms=terms).added == ["README.md", "b/README.md"]
+    assert {name: len(page) for name, page in store.pages(["README.md"]).items()} == {
+        "README.md": 1
+    }
+    for file in files:
+        file.write_text(f"# {file.parent.name}\n\nMore text.\n")
+    assert ingest(files, store, terms=terms).changed == ["README.md", "b/README.md"]
+
+
 def test_a_disk_that_is_away_removes_nothing(
     docs: Path, store: Store, terms: IngestOptions
 ) -> None:
