@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ingest.isolation.pool import Confined
 from ingest.sources.archives import Member
-from ingest.sources.files import FEW, FoundFile, find, is_archive, printable
+from ingest.sources.files import FEW, FoundFile, expanded, find, is_archive, printable
 from kb.errors import ConfigError, RecordError
 
 _MAGIC = re.compile(r"[*?\[]")
@@ -39,7 +39,7 @@ class Reach:
 
 def named(sources: Sequence[Source]) -> set[str]:
     """Return the keys of what was asked for by its own path or pattern."""
-    plain = {os.path.abspath(Path(one).expanduser()) for one in sources}  # where nothing is there
+    plain = {os.path.abspath(expanded(Path(one))) for one in sources}  # where nothing is there
     return {*plain, *(_absolute(Path(one)) for one in sources)}
 
 
@@ -140,16 +140,20 @@ def _documents(archive: FoundFile, members: Sequence[Member], prefix: str) -> It
             yield from several
         else:
             first = several[0]
-            yield replace(first, reason=f"and {len(several) - 1} more of {archive.shown}: {reason}")
+            yield replace(
+                first,
+                reason=f"and {len(several) - 1} more of {archive.shown}: {reason}",
+                others=tuple(one.identity for one in several[1:]),
+            )
 
 
 def _is_glob(source: Source) -> bool:
     text = str(source)
-    return _MAGIC.search(text) is not None and not Path(text).expanduser().exists()
+    return _MAGIC.search(text) is not None and not os.path.exists(expanded(Path(text)))
 
 
 def _matches(pattern: str) -> list[Path]:
-    found = glob.glob(str(Path(pattern).expanduser()), recursive=True)
+    found = glob.glob(str(expanded(Path(pattern))), recursive=True)
     return [Path(path) for path in sorted(found)]
 
 
@@ -166,6 +170,6 @@ def _reach_of_glob(pattern: str) -> Reach:
 def _absolute(path: Path) -> str:
     """Return a path as the store has it; links are resolved as far as the path is there."""
     try:
-        return path.expanduser().resolve().as_posix()
+        return expanded(path).resolve().as_posix()
     except (OSError, RuntimeError):
-        return path.expanduser().absolute().as_posix()
+        return expanded(path).absolute().as_posix()

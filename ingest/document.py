@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import PurePosixPath
 
-from ingest.readers import BYTES_READERS, READERS, BytesReader, ParsedFile, Reader, suffixes
+from ingest.readers import (
+    BYTES_READERS,
+    READERS,
+    BytesReader,
+    ParsedFile,
+    Reader,
+    Section,
+    suffixes,
+)
 from kb.errors import RecordError
 
 
@@ -21,8 +30,8 @@ def read_document(data: bytes, path: str) -> ParsedFile:
     if name is None:
         raise RecordError(f"{path}: no reader for it: known are {' '.join(suffixes())}")
     if name in BYTES_READERS.paths():
-        return _bytes_reader(name).read(data, path)
-    return _reader(name).read(decode(data), path)
+        return _storable(_bytes_reader(name).read(data, path))
+    return _storable(_reader(name).read(decode(data), path))
 
 
 def decode(data: bytes) -> str:
@@ -42,6 +51,34 @@ def decode(data: bytes) -> str:
     if not text.strip():
         raise RecordError("expected text, found an empty file: write something into it")
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _storable(read: ParsedFile) -> ParsedFile:
+    """Return what was read without zeros, which no text of PostgreSQL holds.
+
+    They come as escapes in front matter, and in the titles and the outline of a PDF.
+    """
+    return replace(
+        read,
+        title=_visible(read.title),
+        body=_visible(read.body),
+        sections=tuple(
+            Section(
+                trail=tuple(map(_visible, one.trail)),
+                blocks=tuple(
+                    replace(block, text=_visible(block.text)) if "\0" in block.text else block
+                    for block in one.blocks
+                ),
+            )
+            for one in read.sections
+        ),
+        symptoms=tuple(map(_visible, read.symptoms)),
+        asked={_visible(name): tuple(map(_visible, said)) for name, said in read.asked.items()},
+    )
+
+
+def _visible(text: str) -> str:
+    return text.replace("\0", "\ufffd")
 
 
 @cache

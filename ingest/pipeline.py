@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -11,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from ingest.collect import Source, gathered, named, reach
+from ingest.document_names import DocumentNames
 from ingest.entry import Reads, Trusting, make_entry, stamp_of
 from ingest.isolation.pool import Confined
 from ingest.readers import suffixes
@@ -134,6 +136,7 @@ def look(
         reader = desk if label is None else Trusting()
         keys = [one.identity if label is None else one.shown for one in found]
         kept: set[str] = set()
+        names = DocumentNames({} if label else _called(store))
         looks = (
             _unchanged(one, key, known.get(key))
             or partial(_look, one, key, known.get(key), terms.rules, reader)
@@ -142,9 +145,9 @@ def look(
         for number, looked in enumerate(_ahead(looks, desk)):
             progress("reading documents", number, len(found))
             one = found[number]
-            if looked.reason is None or not looked.known or one.key or one.path.exists():
-                kept.add(keys[number])
-                yield looked
+            if looked.reason is None or not looked.known or one.key or os.path.exists(one.path):
+                kept.update((keys[number], *one.others))
+                yield _named(looked, names)
             # Else it was asked for by its own path, is known, and is gone.
         progress("reading documents", len(found), len(found))
     # What lies below a folder or an archive that cannot be read stays.
@@ -153,6 +156,18 @@ def look(
     for key, row in known.items():
         if key not in kept and not key.startswith(closed):
             yield Gone(key=key, shown=row.shown)
+
+
+def _called(store: Store) -> dict[str, str]:
+    return {key: shown for key, (_, shown) in store.manifest().items()}
+
+
+def _named(one: Looked, names: DocumentNames) -> Looked:
+    """Give a document that will be stored a name that no other has."""
+    if one.entry is None:
+        return one
+    shown = names.give(one.key, one.shown)
+    return replace(one, shown=shown, entry=replace(one.entry, shown=shown))
 
 
 def _ahead(looks: Iterable[Looked | Callable[[], Looked]], desk: Confined) -> Iterator[Looked]:
@@ -256,7 +271,7 @@ def _known(store: Store, sources: Sequence[Source], label: str | None) -> dict[s
 def _away(sources: Sequence[Source]) -> tuple[str, ...]:
     """Return the folders of globs that are not there, as an unmounted disk is not."""
     folders = (reach(source).prefix for source in sources)
-    return tuple(one for one in folders if one.endswith("/") and not Path(one).is_dir())
+    return tuple(one for one in folders if one.endswith("/") and not os.path.isdir(one))
 
 
 def _listed(store: Store, prefix: str) -> dict[str, _Known]:

@@ -199,7 +199,12 @@ def _digest(folder: Path) -> str:
         folders.sort()
         for name in sorted(files):
             path = Path(place, name)
-            about = path.stat()
+            if path.suffix == ".tmp":  # a lesson while it is written
+                continue
+            try:
+                about = path.stat()
+            except OSError:  # gone since it was listed, or a link to nothing
+                continue
             digest.update(
                 f"{path.relative_to(folder)}\0{about.st_size}\0{about.st_mtime_ns}\n".encode()
             )

@@ -31,7 +31,7 @@ class _Text:
 
     text: str
     whole: bool  # a listing or a table
-    page: int | None
+    pages: tuple[int, ...]  # first and last, as far as they are known
     flags: tuple[str, ...]
 
 
@@ -71,7 +71,7 @@ def keep_whole(sections: Sequence[Section], count: Count) -> Piece | None:
 
 def _piece(section: str, texts: Sequence[_Text], count: Count) -> Piece:
     text = _together(texts)
-    pages = [one.page for one in texts if one.page is not None]
+    pages = [page for one in texts for page in one.pages]
     flags = dict.fromkeys(flag for one in texts for flag in one.flags)
     return Piece(
         section=section,
@@ -174,7 +174,8 @@ def _lead(kept: Sequence[_Text], text: _Text, count: Count) -> list[_Text]:
 def _texts(block: Block, room: int, count: Count) -> list[_Text]:
     whole = block.kind != "prose"
     parts = _parts(block, room, count)
-    return [_Text(text, whole, block.page, block.flags) for text in parts]
+    pages = tuple(page for page in (block.page, block.end) if page is not None)
+    return [_Text(text, whole, pages, block.flags) for text in parts]
 
 
 def _parts(block: Block, room: int, count: Count) -> list[str]:

@@ -18,6 +18,7 @@ class Block:
     text: str
     kind: Literal["prose", "fence", "table", "code"] = "prose"
     page: int | None = None  # where it begins, counted from 1
+    end: int | None = None  # the page where it ends, if that is another
     flags: tuple[str, ...] = ()  # what a quotation should say of it, e.g. "suspicious"
 
 

@@ -27,22 +27,30 @@ class BlockOutline:
 
     Args:
         title: of the document: the first step of every breadcrumb.
+        bare: keep a heading with nothing below it as a line of what it stands in. It may be a step
+            or a rule; where menus and pictures are left out, it is what stood above one.
     """
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, *, bare: bool = False) -> None:
         self._title = title
+        self._keeps = bare
         self._trail: list[tuple[int, str]] = []
         self._blocks: list[Block] = []
-        self._sections: list[Section] = []
+        self._sections: list[tuple[tuple[str, ...], list[Block]]] = []
+        self._bare: Block | None = None  # the last heading, while nothing stands below it
         self._length = 0
 
     def heading(self, level: int, text: str) -> None:
         """Begin a section, which ends those of its level and below; without text, only end them."""
         self._close()
+        if self._bare is not None and level <= self._trail[-1][0]:
+            self._keep(self._bare)
+        self._bare = None
         self._trail = [step for step in self._trail if step[0] < level]
         name = short(text)
         if name:
             self._trail.append((level, name))
+            self._bare = prose(" ".join(text.split())) if self._keeps else None
 
     def add(self, *blocks: Block) -> None:
         """Put blocks under the present heading; those without text are left out.
@@ -54,10 +62,15 @@ class BlockOutline:
             if block.text.strip():
                 self._length += len(block.text)
                 self._blocks.append(block)
+                self._bare = None
         if self._length > MAX_TEXT:
             raise RecordError(
                 f"expected at most {MAX_TEXT >> 20} million characters of text, found more: split it"
             )
+
+    def leave_out(self) -> None:
+        """Note that something stands under the present heading that is not to be read."""
+        self._bare = None
 
     def extend(self, parts: Iterable[Heading | Block]) -> None:
         """Take a stream of headings and blocks."""
@@ -70,16 +83,30 @@ class BlockOutline:
     def sections(self) -> tuple[Section, ...]:
         """Return what was gathered."""
         self._close()
-        return tuple(self._sections)
+        if self._bare is not None:
+            self._keep(self._bare)
+            self._bare = None
+        return tuple(Section(trail=trail, blocks=tuple(one)) for trail, one in self._sections)
 
     def _close(self) -> None:
-        if not self._blocks:
+        if self._blocks:
+            self._sections.append((self._names(), self._blocks))
+            self._blocks = []
+
+    def _keep(self, bare: Block) -> None:
+        """Put the last heading, which is a line of its own, with what stands before it."""
+        _, name = self._trail.pop()
+        above = self._names()
+        if name == above[0]:  # the title, which every breadcrumb has
             return
+        if not self._sections or self._sections[-1][0] != above:
+            self._sections.append((above, []))
+        self._sections[-1][1].append(bare)
+
+    def _names(self) -> tuple[str, ...]:
         names = [name for _, name in self._trail]
         # A document's first heading often repeats its title.
-        names = names if names[:1] == [self._title] else [self._title, *names]
-        self._sections.append(Section(trail=tuple(names), blocks=tuple(self._blocks)))
-        self._blocks = []
+        return tuple(names if names[:1] == [self._title] else [self._title, *names])
 
 
 def prose(text: str, page: int | None = None) -> Block:

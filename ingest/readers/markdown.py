@@ -61,6 +61,6 @@ def _values(front: str) -> dict[str, Any] | None:
     """Return the front matter's values: None where it is not YAML, none where it is no mapping."""
     try:
         loaded = yaml.safe_load(front)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):  # the latter two: no such date, too deep
         return None
     return loaded if isinstance(loaded, dict) else {}

@@ -21,14 +21,16 @@ def cut(body: str, title: str, without: str | None = None) -> tuple[Section, ...
         without: language of the fences to leave out.
     """
     lines = body.split("\n")
-    outline = BlockOutline(title)
+    outline = BlockOutline(title, bare=True)
     tokens = _parser().parse(body)
     for number, token in enumerate(tokens):
         if token.level or token.map is None:
             continue
         if token.type == "heading_open":
             outline.heading(int(token.tag[1:]), _plain(tokens[number + 1]))
-        elif without is None or token.info.split()[:1] != [without]:
+        elif without is not None and token.info.split()[:1] == [without]:
+            outline.leave_out()
+        else:
             text = "\n".join(lines[token.map[0] : token.map[1]]).strip("\n").rstrip()
             outline.add(*_blocks(token, text, tokens[number:]))
     return outline.sections()

@@ -29,19 +29,18 @@ class PlainText:
         """
         groups = _groups(text)
         title = _title(groups) or PurePosixPath(path).stem
-        outline = BlockOutline(title)
-        for group in groups:
-            found = _heading(group)
+        outline = BlockOutline(title, bare=True)
+        headings = [_heading(group) for group in groups]
+        for group, found in zip(groups, headings, strict=True):
             if found is not None:
                 outline.heading(*found)
             else:
                 outline.add(_block(group))
-        sections = outline.sections()
-        if not sections:
+        if all(headings):
             raise RecordError(
                 "expected paragraphs, found headings only: write something below them"
             )
-        return ParsedFile(kind="document", title=title, body=text, sections=sections)
+        return ParsedFile(kind="document", title=title, body=text, sections=outline.sections())
 
 
 def _groups(text: str) -> list[list[str]]:

@@ -35,12 +35,14 @@ class FoundFile:
             or of an address lies in a temporary folder, under its own name.
         shown: what a quotation and a message call it; it has printable characters only.
         key: its identity in the store, where that is another than its path.
+        others: identities of files that are refused for the same reason and told in its line.
     """
 
     path: Path
     shown: str
     reason: str | None = None
     key: str = ""
+    others: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
@@ -115,6 +117,14 @@ def read_text(path: Path) -> tuple[bytes, str]:
     return data, decode(data)
 
 
+def expanded(path: Path) -> Path:
+    """Return a path with ``~`` as the home it stands for; as it is where there is no such user."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
+
+
 def printable(name: str) -> str:
     """Return `name` with what would move a terminal's cursor or turn its text around escaped."""
     if name.isprintable() and name.isascii():
@@ -127,10 +137,10 @@ def printable(name: str) -> str:
 
 def _below(path: Path, archives: bool) -> Iterator[FoundFile]:
     try:
-        real = path.expanduser().resolve(strict=True)
+        real = expanded(path).resolve(strict=True)
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or "a loop of links"
-        absolute = Path(os.path.abspath(path.expanduser()))
+        absolute = Path(os.path.abspath(expanded(path)))
         yield FoundFile(
             path=absolute, shown=printable(str(path)), reason=f"{reason}: check the path"
         )
@@ -148,7 +158,7 @@ def _folder(root: Path, archives: bool) -> Iterator[FoundFile]:
     for folder, folders, files in os.walk(root, onerror=failed.append):
         here = Path(folder)
         folders[:] = sorted(name for name in folders if _is_wanted(here / name, ignored))
-        links = [name for name in folders if (here / name).is_symlink()]
+        links = [name for name in folders if os.path.islink(here / name)]
         kept = [name for name in files if not ignored(here / name)]
         for found in _entries(here, [*kept, *links], root, archives):
             if found.reason is None or found.path.suffix.lower() in suffixes():
@@ -169,7 +179,7 @@ def _entries(here: Path, names: Sequence[str], root: Path, archives: bool) -> It
         if name.startswith(".") or _marks_a_package(path):
             continue
         shown = _shown(path, root)
-        if path.is_symlink():
+        if os.path.islink(path):
             yield from _link(path, shown, root)
         else:
             yield _file(path, shown, archives)
@@ -177,7 +187,10 @@ def _entries(here: Path, names: Sequence[str], root: Path, archives: bool) -> It
 
 def _marks_a_package(path: Path) -> bool:
     """Say whether a file is there to be there, as an empty __init__.py is: nothing is lost in it."""
-    return path.name == "__init__.py" and path.lstat().st_size == 0
+    try:
+        return path.name == "__init__.py" and path.lstat().st_size == 0
+    except OSError:  # it is refused with its reason when it is read
+        return False
 
 
 def _summed(unread: dict[str, list[FoundFile]], root: Path) -> Iterator[FoundFile]:
@@ -227,7 +240,8 @@ def unreadable(name: str) -> str:
 def _is_wanted(folder: Path, ignored: Ignored) -> bool:
     if folder.name.startswith(".") or folder.name in _PASSED_OVER or ignored(folder):
         return False
-    return not any((folder / mark).exists() for mark in _MARKS)
+    # Not Path.exists: it raises where the folder may be listed but not entered.
+    return not any(os.path.exists(folder / mark) for mark in _MARKS)
 
 
 def _shown(path: Path, root: Path) -> str:

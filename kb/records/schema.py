@@ -366,9 +366,11 @@ def parse_record(text: str, path: str) -> Document:
         )
     try:
         loaded = yaml.load(front, Loader=_LOADER)  # noqa: S506 - both loaders are the safe one
-        record = _ADAPTER.validate_python(loaded)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # The constructors of YAML let a date that does not exist, and what nests too deep, out.
         raise RecordError(f"{path}: {' '.join(str(error).split())}") from error
+    try:
+        record = _ADAPTER.validate_python(loaded)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "front matter"

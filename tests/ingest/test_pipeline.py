@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,24 @@ def test_refused_files_do_not_stop_the_others(
     assert report.as_dict()["refused"][0].keys() == {"document", "reason"}
 
 
+def test_members_of_an_archive_that_are_refused_in_one_line_keep_their_last_good_text(
+    docs: Path, store: Store, terms: IngestOptions
+) -> None:
+    with zipfile.ZipFile(docs / "a.zip", "w") as file:
+        for number in range(9):
+            file.writestr(f"{number}.md", "# a\n\nText.\n")
+    assert len(ingest([docs], store, terms=terms).added) == 9
+    # Bit 0 of the flags in both headers says that a file is encrypted.
+    data = (docs / "a.zip").read_bytes()
+    data = data.replace(b"PK\x03\x04\x14\0\0", b"PK\x03\x04\x14\0\1")
+    data = data.replace(b"PK\x01\x02\x14\x03\x14\0\0", b"PK\x01\x02\x14\x03\x14\0\1")
+    (docs / "a.zip").write_bytes(data)
+    report = ingest([docs], store, terms=terms)
+    ((_, reason),) = report.refused
+    assert "and 8 more of docs/a.zip: " in reason
+    assert report.removed == []
+
+
 def test_many_files_that_nothing_reads_are_one_line(
     docs: Path, store: Store, terms: IngestOptions
 ) -> None:
@@ -234,6 +253,22 @@ def test_the_same_file_named_twice_is_read_once(
     (docs / "a.md").write_text("# a\n\nText.\n")
     report = ingest([docs, docs / "a.md"], store, terms=terms)
     assert (report.added, report.skipped) == (["docs/a.md"], [])
+
+
+def test_two_files_of_one_name_are_two_documents(
+    docs: Path, store: Store, terms: IngestOptions
+) -> None:
+    files = [docs / folder / "README.md" for folder in ("a", "b")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(f"# {file.parent.name}\n\nText.\n")
+    assert ingest(files, store, terms=terms).added == ["README.md", "b/README.md"]
+    assert {name: len(page) for name, page in store.pages(["README.md"]).items()} == {
+        "README.md": 1
+    }
+    for file in files:
+        file.write_text(f"# {file.parent.name}\n\nMore text.\n")
+    assert ingest(files, store, terms=terms).changed == ["README.md", "b/README.md"]
 
 
 def test_a_disk_that_is_away_removes_nothing(

@@ -102,6 +102,18 @@ def test_a_broken_lesson_is_told_and_stops_nothing(corpus: Path, home: Home) -> 
     assert any(line.startswith("refused lessons:bad.md: ") for line in told)
 
 
+def test_a_lesson_while_it_is_written_and_a_link_to_nothing_stop_no_command(
+    corpus: Path, home: Home
+) -> None:
+    home.lessons.mkdir(parents=True, exist_ok=True)
+    (home.lessons / "dangling.md").symlink_to(home.lessons / "nothing.md")
+    open_knowledge(home, shipped=corpus)
+    digest = open_store(home).state("synced:lessons")
+    (home.lessons / "x.md.tmp").write_text("half a les")
+    open_knowledge(home, shipped=corpus)
+    assert open_store(home).state("synced:lessons") == digest
+
+
 def test_a_store_is_opened_without_reading_documents(home: Home) -> None:
     assert open_store(home).stats()["documents"] == 0
 

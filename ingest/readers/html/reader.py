@@ -14,7 +14,14 @@ _CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGN
 _XML = re.compile(rb"""^\s*<\?xml[^>]+encoding\s*=\s*["']([\w.:-]+)""")
 _HEAD = 4096  # bytes in which a page says its encoding
 # What these names mean on the web (WHATWG Encoding, section 4.2).
-_ON_THE_WEB = {"latin1": "cp1252", "iso-8859-1": "cp1252", "iso8859-1": "cp1252", "ascii": "cp1252"}
+_ON_THE_WEB = {
+    **dict.fromkeys(("latin1", "iso-8859-1", "iso8859-1", "ascii", "us-ascii"), "cp1252"),
+    # A page whose bytes say so in ASCII is not in UTF-16 (WHATWG HTML, section 13.2.3.2).
+    **dict.fromkeys(("utf-16", "utf-16le", "utf-16be", "unicode", "ucs-2"), "utf-8"),
+    **dict.fromkeys(("gb2312", "gb_2312-80", "x-gbk", "chinese"), "gbk"),
+    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis", "ms_kanji"), "cp932"),
+    **dict.fromkeys(("euc-kr", "ks_c_5601-1987"), "cp949"),
+}
 
 
 class Html:

@@ -6,7 +6,7 @@ import re
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -300,10 +300,12 @@ def _emit(outline: BlockOutline, part: FlowPart | None) -> None:
         return
     if part.kind == "heading":
         outline.heading(part.level, part.text)
-    elif part.kind == "table":
-        outline.add(table(part.rows, part.page))
+        return
+    if part.kind == "table":
+        block = table(part.rows, part.page)
     elif part.kind == "listing":
         margin = min((len(line) - len(line.lstrip()) for line in part.code if line), default=0)
-        outline.add(fence("\n".join(line[margin:] for line in part.code), "", part.page))
+        block = fence("\n".join(line[margin:] for line in part.code), "", part.page)
     else:
-        outline.add(prose(part.text, part.page))
+        block = prose(part.text, part.page)
+    outline.add(replace(block, end=part.end or None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,6 +56,8 @@ def ingest(
             "expected documents to read, or --inspect DOC, or --forget DOC, and one of these only: "
             "kb ingest --help has examples"
         )
+    if sources and not all(sources):
+        raise ConfigError("expected a path, found an empty argument: . is the folder you are in")
     home = Home.find().make()
     if inspect is not None:
         _inspect(home, inspect, again=dry_run, json=json)
@@ -206,8 +209,8 @@ def _inspect(home: Home, name: str, *, again: bool, json: bool) -> None:
 
     store = open_store(home)
     keys = [] if again else store.keys(name)
-    path = Path(name).expanduser()
-    if not keys and path.is_file():
+    path = Path(os.path.expanduser(name))
+    if not keys and os.path.isfile(path):
         known = _reread(home, path)
     else:
         keys = list(_keys(keys, name))

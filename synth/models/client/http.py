@@ -137,44 +137,40 @@ class Wire:
             ModelError: the endpoint cannot be reached or refuses the request, or what answers is
                 not such an endpoint.
         """
-        lost = 0
-        tries = 0
+        lost = tries = 0
         started = time.perf_counter()
         while True:
             answer = PartialAnswer()
+            # Another request may learn meanwhile what this one has to leave out.
+            sent = frozenset(self.refused)
             try:
                 call(answer)
                 if not answer.valid:
-                    raise self._no_chat()
+                    raise self._no_chat(lost)
                 seconds = time.perf_counter() - started
                 return replace(self._reply(answer, seconds), lost=lost)
-            except self._sdk.APIStatusError as error:
-                if self._adapt(error, schema):
-                    continue
-                if _filtered(error):
-                    return Reply(
-                        text="", model=self.name, tokens_in=0, tokens_out=0,
-                        seconds=time.perf_counter() - started, finish="content_filter", lost=lost,
-                    )  # fmt: skip
-                wait = self._wait(error, tries)
-                if wait is None:
-                    raise self._explain(error) from error
-                why = f"it answered {error.status_code}"
             except (Broken, self._sdk.APIError, ValueError, *self._broken) as error:
-                # A timeout is the user's limit: asking again would pay for the same wait.
-                if isinstance(error, ValueError) and not answer.valid:
-                    raise self._no_chat() from error
-                if tries >= self.line.retries or self._slow(error):
-                    explained = self._explain(error, answer)
-                    explained.lost = lost + answer.tokens
-                    raise explained from error
-                lost += answer.tokens
-                wait = _backoff(tries)
-                why = f"the answer broke off after {answer.pieces} tokens" if answer.pieces else (
-                    "the connection failed"
-                )  # fmt: skip
+                fault: Exception = error
+            if isinstance(fault, ValueError) and not answer.valid:
+                raise self._no_chat(lost) from fault
+            if self._is_status(fault):
+                if self._adapt(fault, schema, sent):
+                    continue
+                if _filtered(fault):
+                    seconds = time.perf_counter() - started
+                    empty = PartialAnswer(finish="content_filter")
+                    return replace(self._reply(empty, seconds), lost=lost)
+            lost += answer.tokens
+            wait = self._wait(fault, tries)
+            if wait is None:
+                explained = self._explain(fault, answer)
+                explained.lost = lost
+                raise explained from fault
             tries += 1
-            self._tell(f"{why}: asking again in {wait:.1f} s ({tries} of {self.line.retries})")
+            self._tell(
+                f"{self._why(fault, answer)}: asking again in {wait:.1f} s "
+                f"({tries} of {self.line.retries})"
+            )
             self.line.sleep(wait)
 
     def listen(self, answer: PartialAnswer, started: float) -> None:
@@ -206,28 +202,40 @@ class Wire:
             cost=answer.cost,
         )
 
-    def _adapt(self, error: Any, schema: bool) -> bool:
-        """Note the parameter that the endpoint refused; False where it is none that can go."""
+    def _is_status(self, error: Exception) -> bool:
+        """Say whether a request was refused; an answer may also fail after it began, with a 200."""
+        return isinstance(error, self._sdk.APIStatusError) and error.status_code >= 400
+
+    def _adapt(self, error: Any, schema: bool, sent: frozenset[str]) -> bool:
+        """Note the parameter that the endpoint refused; False where it is none that can go.
+
+        Args:
+            sent: what the request was sent without.
+        """
         if error.status_code not in (400, 404, 415, 422, 500, 501) or _too_long(error):
             return False
         text = str(error.message).lower()
         for parameter, words in OPTIONAL.items():
-            if parameter in self.refused or (parameter == "response_format" and not schema):
+            if parameter in sent or (parameter == "response_format" and not schema):
                 continue
             if any(word in text for word in words):
-                self.refused.add(parameter)
-                self._tell(
-                    f"the endpoint refuses {parameter} ({_short(str(error.message), 80)}): "
-                    f"{INSTEAD[parameter]}"
-                )
+                if parameter not in self.refused:  # else it was told by a request beside this one
+                    self.refused.add(parameter)
+                    self._tell(
+                        f"the endpoint refuses {parameter} ({_short(str(error.message), 80)}): "
+                        f"{INSTEAD[parameter]}"
+                    )
                 return True
         return False
 
     def _wait(self, error: Any, tries: int) -> float | None:
         """Return how long to wait before asking again, None where that is of no use."""
-        if tries >= self.line.retries or (
-            error.status_code < 500 and error.status_code not in _AGAIN
-        ):
+        # A timeout is the user's limit: asking again would pay for the same wait.
+        if tries >= self.line.retries or self._slow(error):
+            return None
+        if not self._is_status(error):
+            return _backoff(tries)
+        if error.status_code < 500 and error.status_code not in _AGAIN:
             return None
         if "quota" in str(error.message).lower() and error.status_code == 429:
             return None  # an empty account does not fill within a minute
@@ -236,25 +244,34 @@ class Wire:
             return _backoff(tries)
         return None if hint > LONGEST_WAIT else hint
 
+    def _why(self, error: Any, answer: PartialAnswer) -> str:
+        if self._is_status(error):
+            return f"it answered {error.status_code}"
+        if answer.pieces:
+            return f"the answer broke off after {answer.pieces} tokens"
+        return "the connection failed"
+
     def _slow(self, error: BaseException) -> bool:
         names = {kind.__name__ for kind in type(error).__mro__}
         return str(error) == "slow" or "TimeoutException" in names or (
             isinstance(error, self._sdk.APITimeoutError)
         )  # fmt: skip
 
-    def _explain(self, error: BaseException, answer: PartialAnswer | None = None) -> ModelError:
+    def _explain(self, error: Exception, answer: PartialAnswer) -> ModelError:
         where = f"model {self.name!r} at {self.line.url or 'the default endpoint'}"
-        come = answer.pieces if answer is not None else 0
+        come = answer.pieces
         if self._slow(error):
             after = f" ({come} tokens had come)" if come else ""
             return ModelError(
                 f"{where}: no answer within {self.line.timeout_seconds:g} s{after}: raise "
                 "model.timeout_seconds, or lower model.reply_tokens"
             )
-        if isinstance(error, self._sdk.APIStatusError):
+        if self._is_status(error):
             return ModelError(f"{where}: {self._refusal(error)}")
-        if answer is not None and answer.problem:
-            return ModelError(f"{where}: it gave up ({self._key.hide(_short(answer.problem))})")
+        told: Any = error if isinstance(error, self._sdk.APIStatusError) else None
+        problem = answer.problem if told is None else str(told.message)
+        if problem:
+            return ModelError(f"{where}: it gave up ({self._key.hide(_short(problem))})")
         if come:
             return ModelError(
                 f"{where}: the answer broke off after {come} tokens, {self.line.retries + 1} "
@@ -293,11 +310,13 @@ class Wire:
             )
         return f"it answered {error.status_code} ({said})"
 
-    def _no_chat(self) -> ModelError:
-        return ModelError(
+    def _no_chat(self, lost: int) -> ModelError:
+        error = ModelError(
             f"model {self.name!r} at {self.line.url or 'the default endpoint'}: expected a chat "
             "completion, found another answer: model.base_url usually ends in /v1"
         )
+        error.lost = lost
+        return error
 
 
 def asked_wait(headers: Any, now: float) -> float | None:

@@ -154,3 +154,9 @@ def test_the_limit_of_a_whole_block_is_kept(kind: str) -> None:
     text = "\n".join(f"| a | {'word ' * 10}|" for _ in range(400))
     for piece in split(section(Block(text=text, kind=kind)), words):  # type: ignore[arg-type]
         assert piece.tokens <= MAX_WHOLE
+
+
+def test_a_passage_has_the_first_and_the_last_page_of_its_blocks() -> None:
+    table = Block(text="| a |\n| --- |\n| 1 |", kind="table", page=3, end=5)
+    pieces = split([Section(trail=("T",), blocks=(Block(text="Figures:", page=2), table))], len)
+    assert [piece.pages for piece in pieces] == [(2, 5)]

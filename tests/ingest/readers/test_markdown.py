@@ -39,6 +39,16 @@ def test_sections_carry_their_breadcrumb() -> None:
     ]
 
 
+def test_a_heading_without_text_is_kept_and_one_with_sections_below_it_is_not_said_twice() -> None:
+    text = "# T\n\n## Memory\n\n### Use float4 loads\n\n## Tiles\n\nText.\n\n## Unroll\n"
+    sections = Markdown().read(text, "x.md").sections
+    assert [(one.trail, [block.text for block in one.blocks]) for one in sections] == [
+        (("T", "Memory"), ["Use float4 loads"]),
+        (("T", "Tiles"), ["Text."]),
+        (("T",), ["Unroll"]),
+    ]
+
+
 def test_a_hash_in_a_fence_is_no_heading() -> None:
     reading = Markdown().read("# T\n\n```sh\n# not a heading\n```\n", "x.md")
     assert [[block.kind for block in one.blocks] for one in reading.sections] == [["fence"]]
@@ -138,7 +148,14 @@ def test_other_words_for_a_heading_that_is_not_there_are_refused() -> None:
 
 @pytest.mark.parametrize(
     "front",
-    ["kind: idea\ntitle: x", "kind: nonsense\ntitle: xyz", "kind: idea\ntitle: [", "a: b: c"],
+    [
+        "kind: idea\ntitle: x",
+        "kind: nonsense\ntitle: xyz",
+        "kind: idea\ntitle: [",
+        "a: b: c",
+        "kind: guide\ntitle: Pad it\nsources: [2026-02-30]",
+        f"kind: guide\ntitle: {'[' * 3000}",
+    ],
 )
 def test_a_broken_front_matter_is_one_line(front: str) -> None:
     with pytest.raises(RecordError) as caught:

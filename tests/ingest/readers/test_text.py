@@ -65,6 +65,16 @@ def test_what_may_be_a_sentence_is_no_heading(line: str) -> None:
     assert [block.text for block in section.blocks] == ["Before.", line, "After."]
 
 
+def test_steps_with_nothing_below_them_are_kept_in_their_order() -> None:
+    steps = ["1. Install the compiler", "2. Build the kernel", "3. Time it"]
+    text = "\n\n".join(["GETTING STARTED", "Do this:", *steps])
+    (section, last) = read(text + "\n\nIt says how long.\n").sections
+    assert [block.text for block in section.blocks] == ["Do this:", *steps[:2]]
+    assert last.trail[-1] == steps[2]
+    (section,) = read(text).sections
+    assert [block.text for block in section.blocks] == ["Do this:", *steps]
+
+
 def test_headings_alone_are_refused_with_one_line() -> None:
     with pytest.raises(RecordError, match="found headings only"):
         read("TITLE\n\nOTHER\n")

@@ -102,3 +102,10 @@ def test_the_reach_of_a_source_ends_with_it(tree: Path) -> None:
     assert not reach(f"{tree}2").holds(key)
     assert not reach(str(tree).removesuffix("s")).holds(key)
     assert reach(f"{tree}/in/*.md").holds(key)
+
+
+def test_names_that_no_file_can_have_are_refused_in_a_line(desk: Confined) -> None:
+    for source in (f"[{'x' * 300}].md", "~nobody-of-this-name/x.md", f"{'x' * 300}.md"):
+        (found,) = gather(desk, source).values()
+        assert found.reason is not None
+        assert reach(source).prefix

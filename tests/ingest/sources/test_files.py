@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from pathlib import Path
@@ -151,3 +152,20 @@ def test_a_git_that_hangs_is_given_up(checkout: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setattr(gitignore, "GIT_SECONDS", 0.2)
     assert shown(checkout) == {"docs/keep.md": None, "docs/deep/kept.md": None}
+
+
+def test_a_folder_that_may_not_be_entered_does_not_stop_the_others(
+    docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("closed", "open"):
+        (docs / name).mkdir()
+        (docs / name / "a.md").write_text(TEXT)
+    plain = os.stat
+
+    def closed(path: int | str | os.PathLike[str], **options: bool) -> os.stat_result:
+        if str(path).startswith(f"{docs}/closed/"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return plain(path, **options)
+
+    monkeypatch.setattr(os, "stat", closed)
+    assert shown(docs)["docs/open/a.md"] is None

@@ -4,6 +4,7 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -271,6 +272,44 @@ def test_a_slow_drip_ends_when_the_user_said_so_and_is_not_begun_again(server: S
     assert "raise model.timeout_seconds" in str(error)
     assert error.lost > 1
     assert len(server.bodies) == 1
+
+
+def overloaded(wires: Wires) -> None:
+    wires.begin()
+    wires.word("half an ")
+    error = {"type": "overloaded_error", "message": "Overloaded"}
+    wires.event({"type": "error", "error": error, "message": "Overloaded", "code": "overloaded"})
+
+
+def test_an_answer_that_ends_in_an_error_is_asked_again_and_what_was_lost_is_told(
+    server: Server,
+) -> None:
+    server.steps = [overloaded, Wires.answer]
+    reply = server.model().reply(ask())
+    assert (reply.text, len(server.bodies)) == ("Fuse the loops.", 2)
+    assert reply.lost >= 1
+
+
+def test_tokens_lost_before_a_refusal_are_told_with_it(server: Server) -> None:
+    server.steps = [overloaded, refusing(401, "no")]
+    assert failure(server.model()).lost >= 1
+    server.steps = [overloaded]
+    assert failure(server.model(retries=1)).lost >= 2
+
+
+def test_two_requests_at_once_may_both_be_refused_the_same_parameter(server: Server) -> None:
+    both = threading.Barrier(2, timeout=10)
+
+    def refuse(wires: Wires) -> None:
+        both.wait()
+        wires.refuse(400, "temperature is not supported", {})
+
+    server.steps = [refuse, refuse, Wires.answer]
+    model = server.model()
+    with ThreadPoolExecutor(2) as pool:
+        texts = [one.text for one in pool.map(model.reply, [ask(), ask()])]
+    assert texts == ["Fuse the loops."] * 2
+    assert len(server.said) <= 2
 
 
 def test_an_event_that_is_no_json_is_a_broken_answer(server: Server) -> None:

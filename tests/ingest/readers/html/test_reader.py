@@ -126,6 +126,22 @@ def test_a_page_is_read_in_the_encoding_that_it_names() -> None:
 
 
 @pytest.mark.parametrize(
+    ("named", "bytes_in", "text"),
+    [
+        ("utf-16", "utf-8", "10 µs “fast”"),
+        ("UTF-16LE", "utf-8", "tiles"),
+        ("gb2312", "gbk", "镕"),
+        ("shift_jis", "cp932", "① タイル"),
+    ],
+)
+def test_a_name_of_an_encoding_means_what_it_means_to_browsers(
+    named: str, bytes_in: str, text: str
+) -> None:
+    page = f"<html><head><meta charset={named}></head><body>{text}</body></html>"
+    assert shown(read_document(page.encode(bytes_in), "a.htm")) == text
+
+
+@pytest.mark.parametrize(
     ("data", "found"),
     [
         (b"<p>caf\xe9</p>", "0xe9 at 6"),

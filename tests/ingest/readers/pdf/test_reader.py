@@ -127,7 +127,8 @@ def test_a_paragraph_goes_on_on_the_next_page() -> None:
         write(canvas, 700, "warp that is ready.")
 
     (block,) = blocks(read(pdf(first, second)))
-    assert (block.text, block.page) == ("The scheduler picks the oldest warp that is ready.", 1)
+    assert block.text == "The scheduler picks the oldest warp that is ready."
+    assert (block.page, block.end) == (1, 2)
 
 
 CODE = (
@@ -227,6 +228,7 @@ def test_a_table_goes_on_on_the_next_page_without_its_repeated_header() -> None:
 
     found = [block for block in blocks(read(pdf(first, second))) if block.kind == "table"]
     assert [block.text for block in found] == [f"{MARKDOWN}\n| T3 | 150 | new |"]
+    assert [(block.page, block.end) for block in found] == [(1, 2)]
 
 
 def test_tables_with_rules_between_rows_only_keep_their_columns() -> None:

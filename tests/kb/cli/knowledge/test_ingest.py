@@ -86,6 +86,15 @@ def test_one_thing_is_asked_of_it_at_a_time(here):
         here("ingest", "--forget", "kb:targets/nvidia/h100.md")
 
 
+def test_an_empty_path_and_a_home_that_is_nobodys_are_a_line_each(here):
+    with pytest.raises(ConfigError, match="found an empty argument"):
+        here("ingest", "")
+    with pytest.raises(ConfigError, match="No such file or directory"):
+        here("ingest", "~nobody-of-this-name/x.md", "--dry-run")
+    with pytest.raises(ConfigError, match="found none of that name"):
+        here("ingest", "--inspect", "~nobody-of-this-name/x.md")
+
+
 def test_ctrl_c_keeps_what_was_read_and_says_how_to_go_on(make_shell):
     shell = make_shell()
     docs = shell.folder / "many"
