@@ -215,6 +215,10 @@ def _find_forward(model: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> a
     raise TaskError("the reference's Model has no forward: write it in KernelBench's format")
 
 
+def _local(name: str) -> str:
+    return f"t_{re.sub(r'[^0-9a-zA-Z_]', '_', name)}"
+
+
 class Forward:
     """Writes the statements of the forward."""
 
@@ -223,6 +227,7 @@ class Forward:
         self.arguments = arguments
         self.values = {value.name: value for value in program.graph.values}
         self._library: set[str] = set()
+        self._settled_values: set[str] = set()
         self.constants: dict[str, str] = {}
 
     def write(
@@ -236,6 +241,9 @@ class Forward:
             if value.kind == "input" and value.name in read:
                 name = self._value(value)
                 lines.append(f"{name} = {name}.contiguous()")
+            elif not value.contiguous and value.data is None and value.name in read:
+                lines.append(f"{_local(value.name)} = {self._value(value)}.contiguous()")
+                self._settled_values.add(value.name)
         for part in parts:
             if part.id in kernels:
                 lines += self.kernel(part, kernels[part.id])
@@ -307,9 +315,9 @@ class Forward:
         if node.kind == "view":
             base = self._program.base(name)
             return self.reshaped(self.text(base), self._program.nodes[base].shape, node.shape)
-        if node.kind == "value":
+        if node.kind == "value" and name not in self._settled_values:
             return self._value(self.values[name])
-        return f"t_{re.sub(r'[^0-9a-zA-Z_]', '_', name)}"
+        return _local(name)
 
     def reshaped(self, text: str, shape: Shape, wanted: Shape) -> str:  # noqa: ARG002
         """Return the expression of a view of the tensor `text`."""
