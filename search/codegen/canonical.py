@@ -199,7 +199,7 @@ def _pool(
 
 def _even_pool(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     """An adaptive average whose windows are all alike as an ordinary one; one window stays a mean."""
-    shape, rank = graph.shape(operator.args[0]), len(operator.shape) - 2
+    shape, rank = graph.shape(operator.args[0]), int(_packet(operator)[-2])
     read, made = shape[2:], operator.shape[2:]
     if len(shape) != rank + 2 or math.prod(made) == 1:
         return None
