@@ -111,6 +111,8 @@ def test_parts_of_what_was_rewritten(
         "return F.max_pool3d(a.view(1, 2, 2, 2, 2), 2, dilation=1, ceil_mode=True)",
         "return F.adaptive_avg_pool1d(a, 3)",
         "return F.adaptive_avg_pool2d(a, (2, 4))",
+        "return F.linear(a, torch.ones(8))",
+        "return F.linear(a, torch.ones(6, 8), torch.ones(1))",
         "return F.scaled_dot_product_attention(a, a, a, is_causal=True)",
         "return F.scaled_dot_product_attention(a, a, a, torch.zeros(2, 2))",
     ],
