@@ -68,7 +68,9 @@ def canonical(graph: OperatorGraph, whole: Set[str] = frozenset()) -> OperatorGr
     operators: list[Operator] = []
     for operator in graph.operators:
         rewrite = _REWRITES.get(_packet(operator))
-        taken = rewrite is not None and operator.name not in whole and 0 not in operator.shape
+        # What stands in its place computes in float32.
+        taken = operator.dtype == "float32" and operator.name not in whole
+        taken = taken and 0 not in operator.shape
         found = rewrite(known, operator) if rewrite and taken else None
         operators += found or (operator,)
     return replace(graph, operators=tuple(operators))

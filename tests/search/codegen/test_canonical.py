@@ -122,3 +122,30 @@ def test_what_has_no_other_form_is_left_to_the_library(
 ) -> None:
     parts = Bench(reference(body, f"{N}(1, 2, 8)"), cards).parts()
     assert {part.pattern for part in parts} == {"library"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return F.conv1d(a, a)",
+        "return F.max_pool1d(a, 2)",
+        "return F.max_pool3d(a[None], 2)",
+        "return F.adaptive_avg_pool2d(a[None], 2)",
+        "return torch.einsum('ijk,kl->ijl', a, a[0].t())",
+        "return torch.diag(a[0, 0]) @ a[0].t()",
+        "return F.scaled_dot_product_attention(a, a, a)",
+        "return a.flip(0).cumsum(0).flip(0)",
+    ],
+)
+def test_what_does_not_compute_in_single_precision_is_left_to_the_library(
+    body: str, cards: dict[str, RecipeCard]
+) -> None:
+    source = reference(body, "torch.randn(4, 2, 8, dtype=torch.float64)")
+    assert right_by_the_library(source, cards)
+
+
+def right_by_the_library(source: str, cards: dict[str, RecipeCard]) -> bool:
+    bench = Bench(source, cards)
+    parts = bench.parts()
+    assert {part.pattern for part in parts} == {"library"}
+    return bench.errors(bench.candidate({}, ())) == [(0.0, 0.0)]
