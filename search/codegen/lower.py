@@ -138,7 +138,8 @@ def _lower(builder: IrBuilder, operator: Operator, whole: Set[str]) -> None:
             raise Unsupported
         result = rule(builder, operator)
         # A rule that misread its arguments must not be trusted with them.
-        if result.shape != operator.shape:
+        dtype = "bool" if result.mask else "float32"
+        if (result.shape, dtype) != (operator.shape, operator.dtype):
             raise Unsupported
     except (Unsupported, ValueError, IndexError, KeyError, TypeError):
         if _keeps_count(builder, operator):

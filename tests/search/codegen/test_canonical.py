@@ -144,8 +144,27 @@ def test_what_does_not_compute_in_single_precision_is_left_to_the_library(
     assert right_by_the_library(source, cards)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "(a > 0) * (b > 0)",
+        "torch.maximum(a > 0, b > 0)",
+        "((a > 0) * (b > 0)).sum(-1)",
+        "(a > 0) * 2 + 1",
+        "torch.where(a > 0, 1, 0)",
+        "torch.softmax(a, -1, dtype=torch.float64)",
+    ],
+)
+def test_arithmetic_in_another_type_than_single_precision_is_left_to_the_library(
+    body: str, cards: dict[str, RecipeCard]
+) -> None:
+    source = reference(f"return {body}", f"{N}(4, 33)", f"{N}(4, 33)")
+    assert right_by_the_library(source, cards)
+
+
 def right_by_the_library(source: str, cards: dict[str, RecipeCard]) -> bool:
     bench = Bench(source, cards)
     parts = bench.parts()
     assert {part.pattern for part in parts} == {"library"}
-    return bench.errors(bench.candidate({}, ())) == [(0.0, 0.0)]
+    ((own, eager),) = bench.errors(bench.candidate({}, ()))
+    return own <= eager
