@@ -312,7 +312,10 @@ def _converted(builder: IrBuilder, operator: Operator) -> IrNode:
 
 def _copy(builder: IrBuilder, operator: Operator) -> IrNode:
     """What is copied over a tensor is what the tensor is from then on."""
-    return builder.expand(builder.operand(operator.args[1]), operator.shape)
+    given = builder.operand(operator.args[1])
+    if given.shape != operator.shape:
+        return builder.expand(given, operator.shape)
+    return builder.map(lambda x: x, given)  # its own memory: what is written there later is no copy
 
 
 def _expand(builder: IrBuilder, operator: Operator) -> IrNode:

@@ -8,6 +8,7 @@ import pytest
 import three_languages
 from recipe_bench import Bench, reference
 
+from kb.errors import NoRecipe
 from search.codegen.library import RecipeCard
 
 N = "torch.randn"
@@ -45,6 +46,13 @@ GRAPHS = {
     "a state that is overwritten": reference(
         "self.h.copy_(b)\nself.h = torch.tanh(self.h + a)\nreturn self.h * 2", f"{N}(4, 33)", f"{N}(4, 33)",
         init="self.h = torch.zeros(4, 33)",
+    ),
+    "a copy that is overwritten": reference(
+        "x = torch.empty_like(a)\nx.copy_(a)\nx.mul_(2)\nreturn a + x", f"{N}(4, 33)"
+    ),
+    "a view that is overwritten": reference(
+        "x = (a * 2).view(33, 4)\nx.relu_()\ny, i = torch.sort(x)\ny.mul_(3)\nreturn x + y.t().contiguous().view(33, 4) + i",
+        f"{N}(4, 33)",
     ),
     "product with a number": reference("return a * b", f"{N}(9, 33)", "3.5"),
     "product with a diagonal": reference("return torch.diag(a) @ b", f"{N}(9)", f"{N}(9, 33)"),
@@ -160,6 +168,23 @@ def test_arithmetic_in_another_type_than_single_precision_is_left_to_the_library
 ) -> None:
     source = reference(f"return {body}", f"{N}(4, 33)", f"{N}(4, 33)")
     assert right_by_the_library(source, cards)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x = a * 2\ny = x.view(-1)\ny.relu_()\nreturn x * 3",
+        "y = a.clone()\ny[:, 0].mul_(3)\nreturn y + b",
+        "x = a * 2\nh = x.unsqueeze(0)\nx += 1\nreturn h * 2",
+        "x = a * 2\ny, z = x.chunk(2)\nx.relu_()\nreturn y + z",
+    ],
+)
+def test_what_is_written_into_and_read_through_another_view_has_no_recipe(
+    body: str, cards: dict[str, RecipeCard]
+) -> None:
+    bench = Bench(reference(body, f"{N}(4, 33)", f"{N}(4, 33)"), cards)
+    with pytest.raises(NoRecipe, match="through another view"):
+        bench.parts()
 
 
 def right_by_the_library(source: str, cards: dict[str, RecipeCard]) -> bool:
