@@ -25,7 +25,7 @@ _UNARY: dict[str, Formula] = {
         )
     },
     "relu6": lambda x: ir.clamp(x, 0, 6),
-    "log_sigmoid": lambda x: -ir.softplus(-x, 1, float("inf")),
+    "log_sigmoid": lambda x: -ir.softplus(-x, 1, 20.0),
     "reciprocal": lambda x: 1 / x,
     "neg": python.neg,
     "abs": ir.absolute,
