@@ -207,7 +207,7 @@ def _power(builder: IrBuilder, operator: Operator) -> IrNode:
     base, exponent = operator.args[0], operator.args[1]
     if isinstance(base, Ref) and not isinstance(exponent, Ref):
         power = number(exponent)
-        if power == int(power) and abs(power) <= 8:
+        if power.is_integer() and abs(power) <= 8:
             return _combine(builder, lambda x: ir.whole_power(x, power), base)
         if power in (0.5, -0.5):
             return _combine(builder, ir.sqrt if power > 0 else ir.rsqrt, base)
