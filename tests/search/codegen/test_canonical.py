@@ -40,6 +40,9 @@ GRAPHS = {
     "attention with a scale of its own": reference(
         "return F.relu(F.scaled_dot_product_attention(a, a, a, scale=0.3))", f"{N}(2, 33, 40)"
     ),
+    "attention with a scale of zero": reference(
+        "return F.relu(F.scaled_dot_product_attention(a, a, a, scale=0.0))", f"{N}(2, 33, 40)"
+    ),
     "an einsum that is a product": reference(
         "return F.relu(torch.einsum('bijl,lk->bijk', a, b))", f"{N}(2, 3, 20, 33)", f"{N}(33, 40)"
     ),
@@ -120,6 +123,7 @@ def test_parts_of_what_was_rewritten(
         "return F.adaptive_avg_pool1d(a, 3)",
         "return F.adaptive_avg_pool2d(a, (2, 4))",
         "return F.linear(a, torch.ones(8))",
+        "return torch.einsum('bij,jk->bik', a, torch.ones(1, 5))",
         "return F.linear(a, torch.ones(6, 8), torch.ones(1))",
         "return F.scaled_dot_product_attention(a, a, a, is_causal=True)",
         "return F.scaled_dot_product_attention(a, a, a, torch.zeros(2, 2))",
