@@ -325,6 +325,8 @@ class Forward:
 
     def _value(self, value: Value) -> str:
         if value.kind == "input":
+            if int(value.origin) >= len(self.arguments):
+                raise NoRecipe("the forward takes a list of arguments: give each of them a name")
             return self.arguments[int(value.origin)]
         if value.kind == "constant" and value.data is not None:
             name = f"_{value.name}"

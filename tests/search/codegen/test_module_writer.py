@@ -10,6 +10,7 @@ import three_languages
 import torch
 from recipe_bench import Bench, load, reference
 
+from kb.errors import NoRecipe
 from search.codegen.lower import lower
 from search.codegen.plan import Composer
 from search.costs.trace import operator_graph
@@ -103,6 +104,13 @@ def test_weights_that_lie_in_another_order_are_read_in_their_own(
 ) -> None:
     found = three_languages.cpp(reference(f"return {body}", given, init=init), cards)
     assert three_languages.right(found), found
+
+
+def test_a_forward_whose_arguments_have_no_names_has_no_recipe(cards: Any) -> None:
+    source = reference("return a * 2 + b", "torch.randn(4)", "torch.randn(4)")
+    listed = source.replace("forward(self, a, b):", "forward(self, *xs):").replace("a * 2 + b", "xs[0] * 2 + xs[1]")
+    with pytest.raises(NoRecipe, match="give each of them a name"):
+        three_languages.cpp(listed, cards)
 
 
 def test_with_the_library_calls_the_answer_is_the_same(cards: Any) -> None:
