@@ -39,7 +39,11 @@ _PARTS = frozenset({
     "broadcast_to", "unfold", "as_strided",
 })  # fmt: skip
 _MOVES = frozenset({"getitem", "permute", "transpose", "t", "numpy_T", "movedim"})
-_DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
+_DTYPES = frozenset({
+    "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+    "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2", "int64", "int32", "int16", "int8", "uint64",
+    "uint32", "uint16", "uint8", "bool", "complex128", "complex64", "complex32",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

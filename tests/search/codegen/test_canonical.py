@@ -165,6 +165,8 @@ def test_what_does_not_compute_in_single_precision_is_left_to_the_library(
         "(a > 0) * 2 + 1",
         "torch.where(a > 0, 1, 0)",
         "torch.softmax(a, -1, dtype=torch.float64)",
+        "a.to(torch.int8).to(torch.uint8) + 1",
+        "a.to(torch.complex64)",
     ],
 )
 def test_arithmetic_in_another_type_than_single_precision_is_left_to_the_library(
