@@ -68,7 +68,9 @@ def canonical(graph: OperatorGraph, whole: Set[str] = frozenset()) -> OperatorGr
     operators: list[Operator] = []
     for operator in graph.operators:
         rewrite = _REWRITES.get(_packet(operator))
-        taken = rewrite is not None and operator.name not in whole and 0 not in operator.shape
+        # What stands in its place computes in float32.
+        taken = operator.dtype == "float32" and operator.name not in whole
+        taken = taken and 0 not in operator.shape
         found = rewrite(known, operator) if rewrite and taken else None
         operators += found or (operator,)
     return replace(graph, operators=tuple(operators))
@@ -199,7 +201,7 @@ def _pool(
 
 def _even_pool(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     """An adaptive average whose windows are all alike as an ordinary one; one window stays a mean."""
-    shape, rank = graph.shape(operator.args[0]), len(operator.shape) - 2
+    shape, rank = graph.shape(operator.args[0]), int(_packet(operator)[-2])
     read, made = shape[2:], operator.shape[2:]
     if len(shape) != rank + 2 or math.prod(made) == 1:
         return None
@@ -241,7 +243,7 @@ def _attention(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     if query[:-2] != key[:-2]:
         return None
     name, scores = operator.name, (*query[:-1], key[-2])
-    scale = values.get("scale") or query[-1] ** -0.5
+    scale = query[-1] ** -0.5 if values.get("scale") is None else values["scale"]
     turned = (*key[:-2], key[-1], key[-2])
     return (
         new_operator(f"{name}_turned", "transpose.int", (values["key"], -2, -1), turned),
@@ -256,7 +258,7 @@ def _attention(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     )
 
 
-def _einsum_product(_: _Graph, operator: Operator) -> Sequence[Operator] | None:
+def _einsum_product(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     """An einsum that sums over the last index of one tensor and the first of a matrix is a product."""
     equation, listed = str(operator.args[0]).replace(" ", ""), operator.args[1]
     given, _arrow, made = equation.partition("->")
@@ -267,6 +269,8 @@ def _einsum_product(_: _Graph, operator: Operator) -> Sequence[Operator] | None:
     plain = len(set(left)) == len(left) and len(right) == 2 and right[0] == summed
     if not plain or right[1] in left or made != left[:-1] + right[1]:
         return None
+    if graph.shape(listed[0])[-1] != graph.shape(listed[1])[0]:
+        return None  # one of them is broadcast
     return (new_operator(operator.name, "matmul.default", (listed[0], listed[1]), operator.shape),)
 
 

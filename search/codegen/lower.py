@@ -17,6 +17,13 @@ from search.costs.graph import Operator, OperatorGraph, Ref
 RULES: dict[str, Rule] = {**POINTWISE, **reductions(POINTWISE), **LOSSES}
 _INTEGERS = ("int64", "int32")
 # Operators that only check or mark, and return nothing that is used.
+_PIECES = ("chunk", "split", "split_with_sizes", "unbind")
+# Operators whose results are, or may be, their first argument's memory.
+_SHOWS = frozenset({
+    *VIEWS, *_PIECES, "permute", "transpose", "t", "numpy_T", "movedim", "swapaxes", "select", "slice", "narrow",
+    "diagonal", "expand", "expand_as", "broadcast_to", "unfold", "as_strided", "contiguous", "detach", "alias",
+    "positive", "to", "float", "type_as", "dropout", "feature_dropout", "alpha_dropout",
+})  # fmt: skip
 _NO_EFFECT = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size")
 
 
@@ -129,7 +136,7 @@ def _lower(builder: IrBuilder, operator: Operator, whole: Set[str]) -> None:
     name = packet(operator.target)
     if name in _NO_EFFECT:
         return
-    in_place = name.endswith("_") and not name.endswith("__")  # `__or__` is Python's `|`
+    in_place = _writes(name)
     written = in_place and name[:-1] in RULES
     rule = None if operator.name in whole else RULES.get(name[:-1] if written else name)
     builder.begin(operator)
@@ -138,7 +145,8 @@ def _lower(builder: IrBuilder, operator: Operator, whole: Set[str]) -> None:
             raise Unsupported
         result = rule(builder, operator)
         # A rule that misread its arguments must not be trusted with them.
-        if result.shape != operator.shape:
+        dtype = "bool" if result.mask else "float32"
+        if (result.shape, dtype) != (operator.shape, operator.dtype):
             raise Unsupported
     except (Unsupported, ValueError, IndexError, KeyError, TypeError):
         if _keeps_count(builder, operator):
@@ -154,7 +162,34 @@ def _lower(builder: IrBuilder, operator: Operator, whole: Set[str]) -> None:
         return
     builder.commit(result.name)
     if written:
-        builder.replace(refs(operator.args)[0].name, operator.name)
+        into = refs(operator.args)[0].name
+        if _is_shown(builder, operator, into):
+            raise NoRecipe(
+                f"operator {operator.target} writes into what is read later through another view, which no recipe"
+                " follows: write it out of place, or configure a model"
+            )
+        builder.replace(into, operator.name)
+
+
+def _is_shown(builder: IrBuilder, operator: Operator, into: str) -> bool:
+    """Say whether what `operator` writes into is read later under a name that shows it otherwise."""
+    at = builder.graph.operators.index(operator)
+    root: dict[str, str] = {}
+    for one in builder.graph.operators[:at]:
+        name, given = packet(one.target), refs(one.args)
+        piece = name == "getitem" and packet(builder.operators[given[0].name].target) in _PIECES
+        if given and (piece or name in _SHOWS or _writes(name)):
+            root[one.name] = root.get(given[0].name, given[0].name)
+    memory, node = root.get(into, into), builder.resolve(into)
+    others = [name for name, base in root.items() if memory in (base, name)]
+    later = [one for one in builder.graph.operators[at + 1 :] if packet(one.target) not in _NO_EFFECT]
+    read = {ref.name for one in later for ref in refs((one.args, one.kwargs))}
+    read.update(builder.graph.outputs)
+    return any(builder.resolve(name) != node for name in (memory, *others) if name in read)
+
+
+def _writes(name: str) -> bool:
+    return name.endswith("_") and not name.endswith("__")  # `__or__` is Python's `|`
 
 
 def _keeps_count(builder: IrBuilder, operator: Operator) -> bool:

@@ -39,7 +39,11 @@ _PARTS = frozenset({
     "broadcast_to", "unfold", "as_strided",
 })  # fmt: skip
 _MOVES = frozenset({"getitem", "permute", "transpose", "t", "numpy_T", "movedim"})
-_DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
+_DTYPES = frozenset({
+    "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+    "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2", "int64", "int32", "int16", "int8", "uint64",
+    "uint32", "uint16", "uint8", "bool", "complex128", "complex64", "complex32",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +219,10 @@ def _find_forward(model: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> a
     raise TaskError("the reference's Model has no forward: write it in KernelBench's format")
 
 
+def _local(name: str) -> str:
+    return f"t_{re.sub(r'[^0-9a-zA-Z_]', '_', name)}"
+
+
 class Forward:
     """Writes the statements of the forward."""
 
@@ -223,6 +231,7 @@ class Forward:
         self.arguments = arguments
         self.values = {value.name: value for value in program.graph.values}
         self._library: set[str] = set()
+        self._settled_values: set[str] = set()
         self.constants: dict[str, str] = {}
 
     def write(
@@ -236,6 +245,9 @@ class Forward:
             if value.kind == "input" and value.name in read:
                 name = self._value(value)
                 lines.append(f"{name} = {name}.contiguous()")
+            elif not value.contiguous and value.data is None and value.name in read:
+                lines.append(f"{_local(value.name)} = {self._value(value)}.contiguous()")
+                self._settled_values.add(value.name)
         for part in parts:
             if part.id in kernels:
                 lines += self.kernel(part, kernels[part.id])
@@ -307,9 +319,9 @@ class Forward:
         if node.kind == "view":
             base = self._program.base(name)
             return self.reshaped(self.text(base), self._program.nodes[base].shape, node.shape)
-        if node.kind == "value":
+        if node.kind == "value" and name not in self._settled_values:
             return self._value(self.values[name])
-        return f"t_{re.sub(r'[^0-9a-zA-Z_]', '_', name)}"
+        return _local(name)
 
     def reshaped(self, text: str, shape: Shape, wanted: Shape) -> str:  # noqa: ARG002
         """Return the expression of a view of the tensor `text`."""
@@ -317,6 +329,8 @@ class Forward:
 
     def _value(self, value: Value) -> str:
         if value.kind == "input":
+            if int(value.origin) >= len(self.arguments):
+                raise NoRecipe("the forward takes a list of arguments: give each of them a name")
             return self.arguments[int(value.origin)]
         if value.kind == "constant" and value.data is not None:
             name = f"_{value.name}"

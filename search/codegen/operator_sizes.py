@@ -37,6 +37,8 @@ def anchor_dims(program: LoweredProgram, operator: Operator) -> tuple[str, Dims]
 
 def _product(operator: Operator, shapes: list[Shape], kind: str) -> tuple[str, Dims] | None:
     if kind == "linear":
+        if len(shapes[1]) != 2 or shapes[2:] not in ([], [shapes[1][:1]]):
+            return None  # a weight of one row, or a bias that is broadcast
         return "matmul", _matmul_dims(shapes[0], shapes[1], transposed=1, bias=len(shapes) > 2)
     if kind in ("matmul", "mm", "bmm"):
         return _matmul(shapes[0], shapes[1])

@@ -21,6 +21,7 @@ class Value:
     Attributes:
         origin: where the forward finds it: positional input number for inputs, dotted attribute path
             for parameters and buffers.
+        contiguous: its elements lie in memory in their order, without gaps.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Value:
     shape: tuple[int, ...]
     dtype: str  # "float32"
     data: tuple[float, ...] | None = None  # the elements of a small constant, flattened
+    contiguous: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -147,6 +147,7 @@ def _value(node: Any, kind: Any, origin: str, data: Any) -> Value:
         shape=tuple(int(size) for size in meta.shape),
         dtype=_dtype(meta.dtype),
         data=tuple(float(x) for x in data.flatten().tolist()) if small else None,
+        contiguous=meta.is_contiguous(),
     )
 
 

@@ -25,7 +25,7 @@ _UNARY: dict[str, Formula] = {
         )
     },
     "relu6": lambda x: ir.clamp(x, 0, 6),
-    "log_sigmoid": lambda x: -ir.softplus(-x, 1, float("inf")),
+    "log_sigmoid": lambda x: -ir.softplus(-x, 1, 20.0),
     "reciprocal": lambda x: 1 / x,
     "neg": python.neg,
     "abs": ir.absolute,
@@ -207,7 +207,7 @@ def _power(builder: IrBuilder, operator: Operator) -> IrNode:
     base, exponent = operator.args[0], operator.args[1]
     if isinstance(base, Ref) and not isinstance(exponent, Ref):
         power = number(exponent)
-        if power == int(power) and abs(power) <= 8:
+        if power.is_integer() and abs(power) <= 8:
             return _combine(builder, lambda x: ir.whole_power(x, power), base)
         if power in (0.5, -0.5):
             return _combine(builder, ir.sqrt if power > 0 else ir.rsqrt, base)
@@ -312,7 +312,10 @@ def _converted(builder: IrBuilder, operator: Operator) -> IrNode:
 
 def _copy(builder: IrBuilder, operator: Operator) -> IrNode:
     """What is copied over a tensor is what the tensor is from then on."""
-    return builder.expand(builder.operand(operator.args[1]), operator.shape)
+    given = builder.operand(operator.args[1])
+    if given.shape != operator.shape:
+        return builder.expand(given, operator.shape)
+    return builder.map(lambda x: x, given)  # its own memory: what is written there later is no copy
 
 
 def _expand(builder: IrBuilder, operator: Operator) -> IrNode:

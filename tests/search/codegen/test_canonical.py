@@ -8,6 +8,7 @@ import pytest
 import three_languages
 from recipe_bench import Bench, reference
 
+from kb.errors import NoRecipe
 from search.codegen.library import RecipeCard
 
 N = "torch.randn"
@@ -39,12 +40,22 @@ GRAPHS = {
     "attention with a scale of its own": reference(
         "return F.relu(F.scaled_dot_product_attention(a, a, a, scale=0.3))", f"{N}(2, 33, 40)"
     ),
+    "attention with a scale of zero": reference(
+        "return F.relu(F.scaled_dot_product_attention(a, a, a, scale=0.0))", f"{N}(2, 33, 40)"
+    ),
     "an einsum that is a product": reference(
         "return F.relu(torch.einsum('bijl,lk->bijk', a, b))", f"{N}(2, 3, 20, 33)", f"{N}(33, 40)"
     ),
     "a state that is overwritten": reference(
         "self.h.copy_(b)\nself.h = torch.tanh(self.h + a)\nreturn self.h * 2", f"{N}(4, 33)", f"{N}(4, 33)",
         init="self.h = torch.zeros(4, 33)",
+    ),
+    "a copy that is overwritten": reference(
+        "x = torch.empty_like(a)\nx.copy_(a)\nx.mul_(2)\nreturn a + x", f"{N}(4, 33)"
+    ),
+    "a view that is overwritten": reference(
+        "x = (a * 2).view(33, 4)\nx.relu_()\ny, i = torch.sort(x)\ny.mul_(3)\nreturn x + y.t().contiguous().view(33, 4) + i",
+        f"{N}(4, 33)",
     ),
     "product with a number": reference("return a * b", f"{N}(9, 33)", "3.5"),
     "product with a diagonal": reference("return torch.diag(a) @ b", f"{N}(9)", f"{N}(9, 33)"),
@@ -110,6 +121,10 @@ def test_parts_of_what_was_rewritten(
         "return F.max_pool1d(a, 3, ceil_mode=True)",
         "return F.max_pool3d(a.view(1, 2, 2, 2, 2), 2, dilation=1, ceil_mode=True)",
         "return F.adaptive_avg_pool1d(a, 3)",
+        "return F.adaptive_avg_pool2d(a, (2, 4))",
+        "return F.linear(a, torch.ones(8))",
+        "return torch.einsum('bij,jk->bik', a, torch.ones(1, 5))",
+        "return F.linear(a, torch.ones(6, 8), torch.ones(1))",
         "return F.scaled_dot_product_attention(a, a, a, is_causal=True)",
         "return F.scaled_dot_product_attention(a, a, a, torch.zeros(2, 2))",
     ],
@@ -119,3 +134,68 @@ def test_what_has_no_other_form_is_left_to_the_library(
 ) -> None:
     parts = Bench(reference(body, f"{N}(1, 2, 8)"), cards).parts()
     assert {part.pattern for part in parts} == {"library"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return F.conv1d(a, a)",
+        "return F.max_pool1d(a, 2)",
+        "return F.max_pool3d(a[None], 2)",
+        "return F.adaptive_avg_pool2d(a[None], 2)",
+        "return torch.einsum('ijk,kl->ijl', a, a[0].t())",
+        "return torch.diag(a[0, 0]) @ a[0].t()",
+        "return F.scaled_dot_product_attention(a, a, a)",
+        "return a.flip(0).cumsum(0).flip(0)",
+    ],
+)
+def test_what_does_not_compute_in_single_precision_is_left_to_the_library(
+    body: str, cards: dict[str, RecipeCard]
+) -> None:
+    source = reference(body, "torch.randn(4, 2, 8, dtype=torch.float64)")
+    assert right_by_the_library(source, cards)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "(a > 0) * (b > 0)",
+        "torch.maximum(a > 0, b > 0)",
+        "((a > 0) * (b > 0)).sum(-1)",
+        "(a > 0) * 2 + 1",
+        "torch.where(a > 0, 1, 0)",
+        "torch.softmax(a, -1, dtype=torch.float64)",
+        "a.to(torch.int8).to(torch.uint8) + 1",
+        "a.to(torch.complex64)",
+    ],
+)
+def test_arithmetic_in_another_type_than_single_precision_is_left_to_the_library(
+    body: str, cards: dict[str, RecipeCard]
+) -> None:
+    source = reference(f"return {body}", f"{N}(4, 33)", f"{N}(4, 33)")
+    assert right_by_the_library(source, cards)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x = a * 2\ny = x.view(-1)\ny.relu_()\nreturn x * 3",
+        "y = a.clone()\ny[:, 0].mul_(3)\nreturn y + b",
+        "x = a * 2\nh = x.unsqueeze(0)\nx += 1\nreturn h * 2",
+        "x = a * 2\ny, z = x.chunk(2)\nx.relu_()\nreturn y + z",
+    ],
+)
+def test_what_is_written_into_and_read_through_another_view_has_no_recipe(
+    body: str, cards: dict[str, RecipeCard]
+) -> None:
+    bench = Bench(reference(body, f"{N}(4, 33)", f"{N}(4, 33)"), cards)
+    with pytest.raises(NoRecipe, match="through another view"):
+        bench.parts()
+
+
+def right_by_the_library(source: str, cards: dict[str, RecipeCard]) -> bool:
+    bench = Bench(source, cards)
+    parts = bench.parts()
+    assert {part.pattern for part in parts} == {"library"}
+    ((own, eager),) = bench.errors(bench.candidate({}, ()))
+    return own <= eager

@@ -61,6 +61,12 @@ GRAPHS = {
         " + (1 - a) / 3 + torch.add(a, a, alpha=0.5) + a.clamp(min=-0.5) + torch.maximum(a, -a))",
         f"{N}(333)",
     ),
+    "the sigmoid's logarithm far below zero": reference(
+        "return F.logsigmoid(a)", f"{N}(1001) * 200"
+    ),
+    "powers without end": reference(
+        "return torch.sigmoid(a) ** float('inf') + (a.abs() + 1.5) ** -float('inf')", f"{N}(333)"
+    ),
     "conditions of conditions": reference(
         "return torch.where((a > 0.3) | ~(a > -2) & (a < 1), a * 2, a.abs()) * torch.logical_or(a < 1, b > 0).float()",
         f"{N}(33, 70)",

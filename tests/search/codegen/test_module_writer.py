@@ -5,9 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+import three_languages
 import torch
 from recipe_bench import Bench, load, reference
 
+from kb.errors import NoRecipe
 from search.codegen.lower import lower
 from search.codegen.plan import Composer
 from search.costs.trace import operator_graph
@@ -82,6 +85,32 @@ def test_an_answer_is_allocated_by_the_example_of_an_input_of_its_shape(cards: A
     assert "a = a.contiguous()" in same
     assert "torch.empty_like(a)" in same
     assert "torch.empty((3, 1), dtype=torch.float32)" in fewer
+
+
+@pytest.mark.parametrize(
+    ("body", "given", "init"),
+    [
+        ("a @ self.w", "torch.randn(5, 8)", "self.w = nn.Parameter(torch.randn(6, 8).t())"),
+        ("a * self.w + 1", "torch.randn(8, 6)", "self.w = torch.randn(6, 8).t()"),
+        (
+            "F.relu(self.c(a))",
+            "torch.randn(1, 3, 8, 8)",
+            "self.c = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)",
+        ),
+    ],
+)
+def test_weights_that_lie_in_another_order_are_read_in_their_own(
+    body: str, given: str, init: str, cards: Any
+) -> None:
+    found = three_languages.cpp(reference(f"return {body}", given, init=init), cards)
+    assert three_languages.right(found), found
+
+
+def test_a_forward_whose_arguments_have_no_names_has_no_recipe(cards: Any) -> None:
+    source = reference("return a * 2 + b", "torch.randn(4)", "torch.randn(4)")
+    listed = source.replace("forward(self, a, b):", "forward(self, *xs):").replace("a * 2 + b", "xs[0] * 2 + xs[1]")
+    with pytest.raises(NoRecipe, match="give each of them a name"):
+        three_languages.cpp(listed, cards)
 
 
 def test_with_the_library_calls_the_answer_is_the_same(cards: Any) -> None:
