@@ -182,7 +182,9 @@ def _is_shown(builder: IrBuilder, operator: Operator, into: str) -> bool:
             root[one.name] = root.get(given[0].name, given[0].name)
     memory, node = root.get(into, into), builder.resolve(into)
     others = [name for name, base in root.items() if memory in (base, name)]
-    later = [one for one in builder.graph.operators[at + 1 :] if packet(one.target) not in _NO_EFFECT]
+    later = [
+        one for one in builder.graph.operators[at + 1 :] if packet(one.target) not in _NO_EFFECT
+    ]
     read = {ref.name for one in later for ref in refs((one.args, one.kwargs))}
     read.update(builder.graph.outputs)
     return any(builder.resolve(name) != node for name in (memory, *others) if name in read)

@@ -108,7 +108,9 @@ def test_weights_that_lie_in_another_order_are_read_in_their_own(
 
 def test_a_forward_whose_arguments_have_no_names_has_no_recipe(cards: Any) -> None:
     source = reference("return a * 2 + b", "torch.randn(4)", "torch.randn(4)")
-    listed = source.replace("forward(self, a, b):", "forward(self, *xs):").replace("a * 2 + b", "xs[0] * 2 + xs[1]")
+    listed = source.replace("forward(self, a, b):", "forward(self, *xs):").replace(
+        "a * 2 + b", "xs[0] * 2 + xs[1]"
+    )
     with pytest.raises(NoRecipe, match="give each of them a name"):
         three_languages.cpp(listed, cards)
 
