@@ -22,7 +22,7 @@ _PIECES = ("chunk", "split", "split_with_sizes", "unbind")
 _SHOWS = frozenset({
     *VIEWS, *_PIECES, "permute", "transpose", "t", "numpy_T", "movedim", "swapaxes", "select", "slice", "narrow",
     "diagonal", "expand", "expand_as", "broadcast_to", "unfold", "as_strided", "contiguous", "detach", "alias",
-    "positive", "to", "float", "type_as", "dropout", "feature_dropout", "alpha_dropout",
+    "positive", "detach_", "to", "float", "type_as", "dropout", "feature_dropout", "alpha_dropout",
 })  # fmt: skip
 _NO_EFFECT = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size")
 
@@ -136,6 +136,8 @@ def _lower(builder: IrBuilder, operator: Operator, whole: Set[str]) -> None:
     name = packet(operator.target)
     if name in _NO_EFFECT:
         return
+    if name == "detach_":
+        name = "detach"  # it writes nothing
     in_place = _writes(name)
     written = in_place and name[:-1] in RULES
     rule = None if operator.name in whole else RULES.get(name[:-1] if written else name)

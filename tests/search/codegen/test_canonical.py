@@ -57,6 +57,9 @@ GRAPHS = {
         "x = (a * 2).view(33, 4)\nx.relu_()\ny, i = torch.sort(x)\ny.mul_(3)\nreturn x + y.t().contiguous().view(33, 4) + i",
         f"{N}(4, 33)",
     ),
+    "product with a whole number in a tensor": reference(
+        "return F.relu(a) * torch.tensor(2) + torch.tensor([0.5])", f"{N}(9, 33)"
+    ),
     "product with a number": reference("return a * b", f"{N}(9, 33)", "3.5"),
     "product with a diagonal": reference("return torch.diag(a) @ b", f"{N}(9)", f"{N}(9, 33)"),
     "product with a diagonal at the right": reference(
