@@ -49,6 +49,7 @@ def check(
             "_trial_set": trials,
             "_state": None,
             "_bounded": 0,
+            "_bounding": 0.0,
             "_mirror": SimpleNamespace(results=(answer,)),
             "_cuda_arena": SimpleNamespace(results=(answer,)),
             "_check_inputs": lambda *_: None,
