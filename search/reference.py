@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 WHOLE = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool})
 _NORMS = (nn.modules.batchnorm._NormBase,)
 Scalar = int | float | bool | str | None
+Inputs = tuple[torch.Tensor | Scalar, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +82,13 @@ class Problem:
     seed: int
     model: nn.Module
     init_inputs: tuple[Any, ...]
-    inputs: tuple[torch.Tensor | Scalar, ...]
+    inputs: Inputs
     state: dict[str, torch.Tensor]
     initial_state: dict[str, torch.Tensor]
     outputs: tuple[TensorLayout, ...]
     single_output: bool
     views: bool
-    draw: Callable[[int], tuple[torch.Tensor | Scalar, ...]]
+    draw: Callable[[int], Inputs]
 
     @property
     def packs(self) -> bool:
@@ -150,17 +151,12 @@ def load_problem(task: Task | JudgedTask, seed: int = 0, device: str = "cpu") ->
     draw = seeds.drawn_on(device, draw)
     init = _init_inputs(task, getattr(module, "get_init_inputs", None))
 
-    def drawn(number: int) -> tuple[torch.Tensor | Scalar, ...]:
+    def drawn(number: int) -> Inputs:
         with foreign(task, "get_inputs()"), seeds.seeded(number, device):
             return _moved(_checked_inputs(task, draw(), device), device)
 
-    inputs = drawn(seed)
-
-    def fresh(number: int) -> tuple[torch.Tensor | Scalar, ...]:
-        found = drawn(number)
-        _require_alike(task, inputs, found)
-        return found
-
+    fresh = _of_one_kind(task, drawn)
+    inputs = fresh(seed)
     with foreign(task, "Model(...)"), _seeded(seed):
         model = build(*init).requires_grad_(False)
     initial = {name: value.detach().clone() for name, value in model.state_dict().items()}
@@ -231,9 +227,7 @@ def _init_inputs(task: JudgedTask, source: Any) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _checked_inputs(
-    task: JudgedTask, values: Any, device: str = "cpu"
-) -> tuple[torch.Tensor | Scalar, ...]:
+def _checked_inputs(task: JudgedTask, values: Any, device: str = "cpu") -> Inputs:
     if not isinstance(values, (list, tuple)):
         raise TaskError(
             f"{task.reference}: get_inputs() must return a list of tensors, found {type(values).__name__}"
@@ -259,33 +253,25 @@ def _checked_inputs(
     return tuple(value.detach() if isinstance(value, torch.Tensor) else value for value in values)
 
 
-def _require_alike(task: JudgedTask, first: Sequence[Any], again: Sequence[Any]) -> None:
-    """Refuse a task whose draws differ in more than the values of tensors.
+def _of_one_kind(task: JudgedTask, draw: Callable[[int], Inputs]) -> Callable[[int], Inputs]:
+    """Return `draw`, which from its second call on refuses what varies but for the values of tensors."""
+    first: list[Any] = []
 
-    Raises:
-        TaskError: they do.
-    """
-    kinds = [
-        [
-            (tuple(value.shape), value.dtype) if isinstance(value, torch.Tensor) else value
-            for value in values
-        ]
-        for values in (first, again)
-    ]
-    if kinds[0] != kinds[1]:
-        number = next(
-            (n for n, (a, b) in enumerate(zip(*kinds, strict=False)) if a != b), len(kinds[0])
-        )
-        told = [kind[number] if number < len(kind) else "none" for kind in kinds]
-        raise TaskError(
-            f"{task.reference}: input {number} is {told[0]} in one call of get_inputs() and {told[1]} in another: kb "
-            "judges one shape, type and number, draw values of tensors alone"
-        )
+    def drawn(number: int) -> Inputs:
+        found = draw(number)
+        kinds = [(tuple(x.shape), x.dtype) if isinstance(x, torch.Tensor) else x for x in found]
+        first.extend(() if first else kinds)
+        if kinds != first:
+            raise TaskError(
+                f"{task.reference}: get_inputs() returns {first} in one call and {kinds} in another: kb judges one "
+                "shape, type and number, draw the values of tensors alone"
+            )
+        return found
+
+    return drawn
 
 
-def _moved(
-    values: tuple[torch.Tensor | Scalar, ...], device: str
-) -> tuple[torch.Tensor | Scalar, ...]:
+def _moved(values: Inputs, device: str) -> Inputs:
     return tuple(x.to(device) if isinstance(x, torch.Tensor) else x for x in values)
 
 
