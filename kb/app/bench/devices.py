@@ -64,7 +64,7 @@ class Dealer(Generic[T, R]):
     """Deals pieces of work out to devices; each device has one at a time.
 
     Args:
-        work: does a piece on a device, in a thread; None where it was interrupted.
+        work: does a piece on a device, in a thread; None where it was interrupted, or left alone.
         interrupt: has every piece that is under way end soon.
     """
 
@@ -125,9 +125,8 @@ class Dealer(Generic[T, R]):
                 except IndexError:
                     break
                 found = self._work(piece, device)
-                if found is None:
-                    break
-                done.put(found)
+                if found is not None:
+                    done.put(found)
         except BaseException as error:  # noqa: BLE001 - it is raised again where results are awaited
             done.put(error)
         finally:

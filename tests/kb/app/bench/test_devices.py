@@ -47,6 +47,11 @@ def test_one_device_takes_problems_in_their_order():
     assert found == [3, 1, 2]
 
 
+def test_a_problem_that_is_left_alone_stops_no_other():
+    work = Dealer(FOUR[:1], lambda piece, _device: None if piece == 3 else piece, lambda: None)
+    assert list(work.run([3, 1, 2])) == [1, 2]
+
+
 def test_no_problem_means_no_work():
     assert list(Dealer(FOUR, lambda piece, _device: piece, lambda: None).run([])) == []
 
