@@ -23,9 +23,13 @@ from sqlalchemy import (
     String,
     Table,
     delete,
+    false,
     func,
     insert,
+    not_,
+    or_,
     select,
+    true,
 )
 from sqlalchemy.orm import Session
 
@@ -206,12 +210,15 @@ def _spent(session: Session, unit: CapUnit, since: float) -> float:
 
 
 def made_here(session: Session) -> ColumnElement[bool]:
-    """Return what calls of imported runs do not fulfil: they were paid for elsewhere."""
-    about = session.execute(
-        select(RUNS.c.run, RUNS.c.about).where(RUNS.c.about.contains('"imported"'))
-    )
-    elsewhere = [run for run, told in about if "imported" in json.loads(told)]
-    return CALLS.c.run.not_in(elsewhere)
+    """Return what calls of imported runs do not fulfil, but for those made since: they were paid for elsewhere."""
+    query = select(RUNS.c.run, RUNS.c.about).where(RUNS.c.about.contains('"imported"'))
+    paid_elsewhere: list[ColumnElement[bool]] = []
+    for run, text in session.execute(query):
+        about = json.loads(text)
+        if "imported" in about:
+            before = CALLS.c.at < about["imported_at"] if "imported_at" in about else true()
+            paid_elsewhere.append((CALLS.c.run == run) & before)
+    return not_(or_(false(), *paid_elsewhere))
 
 
 def _held(session: Session, unit: CapUnit, since: float) -> float:

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path, PurePath
 from typing import Any
@@ -181,7 +182,8 @@ def _plain(table: Table, row: dict[str, Any]) -> dict[str, Any]:
 def _nowhere(about: str) -> str:
     """Return what was known when a run began without the folders in which things lay."""
     values = json.loads(about)
-    values.pop("imported", None)
+    for key in ("imported", "imported_at"):
+        values.pop(key, None)
     for key in {"path", "reference"} & set(values):
         values[key] = PurePath(values[key]).name
     settings = values.get("settings", {})
@@ -195,7 +197,8 @@ def _nowhere(about: str) -> str:
 def _stored(table: Table, row: dict[str, Any], run: str, *, trusted: bool) -> dict[str, Any]:
     values = {**row, **({"run": run} if "run" in table.columns else {})}
     if table is RUNS:
-        about = {**json.loads(values["about"]), "imported": not trusted}
+        about = json.loads(values["about"])
+        about |= {"imported": not trusted, "imported_at": time.time()}
         values["about"] = json.dumps(about, sort_keys=True)
     for column in table.columns:
         if isinstance(column.type, LargeBinary) and values.get(column.name) is not None:

@@ -168,3 +168,15 @@ def test_what_an_imported_run_cost_elsewhere_counts_towards_no_cap(
     caps.reserve("b-1", Hold(key="k", tokens=10, cost=0.0))
     assert spending(engine) == []
     assert len(spending(engine, run)) == 1
+
+
+def test_what_going_on_with_an_imported_run_costs_here_counts(engine: Engine) -> None:
+    about = {"task": "a", "imported": False, "imported_at": time.time()}
+    run = Storage(engine).begin("a", about).run
+    row = {"key": "y", "role": "code", "model": "m", "tokens_in": 1, "tokens_out": 1,
+           "cached": 0, "cost": None, "seconds": 0.0, "paid": True}  # fmt: skip
+    Ledger(engine, StopSettings()).open(run)._book(row)
+    caps = DatabaseCaps(engine)
+    caps.put(DatabaseCap(unit="requests", period="all", amount=1))
+    assert [state.spent for state in caps.states()] == [1]
+    assert len(spending(engine)) == 1
