@@ -14,6 +14,7 @@ from kb.app.diagnosis import diagnoser, looker
 from kb.app.drivers import open_second_judge
 from kb.app.history import result_of
 from kb.app.lessons.learning import learn_from
+from kb.app.live import working_on
 from kb.app.resume import keep_reference, stored_task
 from kb.app.run import open_judge, outcome_context, task_slug
 from kb.app.run import tell as tell_of
@@ -207,9 +208,11 @@ class TaskSession:
         task = override(task, author="recipes")  # it is asked for nothing; somebody else writes
         setup = replace(prepare(self._home, task, progress), author_name=AUTHOR)
         record = setup.storage.begin(task_slug(task), about_of(setup))
-        keep_reference(self._home, record.run, task)
-        session = build(setup, record.run, progress, author="recipes")
-        return self._work_on(session, record, progress)
+        with ExitStack() as closing:
+            closing.enter_context(working_on(self._home, record.run))
+            keep_reference(self._home, record.run, task)
+            session = build(setup, record.run, progress, author="recipes")
+            return self._work_on(session, record, progress, closing)
 
     def _take_up(self, run: str, progress: Progress) -> Open:
         from kb.database import open_engine
@@ -218,32 +221,35 @@ class TaskSession:
         row = Storage(open_engine(self._home)).run(run)
         if row.status == "finished":
             raise ConfigError(f"run {run} is finished: open its task file for a new one")
-        task = override(stored_task(self._home, run, row.about), author="recipes")
-        setup = replace(prepare(self._home, task, progress), author_name=AUTHOR)
-        session = build(setup, run, progress, as_of=row.started, author="recipes")
-        record = session.storage.record(run)
-        record.mark("running")
-        return self._work_on(session, record, progress)
-
-    def _work_on(self, session: Session, record: Record, progress: Progress) -> Open:
-
-        began = time.monotonic() - record.elapsed
         with ExitStack() as closing:
-            judge = closing.enter_context(open_judge(session))
-            prepared = judge.prepare(progress)
-            tell_of(prepared)
-            here = Open(
-                session=session,
-                record=record,
-                prepared=prepared,
-                judge=judge,
-                context=outcome_context(session, judge),
-                diagnose=diagnoser(session, prepared.baselines, looker(session, judge)),
-                began=began,
-            )
-            for node in [one for one in here.graph.nodes if one.outcome is None]:
-                self._judge(here, node)  # its judge was killed
-            here.closing = closing.pop_all()
+            closing.enter_context(working_on(self._home, run))
+            task = override(stored_task(self._home, run, row.about), author="recipes")
+            setup = replace(prepare(self._home, task, progress), author_name=AUTHOR)
+            session = build(setup, run, progress, as_of=row.started, author="recipes")
+            record = session.storage.record(run)
+            record.mark("running")
+            return self._work_on(session, record, progress, closing)
+
+    def _work_on(
+        self, session: Session, record: Record, progress: Progress, closing: ExitStack
+    ) -> Open:
+        """Open a run's judge; what is to be closed with it is taken out of `closing`."""
+        began = time.monotonic() - record.elapsed
+        judge = closing.enter_context(open_judge(session))
+        prepared = judge.prepare(progress)
+        tell_of(prepared)
+        here = Open(
+            session=session,
+            record=record,
+            prepared=prepared,
+            judge=judge,
+            context=outcome_context(session, judge),
+            diagnose=diagnoser(session, prepared.baselines, looker(session, judge)),
+            began=began,
+        )
+        for node in [one for one in here.graph.nodes if one.outcome is None]:
+            self._judge(here, node)  # its judge was killed
+        here.closing = closing.pop_all()
         return here
 
     def _judge(self, here: Open, node: Node) -> tuple[Outcome, bool]:

@@ -9,6 +9,7 @@ import pytest
 from scripted import REFERENCE
 
 from kb.app.live import RunIsLive, working_on
+from kb.app.mcp.session import TaskSession
 from kb.app.resume import keep_reference, stored_task
 from kb.app.run import evolve, resume, task_slug
 from kb.config import Home
@@ -68,6 +69,13 @@ def test_a_run_that_another_process_works_on_is_left_to_it_until_that_process_is
     with pytest.raises(StoreError, match="no run"):
         resume(home, "nowhere-1", silent, lambda *_: None, print)
     assert not (home.root / "runs" / "nowhere-1").exists()
+
+
+def test_a_run_that_another_process_works_on_is_not_opened_for_an_agent(tmp_path):
+    home = Home(tmp_path / "home").make()
+    run = Storage(open_engine(home)).begin("softmax", {"author": "mcp"}).run
+    with working_on(home, run), pytest.raises(RunIsLive, match="is being worked on"):
+        TaskSession(home).open_task(run, silent)
 
 
 def test_the_run_of_a_task_with_a_long_name_is_named_as_a_folder_may_be(tmp_path):
