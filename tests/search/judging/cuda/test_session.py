@@ -41,15 +41,17 @@ def check(
     monkeypatch.setattr(session, "agrees", lambda *_: False)
     inputs = problem.draw(11)
 
-    def run(change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    def run(
+        change: Callable[[torch.Tensor], torch.Tensor], *, before: int = 0, took: float = 0.0
+    ) -> None:
         candidate = CudaCandidateSession.__new__(CudaCandidateSession)
         answer = (change(problem.run(*inputs)[0]),)
         parts: dict[str, Any] = {
             "_problem": problem,
             "_trial_set": trials,
             "_state": None,
-            "_bounded": 0,
-            "_bounding": 0.0,
+            "_bounded": before,
+            "_bounding": took,
             "_mirror": SimpleNamespace(results=(answer,)),
             "_cuda_arena": SimpleNamespace(results=(answer,)),
             "_check_inputs": lambda *_: None,
@@ -71,6 +73,24 @@ def test_one_that_they_do_not_allow_is_wrong(check: Callable[..., None]) -> None
     with pytest.raises(Fault) as raised:
         check(lambda y: y * 1.01)
     assert isinstance(raised.value.outcome, Wrong)
+
+
+def test_after_many_that_were_right_each_is_looked_at_while_there_is_time(
+    check: Callable[..., None],
+) -> None:
+    check(lambda y: y, before=1000, took=1.0)
+    with pytest.raises(Fault):
+        check(lambda y: y * 1.01, before=1000, took=1.0)
+
+
+def test_after_many_that_took_long_one_in_some_is_looked_at(check: Callable[..., None]) -> None:
+    passed = 0
+    with pytest.raises(Fault):
+        for passed in range(500):
+            check(lambda y: y * 1.01, before=1000, took=60.0)
+    assert passed < 499
+    for _ in range(50):
+        check(lambda y: y, before=1000, took=60.0)
 
 
 def test_the_last_rows_are_looked_at_where_rows_are_looked_at_in_turn(
