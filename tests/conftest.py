@@ -80,20 +80,23 @@ def engine(
 
 
 # Tests with one of these, and those marked `timed`, time programs: one at a time on a machine.
+JUDGING = Path(__file__).parent / "search" / "judging"
 TIMING = {"corpus_judge", "make_judge", "norm", "office", "warm"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files that time programs first, and of the others those that take long last; see `BothEnds`.
 
-    What times programs may fail by what else the machine does, one in some thousands: it has a second attempt, which
-    is told (an R among the dots). What fails twice has failed.
+    Commands that time programs may fail by what else the machine does, one in some thousands: they have a second
+    attempt, which is told (an R among the dots). What fails twice has failed. The judge's own tests have one attempt:
+    a cheat that passes now and then passes.
     """
     timed, slow = set(), set()
     for item in items:
         if item.get_closest_marker("timed") or TIMING & set(getattr(item, "fixturenames", ())):
             timed.add(item.path)
-            item.add_marker(pytest.mark.flaky(reruns=1))
+            if JUDGING not in item.path.parents:
+                item.add_marker(pytest.mark.flaky(reruns=1))
         if item.get_closest_marker("slow"):
             slow.add(item.path)
     places = {
