@@ -64,7 +64,7 @@ class Driver:
     def run(self) -> None:
         """Work until the search has nothing more to ask."""
         # What is loaded by now lives as long as the run: collections need not walk it each time.
-        frozen = gc.get_freeze_count()
+        frozen = gc.get_freeze_count()  # by whoever called: it stays so
         gc.collect()
         gc.freeze()
         try:

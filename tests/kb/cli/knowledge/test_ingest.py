@@ -51,21 +51,20 @@ def here(make_shell) -> Here:
     return Here(shell.home, docs)
 
 
-def rows(database: Path) -> list[list[tuple[object, ...]]]:
-    """What a database says of documents; its bytes change when another process's log is written back."""
+def content(database: Path) -> list[str]:
+    """All that a database holds. Its file alone changes when the log that an earlier command left is written back."""
     with closing(sqlite3.connect(database)) as connection:
-        names = ("documents", "passages", "vectors", "state")
-        return [connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in names]
+        return list(connection.iterdump())
 
 
 def test_a_dry_run_writes_nothing_and_tells_what_would_be_made(here):
-    before = rows(here.home / "kb.sqlite")
+    before = content(here.home / "kb.sqlite")
     plan = here.json("ingest", here.docs, "--dry-run")
     (one,) = plan["documents"]
     assert (one["document"], one["passages"], one["new"]) == ("docs/guide.md", 2, 2)
     assert plan["to_embed"] == 2
     assert plan["embedding_seconds"] > 0
-    assert rows(here.home / "kb.sqlite") == before
+    assert content(here.home / "kb.sqlite") == before
     shown = here("ingest", "--inspect", here.docs / "guide.md")
     assert "applies to vendor amd; architecture gfx942" in shown
 
