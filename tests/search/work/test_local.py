@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Any
+from pathlib import Path
 
 import pytest
 
@@ -10,20 +8,24 @@ from search.work.pools import WorkerOptions, local
 
 
 def test_known_kernels_are_timed_anew_by_the_first_worker_of_each_device_alone(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    started: list[list[str]] = []
-    now = [0.0]
-
-    def start(command: list[str], **_: Mapping[str, Any]) -> SimpleNamespace:
-        started.append(command)
-        return SimpleNamespace(poll=lambda: 1)
-
-    monkeypatch.setattr(local.subprocess, "Popen", start)
-    monkeypatch.setattr(local.time, "monotonic", lambda: now[0])
-    pool = local.LocalPool(["cpu", "cuda:0"], WorkerOptions(database="sqlite://"))
+    monkeypatch.setattr(local, "_PAUSE", 0.0)
+    options = WorkerOptions(database=f"sqlite:///{tmp_path}/kb.sqlite", home=str(tmp_path))
+    pool = local.LocalPool(["cpu", "cuda:0"], options)
     pool.start(recalibrate=True)
-    pool.tend()
-    now[0] = 60.0
-    pool.tend()
-    assert [command.count("--recalibrate") for command in started] == [1, 1, 0, 0]
+    try:
+        first = dict(pool._workers)
+        for worker in first.values():
+            worker.kill()
+            worker.wait()
+        pool.tend()
+        pool.tend()
+        again = dict(pool._workers)
+    finally:
+        pool.close()
+    assert all("--recalibrate" in worker.args for worker in first.values())
+    assert again.keys() == first.keys()
+    for device, worker in again.items():
+        assert worker is not first[device]
+        assert "--recalibrate" not in worker.args
