@@ -5,16 +5,14 @@ import subprocess
 
 import pytest
 
-pytest.importorskip("torch._inductor")
-
-from torch._inductor import cpu_vec_isa
-
 from search.codegen.inductor.instructions import compiler_flags, find_instructions
 
 
 def test_instructions_are_found_once_and_where_nobody_waits_for_children(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Imported here: it takes two seconds, which every process of a test run would pay.
+    cpu_vec_isa = pytest.importorskip("torch._inductor.cpu_vec_isa")
     cpu_vec_isa.valid_vec_isa_list.cache_clear()
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
