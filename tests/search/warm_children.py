@@ -190,6 +190,9 @@ def fixed(env: Mapping[str, str]) -> dict[str, str]:
     """Return what of an environment must be as it was when `kb` was imported."""
     kept = {name: value for name, value in env.items() if name.startswith(_READ)}
     kept.pop("PYTHONPATH", None)  # a command puts it before its own path
+    kept.pop(
+        "TORCHINDUCTOR_CACHE_DIR", None
+    )  # set by an import of Inductor, and read when it compiles
     return kept
 
 
