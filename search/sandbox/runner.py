@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from kb.runtime import cpp
+from search.sandbox.missing_names import missing_names
 from search.sandbox.parameters import construct
 from search.sandbox.shared_memory import (
     DONE,
@@ -253,9 +254,10 @@ def describe(error: BaseException) -> dict[str, str]:
     while type(cause) is type(error) and len(told) < 8:
         told.append(str(cause))
         cause = cause.__cause__
+    told.append(missing_names("\n".join(told), NAME))
     return {
         "type": type(error).__name__,
-        "message": "\n".join(told)[:2000],
+        "message": "\n".join(filter(None, told))[:2000],
         "trace": (trace or line)[:2000],
     }
 

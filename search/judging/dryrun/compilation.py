@@ -142,7 +142,7 @@ def _fault(answer: dict[str, Any], architecture: Architecture) -> tuple[bool, Fa
     if found and isinstance(found[0], list) and len(found[0]) == 2:
         kind, text = str(found[0][0]), str(found[0][1])[:1000]
         if kind in {"compile", "resources"}:
-            reason = f"for {architecture.name}: {text}"
+            reason = f"for {architecture.name}: {'; '.join(text.splitlines())}"
             return True, Fault(BuildFailed(reason=reason, detail=told(answer).get("message", "")))
         if kind == "bounds":
             return True, Fault(Crashed(reason=f"at the task's shapes: {text}"))

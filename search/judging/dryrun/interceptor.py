@@ -19,6 +19,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from search.judging.dryrun.interpreter.launch import InterpretedLaunch, Interpreter, Pointer
 from search.judging.dryrun.interpreter.memory import ArgumentRegion, KernelFault
 from search.judging.dryrun.stubs import driver
+from search.sandbox.missing_names import missing_names
+from search.sandbox.runner import NAME
 
 _UNFIT = (OutOfResources, CompileTimeAssertionFailure, PTXASError)
 _ADDRESS = 1 << 40  # where memory that is not there begins
@@ -197,6 +199,8 @@ class LaunchInterceptor:
 
     def report(self, fault: KernelFault) -> KernelFault:
         """Take note of a fault, even where the candidate catches it, and return it."""
+        if fault.kind == "compile" and (also := missing_names(str(fault), NAME)):
+            fault = KernelFault(fault.kind, f"{fault}\n{also}")
         self.faults.append(fault)
         return fault
 

@@ -91,6 +91,16 @@ def test_a_store_without_a_mask_is_a_fault_and_not_a_signal(examine):
     assert "of argument out" in built.reason
 
 
+def test_all_names_that_triton_lacks_are_told_at_once(examine):
+    body = GOOD.replace(
+        "tl.load(x + i, mask=i < n)", "tl.maximun(tl.load(x + i, mask=i < n), tl.sqroot(1.0))"
+    )
+    built, _ = examine(body + MODEL)
+    assert isinstance(built, BuildFailed)
+    assert "tl.maximun (there is maximum" in built.reason
+    assert "tl.sqroot (there is sqrt" in built.reason
+
+
 def test_programs_that_write_one_place_differently_race(examine):
     body = GOOD.replace("out + i, v * 2 + 1", "out + i // 2, v * 2 + 1 + tl.program_id(0)")
     _, answers = examine(body + MODEL)
