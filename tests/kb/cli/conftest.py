@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from warm_kb import WARM, WarmProcess
 
 KB = Path(sys.executable).parent / "kb"
@@ -62,11 +63,16 @@ def bare_shell(tmp_path: Path) -> Shell:
 
 @pytest.fixture(scope="session")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with the shipped documents indexed, made once."""
-    folder = tmp_path_factory.mktemp("indexed")
+    """A home with the shipped documents indexed, made once for all processes of a test run."""
+    root = tmp_path_factory.getbasetemp()
+    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "indexed"
+    folder.mkdir(exist_ok=True)
     shell = Shell(folder, folder / "home")
-    done = shell("init", "--json")
-    assert done.returncode == 0, done.stderr
+    with FileLock(folder / "lock"):
+        if not (folder / "made").exists():
+            done = shell("init", "--json")
+            assert done.returncode == 0, done.stderr
+            (folder / "made").touch()
     return shell.home
 
 
