@@ -9,6 +9,7 @@ import textwrap
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from synth.replies.edits import apply_edits, has_edits, without_edits
@@ -26,6 +27,7 @@ _LEFT_OUT = re.compile(
     r"\s*[)\]]?\s*(?:\.\.\.|…)",
     re.IGNORECASE,
 )
+_QUOTED = 8  # lines that may close a fence
 _START = re.compile(r"^(?:import |from \w[\w.]* import |\"\"\"|'''|# )")
 
 
@@ -155,26 +157,25 @@ def _blocks(text: str) -> tuple[_Block, ...]:
         if opened is None:
             at += 1
             continue
-        body = lines[at + 1 :]
-        end = _closing(body, opened["bar"])
-        content = textwrap.dedent("\n".join(body if end is None else body[:end]))
+        end = _closing(lines, at + 1, opened["bar"])
+        content = textwrap.dedent("\n".join(lines[at + 1 : end]))
         found.append(
             _Block(label=opened["label"].strip().lower(), text=content, closed=end is not None)
         )
-        at = len(lines) if end is None else at + end + 2
+        at = len(lines) if end is None else end + 1
     return tuple(found)
 
 
-def _closing(body: list[str], bar: str) -> int | None:
+def _closing(lines: list[str], start: int, bar: str) -> int | None:
     """Return the line that closes a fence: the first one, unless only a later one makes Python."""
     same = re.compile(rf"^[ \t]*{re.escape(bar[0])}{{{len(bar)},}}[ \t]*$")
-    ends = [number for number, line in enumerate(body) if same.match(line)]
-    if not ends:
-        return None
-    for end in ends[:8]:  # a docstring may quote a fence; nobody quotes more than a few
-        if _answers(textwrap.dedent("\n".join(body[:end]))):
+    after = (number for number in range(start, len(lines)) if same.match(lines[number]))
+    # A docstring may quote a fence; nobody quotes more than a few.
+    ends = tuple(islice(after, _QUOTED))
+    for end in ends:
+        if _answers(textwrap.dedent("\n".join(lines[start:end]))):
             return end
-    return ends[0]
+    return ends[0] if ends else None
 
 
 @lru_cache(maxsize=16)

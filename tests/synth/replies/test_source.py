@@ -175,6 +175,9 @@ def test_no_reply_breaks_the_reader_and_what_it_gives_is_a_file(reply: str, fini
         "# ...",
         "'''\n",
         "(((",
+        "```\nx\n```\n",
+        "```\nModelNew\n```\n",
+        "```\nModelNew\n",
     ],
 )
 def test_a_model_that_repeats_itself_for_ever_is_read_soon(unit: str) -> None:
