@@ -8,7 +8,7 @@ from typing import Any
 
 from synth.models import Request
 from synth.quoting import fence
-from synth.replies.source import extract_source, fences, without_thoughts
+from synth.replies.source import extract_source, fences, listed_under, without_thoughts
 
 # Opens an edit of the parent, which whoever knows the parent reads.
 _EDIT = re.compile(r"^[ \t]*<{5,9}[ \t]*SEARCH\b", re.MULTILINE)
@@ -48,7 +48,11 @@ def trouble(request: Request, text: str) -> str:
         return "it is empty"
     if request.schema is not None:
         said = without_thoughts(text)
-        if said is None or not any(_is_json(one) for one in _pieces(said)):
+        asked = json.loads(request.schema).get("properties", {})
+        if said is None or not (
+            any(_is_json(one) for one in _pieces(said))
+            or any(listed_under(key, said) is not None for key in asked)
+        ):
             return "it holds no JSON object: give one that follows the schema in the letter"
         return ""
     if _EDIT.search(text):

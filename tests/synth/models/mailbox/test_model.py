@@ -132,8 +132,25 @@ def test_ideas_are_asked_for_with_their_schema_and_must_be_json(box, tmp_path):
     write(letter, "First, use less memory.")
     asked.look(2)
     assert "JSON" in letter.with_suffix(".problem.md").read_text()
+    write(letter, '{"ideas": [{"title": "cut o')
+    asked.look(2)
+    assert asked.reply is None
     write(letter, 'Sure: {"ideas": []} and that is all.')
     assert '"ideas"' in asked.answer().text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'With vectors {a, b}: {"ideas": [{"title": "x"}]}. It spares {c}.',
+        '{"ideas": [{"title": "x", "text": "over\ntwo lines"}]}',
+        '{"ideas": []}\n{"note": "none"}',
+    ],
+)
+def test_ideas_that_can_be_read_are_taken_whatever_stands_around_them(box, tmp_path, text):
+    asked = Asked(box, ask(schema=SCHEMA))
+    write(sent(tmp_path)[0], text)
+    assert asked.answer().text == text
 
 
 def test_an_edit_of_the_parent_is_an_answer(box, tmp_path):
