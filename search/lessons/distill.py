@@ -107,12 +107,18 @@ def verdicts(
     return found_out
 
 
-def regime_of(moved: float, target: TargetRecord, shapes: Sequence[tuple[int, ...]]) -> str:
+def regime_of(
+    moved: float,
+    target: TargetRecord,
+    shapes: Sequence[tuple[int, ...]],
+    precision: str = "strict",
+) -> str:
     """Return the regime of a task's shapes, coarse enough that neighbours share it.
 
     Args:
         moved: bytes of inputs, parameters and outputs.
         shapes: of the inputs.
+        precision: what rounding the task allows decides what is right, and so what fails.
     """
     levels = sorted(target.caches.items(), key=lambda entry: entry[1].bytes)
     level = next((name for name, cache in levels if moved <= cache.bytes), None)
@@ -122,6 +128,8 @@ def regime_of(moved: float, target: TargetRecord, shapes: Sequence[tuple[int, ..
         row = widest[-1]
         length = "short" if row < _SHORT else "long" if row > _LONG else "middling"
         parts.append(f"{length} rows")
+    if precision != "strict":
+        parts.append(f"precision {precision}")
     return ", ".join(parts)
 
 

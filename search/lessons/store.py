@@ -120,8 +120,9 @@ class LessonStore:
         with self._locked():
             for verdict in verdicts:
                 known = {one.name: one for one in self.entries()}
-                if verdict.lesson in known:
-                    entry = known[verdict.lesson]
+                entry = known.get(verdict.lesson)
+                # What became of it on another device says nothing of the one that it is about.
+                if entry is not None and _is_about(entry.record, verdict.evidence.target):
                     changes += self._weigh(entry, verdict.evidence, today)
             for lesson in lessons:
                 changes += self._add(lesson, today)
@@ -336,6 +337,10 @@ class LessonStore:
         self._lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(self._lock):
             yield
+
+
+def _is_about(record: LessonRecord, target: str) -> bool:
+    return record.claim is None or record.claim.target == target
 
 
 def _supersedes(new: LessonRecord, old: LessonRecord, today: date) -> bool:

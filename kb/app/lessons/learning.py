@@ -74,7 +74,8 @@ class Searched:
         from search.lessons.setting import Setting
 
         inputs = [value.shape for value in self.graph.values if value.kind == "input"]
-        precision = self.task.settings.precision
+        chosen = self.task.settings.precision
+        precision = chosen if isinstance(chosen, str) else "explicit tolerances"
         began = self.storage.run(self.record.run).started
         return Setting(
             run=self.record.run,
@@ -87,8 +88,8 @@ class Searched:
             symptoms=self.diagnose(None).symptoms,
             shapes=shapes_line(self.graph),
             eager_seconds=self.baselines["eager"],
-            regime=regime_of(self.work.bytes, self.target, inputs),
-            precision=precision if isinstance(precision, str) else "explicit tolerances",
+            regime=regime_of(self.work.bytes, self.target, inputs, precision),
+            precision=precision,
             at=datetime.fromtimestamp(began, UTC).date(),
             diagnose=self.diagnose,
         )

@@ -235,6 +235,7 @@ def test_a_regime_is_the_cache_that_holds_the_data_and_the_length_of_rows():
     assert regime_of(2**18, target, [(3, 3), (64, 1024)]) == "fits l2, middling rows"
     assert regime_of(2**21, target, [(1, 50257)]) == "larger than the caches, long rows"
     assert regime_of(1000, target, []) == "fits l1"
+    assert regime_of(1000, target, [], "half") == "fits l1, precision half"
 
 
 def test_a_task_whose_answer_is_always_the_same_teaches_nothing(graph):

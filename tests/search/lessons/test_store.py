@@ -154,6 +154,17 @@ def test_what_a_run_started_from_is_judged_by_it(book):
     assert not one(book, "w-wins").retired
 
 
+@pytest.mark.parametrize("fate", ["lost", "won"])
+def test_what_became_of_it_on_another_device_neither_contradicts_nor_confirms(book, fate):
+    book.learn([lesson("wins", topic="w")], [], DAY)
+    for run in ("r-2", "r-3"):
+        elsewhere = evidence(run, fate).model_copy(update={"target": "zen5"})
+        assert book.learn([], [LessonVerdict(lesson="w-wins", evidence=elsewhere)], DAY) == []
+    found = one(book, "w-wins")
+    assert not found.retired
+    assert len(found.record.evidence) == 1
+
+
 def test_a_winner_that_was_contradicted_makes_room_for_the_plan_that_won_next(book):
     book.learn([lesson("wins", topic="w", gain=9.0)], [], DAY)
     verdict = LessonVerdict(lesson="w-wins", evidence=evidence("r-2", "lost"))
