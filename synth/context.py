@@ -176,9 +176,7 @@ class Context:
         found = {
             "task": self._task(),
             "target": self._target(),
-            "constraints": self._section(
-                "constraints", tuple(map(_note, *_ranked(self.constraints)))
-            ),
+            "constraints": self._section("constraints", _constraints(self.constraints)),
             "diagnosis": self._section("diagnosis", _points(self.points, self.diagnosis)),
             "history": self._history(),
             "passages": self._section("passages", tuple(map(_passage, *_ranked(self.passages)))),
@@ -301,6 +299,14 @@ def _note(note: Note, rank: int) -> Item:
         },
         divisible=True,
     )
+
+
+def _constraints(notes: tuple[Note, ...]) -> tuple[Item, ...]:
+    """Return the notes in the order of their names, whatever is most important.
+
+    So all prompts of a run begin with the same text, which endpoints keep in a cache.
+    """
+    return tuple(sorted(map(_note, *_ranked(notes)), key=lambda item: item.name))
 
 
 def _trials(history: tuple[TriedIdea, ...]) -> tuple[Item, ...]:

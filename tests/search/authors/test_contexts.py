@@ -210,7 +210,27 @@ def test_after_a_build_failure(desk: Desk) -> None:
     assert "It did not build: g++ failed" in text(brief, "current")
     assert "history" not in names(brief)
     assert "<<<<<<< SEARCH" in text(brief, "answer")
-    assert text(brief, "constraints").index("languages/cpp") < text(brief).index("answer-contract")
+    assert "kb:constraints/answer-contract.md" in text(brief, "constraints")
+    # Where room is short, who writes code needs the language's notes first.
+    moment = desk.moment(history=(failed,))
+    small = desk.briefing().repair(Reader(budget=4_000), moment, failed)
+    assert "kb:languages/cpp.md" in text(small, "constraints")
+    cuts = {one.item: one.kept for one in small.prompt.cut if one.section == "constraints"}
+    assert max(cuts, key=cuts.__getitem__) == "kb:languages/cpp.md"
+
+
+def test_all_prompts_of_a_run_begin_alike(desk: Desk) -> None:
+    """Endpoints keep the beginning of a prompt in a cache: there it costs less."""
+    failed = attempt(0, BuildFailed(reason="g++ failed", detail="error"))
+    writer, moment = desk.briefing(), desk.moment(history=(failed,))
+    prompts = (
+        writer.ideas(Reader(), moment, 4),
+        writer.draft(Reader(), moment, failed.idea, 0, ()),
+        writer.repair(Reader(), moment, failed),
+    )
+    beginnings = {text(one).split("# Diagnosis")[0] for one in prompts}
+    assert len(beginnings) == 1
+    assert count_tokens(beginnings.pop()) > 4_000
 
 
 def test_after_a_wrong_result(desk: Desk) -> None:
