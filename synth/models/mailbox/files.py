@@ -15,8 +15,11 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kb.errors import ModelError
+from kb.tokens import count_tokens
 from synth.models import Request
 from synth.models.mailbox.format import kind_of, letter_text
+from synth.models.mailbox.quotes import Quotes
+from synth.replies.source import fences
 
 LARGEST = 4 << 20  # bytes of an answer: a source is a thousandth of it
 _NAME = re.compile(r"^(\d{3,})-[a-z]+-[0-9a-f]{12}$")
@@ -32,6 +35,7 @@ class Letter(BaseModel):
             was taken up again asked the same with other measured figures.
         request: what is asked, as `Request` holds it.
         reply: name of the file that the answer is expected in.
+        tokens: of the letter as it was written, 0 where an earlier version of kb wrote it.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -43,6 +47,7 @@ class Letter(BaseModel):
     request: dict[str, object]
     reply: str
     rejected: int = 0
+    tokens: int = 0
 
     @property
     def prompt(self) -> str:
@@ -75,6 +80,7 @@ class LetterFolder:
         self.folder = folder
         self._letters: dict[str, Letter] = {}
         self._sent: set[str] = set()  # names, by this process
+        self._quotes = Quotes()
 
     def read(self) -> tuple[Letter, ...]:
         """Return the letters that lie there, in the order in which they were sent.
@@ -108,7 +114,7 @@ class LetterFolder:
                 # It is asked again because its answer is in no record: it is still the answer.
                 known = self._keep(known.model_copy(update={"state": "waiting"}))
             if not (self.folder / known.prompt).exists():
-                self._write(known.prompt, letter_text(request, known.name, known.kind))
+                self._write_prompt(request, known)
             self._sent.add(known.name)
             return known
 
@@ -176,7 +182,9 @@ class LetterFolder:
             ModelError: the folder cannot be written.
         """
         with self._guarded("write to"):
-            self._keep(self._letters[letter.name].model_copy(update={"state": "answered"}))
+            self._note(
+                self._keep(self._letters[letter.name].model_copy(update={"state": "answered"}))
+            )
             (self.folder / f"{letter.name}.problem.md").unlink(missing_ok=True)
 
     def _read(self) -> None:
@@ -194,6 +202,8 @@ class LetterFolder:
                         f"{error.errors()[0]['msg']}: delete the file, and the letter is sent again"
                     ) from error
                 self._letters.setdefault(letter.name, letter)
+        for letter in sorted(self._letters.values(), key=lambda one: one.number):
+            self._note(letter)
 
     def _same_place(self, request: Request, key: str) -> Letter | None:
         """Return the waiting letter of the same step, asked before the run was taken up again.
@@ -226,8 +236,32 @@ class LetterFolder:
             request=asdict(request),
             reply=f"{name}.reply.md",
         )
-        self._write(letter.prompt, letter_text(request, name, kind))
-        return self._keep(letter)
+        text = self._write_prompt(request, letter)
+        self._note(letter)
+        return self._keep(letter.model_copy(update={"tokens": count_tokens(text)}))
+
+    def _write_prompt(self, request: Request, letter: Letter) -> str:
+        """Write a letter without what earlier ones quoted, and whole beside it where that differs."""
+
+        def named(text: str) -> str:
+            return self._quotes.named(text, letter.number)
+
+        text = letter_text(request, letter.name, letter.kind, named)
+        whole = letter_text(request, letter.name, letter.kind)
+        if text != whole:
+            self._write(f"{letter.name}.whole.md", whole)
+        self._write(letter.prompt, text)
+        return text
+
+    def _note(self, letter: Letter) -> None:
+        """Remember what a letter quotes, and the files in its answer."""
+        place = f"letter {letter.number:03d}"
+        turns = letter.request.get("messages")
+        for turn in turns if isinstance(turns, list | tuple) else ():
+            self._quotes.add(str(turn["content"]), letter.number, place)
+        if letter.state == "answered":
+            for source in fences(self.answer(letter)[0]):
+                self._quotes.add_one(source, letter.number, f"the answer to {place}")
 
     def _keep(self, letter: Letter) -> Letter:
         self._letters[letter.name] = letter

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from synth.models import Request
@@ -21,20 +22,27 @@ def kind_of(request: Request) -> str:
     return "ideas" if '"ideas"' in request.schema else "answer"
 
 
-def letter_text(request: Request, name: str, kind: str) -> str:
-    """Return a letter as its reader sees it."""
+def letter_text(
+    request: Request, name: str, kind: str, named: Callable[[str], str] = lambda text: text
+) -> str:
+    """Return a letter as its reader sees it.
+
+    Args:
+        named: names in a message what earlier letters quoted; by default nothing.
+    """
+    turns = [(turn.role, named(turn.content)) for turn in request.messages]
+    shorter = any(
+        text != turn.content for (_, text), turn in zip(turns, request.messages, strict=True)
+    )
     asked = {"source": "a source", "ideas": "ideas"}.get(kind, "an answer")
     head = (
         f"# kb asks for {asked}: {name}\n\n"
         f"Write the answer to `{name}.reply.md` in this folder: under another name first, then "
         f"rename it, so that nobody reads half of it. {_form(request)} If the answer cannot be "
-        f"used, `{name}.problem.md` says why.{_more(request)}\n\n"
+        f"used, `{name}.problem.md` says why.{_more(request)}{_whole(name) if shorter else ''}\n\n"
         f"At most {request.max_tokens:,} tokens. What is asked begins here.\n\n---\n"
     )
-    parts = [
-        text if role == "user" else f"[{role}]\n\n{text}"
-        for role, text in ((turn.role, turn.content) for turn in request.messages)
-    ]
+    parts = [text if role == "user" else f"[{role}]\n\n{text}" for role, text in turns]
     return "\n".join([head, "\n\n".join(parts), ""])
 
 
@@ -71,6 +79,13 @@ def _more(request: Request) -> str:
     if any(turn.role == "assistant" for turn in request.messages):
         told += "\n\nWhat you asked for in an earlier letter stands at its end."
     return told
+
+
+def _whole(name: str) -> str:
+    return (
+        "\n\nWhat an earlier letter or answer of this folder quotes is named here and not repeated. "
+        f"Who has not read those reads `{name}.whole.md` instead."
+    )
 
 
 def _form(request: Request) -> str:

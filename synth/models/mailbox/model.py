@@ -109,10 +109,11 @@ class Mailbox:
                 self._waited += time.monotonic() - self._since
         self._desk.close(letter)
         self._answered.append((request, letter))
+        contents = (message.content for message in request.messages)
         return Reply(
             text=text,
             model=self._name,
-            tokens_in=sum(count_tokens(message.content) for message in request.messages),
+            tokens_in=letter.tokens or sum(map(count_tokens, contents)),
             tokens_out=count_tokens(text),
             seconds=time.monotonic() - began,
             finish="stop",
