@@ -13,7 +13,8 @@ from kb.retrieval.multi_query.merge import MergedDocument
 WHOLE = 1_000  # tokens up to which a record is shown whole
 EXCERPT = 500  # tokens of the best passages of a longer one, or of a plain document
 BRIEF = 100  # tokens of a document of which the beginning is enough
-_SENTENCE = re.compile(r"(?<=[.!?:;])\s+")
+# The end of a sentence, of a part of one or of a paragraph; the number of a list's entry ends nothing.
+_END = re.compile(r"(?<=[.!?;])(?<!^\d\.)(?<!^\d\d\.)\s+|\s*\n\n\s*", re.MULTILINE)
 
 
 def brief(
@@ -38,7 +39,9 @@ def _beginning(text: str, count: Callable[[str], int]) -> str:
     """Return the first sentences of a text that count at most `BRIEF` tokens, at least one."""
     if count(text) <= BRIEF:
         return text
-    ends = [met.start() for met in _SENTENCE.finditer(text)] or [len(text)]
+    words = text.partition("\n```")[0]  # code is shown whole or not at all
+    ends = [end for met in _END.finditer(words) if text[(end := met.start()) - 1] != ":"]
+    ends = ends or [len(text)]
     fitting = [end for end in ends if count(text[:end]) <= BRIEF]
     return text[: fitting[-1] if fitting else ends[0]]
 
@@ -60,7 +63,12 @@ def page(
     ranked = sorted(passages, key=lambda one: best.get(one.id, len(best)))
     chosen = passages if found.kind in FOLDERS and total <= WHOLE else _excerpt(ranked)
     kept = [one for one in passages if one in chosen]
-    text = "\n\n".join(_titled(one, found.kind in FOLDERS) for one in kept)
+    parts, before = [], ""
+    for one in kept:
+        # A section that is several passages has its heading once.
+        parts.append(_titled(one, found.kind in FOLDERS and one.section != before))
+        before = one.section
+    text = "\n\n".join(parts)
     left = len(passages) - len(kept)
     if found.kind in FOLDERS and left:
         text += f"\n\n[{left} more sections of this record are not shown]"
