@@ -76,7 +76,7 @@ def _concerns(document: Document, families: set[str]) -> bool:
 
 
 def gained(document: Document, targets: frozenset[str]) -> str:
-    """Return in a few words what a record's measurements on some targets came to."""
+    """Return in a few words what a record's measurements on some targets came to, "" for none."""
     record = document.record
     if not isinstance(record, IdeaRecord | GuideRecord):
         return ""
@@ -85,7 +85,7 @@ def gained(document: Document, targets: frozenset[str]) -> str:
     evidence = [one for one in record.evidence if one.target in targets]
     gains = [one.gain for one in evidence if one.gain is not None]
     if not gains:
-        return "failed" if evidence else "unmeasured"
+        return "failed" if evidence else ""
     if len(gains) == 1:
         return f"{gains[0]:.2f}x"
     return f"{median(gains):.2f}x, median of {len(gains)}"
