@@ -289,6 +289,7 @@ def _find(
     home: Home, storage: Storage, named: Path, run: str | None, *, with_run: bool
 ) -> tuple[Task, RunRow | None]:
     """Return the task that the user named, with its run where one is wanted."""
+    from kb.app.mailbox import with_mailbox
     from kb.app.resume import stored_task
     from search.task import load_task
 
@@ -297,7 +298,7 @@ def _find(
     if run is not None:
         row = storage.run(run)
         return stored_task(home, run, row.about), row
-    task = load_task(named)
+    task = with_mailbox(home, load_task(named))
     if not with_run:
         return task, None
     rows = [row for row in storage.runs() if row.about.get("source") == task.source]

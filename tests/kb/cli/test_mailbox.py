@@ -119,6 +119,16 @@ class Author(threading.Thread):
         draft.rename(letter.with_suffix(".reply.md"))
 
 
+def test_a_prompt_is_shown_with_the_room_that_its_letter_has(make_shell):
+    shell = make_shell()
+    done = shell("prompt", write_task(shell.folder), "--json")
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    assert shown["model"] == str(shell.folder / "letters")
+    assert shown["budget"] > 30_000
+    assert "no model is configured" not in done.stderr
+
+
 @pytest.mark.slow
 def test_a_run_waits_for_letters_is_interrupted_and_ends_with_answers_that_came_meanwhile(
     make_shell,
