@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kb.errors import ModelError
+from kb.tokens import count_tokens
 from synth.models import Model, Reply, Request
 from synth.models.prices import Usage
 from synth.models.waiting import Waiting, ask, finish
 
+_OTHER_TOKENIZERS = 1.25  # what they may count of a text, beside the general one
 Price = Callable[[Usage], float | None]
 
 
@@ -123,5 +125,10 @@ def _characters(request: Request) -> int:
 
 
 def _at_most(request: Request) -> int:
-    """Return the tokens of a prompt at most: code has three characters a token, or more."""
-    return -(-_characters(request) // 3)
+    """Return the tokens of a prompt at most.
+
+    Prose has more than three characters a token, kernels have some two and a half, and digits or
+    other scripts have fewer: then what a general tokenizer counts says more.
+    """
+    counted = sum(count_tokens(message.content) for message in request.messages)
+    return max(-(-_characters(request) // 3), int(counted * _OTHER_TOKENIZERS))
