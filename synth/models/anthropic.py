@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import anthropic
 
 from synth.models import Request
-from synth.models.client.endpoint import Endpoint, in_words
+from synth.models.client.endpoint import Endpoint, counted, in_words
 from synth.models.client.http import PartialAnswer
 
 # What this protocol calls the reasons for which an answer ended.
@@ -74,7 +74,7 @@ class Anthropic(Endpoint):
         elif kind == "content_block_delta":
             delta = event.get("delta") or {}
             if delta.get("text"):
-                answer.parts.append(delta["text"])
+                answer.parts.append(str(delta["text"]))
             return bool(delta.get("text") or delta.get("thinking"))
         return False
 
@@ -84,7 +84,7 @@ class Anthropic(Endpoint):
             return
         answer.valid = True
         answer.model = body.get("model") or ""
-        answer.parts += [part["text"] for part in body["content"] if part.get("text")]
+        answer.parts += [str(part["text"]) for part in body["content"] if part.get("text")]
         _end(body, answer)
         _read_usage(body.get("usage"), answer)
 
@@ -99,10 +99,9 @@ def _read_usage(usage: Any, answer: PartialAnswer) -> None:
     """Take the counts in: here, what was cached is not among the tokens of the prompt."""
     if not isinstance(usage, dict):
         return
-    answer.tokens_out = usage.get("output_tokens") or answer.tokens_out
+    answer.tokens_out = counted(usage.get("output_tokens")) or answer.tokens_out
     if usage.get("input_tokens") is None:
         return
-    cached = usage.get("cache_read_input_tokens") or 0
-    made = usage.get("cache_creation_input_tokens") or 0
-    answer.cached = cached
-    answer.tokens_in = usage["input_tokens"] + cached + made
+    answer.cached = counted(usage.get("cache_read_input_tokens"))
+    made = counted(usage.get("cache_creation_input_tokens"))
+    answer.tokens_in = counted(usage["input_tokens"]) + answer.cached + made

@@ -8,13 +8,14 @@ asked for in words) from then on, and that is said once.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import openai
 
 from synth.models import Request
-from synth.models.client.endpoint import Endpoint, in_words
+from synth.models.client.endpoint import Endpoint, counted, in_words
 from synth.models.client.http import PartialAnswer
 
 
@@ -88,6 +89,8 @@ def _response_format(schema: str) -> dict[str, Any]:
 
 def _read_message(message: Mapping[str, Any], answer: PartialAnswer) -> bool:
     said = message.get("content") or message.get("refusal")
+    if isinstance(said, list):  # some servers give parts, of which thinking is one
+        said = "".join(text for part in said if isinstance(text := part.get("text"), str))
     if isinstance(said, str) and said:
         answer.parts.append(said)
     # Servers that part the thinking from the answer name it so; it is counted, not read.
@@ -97,8 +100,11 @@ def _read_message(message: Mapping[str, Any], answer: PartialAnswer) -> bool:
 def _read_usage(usage: Any, answer: PartialAnswer) -> None:
     if not isinstance(usage, dict):
         return
-    answer.tokens_in = usage.get("prompt_tokens") or 0
-    answer.tokens_out = usage.get("completion_tokens") or 0
-    answer.cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+    answer.tokens_in = counted(usage.get("prompt_tokens"))
+    answer.tokens_out = counted(usage.get("completion_tokens"))
+    details = usage.get("prompt_tokens_details") or {}
+    answer.cached = counted(details.get("cached_tokens"))
     cost = usage.get("cost")  # routers say what they took
-    answer.cost = float(cost) if isinstance(cost, int | float) else None
+    # No sum with what is no amount would ever reach a cap.
+    known = isinstance(cost, int | float) and math.isfinite(cost) and cost >= 0
+    answer.cost = float(cost) if known else None

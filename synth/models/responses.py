@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import openai
 
 from synth.models import Request
-from synth.models.client.endpoint import Endpoint, in_words
+from synth.models.client.endpoint import Endpoint, counted, in_words
 from synth.models.client.http import Broken, PartialAnswer
 from synth.models.openai import OpenAI
 
@@ -72,7 +72,7 @@ class Responses(Endpoint):
         for item in body["output"]:
             for part in item.get("content") or ():
                 if part.get("type") in ("output_text", "refusal"):
-                    answer.parts.append(part.get("text") or part.get("refusal") or "")
+                    answer.parts.append(str(part.get("text") or part.get("refusal") or ""))
         _end(body, answer)
 
 
@@ -89,6 +89,6 @@ def _end(body: Mapping[str, Any], answer: PartialAnswer) -> None:
     reason = str((body.get("incomplete_details") or {}).get("reason") or "stop")
     answer.finish = {"max_output_tokens": "length"}.get(reason, reason)
     usage = body.get("usage") or {}
-    answer.tokens_in = usage.get("input_tokens") or 0
-    answer.tokens_out = usage.get("output_tokens") or 0
-    answer.cached = (usage.get("input_tokens_details") or {}).get("cached_tokens") or 0
+    answer.tokens_in = counted(usage.get("input_tokens"))
+    answer.tokens_out = counted(usage.get("output_tokens"))
+    answer.cached = counted((usage.get("input_tokens_details") or {}).get("cached_tokens"))

@@ -6,7 +6,8 @@ import json
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, ClassVar
 
@@ -84,11 +85,14 @@ class Endpoint(ABC):
             started = time.perf_counter()
             raw = self._send(client, self._arguments(request))
             if "event-stream" not in raw.headers.get("content-type", ""):
-                self._read_whole(json.loads(raw.http_response.read()), answer)
+                with _of_known_form():
+                    self._read_whole(json.loads(raw.http_response.read()), answer)
                 return
             with raw.parse() as stream:
                 for event in stream:
-                    if self._read_event(event.to_dict(), answer):
+                    with _of_known_form():
+                        spoke = self._read_event(event.to_dict(), answer)
+                    if spoke:
                         self._wire.listen(answer, started)
             if self._begun(answer) and not answer.finish:
                 raise Broken("no end")
@@ -127,6 +131,20 @@ class Endpoint(ABC):
     @abstractmethod
     def _read_whole(self, body: Any, answer: PartialAnswer) -> None:
         """Take in an answer that came in one piece."""
+
+
+@contextmanager
+def _of_known_form() -> Iterator[None]:
+    """Tell an answer of another form, in which something is no object or no list where it should be."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"an answer of another form: {error}") from error
+
+
+def counted(value: object) -> int:
+    """Return a count that an endpoint gives, 0 for what is none."""
+    return value if isinstance(value, int) and value > 0 else 0
 
 
 def in_words(request: Request) -> str:

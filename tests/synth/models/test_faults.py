@@ -324,6 +324,61 @@ def test_an_event_that_is_no_json_is_a_broken_answer(server: Server) -> None:
     assert len(server.bodies) == 2
 
 
+def whole(body: object) -> Step:
+    """Answer in one piece."""
+
+    def step(wires: Wires) -> None:
+        data = json.dumps(body).encode()
+        wires.handler.send_response(200)
+        wires.handler.send_header("Content-Type", "application/json")
+        wires.handler.send_header("Content-Length", str(len(data)))
+        wires.handler.end_headers()
+        wires.handler.wfile.write(data)
+
+    return step
+
+
+@pytest.mark.parametrize("part", [None, "text", 3, [], {"message": "text"}, {"content": 3}])
+def test_an_answer_of_another_form_is_one_line(server: Server, part: object) -> None:
+    server.steps = [whole({"choices": [part], "content": [part], "output": [part]})]
+    if part in ([], {"message": "text"}, {"content": 3}):
+        with contextlib.suppress(ModelError):  # some protocols read it as an empty answer
+            assert server.model(retries=0).reply(ask()).text == ""
+    else:
+        assert "another form" in str(failure(server.model(retries=0)))
+
+
+@pytest.mark.parametrize("amount", [float("nan"), -5, "7", None, [1], float("inf")])
+def test_what_is_no_count_and_no_cost_is_not_booked(server: Server, amount: object) -> None:
+    usage = {
+        "prompt_tokens": amount, "completion_tokens": amount, "cost": amount,
+        "input_tokens": amount, "output_tokens": amount, "cache_read_input_tokens": amount,
+    }  # fmt: skip
+    text = {"type": "text", "text": "yes"}
+    body = {
+        "choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}],
+        "content": [text],
+        "output": [{"content": [{"type": "output_text", "text": "yes"}]}],
+        "usage": usage,
+    }
+    server.steps = [whole(body)]
+    reply = server.model().reply(ask())
+    assert reply.text == "yes"
+    assert (reply.tokens_in, reply.tokens_out, reply.cached, reply.cost) == (0, 0, 0, None)
+
+
+def test_an_answer_in_parts_is_read_without_its_thinking(server: Server) -> None:
+    if server.protocol != "chat":
+        pytest.skip("the other protocols have parts of their own")
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "Fuse "},
+        {"type": "text", "text": "it."},
+    ]
+    server.steps = [whole({"choices": [{"message": {"content": parts}, "finish_reason": "stop"}]})]
+    assert server.model().reply(ask()).text == "Fuse it."
+
+
 def test_an_answer_without_anything_in_it_is_empty_and_paid_for_once(server: Server) -> None:
     def nothing(wires: Wires) -> None:
         wires.begin()
