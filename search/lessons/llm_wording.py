@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from kb.errors import ModelError
 from search.lessons.distill import Lesson
@@ -18,7 +17,7 @@ from search.lessons.wording import SOURCE, evidence_line
 from search.lessons.wording_check import fault
 from synth.models import Message, Model, Request
 from synth.quoting import fence, one_line
-from synth.replies.source import fences, without_thoughts
+from synth.replies.source import fences, listed_under, load_value, without_thoughts
 
 MOST = 6  # lessons of one request: a small model loses the thread of more
 TEXT_CHARACTERS = 600
@@ -68,20 +67,17 @@ def write_lessons(
 
 def read_texts(reply: str) -> dict[int, str]:
     """Return the texts of a reply by the number of their lesson; what is none is left out."""
-    said = without_thoughts(reply)
-    for piece in (said or "", *fences(said or "")):
-        loaded = _load(piece.strip())
-        entries = loaded.get("lessons") if isinstance(loaded, dict) else loaded
-        if not isinstance(entries, list):
-            continue
-        return {
-            entry["number"]: " ".join(entry["text"].split())
-            for entry in entries
-            if isinstance(entry, dict)
-            and isinstance(entry.get("number"), int)
-            and isinstance(entry.get("text"), str)
-        }
-    return {}
+    said = without_thoughts(reply) or ""
+    pieces = (load_value(piece.strip()) for piece in (said, *fences(said)))
+    bare = (piece for piece in pieces if isinstance(piece, list))
+    entries = listed_under("lessons", said) or next(bare, [])
+    return {
+        entry["number"]: " ".join(entry["text"].split())
+        for entry in entries
+        if isinstance(entry, dict)
+        and isinstance(entry.get("number"), int)
+        and isinstance(entry.get("text"), str)
+    }
 
 
 def schema(numbers: Sequence[int]) -> str:
@@ -143,10 +139,3 @@ def facts(lesson: Lesson) -> str:
 def _worded(lesson: Lesson, text: str) -> Lesson:
     headline, _, rest = lesson.body.partition("\n")
     return replace(lesson, body=f"{headline}\n\n{text}\n{rest}")
-
-
-def _load(text: str) -> Any:
-    try:
-        return json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        return None

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from kb.records.schema import CATEGORIES
-from synth.replies.source import fences, without_thoughts
+from synth.replies.source import fences, load_value, without_thoughts
 
 TITLE_CHARACTERS = 90
 TEXT_CHARACTERS = 900
@@ -192,7 +190,7 @@ def _fresh(found: Iterable[Sketch], tried: Iterable[tuple[str, str]]) -> tuple[S
 def _entries(text: str) -> Iterator[Any]:
     """Yield what may be ideas, from the first place in the reply that holds any."""
     for piece in (text, *fences(text)):
-        loaded = _load(piece.strip())
+        loaded = load_value(piece.strip())
         if loaded is not None:
             yield from _listed(loaded)
             return
@@ -229,26 +227,10 @@ def _listed(loaded: Any) -> list[Any]:
     return []
 
 
-def _load(text: str) -> Any | None:
-    if not text.startswith(("{", "[")):
-        return None
-    for candidate in (text, re.sub(r",(\s*[}\]])", r"\1", text)):
-        try:
-            return json.loads(candidate, strict=False)
-        except (ValueError, RecursionError):
-            continue
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # invalid escapes are the model's business
-        try:
-            return ast.literal_eval(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return None
-
-
 def _pieces(text: str) -> Iterator[Any]:
     """Yield the whole objects of a list that was cut off, or that holds a fault elsewhere."""
     for match in re.finditer(r"\{[^{}]*\}", text):
-        loaded = _load(match.group())
+        loaded = load_value(match.group())
         if isinstance(loaded, dict) and any(name in loaded for name in _ALIASES["title"]):
             yield loaded
 

@@ -145,7 +145,29 @@ def listed_under(key: str, text: str) -> list[Any] | None:
             if isinstance(listed, list):
                 return listed
             start = piece.find("{", start + 1) if start < 4000 else -1
+    for piece in (text[text.find("{") : text.rfind("}") + 1], *fences(text)):
+        loaded = load_value(piece.strip())
+        listed = loaded.get(key) if isinstance(loaded, dict) else None
+        if isinstance(listed, list):
+            return listed
     return None
+
+
+def load_value(text: str) -> Any | None:
+    """Return the JSON value or Python literal that `text` is, trailing commas or not; None for neither."""
+    if not text.startswith(("{", "[")):
+        return None
+    for candidate in (text, re.sub(r",(\s*[}\]])", r"\1", text)):
+        try:
+            return json.loads(candidate, strict=False)
+        except (ValueError, RecursionError):
+            continue
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # invalid escapes are the model's business
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return None
 
 
 def _blocks(text: str) -> tuple[_Block, ...]:

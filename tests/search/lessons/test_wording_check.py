@@ -168,5 +168,6 @@ def test_a_model_that_is_away_or_babbles_costs_no_lesson():
 def test_replies_are_read_inside_fences_and_thoughts():
     text = f"<think>9x?</think>Here:\n```json\n{reply(n1=GOOD)}\n```"
     assert read_texts(text) == {1: GOOD}
+    assert read_texts(f"Here they are: {reply(n1=GOOD)} That is all.") == {1: GOOD}
     assert read_texts('{"lessons": [{"number": "1", "text": 3}, 7]}') == {}
     assert read_texts("<think>for ever") == {}

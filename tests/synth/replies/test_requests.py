@@ -45,6 +45,8 @@ def test_requests_are_found_in_prose_and_fences_and_after_thinking() -> None:
     for text in (
         f"<think>I might {{read}} more</think>\n{inner}",
         f"I want more.\n\n```json\n{inner}\n```\nThanks.",
+        "First this: {'requests': ['read online-softmax'], 'ideas': []}",
+        '```\n{"requests": ["read online-softmax",], "ideas": [],}\n```',
     ):
         assert [one.about for one in read_requests(text)] == ["online-softmax"]
     for text in ("", "no json", "<think>" + inner, '{"ideas": []}', '{"requests": "read x"}'):
