@@ -10,6 +10,7 @@ from sqlalchemy import Engine, select
 
 from kb.database import reading
 from kb.records.schema import Document, Evidence, LessonRecord
+from kb.retrieval.lesson_confidence import effect_of, stance
 from search.gain import over
 from search.outcome import STANDING, Outcome, Passed, from_json
 from search.runs.report import reported
@@ -74,11 +75,13 @@ class Runs:
         return self.known[run, node]
 
     def believes(self, document: Document) -> bool:
-        """Say whether a record may be acted on: a lesson needs one measurement that is there."""
+        """Say whether a record may be acted on: a lesson needs one measurement for it that is there."""
         record = document.record
         if not isinstance(record, LessonRecord):
             return True
-        return record.retired is None and any(self.fault(one) is None for one in record.evidence)
+        effect = effect_of(record)
+        support = (one for one in record.evidence if stance(effect, one) > 0)
+        return record.retired is None and any(self.fault(one) is None for one in support)
 
     def _disagreement(self, evidence: Evidence, outcome: Passed, place: str) -> str | None:
         if evidence.gain is None or evidence.note.startswith("started from"):

@@ -275,7 +275,7 @@ class LessonStore:
             fate = "known"
         entry = self._write(replace(entry, record=record))
         changes = [LessonChange(lesson=entry.name, fate=fate)]
-        now = standing(record, today)
+        now = standing(self._proven(record), today)
         if not entry.retired and now.outweighed:
             because = f"contradicted {now.contradicted} times, confirmed {now.confirmed} times"
             self._retire(entry, because, today, by="evidence")
@@ -284,6 +284,14 @@ class LessonStore:
             self._write(replace(entry, record=record.model_copy(update={"retired": None})))
             changes.append(LessonChange(lesson=entry.name, fate="revived"))
         return changes
+
+    def _proven(self, record: LessonRecord) -> LessonRecord:
+        """Return a record in which what is not in the record of runs names no run: it counts nothing."""
+        named = tuple(
+            one if self.proof(one) is None else one.model_copy(update={"run": None})
+            for one in record.evidence
+        )
+        return record.model_copy(update={"evidence": named})
 
     def _retire(
         self, entry: StoredLesson, because: str, today: date, *, by: Literal["evidence", "user"]

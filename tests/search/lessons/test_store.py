@@ -186,6 +186,14 @@ def test_what_a_person_retired_stays_retired_until_a_person_restores_it(book):
     assert not (book.shelf / "t-helps.md").exists()
 
 
+def test_what_is_no_longer_in_the_record_of_runs_holds_no_lesson(tmp_path):
+    LessonStore(tmp_path, holds).learn([lesson(run=f"r-{n}") for n in (1, 2, 3)], [], DAY)
+    book = LessonStore(tmp_path, lambda one: None if one.run == "r-9" else "its run was deleted")
+    changes = book.learn([lesson("hurts", run="r-9")], [], DAY)
+    assert fates(changes) == ["contradicted", "retired", "new"]
+    assert one(book).record.retired.because == "contradicted 1 times, confirmed 0 times"
+
+
 def test_what_is_not_in_the_record_of_runs_is_refused(tmp_path):
     book = LessonStore(tmp_path, lambda one: "no run r-2" if one.run == "r-2" else None)
     book.learn([lesson(run="r-1")], [], DAY)

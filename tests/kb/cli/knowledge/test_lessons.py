@@ -212,6 +212,21 @@ def test_a_file_whose_evidence_is_not_in_the_record_is_unproven_and_not_acted_on
     assert believed.document("lesson", "by-hand") is not None
 
 
+def test_a_lesson_of_which_the_record_holds_only_what_contradicts_it_is_not_acted_on(home):
+    from kb.knowledge import open_store, sync_lessons
+    from search.lessons.evidence import Runs
+    from search.prompting.knowledge_view import TrustedRecords
+
+    (home.lessons / "by-hand.md").write_text(HAND.replace("RUN", "elsewhere-7"))
+    sync_lessons(home)
+    kb("confirm", "by-hand", "--run", "play-1", "--node", node_of(home, "lost"))
+    (row,) = (one for one in rows("--all") if one["name"] == "by-hand")
+    assert row["status"] == "retired"
+    kb("restore", "by-hand")  # as it would be where the run was deleted later
+    believed = TrustedRecords(open_store(home), Runs(open_storage(home.root).engine).believes)
+    assert believed.document("lesson", "by-hand") is None
+
+
 def test_evidence_that_says_otherwise_than_the_record_is_refused(home):
     from search.lessons.evidence import Runs
 
