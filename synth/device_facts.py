@@ -32,15 +32,21 @@ def duration(seconds: float) -> str:
 
 
 def target_lines(target: TargetRecord) -> tuple[str, ...]:
-    """Return the figures of `target`, one line each, the most useful first."""
+    """Return the figures of `target`, one line each, the most useful first.
+
+    Of a processor one core is timed, so its peak is that of one, and how its arithmetic stands to the
+    bandwidth of all cores together tells nothing.
+    """
     gpu = target.device == "gpu"
+    peaks = target.peak if gpu else {name: of / target.units for name, of in target.peak.items()}
     lines = [
-        f"{target.units} {'compute units' if gpu else 'cores'}"
+        f"{target.units} {'compute unit' if gpu else 'core'}{'s' if target.units > 1 else ''}"
         + (f" at {quantity(target.clock, 'Hz')}, " if target.clock else ", ")
-        + f"{target.simd_width} {'lanes a warp' if gpu else 'bits a vector register'}",
-        "Peak of the whole device: "
-        + ", ".join(f"{dtype} {quantity(rate, 'FLOP/s')}" for dtype, rate in target.peak.items()),
-        f"Memory bandwidth: {quantity(target.bandwidth, 'B/s')}"
+        + f"{target.simd_width} {'lanes a warp' if gpu else 'bits a vector register'}"
+        + ("" if gpu else "; one core is timed"),
+        f"Peak of {'the whole device' if gpu else 'one core'}: "
+        + ", ".join(f"{dtype} {quantity(rate, 'FLOP/s')}" for dtype, rate in peaks.items()),
+        f"Memory bandwidth{'' if gpu else ' of all cores together'}: {quantity(target.bandwidth, 'B/s')}"
         + (f", {memory_size(target.memory)} of memory" if target.memory else ""),
     ]
     if target.flops_per_cycle:
@@ -53,7 +59,7 @@ def target_lines(target: TargetRecord) -> tuple[str, ...]:
         )
         lines.append(f"Caches: {', '.join(levels)}")
     rate = target.peak.get("float32") or max(target.peak.values(), default=0.0)
-    if rate:
+    if rate and gpu:
         lines.append(
             f"Balance: {rate / target.bandwidth:.3g} FLOP a byte; below that a kernel is bound by "
             "memory"

@@ -26,14 +26,14 @@ def test_a_duration_has_a_unit_that_suits_it(seconds: float, shown: str) -> None
     assert duration(seconds) == shown
 
 
-def test_every_figure_of_a_target_is_told() -> None:
-    target = TargetRecord(
+def target(device: str) -> TargetRecord:
+    return TargetRecord(
         kind="target",
         title="A device",
         name="device",
         vendor="acme",
         architecture="a1",
-        device="cpu",
+        device=device,
         languages=("cpp",),
         units=8,
         clock=3e9,
@@ -45,9 +45,12 @@ def test_every_figure_of_a_target_is_told() -> None:
         caches={"l2": Cache(bytes=1 << 20, shared_by="core")},
         limits={"vector_registers": 16},
     )
-    text = "\n".join(target_lines(target))
+
+
+def test_every_figure_of_a_target_is_told() -> None:
+    text = "\n".join(target_lines(target("gpu")))
     for figure in (
-        "8 cores at 3 GHz, 256 bits",
+        "8 compute units at 3 GHz, 256 lanes",
         "float32 768 GFLOP/s",
         "48 GB/s, 64 GiB",
         "float32 32 FLOP",
@@ -56,3 +59,13 @@ def test_every_figure_of_a_target_is_told() -> None:
         "vector registers 16",
     ):
         assert figure in text
+
+
+def test_of_a_processor_the_figures_of_the_one_core_that_is_timed_are_told() -> None:
+    text = "\n".join(target_lines(target("cpu")))
+    assert "8 cores at 3 GHz, 256 bits a vector register; one core is timed" in text
+    assert "Peak of one core: float32 96 GFLOP/s" in text
+    assert "Memory bandwidth of all cores together: 48 GB/s, 64 GiB of memory" in text
+    assert "Balance" not in text
+    one = target("cpu").model_copy(update={"units": 1})
+    assert target_lines(one)[0].startswith("1 core at 3 GHz")
