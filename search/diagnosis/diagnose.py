@@ -80,9 +80,19 @@ def diagnose(ground: DiagnosisGround, attempt: Attempt | None) -> Diagnosis:
     look = _NOTHING
     if attempt is not None and ground.look is not None and isinstance(outcome, Passed):
         look = _look(ground.look, attempt)
+    if attempt is None:
+        look = Look(notes=_baselines(ground.baselines))
     if ground.target.device == "gpu":
         return _diagnosis([*_on_gpu(ground, attempt, look), *look.findings], look.notes)
     return _on_cpu(ground, attempt, look)
+
+
+def _baselines(seconds: Mapping[str, float]) -> tuple[str, ...]:
+    """Return how far torch.compile comes: what is left beyond it no compiler of its kind finds."""
+    if "eager" not in seconds or "compile" not in seconds:
+        return ()
+    times = f"{duration(seconds['compile'])} where eager takes {duration(seconds['eager'])}"
+    return (f"torch.compile takes {times}.",)
 
 
 def _look(closer: Callable[[Attempt], Look], attempt: Attempt) -> Look:

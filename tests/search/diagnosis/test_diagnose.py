@@ -62,6 +62,17 @@ def test_an_eager_chain_moves_intermediates_through_memory():
     assert "100.0 MB where 16.0 MB would do" in found.lines[0]
 
 
+@pytest.mark.parametrize("target", [CPU, CPU.model_copy(update={"device": "gpu"})])
+def test_before_the_first_round_it_is_told_how_far_the_compiler_comes(target):
+    both = replace(ground(CHAIN, 6, {"eager": 6e-3, "compile": 2e-3}), target=target)
+    told = "torch.compile takes 2 ms where eager takes 6 ms."
+    assert told in diagnose(both, None).lines
+    assert told in diagnose(both, None).notes
+    assert told not in diagnose(both, attempt(1e-3)).lines
+    alone = replace(both, baselines={"eager": 6e-3})
+    assert not diagnose(alone, None).notes
+
+
 def test_a_convolution_far_from_the_peak_of_one_core_is_compute_bound():
     found = diagnose(ground(CONVOLUTION, 1, {"eager": 90e-3}), attempt(90e-3))
     assert found.symptoms == ("compute-bound", "not-vectorised", "poor-cache-reuse")
