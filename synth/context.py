@@ -267,7 +267,7 @@ def _entries(menu: tuple[MenuEntry, ...]) -> tuple[Item, ...]:
 
 
 def _points(points: tuple[Bottleneck, ...], lines: tuple[str, ...]) -> tuple[Item, ...]:
-    """Return what to work on, then what to leave for later; plain lines follow the points."""
+    """Return what to work on, plain lines, and what to leave for later, which is cut before these."""
     order = sorted(points, key=lambda point: point.later)
     told = tuple(
         Item(
@@ -284,7 +284,10 @@ def _points(points: tuple[Bottleneck, ...], lines: tuple[str, ...]) -> tuple[Ite
         )
         for rank, point in enumerate(order)
     )
-    return (*told, *(replace(one, rank=one.rank + len(told)) for one in _lines(lines, "line")))
+    now = sum(not point.later for point in points)
+    plain = (replace(one, rank=one.rank + now) for one in _lines(lines, "line"))
+    later = (replace(one, rank=one.rank + len(lines)) for one in told[now:])
+    return (*told[:now], *plain, *later)
 
 
 def _note(note: Note, rank: int) -> Item:
@@ -302,10 +305,7 @@ def _note(note: Note, rank: int) -> Item:
 
 
 def _constraints(notes: tuple[Note, ...]) -> tuple[Item, ...]:
-    """Return the notes in the order of their names, whatever is most important.
-
-    So all prompts of a run begin with the same text, which endpoints keep in a cache.
-    """
+    """Return the notes by their names, whatever is most important: endpoints cache what begins alike."""
     return tuple(sorted(map(_note, *_ranked(notes)), key=lambda item: item.name))
 
 

@@ -9,6 +9,7 @@ from kb.errors import ConfigError
 from kb.records.schema import CATEGORIES
 from kb.records.types import Effect, Hit, Passage, Why
 from kb.tokens import count_tokens
+from synth.bottleneck import Bottleneck
 from synth.context import Context, Current, Note, Purpose, TriedIdea
 from synth.prompt import Prompt, compose
 from synth.replies.ideas import EXAMPLE
@@ -279,3 +280,17 @@ def test_a_passage_says_what_its_use_gained() -> None:
     assert text.count("Measured in earlier runs") == 2
     assert "candidates that used it: 3 won, 1 failed; expect 1.22 times the speed here" in text
     assert "2 lost; expect 0.74 times the speed here (0.61 to 0.90); take it as a warning." in text
+
+
+def test_what_was_measured_stands_before_what_is_left_for_later() -> None:
+    def point(symptom: str, *, later: bool) -> Bottleneck:
+        text, evidence = f"About {symptom}.", "seen"
+        return Bottleneck(
+            symptom=symptom, text=text, evidence=evidence, confidence="low", later=later
+        )
+
+    points = (point("page-faults", later=True), point("memory-bound", later=False))
+    context = replace(full(), points=points, diagnosis=("torch.compile takes 2 ms.",))
+    text = part(compose(context, 10**6, count), "diagnosis")
+    places = [text.index(one) for one in ("memory-bound", "compile", "Leave for", "page-faults")]
+    assert places == sorted(places)
