@@ -33,6 +33,10 @@ _REASONS = (
     (r"control flow|number of iterations cannot be computed", "branch-divergence"),
 )
 _MOST_LOOPS = 3  # that one symptom names
+_TYPE = re.compile(r"^\s*scalar_type: (?:const )?(\w+)")
+# Vector types, by hand or of intrinsics: what is written in them is vectorised by whoever wrote it.
+_TYPEDEF = re.compile(r"typedef\s[^;]*?\b(\w+)\s+__attribute__\s*\(\(\s*(?:__)?vector_size")
+_USING = re.compile(r"using\s+(\w+)[^;=]*=[^;]*vector_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +71,19 @@ def parse_report(text: str, source: str) -> tuple[Missed, ...]:
 
     Returns:
         Each innermost loop that no version of vectorises, in the order of the source. A loop of
-        which the compiler vectorised some copy (another template instance, say) is left out.
+        which the compiler vectorised some copy (another template instance, say) is left out, and one
+        that is written in vectors.
     """
     lines = source.splitlines()
     done: set[int] = set()
     loops: dict[int, list[str]] = {}
+    by_hand: set[int] = set()
+    vectors = {*_TYPEDEF.findall(source), *_USING.findall(source)}
     current = 0
     for note in text.splitlines():
+        typed = _TYPE.match(note)
+        if typed is not None and (typed[1] in vectors or typed[1].startswith(("__m", "vector"))):
+            by_hand.add(current)
         matched = _NOTE.match(note)
         if matched is None:
             continue
@@ -88,7 +98,9 @@ def parse_report(text: str, source: str) -> tuple[Missed, ...]:
     found = []
     for line, reasons in sorted(loops.items()):
         telling = [reason for reason in reasons if not _IDLE.search(reason)]
-        if line in done or not telling or not 1 <= line <= len(lines):
+        if line in done | by_hand or not telling or not 1 <= line <= len(lines):
+            continue
+        if any(line < inner <= _end(lines, line) for inner in {*loops, *done}):
             continue
         reason = _NO_FORM if "no vectype" in telling[0] else telling[0].split(": ")[0][:120]
         found.append(
@@ -100,6 +112,17 @@ def parse_report(text: str, source: str) -> tuple[Missed, ...]:
             )
         )
     return tuple(found)
+
+
+def _end(lines: Sequence[str], line: int) -> int:
+    """Return the last line of the loop that begins on a line: where its braces are closed."""
+    depth = 0
+    for number in range(line, len(lines) + 1):
+        code = lines[number - 1].partition("//")[0]
+        depth += code.count("{") - code.count("}")
+        if depth <= 0 and (number > line or "{" in code or code.rstrip().endswith(";")):
+            return number
+    return len(lines)
 
 
 class Verbose(Cpp):

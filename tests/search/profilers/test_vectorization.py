@@ -29,8 +29,8 @@ library = load_cpp(KERNEL, "-ffast-math")
 '''
 
 
-def report(tmp_path: Path, *flags: str) -> str:
-    (tmp_path / "kernel.cpp").write_text(KERNEL)
+def report(tmp_path: Path, *flags: str, kernel: str = KERNEL) -> str:
+    (tmp_path / "kernel.cpp").write_text(kernel)
     subprocess.run(
         [
             "g++",
@@ -55,6 +55,36 @@ def test_a_recurrence_and_an_early_exit_are_missed_and_outer_loops_left_out(tmp_
     assert found[7].symptom == "serial-reduction"
     assert found[9].code.startswith("for (long j = 0; j < m && x[j] > 0")
     assert found[9].symptom == "branch-divergence"
+
+
+BY_HAND = """typedef float vec __attribute__((vector_size(32)));
+typedef float vecu __attribute__((vector_size(32), aligned(4)));
+static inline vec load(const float* p) { return *(const vecu*)p; }
+static inline float fold(vec a) { float s = 0; for (int i = 0; i < 8; ++i) s += a[i]; return s; }
+extern "C" void f(const float* x, float* y, const float* w, long n, long m) {
+  for (long i = 0; i < n; i++) {
+    vec a = {};
+    for (long j = 0; j < m; j += 8) {
+      a += load(x + i * m + j) * w[i];
+    }
+    y[i] = fold(a);
+  }
+  for (long i = 0; i < n; ++i) {
+    const float s = w[i];
+    for (long j = 0; j < m; j += 8)
+      *(vecu*)(y + i * m + j) = s * load(x + i * m + j);
+  }
+  for (long j = 1; j < m; j++)
+    y[j] = y[j - 1] * x[j];
+}
+"""
+
+
+def test_what_is_written_in_vectors_is_vectorised_and_so_is_what_is_around_it(
+    tmp_path: Path,
+) -> None:
+    found = parse_report(report(tmp_path, kernel=BY_HAND), BY_HAND)
+    assert [missed.code for missed in found] == ["for (long j = 1; j < m; j++)"]
 
 
 def test_a_loop_that_was_vectorised_is_no_finding(tmp_path: Path) -> None:
