@@ -23,6 +23,7 @@ _FATES = {
 _TOLD = 240  # ideas that are told at most; a prompt shows half as many
 # What tells why a program was faster or slower than another, in a line.
 _SHORT = ("device_seconds", "launches", "blocks", "registers", "shared_bytes", "spill_bytes")
+_COUNTER = "perf_"  # how features begin that the processor or the kernel counted
 _BASELINES = {"eager": "eager", "compile": "torch.compile"}
 
 
@@ -156,8 +157,8 @@ def _passed(outcome: Passed) -> tuple[str, ...]:
     if outcome.own_share is not None:
         lines.append(f"{outcome.own_share:.0%} of its time is spent in its own kernels")
     lines += [f"The compiler warns: {loss}" for loss in outcome.losses]
-    if outcome.profile:
-        lines.append(f"Profile: {', '.join(_figures(outcome.profile))}")
+    if figures := _figures(outcome.profile):
+        lines.append(f"Profile: {', '.join(figures)}")
     return tuple(lines)
 
 
@@ -168,7 +169,7 @@ def _figures(profile: Mapping[str, float], only: Collection[str] = ()) -> tuple[
         only: names of the figures, all where there are none.
     """
     if "launches" not in profile:
-        return tuple(f"{name} {value:.4g}" for name, value in sorted(profile.items()))
+        return _of_processor(profile)
     named: dict[str, Callable[[float], str]] = {
         "device_seconds": lambda v: f"the device works {duration(v)} a call",
         "launches": lambda v: f"{v:.3g} launch{'es' if v != 1 else ''}",
@@ -187,6 +188,22 @@ def _figures(profile: Mapping[str, float], only: Collection[str] = ()) -> tuple[
         return tuple(told)
     counted = [f"{n} {v:.4g}" for n, v in sorted(profile.items()) if n.startswith("ncu_")]
     return (*told, *counted)
+
+
+def _of_processor(profile: Mapping[str, float]) -> tuple[str, ...]:
+    """Return the rates of a call on a processor, and what was counted in it.
+
+    Bounds are left out: they are those of all cores, and the diagnosis tells the one core's.
+    """
+    units = (("bandwidth", "B/s", 1.0), ("gflops", "FLOP/s", 1e9))
+    rates = [quantity(profile[n] * scale, unit) for n, unit, scale in units if n in profile]
+    told = [f"{' and '.join(rates)} by the reference's count"] if rates else []
+    counts = (
+        f"{value:.4g} {name.removeprefix(_COUNTER).replace('_', ' ')} a call"
+        for name, value in sorted(profile.items())
+        if name.startswith(_COUNTER)
+    )
+    return (*told, *counts)
 
 
 def _checked(outcome: Checked) -> tuple[str, ...]:

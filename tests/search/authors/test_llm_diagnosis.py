@@ -57,7 +57,7 @@ PASSED = attempt(
         speedup={"eager": Ratio(ratio=2, low=2, high=2)},
         max_error=0.0,
         allowed_error=1.0,
-        profile={"roofline": 0.4},
+        profile={"gflops": 51.2},
     )
 )
 
@@ -88,7 +88,7 @@ def test_a_model_states_the_bottleneck_and_what_was_measured_stays_beside_it() -
     assert diagnose(PASSED) is found
     assert len(model.requests) == 1
     prompt = model.requests[0].messages[-1].content
-    for piece in ("class ModelNew", "40 of 90 GB/s", "roofline 0.4", "tail-effect"):
+    for piece in ("class ModelNew", "40 of 90 GB/s", "51.2 GFLOP/s", "tail-effect"):
         assert piece in prompt
 
 

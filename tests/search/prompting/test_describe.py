@@ -49,9 +49,20 @@ def test_a_pass_is_told_with_every_figure() -> None:
         "1.40x over torch.compile (1.30 to 1.50)",
         "Largest error 1e-06 of 8e-06 allowed",
         "97% of its time is spent in its own kernels",
-        "Profile: gflops 51.2, roofline 0.43",
+        "Profile: 51.2 GFLOP/s by the reference's count",
     )
     assert detail(FAST) == ""
+
+
+def test_of_a_processor_rates_and_counts_are_told_in_words_and_no_bounds_of_all_its_cores() -> None:
+    profile = {"bandwidth": 6e9, "bytes": 1.9e7, "floor_memory": 2.3e-5, "floor_seconds": 1.5e-5,
+               "flops": 2.7e7, "gflops": 8.5, "perf_page_faults": 12.0, "perf_tlb_misses": 1234.5,
+               "roofline": 0.0047}  # fmt: skip
+    assert verdict(replace(FAST, profile=profile))[-1] == (
+        "Profile: 6 GB/s and 8.5 GFLOP/s by the reference's count, 12 page faults a call, "
+        "1234 tlb misses a call"
+    )
+    assert not any("Profile" in line for line in verdict(replace(FAST, profile={"roofline": 0.1})))
 
 
 def test_of_a_device_what_the_diagnosis_leaves_out_is_told_with_units() -> None:
