@@ -21,7 +21,7 @@ _SAME = 0.85  # share of common words from which on two ideas are one
 EXAMPLE = {
     "title": f"at most {TITLE_CHARACTERS} characters",
     "category": "one of the above",
-    "text": "the idea in two to six sentences",
+    "text": f"the idea in two to six sentences, at most {TEXT_CHARACTERS} characters",
 }
 _OPENINGS = 400  # brackets that are tried: a model that repeats one for ever is not followed
 _ALIASES = {

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from synth.models import Request
-from synth.quoting import fence
 from synth.replies.source import extract_source, fences, listed_under, without_thoughts
 
 # Opens an edit of the parent, which whoever knows the parent reads.
@@ -38,7 +37,7 @@ def letter_text(
     head = (
         f"# kb asks for {asked}: {name}\n\n"
         f"Write the answer to `{name}.reply.md` in this folder: under another name first, then "
-        f"rename it, so that nobody reads half of it. {_form(request)} If the answer cannot be "
+        f"rename it, so that nobody reads half of it. {_form(request, name)} If the answer cannot be "
         f"used, `{name}.problem.md` says why.{_more(request)}{_whole(name) if shorter else ''}\n\n"
         f"At most {request.max_tokens:,} tokens. What is asked begins here.\n\n---\n"
     )
@@ -88,13 +87,12 @@ def _whole(name: str) -> str:
     )
 
 
-def _form(request: Request) -> str:
+def _form(request: Request, name: str) -> str:
     if request.schema is None:
         return "Its form is told at the end of this file; what stands around a fence is not read."
-    schema = json.dumps(json.loads(request.schema), indent=1)
     return (
-        f"It is one JSON object that follows this schema, alone or in a fence:\n\n"
-        f"{fence(schema, 'json')}\n\n"
+        "It is one JSON object, alone or in a fence, in the form that is told at the end of this file "
+        f"(its schema is in `{name}.json`)."
     )
 
 

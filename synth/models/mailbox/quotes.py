@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+_BRIEF = "[in brief]"  # what ends the beginning of a document, see `kb.retrieval.multi_query.pages`
 _LEAST = 200  # characters of a quoted text that is worth a look into another file
 # As `synth.quoting.fence` writes them: nothing inside closes one.
 _OPEN = re.compile(r"^(?P<bar>`{3,})[A-Za-z0-9_+#.-]*$")
@@ -35,11 +36,19 @@ class Quotes:
         """Return `text` with the quotes that stood in letters or answers before `number` named."""
         shown = []
         for part, body in _parts(text):
-            found = self._places.get(body.strip("\n")) if body is not None else None
+            found = self._found(body.strip("\n")) if body is not None else None
             if found is not None and found[0] < number and len(part) >= _LEAST:
                 part = f"[quoted in {found[1]}]"  # noqa: PLW2901 - the name stands for it
             shown.append(part)
         return "\n".join(shown)
+
+    def _found(self, quoted: str) -> tuple[int, str] | None:
+        """Return where a text, or the document that it is the beginning of, was quoted."""
+        whole = self._places.get(quoted)
+        if whole is not None or not quoted.endswith(_BRIEF):
+            return whole
+        beginning = quoted.removesuffix(_BRIEF).strip()
+        return next((place for text, place in self._places.items() if beginning in text), None)
 
 
 def _parts(text: str) -> Iterator[tuple[str, str | None]]:

@@ -128,7 +128,10 @@ def test_ideas_are_asked_for_with_their_schema_and_must_be_json(box, tmp_path):
     asked = Asked(box, ask(schema=SCHEMA))
     (letter,) = sent(tmp_path)
     assert "-ideas-" in letter.name
-    assert '"properties"' in letter.read_text()
+    # The prompt tells the form; the schema would tell it again.
+    assert "one JSON object" in letter.read_text()
+    assert '"properties"' not in letter.read_text()
+    assert json.loads(letter.with_suffix(".json").read_text())["request"]["schema"] == SCHEMA
     write(letter, "First, use less memory.")
     asked.look(2)
     assert "JSON" in letter.with_suffix(".problem.md").read_text()

@@ -82,6 +82,15 @@ def test_what_a_quote_quotes_is_part_of_it(ask):
     assert whole is None
 
 
+def test_the_beginning_of_a_document_that_was_quoted_is_not_quoted_again(ask):
+    ask(fence(f"## Notes\n\n{NOTES}"), 1)
+    beginning = "\n".join(NOTES.split("\n")[:5])
+    second, _ = ask(fence(f"{beginning} [in brief]"), 2)
+    assert "[quoted in letter 001]" in second
+    third, _ = ask(fence(f"{beginning.replace('Note 4', 'Rule 4')} [in brief]"), 3)
+    assert "Rule 4" in third
+
+
 def test_short_quotes_are_repeated(ask):
     ask(fence("x = 1"), 1)
     second, whole = ask(fence("x = 1"), 2)
