@@ -82,7 +82,7 @@ def _more(request: Request) -> str:
 
 def _whole(name: str) -> str:
     return (
-        "\n\nWhat an earlier letter or answer of this folder quotes is named here and not repeated. "
+        "\n\nWhat an earlier letter or answer of this folder holds is named here and not repeated. "
         f"Who has not read those reads `{name}.whole.md` instead."
     )
 

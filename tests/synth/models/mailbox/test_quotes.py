@@ -91,6 +91,20 @@ def test_the_beginning_of_a_document_that_was_quoted_is_not_quoted_again(ask):
     assert "Rule 4" in third
 
 
+def test_a_section_that_is_the_same_is_named_but_for_the_form_of_the_answer(ask):
+    menu = "\n".join(f"- idea-{n}: What may be done about it, number {n}" for n in range(9))
+    form = "# Answer\n\n" + "Answer with the whole file, ready to run, in one fence. " * 9
+    first, _ = ask(f"# Task\n\nMake it fast.\n\n# Menu\n\n{menu}\n\n{form}", 1)
+    assert menu in first
+    text = f"# Task\n\nMake it faster.\n\n# Menu\n\n{menu}\n\n{form}"
+    second, whole = ask(text, 2)
+    assert "Make it faster.\n\n# Menu\n\n[as in letter 001]\n\n# Answer\n\nAnswer with" in second
+    assert text in whole
+    third, _ = ask(f"# Menu\n\n{menu}\n- idea-10: One more\n\n{form}", 3)
+    assert "- idea-10: One more" in third
+    assert menu in third
+
+
 def test_short_quotes_are_repeated(ask):
     ask(fence("x = 1"), 1)
     second, whole = ask(fence("x = 1"), 2)
