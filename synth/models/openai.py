@@ -106,5 +106,6 @@ def _read_usage(usage: Any, answer: PartialAnswer) -> None:
     answer.cached = counted(details.get("cached_tokens"))
     cost = usage.get("cost")  # routers say what they took
     # No sum with what is no amount would ever reach a cap.
-    known = isinstance(cost, int | float) and math.isfinite(cost) and cost >= 0
-    answer.cost = float(cost) if known else None
+    if not isinstance(cost, int | float) or not math.isfinite(cost) or cost < 0:
+        cost = None
+    answer.cost = cost

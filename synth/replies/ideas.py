@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from kb.records.schema import CATEGORIES
-from synth.replies.source import fences, load_value, without_thoughts
+from synth.replies.source import fences, listed_under, load_value, without_thoughts
 
 TITLE_CHARACTERS = 90
 TEXT_CHARACTERS = 900
@@ -23,6 +23,7 @@ EXAMPLE = {
     "category": "one of the above",
     "text": f"the idea in two to six sentences, at most {TEXT_CHARACTERS} characters",
 }
+_NO_LIST = 'no JSON object with a list "ideas" was found'
 _OPENINGS = 400  # brackets that are tried: a model that repeats one for ever is not followed
 _ALIASES = {
     "title": ("title", "name", "idea", "summary"),
@@ -137,7 +138,9 @@ def read_sketches(text: str, tried: Iterable[tuple[str, str]] = ()) -> Sketches:
         return Sketches(sketches=(), problem="the reply ended inside its thinking block")
     entries = list(_entries(said))
     if not entries:
-        return Sketches(sketches=(), problem='no JSON object with a list "ideas" was found')
+        empty = listed_under("ideas", said) == []
+        fault = 'the list "ideas" is empty' if empty else _NO_LIST
+        return Sketches(sketches=(), problem=fault)
     valid, faults = [], []
     for entry in entries:
         try:

@@ -91,7 +91,7 @@ def test_a_category_is_known_by_its_words(written: str, meant: str) -> None:
     [
         ("No ideas today.", "no JSON object"),
         ("", "no JSON object"),
-        ('{"ideas": []}', "no JSON object"),
+        ('{"ideas": []}', 'list "ideas" is empty'),
         ("<think>hm", "inside its thinking block"),
         (json.dumps([{**GOOD, "category": "gardening"}]), "category: Value error, expected one of"),
         (json.dumps([{"title": "No text", "category": "memory access"}]), "text: Field required"),
