@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 
 from search.attempt import Attempt
 from search.costs.graph import Work
 from search.gain import Gain, best
 from search.outcome import STANDING, Checked, Outcome, Passed
 from search.prompting.history import Recalled
-from search.tunables import knob_trouble
+from search.tunables import Tunable, knob_trouble, read_knobs
 from synth.context import Place, TriedIdea
 from synth.device_facts import duration, quantity
 
@@ -20,6 +21,8 @@ _FATES = {
     "timed_out": "ran out of time",
     "refused": "was refused as cheating",
 }
+_TOLD_SETTINGS = 6  # of a program with knobs
+_knobs = lru_cache(maxsize=1024)(read_knobs)  # a run asks of the same programs before each prompt
 _TOLD = 240  # ideas that are told at most; a prompt shows half as many
 # What tells why a program was faster or slower than another, in a line.
 _SHORT = ("device_seconds", "launches", "blocks", "registers", "shared_bytes", "spill_bytes")
@@ -61,7 +64,11 @@ def trials_of_ideas(found: Iterable[Gain], near: Recalled | None = None) -> tupl
         TriedIdea(
             title=title,
             text=f"({group[0].attempt.idea.category}) {text}",
-            results=(*_summary([one.attempt for one in group]), *_beside_its_start(best(group))),
+            results=(
+                *_summary([one.attempt for one in group]),
+                *_beside_its_start(best(group)),
+                *(_settings(group) if _place(group, near) != "elsewhere" else ()),
+            ),
             gain=_speedup(group),
             place=_place(group, near),
             fate=best(group).fate or "",
@@ -106,6 +113,29 @@ def _beside_its_start(gain: Gain) -> tuple[str, ...]:
         f"{ratio.ratio:.2f} times the speed of the program that it was made from "
         f"({ratio.low:.2f} to {ratio.high:.2f})",
     )
+
+
+def _settings(group: list[Gain]) -> tuple[str, ...]:
+    """Return what the settings of a program with knobs came to, the fastest first."""
+    tuned = [
+        (gain.attempt, setting)
+        for gain in group
+        if isinstance(setting := _knobs(gain.attempt.draft.source), Tunable)
+    ]
+    tuned.sort(key=lambda one: -one[0].merit)
+    of_best = [one for one in tuned if one[1].frame == tuned[0][1].frame]
+    if len(of_best) < 2:  # one is the program itself
+        return ()
+    told = (
+        f"{', '.join(f'{name} {value}' for name, value in setting.chosen.items())}: "
+        + (
+            duration(one.seconds)
+            if one.outcome.kind == "passed"
+            else _FATES.get(one.outcome.kind, one.outcome.kind)
+        )
+        for one, setting in of_best[:_TOLD_SETTINGS]
+    )
+    return (f"Its settings: {'; '.join(told)}",)
 
 
 def trials_of_branches(attempts: Iterable[Attempt]) -> tuple[TriedIdea, ...]:

@@ -16,6 +16,7 @@ from search.outcome import (
     Wrong,
 )
 from search.prompting.describe import cost, detail, trials_of_branches, trials_of_ideas, verdict
+from search.prompting.history import Recalled
 
 FAST = Passed(
     seconds=0.00123,
@@ -119,6 +120,30 @@ def test_implementations_of_one_idea_are_one_trial_with_its_best() -> None:
     assert first.results[1] == "2 of 4 did not build: last"
     assert (second.title, second.gain) == ("tile", 0.0)
     assert second.results == ("1 of 1 gave wrong results: all differ",)
+
+
+def test_what_each_setting_of_a_program_came_to_is_told_of_ideas_that_are_near() -> None:
+    def setting(number: int, tile: int, outcome: Outcome) -> Attempt:
+        draft = Draft(source=f'TILE = {tile}\nKNOBS = {{"TILE": [16, 32, 64]}}\n')
+        return replace(attempt(number, "tile", outcome), draft=draft)
+
+    ratio = Ratio(ratio=0.9, low=0.9, high=0.9)
+    slower = replace(FAST, seconds=2e-3, speedup={"eager": ratio, "compile": ratio})
+    tried = [
+        setting(0, 16, slower),
+        setting(1, 32, FAST),
+        setting(2, 64, Wrong(reason="all differ")),
+        attempt(3, "fuse", FAST),
+    ]
+    near = Recalled(trajectory=frozenset({0}), siblings=frozenset())
+    first, other = trials_of_ideas(gains(tried), near)
+    assert (
+        first.results[-1]
+        == "Its settings: TILE 32: 1.23 ms; TILE 16: 2 ms; TILE 64: gave wrong results"
+    )
+    assert not any("settings" in line for line in other.results)
+    far = trials_of_ideas(gains(tried))[0]
+    assert not any("settings" in line for line in far.results)
 
 
 def test_what_a_tried_idea_did_on_the_device_is_told_in_a_line() -> None:
