@@ -18,7 +18,7 @@ from kb.records.types import Passage
 from search.attempt import Attempt, Draft, Idea, Moment
 from search.authors import AuthorParts
 from search.authors.llm_questions import ModelQuestions
-from search.authors.model_pool import ModelPool, PoolMember
+from search.authors.model_pool import AGAIN_TOKENS, ModelPool, PoolMember
 from search.authors.navigation import Navigator
 from search.costs.graph import OperatorGraph, Work
 from search.prompting.novelty import KnownIdea, tried_in
@@ -274,7 +274,7 @@ class LanguageModel:
             if reply.finish == _WITHHELD:
                 problem = "the endpoint's content filter withheld the reply"
                 break
-            messages = _again(asked.prompt.messages, reply.text, problem)
+            messages = _again(asked.prompt.messages, reply.text, problem, asked.voice.count)
         if self._say is not None:
             replies = "two replies" if len(exchanges) > 1 else "one reply"
             self._say(f"model {model.name}: no usable {what} in {replies}: {problem}")
@@ -296,16 +296,25 @@ def _idea(sketch: Sketch, quoted: Sequence[Passage], exchanges: tuple[str, ...])
     )
 
 
-def _again(messages: tuple[Message, ...], said: str, problem: str) -> tuple[Message, ...]:
+def _again(
+    messages: tuple[Message, ...], said: str, problem: str, count: Callable[[str], int]
+) -> tuple[Message, ...]:
     """Return the messages with what was wrong with an earlier reply added to the last one."""
     excerpt = said.strip()[:_EXCERPT]
+    note = _complaint(excerpt, problem)
+    while excerpt and count(note) > AGAIN_TOKENS:
+        excerpt = excerpt[: len(excerpt) // 2]  # a prompt leaves no more room than that
+        note = _complaint(excerpt, problem)
+    *before, last = messages
+    return (*before, replace(last, content=f"{last.content}{note}"))
+
+
+def _complaint(excerpt: str, problem: str) -> str:
     quoted = f" It began:\n\n{fence(excerpt, 'text')}\n\n" if excerpt else " "
-    note = (
-        f"# An earlier reply to this could not be used\n\n{one_line(problem, 300)}.{quoted}"
+    return (
+        f"\n\n# An earlier reply to this could not be used\n\n{one_line(problem, 300)}.{quoted}"
         "Answer again, from the beginning, in the form that is asked for above."
     )
-    *before, last = messages
-    return (*before, replace(last, content=f"{last.content}\n\n{note}"))
 
 
 def _warmer(temperature: float, branch: int) -> float:

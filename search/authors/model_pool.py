@@ -29,7 +29,7 @@ INSTEAD: Mapping[Role, tuple[Role, ...]] = {
     "diagnosis": (),
     "retrieval": (),
 }
-_AGAIN_TOKENS = 250  # what a second request adds to a prompt
+AGAIN_TOKENS = 250  # what a second request adds to a prompt
 # A tokenizer that tiktoken does not know may count more tokens: SmolLM2's counts an eighth more for
 # a whole prompt.
 _UNKNOWN_MARGIN = 0.85
@@ -64,7 +64,7 @@ class PoolMember:
     def budget(self) -> int:
         """Tokens that a prompt may have by that count."""
         room = self.settings.context_tokens - self.settings.reply_tokens
-        return int(room * self._counted[1]) - _AGAIN_TOKENS
+        return int(room * self._counted[1]) - AGAIN_TOKENS
 
     def count(self, text: str) -> int:
         """Return how many tokens `text` is to this model, or nearly."""

@@ -16,6 +16,7 @@ from kb.tokens import count_tokens
 from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
 from search.authors import AUTHORS
 from search.authors.llm import LanguageModel
+from search.authors.model_pool import AGAIN_TOKENS
 from search.costs.graph import Work
 from search.outcome import BuildFailed, Crashed, Outcome, Passed, Ratio, Refused, Wrong
 from search.prompting.novelty import KnownIdea, NoveltyCheck
@@ -258,6 +259,15 @@ def test_a_reply_that_is_no_json_is_asked_for_again_once() -> None:
     assert "could not be used" in again
     assert "I would fuse the pooling" in again
     assert model.requests[0].seed != model.requests[1].seed
+
+
+@pytest.mark.parametrize("reply", ["0x1f3a9c,0xdeadbeef;" * 60, "no", "\u5185\u6838" * 900])
+def test_what_is_added_to_ask_again_is_within_what_a_prompt_leaves_for_it(reply: str) -> None:
+    model = Heard(Scripted([reply, ideas(FUSE)]))
+    author(model).ideas(moment(), 2)
+    first, again = (count_tokens(prompt) for prompt in model.prompts)
+    assert 0 < again - first <= AGAIN_TOKENS
+    assert "Answer again, from the beginning" in model.prompts[1]
 
 
 def test_two_useless_replies_give_no_ideas_and_that_is_said() -> None:
