@@ -294,9 +294,8 @@ def compare_texts(old: str, new: str) -> tuple[DiffLine, ...]:
     """Return the lines that differ, with some around them."""
     before, after = old.splitlines(), new.splitlines()
     found: list[DiffLine] = []
-    matcher = difflib.SequenceMatcher(
-        None, before, after, autojunk=len(before) + len(after) > 20_000
-    )
+    # Lines that a long text repeats are no marks in it: comparing each with each took minutes for a thousand.
+    matcher = difflib.SequenceMatcher(None, before, after)
     for group in matcher.get_grouped_opcodes(CONTEXT):
         first_old, first_new = group[0][1], group[0][3]
         found.append(DiffLine(mark="@", old=first_old + 1, new=first_new + 1, text=""))

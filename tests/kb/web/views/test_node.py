@@ -124,6 +124,12 @@ def test_a_difference_numbers_its_lines_on_both_sides():
     assert compare_texts("same", "same") == ()
 
 
+def test_a_source_that_repeats_its_lines_is_told_as_another_one():
+    old, new = "x\n" * 3_000, ("x\n" * 7 + "y\n") * 375
+    marks = [line.mark for line in compare_texts(old, new)]
+    assert marks.count("+") == marks.count("-") > 2_900
+
+
 @pytest.fixture
 def looked_at(runs, passed_outcome, new_idea):
     """A run of which a second judge refused the first best, and measured the next one as slower."""
