@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import json
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path, PurePath
 from typing import Any
@@ -94,7 +93,8 @@ def read_run(
         run = run_name(head)
         if any(one.run == run for one in storage.runs()):
             raise StoreError(f"{path}: run {run} is on record here: set another KB_HOME")
-        kept = [_checked(row, run, trusted=trusted) for row in rows]
+        kept = [_checked(row, run) for row in rows]
+        _mark(kept, trusted=trusted)
         with tempfile.TemporaryDirectory(prefix="kb-import-") as folder:
             trial = open_file(Path(folder) / "trial.sqlite")
             try:
@@ -125,7 +125,7 @@ def trust_run(storage: Storage, run: str) -> None:
         session.execute(mine.values(about=json.dumps(about, sort_keys=True)))
 
 
-def _checked(row: dict[str, Any], run: str, *, trusted: bool) -> tuple[Table, dict[str, Any]]:
+def _checked(row: dict[str, Any], run: str) -> tuple[Table, dict[str, Any]]:
     """Return the table of a row and the values that are stored."""
     table = _TABLES.get(str(row.get("table")))
     if table is None:
@@ -133,7 +133,19 @@ def _checked(row: dict[str, Any], run: str, *, trusted: bool) -> tuple[Table, di
     values = row.get("row")
     check_row(table, values, run)
     assert isinstance(values, dict)
-    return table, _stored(table, values, run, trusted=trusted)
+    return table, _stored(table, values, run)
+
+
+def _mark(rows: list[tuple[Table, dict[str, Any]]], *, trusted: bool) -> None:
+    """Note of a run that it was imported, and which calls of models were paid for elsewhere: by number, whatever clocks say."""
+    calls = sorted(values["number"] for table, values in rows if table is CALLS)
+    if calls != list(range(len(calls))):
+        raise ValueError("calls of models that are not counted from 0")
+    for table, values in rows:
+        if table is RUNS:
+            about = json.loads(values["about"])
+            about |= {"imported": not trusted, "imported_calls": len(calls)}
+            values["about"] = json.dumps(about, sort_keys=True)
 
 
 def _store(engine: Engine, rows: list[tuple[Table, dict[str, Any]]]) -> None:
@@ -182,7 +194,7 @@ def _plain(table: Table, row: dict[str, Any]) -> dict[str, Any]:
 def _nowhere(about: str) -> str:
     """Return what was known when a run began without the folders in which things lay."""
     values = json.loads(about)
-    for key in ("imported", "imported_at"):
+    for key in ("imported", "imported_calls"):
         values.pop(key, None)
     for key in {"path", "reference"} & set(values):
         values[key] = PurePath(values[key]).name
@@ -194,12 +206,8 @@ def _nowhere(about: str) -> str:
     return json.dumps(values, sort_keys=True)
 
 
-def _stored(table: Table, row: dict[str, Any], run: str, *, trusted: bool) -> dict[str, Any]:
+def _stored(table: Table, row: dict[str, Any], run: str) -> dict[str, Any]:
     values = {**row, **({"run": run} if "run" in table.columns else {})}
-    if table is RUNS:
-        about = json.loads(values["about"])
-        about |= {"imported": not trusted, "imported_at": time.time()}
-        values["about"] = json.dumps(about, sort_keys=True)
     for column in table.columns:
         if isinstance(column.type, LargeBinary) and values.get(column.name) is not None:
             values[column.name] = base64.b64decode(values[column.name])
