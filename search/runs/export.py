@@ -16,7 +16,15 @@ from sqlalchemy import Engine, LargeBinary, Table, insert, select, update
 from kb.database import create_tables, open_file, reading, writing
 from kb.errors import KbError, StoreError
 from search.runs.calls import CALLS
-from search.runs.imports import check_row, read_rows, run_name, shortened
+from search.runs.imports import (
+    LARGEST,
+    LONGEST_LINE,
+    MOST_ROWS,
+    check_row,
+    read_rows,
+    run_name,
+    shortened,
+)
 from search.runs.snapshot import GIVEN
 from search.runs.spending import CHOICES
 from search.runs.storage import Record, Storage
@@ -34,7 +42,7 @@ def write_run(storage: Storage, run: str, path: Path) -> int:
     Folders of the machine are left out. The same record gives the same bytes.
 
     Raises:
-        StoreError: there is no such run, or the file cannot be written.
+        StoreError: there is no such run, it is larger than what is read, or the file cannot be written.
     """
     storage.run(run)
     create_tables(storage.engine)
@@ -54,9 +62,17 @@ def write_run(storage: Storage, run: str, path: Path) -> int:
                 if found_row is not None:
                     rows.append({"table": name, "row": _plain(table, dict(found_row))})
     text = "".join(json.dumps(row, sort_keys=True, ensure_ascii=False) + "\n" for row in rows)
+    data = text.encode("utf-8", "surrogatepass")
+    longest = max(map(len, data.split(b"\n")))
+    if len(rows) > MOST_ROWS or len(data) > LARGEST or longest > LONGEST_LINE:
+        raise StoreError(
+            f"{run}: expected a run that `kb import` reads, of {MOST_ROWS:,} rows, {LARGEST >> 20} MiB and "
+            f"{LONGEST_LINE >> 20} MiB a row at most, found {len(rows):,} rows of {len(data) >> 20:,} MiB, the longest "
+            f"{longest >> 20:,} MiB: copy its database"
+        )
     try:
         # No time stamp: the file is kept beside others that are compared.
-        path.write_bytes(gzip.compress(text.encode("utf-8", "surrogatepass"), mtime=0))
+        path.write_bytes(gzip.compress(data, mtime=0))
     except OSError as error:
         raise StoreError(
             f"cannot write {path}: {error.strerror}: name a file in a folder that exists"
