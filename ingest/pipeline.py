@@ -22,7 +22,7 @@ from ingest.sources.files import FoundFile, find, read_text
 from kb.errors import RecordError
 from kb.progress import Progress, silent
 from kb.records.front_matter import split_front_matter
-from kb.store.documents import NewDocument, Store
+from kb.store.documents import NameTaken, NewDocument, Store
 
 __all__ = ["Gone", "IngestOptions", "Looked", "Report", "ingest", "look"]
 
@@ -239,7 +239,14 @@ def _look(found: FoundFile, key: str, known: _Known | None, rules: Rules, reader
 
 
 def _put(store: Store, one: Looked, entry: NewDocument, report: Report) -> None:
-    change = store.put(entry)
+    try:
+        change = store.put(entry)
+    except NameTaken:  # by another process, since names were given
+        again = _named(one, DocumentNames(_called(store)))
+        if again.entry is None or again.shown == one.shown:
+            raise
+        _put(store, again, again.entry, report)
+        return
     if change is None:  # another process stored the same bytes meanwhile
         report.skipped.append(one.shown)
         return

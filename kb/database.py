@@ -10,7 +10,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ from sqlalchemy import (
     inspect,
     make_url,
     select,
+    text,
 )
 from sqlalchemy.exc import (
     ArgumentError,
@@ -58,6 +59,15 @@ _PAUSE = (0.1, 5.0)  # seconds between attempts to reach it, at first and at las
 _LOST = ("08", "57P", "25006", "40001", "40P01", "53300")
 _BUGS = (DataError, IntegrityError, InternalError, NotSupportedError, ProgrammingError)
 _WRITER = 0x6B62  # the advisory lock of PostgreSQL that one writer of `kb` holds at a time
+_HOLD = text(
+    "SELECT pg_try_advisory_xact_lock(hashtextextended(current_schema() || '/' || :name, 0))"
+)
+_HELD_LONG = (
+    "idle_in_transaction_session_timeout = 0",
+    "tcp_keepalives_idle = 30",
+    "tcp_keepalives_interval = 10",
+    "tcp_keepalives_count = 3",
+)
 _REPLACE = "restore a copy, or move the file away: ingest your documents again; runs in it are lost"
 
 # What the database says, and what the reader of the message can do about it.
@@ -211,6 +221,29 @@ def claiming(engine: Engine) -> Iterator[Session]:
         with connection.begin(), Session(connection) as session:
             yield session
             session.flush()
+
+
+@contextmanager
+def holding(engine: Engine, name: str) -> Iterator[bool]:
+    """Hold a name in a PostgreSQL database while the body runs; yield whether nobody else holds it.
+
+    A transaction that stays open holds it, so that it is held behind a pooler too. The server lets go of
+    it when the process ends or the connection breaks, and looks after a minute whether its machine is there.
+    """
+    with ExitStack() as held:
+        with guarded(engine):
+            connection = held.enter_context(engine.connect())
+            transaction = connection.execution_options(kb_write="rows").begin()
+            # An open snapshot would keep the server from cleaning up: what comes last takes none.
+            connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            free = bool(connection.scalar(_HOLD, {"name": name}))
+            for setting in _HELD_LONG:
+                connection.exec_driver_sql(f"SET LOCAL {setting}")
+        try:
+            yield free
+        finally:
+            with suppress(DatabaseError):  # a connection that broke holds nothing
+                transaction.rollback()
 
 
 def outlast(engine: Engine, do: Callable[[], T], patience: float = PATIENCE) -> T:

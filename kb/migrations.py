@@ -54,9 +54,16 @@ def _when_candidates_were_judged(connection: Connection) -> None:
     add_columns(connection, "nodes", {"elapsed": "FLOAT"})
 
 
+def _documents_are_found_by_name(connection: Connection) -> None:
+    if inspect(connection).has_table("documents"):
+        index = "CREATE INDEX IF NOT EXISTS ix_documents_shown ON documents (shown)"
+        connection.exec_driver_sql(index)
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _read_scopes_and_pages,  # 1: where versions were not counted yet
     _texts_of_any_length,  # 2
     _no_proposed_figures,  # 3: figures that were accepted are in targets/*.yaml of the home
     _when_candidates_were_judged,  # 4
+    _documents_are_found_by_name,  # 5
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Protocol
 
+from kb.visible import visible
+
 
 class Progress(Protocol):
     """Is told what is being done and how far it is; it may draw, print or ignore it.
@@ -24,5 +26,5 @@ def silent(what: str, done: float | None = None, total: float | None = None, /) 
 
 def say(line: str) -> None:
     """Print one line of progress."""
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{visible(line)}\n")
     sys.stderr.flush()

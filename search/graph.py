@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from search.attempt import Attempt, Draft, Idea
@@ -120,6 +120,14 @@ class Graph:
         assert self.nodes[number].outcome is None
         self.nodes[number] = replace(self.nodes[number], outcome=outcome)
         self._judged(self.nodes[number])
+
+    def judged_again(self, outcomes: Mapping[int, Outcome]) -> Graph:
+        """Return the graph with other outcomes of some of its nodes, by number."""
+        graph = Graph()
+        graph.proposals, graph.dead_ends = self.proposals, self.dead_ends
+        for node in self.nodes:
+            graph.add(replace(node, outcome=outcomes.get(node.number, node.outcome)))
+        return graph
 
     def _judged(self, node: Node) -> None:
         attempt = node.attempt()

@@ -165,7 +165,7 @@ def main() -> None:
         print(
             f"{searches:,} | {writers} | {patience} | {24 * days:.1f} | {busy:.0%} | {preparing:.0%} | "
             f"{24 * days * GPUS:,.0f} | {TASKS * CANDIDATES / days / 86_400:.0f} | {lock:.0%} | "
-            f"{GPUS + 2 * searches:,}",
+            f"{GPUS + 3 * searches:,}",
             flush=True,
         )
 

@@ -6,6 +6,7 @@ import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from search.graph import Graph
 from search.outcome import Outcome, Passed
 from search.runs.report import build_report, idea_path, reported
 from search.runs.storage import RunRow, Storage
+from search.runs.verdicts import outcomes_again
 
 
 def _storage(home: Home) -> Storage:
@@ -57,11 +59,23 @@ def run_line(storage: Storage, row: RunRow) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run with its graph, read from the record."""
+    """A run with its graph, read from the record.
+
+    Attributes:
+        graph: with the outcomes that the search went by.
+    """
 
     row: RunRow
     graph: Graph
     storage: Storage
+
+    @cached_property
+    def settled(self) -> Graph:
+        """The graph with what the second look said in the place of the first outcomes."""
+        if self.row.report is None:
+            return self.graph
+        again = outcomes_again(self.storage.engine, self.row.run, self.row.report)
+        return self.graph.judged_again(again)
 
     def report(self) -> dict[str, Any]:
         """Return the finished report, or what is known so far."""
@@ -88,8 +102,8 @@ class Run:
         number = self.best_number()
         if number is None:
             return []
-        steps = idea_path(self.graph, number)
-        for step, node in zip(steps, self.graph.path(number), strict=True):
+        steps = idea_path(self.settled, number)
+        for step, node in zip(steps, self.settled.path(number), strict=True):
             step["choices"] = plan_line(node.draft.plan)
             step["passages"] = self.places((*node.idea.passages, *node.draft.passages))
         return steps
@@ -109,11 +123,11 @@ class Run:
         """Return the graph as nested values."""
         return {
             "run": self.row.run,
-            "nodes": [self._brief(node.number) for node in self.graph.nodes],
+            "nodes": [self._brief(node.number) for node in self.settled.nodes],
         }
 
     def _brief(self, number: int) -> dict[str, Any]:
-        node = self.graph.nodes[number]
+        node = self.settled.nodes[number]
         return {
             "node": number,
             "parent": node.parent,
@@ -135,7 +149,7 @@ class Run:
             raise ConfigError(
                 f"run {self.row.run} has no node {number}: it has 0 to {len(self.graph.nodes) - 1}"
             )
-        node = self.graph.nodes[number]
+        node = self.settled.nodes[number]
         parent = self.row.about["source"]
         parent_name = "reference"
         if node.parent is not None:

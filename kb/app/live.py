@@ -2,31 +2,69 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kb.app.resume import run_folder
 from kb.config import Home
 from kb.errors import ConfigError
 
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
 _PATIENCE = 1.0  # seconds: the process that worked on it may be ending
+_PAUSE = 0.1  # seconds between two attempts at a lock of PostgreSQL
 
 
 class RunIsLive(ConfigError):
     """Another process works on the run, or the portfolio."""
 
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is being worked on by another process: wait for it, or end it")
+
 
 @contextmanager
 def working_on(home: Home, run: str) -> Iterator[None]:
-    """Hold a run; the system lets go of it where this process is killed.
+    """Hold a run, in whichever home of its database; it is let go of where this process is killed.
 
     Raises:
         RunIsLive: another process holds it.
         ConfigError: the run's name is no name of a folder.
+        ConnectionLost: the database is away.
     """
-    with held(run_folder(home, run) / "lock", run):
-        yield
+    from kb.database import open_engine
+
+    run_folder(home, run)
+    engine = open_engine(home)
+    try:
+        if engine.dialect.name == "postgresql":
+            with _held_by_server(engine, run):
+                yield
+        else:
+            # Beside the file: KB_DATABASE may name one that several homes share.
+            locks = Path(f"{Path(engine.url.database or '').resolve()}.locks")
+            with held(locks / run, run):
+                yield
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _held_by_server(engine: Engine, run: str) -> Iterator[None]:
+    from kb.database import holding
+
+    end = time.monotonic() + _PATIENCE
+    while True:
+        with holding(engine, f"run {run}") as free:
+            if free:
+                yield
+                return
+        if time.monotonic() > end:
+            raise RunIsLive(run)
+        time.sleep(_PAUSE)
 
 
 @contextmanager
@@ -46,9 +84,7 @@ def held(path: Path, name: str) -> Iterator[None]:
     try:
         lock.acquire(timeout=_PATIENCE)
     except Timeout as error:
-        raise RunIsLive(
-            f"{name} is being worked on by another process: wait for it, or end it"
-        ) from error
+        raise RunIsLive(name) from error
     try:
         yield
     finally:

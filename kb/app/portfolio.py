@@ -22,7 +22,7 @@ from search.task import Task, is_reference
 if TYPE_CHECKING:
     from kb.app.run import Watch
     from search.graph import Graph
-    from search.runs.storage import Storage
+    from search.runs.storage import Record, Storage
 
 _FOLDER = "portfolios"
 _SPENT = "the portfolio's budget is spent"
@@ -89,14 +89,18 @@ def begin(
     """Give a portfolio its name and keep it; nothing is searched yet."""
     folder = home.root / _FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    taken = {one.stem for one in folder.glob("*.json")}
-    number = next(n for n in range(1, len(taken) + 2) if f"portfolio-{n}" not in taken)
     shares = tuple(Share(path=str(path.absolute())) for path in paths)
-    portfolio = Portfolio(
-        name=f"portfolio-{number}", budget=budget, shares=shares, overrides=overrides
-    )
-    _keep(home, portfolio)
-    return portfolio
+    while True:
+        taken = {one.stem for one in folder.glob("*.json")}
+        number = next(n for n in range(1, len(taken) + 2) if f"portfolio-{n}" not in taken)
+        name = f"portfolio-{number}"
+        try:
+            (folder / f"{name}.json").touch(exist_ok=False)
+        except FileExistsError:
+            continue  # another process took the name at this moment
+        portfolio = Portfolio(name=name, budget=budget, shares=shares, overrides=overrides)
+        _keep(home, portfolio)
+        return portfolio
 
 
 def find(home: Home, name: str) -> Portfolio | None:
@@ -142,9 +146,7 @@ class PortfolioRun:
         from search.runs.storage import Storage
 
         self._home = home
-        # What failed may be mended by now.
-        mended = tuple(replace(one, problem=None) for one in portfolio.shares)
-        self._portfolio = replace(portfolio, shares=mended)
+        self._portfolio = portfolio
         self._load = load
         self._progress = progress
         self._watch = watch
@@ -162,6 +164,11 @@ class PortfolioRun:
         name = self._portfolio.name
         try:
             with held(self._home.root / _FOLDER / f"{name}.lock", name):
+                # Who spent it until now may have begun runs since it was found.
+                found = find(self._home, name) or self._portfolio
+                # What failed may be mended by now.
+                mended = tuple(replace(one, problem=None) for one in found.shares)
+                self._portfolio = replace(found, shares=mended)
                 self._search()
                 self._finish()
         except KeyboardInterrupt:
@@ -266,17 +273,16 @@ class PortfolioRun:
         record = self._storage.record(share.run)
         return Course(
             best=best_by_round(record.graph),
-            cost=self._cost(share, record.graph),
+            cost=self._cost(share, record),
             roofline=record.graph.best_roofline,
             ended=record.stop_reason is not None or share.problem is not None,
         )
 
-    def _cost(self, share: Share, graph: Graph) -> float:
-        assert share.run is not None
+    def _cost(self, share: Share, record: Record) -> float:
         unit = self._portfolio.budget.unit
-        if unit == "minutes":
-            return share.minutes
-        return self._tokens(share.run) if unit == "tokens" else float(graph.judged)
+        if unit == "minutes":  # a turn that was killed is in the record alone
+            return max(share.minutes, record.elapsed / 60)
+        return self._tokens(record.run) if unit == "tokens" else float(record.graph.judged)
 
     def _tokens(self, run: str) -> float:
         from search.runs.spending import spending
@@ -286,7 +292,7 @@ class PortfolioRun:
 
     def _spent(self) -> float:
         return sum(
-            self._cost(share, self._storage.record(share.run).graph)
+            self._cost(share, self._storage.record(share.run))
             for share in self._portfolio.shares
             if share.run is not None
         )

@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from kb.config import Home
-from kb.errors import ConfigError
+from kb.errors import ConfigError, StoreError
 from search.task import Task, TaskFile
 
 if TYPE_CHECKING:
@@ -47,21 +49,16 @@ def stored_task(home: Home, run: str, about: Mapping[str, Any]) -> Task:
 
     Raises:
         ConfigError: the run was imported, and its program is not trusted yet.
+        StoreError: another version of kb began it, whose settings this one does not know.
     """
-    stored = about["settings"]
-    # A run from before there were requests goes on, and replays, without them.
-    search = {"requests": {"steps": 0}, **stored.get("search", {})}
-    # An older version had ways to choose within an ensemble: what it chose is in the record.
-    models = {name: one for name, one in (stored.get("models") or {}).items() if name != "choose"}
-    settings = TaskFile.model_validate({**stored, "search": search, "models": models or None})
-    task = Task(
-        name=about["task"],
-        path=Path(about["path"]),
-        reference=Path(about["reference"]),
-        source=about["source"],
-        settings=settings,
-        kernels=tuple((name, source) for name, source in about.get("kernels", ())),
-    )
+    try:
+        task = _task_of(about)
+    except (KeyError, ValidationError) as error:
+        found = error.errors()[0]["loc"] if isinstance(error, ValidationError) else error.args
+        raise StoreError(
+            f"{run}: expected settings of a task as this version of kb knows them, found others "
+            f"({'.'.join(map(str, found))}): go on with it by the version that began it, or begin a new run"
+        ) from error
     reference = keep_reference(home, run, task)
     if about.get("imported"):
         raise ConfigError(
@@ -69,6 +66,23 @@ def stored_task(home: Home, run: str, about: Mapping[str, Any]) -> Task:
             f"kb show {run}, then kb replay {run} --trust"
         )
     return replace(task, reference=reference)
+
+
+def _task_of(about: Mapping[str, Any]) -> Task:
+    stored = about["settings"]
+    # A run from before there were requests goes on, and replays, without them.
+    search = {"requests": {"steps": 0}, **stored.get("search", {})}
+    # An older version had ways to choose within an ensemble: what it chose is in the record.
+    models = {name: one for name, one in (stored.get("models") or {}).items() if name != "choose"}
+    settings = TaskFile.model_validate({**stored, "search": search, "models": models or None})
+    return Task(
+        name=about["task"],
+        path=Path(about["path"]),
+        reference=Path(about["reference"]),
+        source=about["source"],
+        settings=settings,
+        kernels=tuple((name, source) for name, source in about.get("kernels", ())),
+    )
 
 
 def check_same_place(about: Mapping[str, Any], setup: Setup) -> None:

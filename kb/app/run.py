@@ -156,10 +156,16 @@ def resume(
     from search.runs.storage import Storage
 
     engine = open_engine(home)
-    known = outlast(engine, lambda: Storage(engine).run(run))
-    with working_on(home, known.run):
-        # Whatever the last transaction before a lost connection came to is in the record or is not.
-        return outlast(engine, lambda: _go_on(home, run, progress, watch, announce, turn))
+    outlast(engine, lambda: Storage(engine).run(run))  # there is such a run
+
+    def go_on() -> Ended:
+        engine.dispose()  # it waits for a database that is away, and is of no use beside the run
+        # A lost connection may have held the run: it is held anew, or another process has it now.
+        with working_on(home, run):
+            return _go_on(home, run, progress, watch, announce, turn)
+
+    # Whatever the last transaction before a lost connection came to is in the record or is not.
+    return outlast(engine, go_on)
 
 
 def _go_on(

@@ -12,19 +12,21 @@ import sys
 
 from kb.bytecode import keep_bytecode
 from kb.errors import KbError, ToolchainError
+from kb.visible import guard_output, visible
 
 
 def main() -> None:
     """Run the command line; what the user can mend is one line and an exit code."""
     try:
         keep_bytecode()
+        guard_output()
         if sys.argv[1:2] == ["judge"]:
             from kb.cli.judge import judge
 
             sys.exit(judge(sys.argv[2:]))
         _commands()
     except KbError as error:
-        sys.stderr.write(f"kb: error: {error}\n")
+        sys.stderr.write(f"kb: error: {visible(str(error))}\n")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.stderr.write("kb: interrupted\n")

@@ -64,9 +64,9 @@ def _show(storage: Storage, run: str) -> None:
 
     found = Run(row=storage.run(run), graph=storage.record(run).graph, storage=storage)
     best = found.best_number()
-    path = [] if best is None else idea_path(found.graph, best)
+    path = [] if best is None else idea_path(found.settled, best)
     cells(run_line(storage, found.row))
     report_text(found.report(), path)
-    tree_of(run, found.graph, best)
+    tree_of(run, found.settled, best)
     list(gains(found.graph.attempts(), reported(found.row.report or {})))
     spending(storage.engine, run)

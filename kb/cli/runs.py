@@ -195,7 +195,7 @@ def tree(run: str = RUN, json: bool = JSON) -> None:
     if json:
         print_json(found.tree())
     else:
-        console().print(tree_of(run, found.graph, found.best_number()))
+        console().print(tree_of(run, found.settled, found.best_number()))
 
 
 def node(

@@ -165,9 +165,10 @@ def _supervise(devices: list[str], options: WorkerOptions, *, recalibrate: bool)
             for line in pool.tend():
                 say(line)
             time.sleep(0.2)
+        code = pool.code  # before those that run are ended
     finally:
         pool.close()
-    return INTERRUPTED if stopped else 0
+    return INTERRUPTED if stopped else code
 
 
 def _print(values: Mapping[str, Any], *, as_json: bool) -> None:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DocumentChange",
     "DocumentRow",
+    "NameTaken",
     "NewDocument",
     "PassageRow",
     "Piece",
@@ -51,6 +52,10 @@ __all__ = [
 # A row of a passage comes with its document's: a manual's whole text would come with each.
 _WITHOUT_TEXT = (defer(DocumentRow.body), defer(DocumentRow.record))
 IN_CLAUSE = 500  # parameters of one statement; every database takes that many
+
+
+class NameTaken(Exception):
+    """Another document has the name."""
 
 
 class Store:
@@ -76,12 +81,17 @@ class Store:
         Returns:
             What became of the passages; None where the same bytes were stored already, perhaps by
             another process.
+
+        Raises:
+            NameTaken: an older document is called so, perhaps since a moment ago.
         """
         with writing(self._engine) as session:
             known = session.scalar(select(DocumentRow).where(DocumentRow.key == entry.key))
             if known is not None and known.digest == entry.digest:
                 known.stamp = entry.stamp
                 return None
+            if _first_called(session, entry.shown) not in (None, entry.key):
+                raise NameTaken(entry.shown)
             change, seen = write_entry(session, known, entry)
             if seen:
                 advance(session)
@@ -151,8 +161,9 @@ class Store:
         return found
 
     def manifest(self, prefix: str = "") -> dict[str, tuple[str, str]]:
-        """Return the documents whose key starts with `prefix`: key -> (digest, shown)."""
-        query = select(DocumentRow.key, DocumentRow.digest, DocumentRow.shown)
+        """Return the documents whose key starts with `prefix`, the oldest first: key -> (digest, shown)."""
+        columns = (DocumentRow.key, DocumentRow.digest, DocumentRow.shown)
+        query = select(*columns).order_by(DocumentRow.id)
         with reading(self._engine) as session:
             rows = session.execute(query.where(DocumentRow.key.startswith(prefix, autoescape=True)))
             return {key: (digest, shown) for key, digest, shown in rows}
@@ -275,6 +286,12 @@ class Store:
         with reading(self._engine) as session:
             rows = session.scalars(query.order_by(DocumentRow.name, DocumentRow.id))
             return [document_value(row) for row in rows]
+
+
+def _first_called(session: Session, shown: str) -> str | None:
+    """Return the key of the oldest document of a name."""
+    named = select(DocumentRow.key).where(DocumentRow.shown == shown)
+    return session.scalar(named.order_by(DocumentRow.id).limit(1))
 
 
 def _delete(session: Session, keys: Sequence[str]) -> None:

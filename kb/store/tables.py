@@ -29,7 +29,7 @@ class DocumentRow(Base):
     __tablename__ = "documents"
     id: Mapped[int] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(String, unique=True)  # label:path, or the absolute path
-    shown: Mapped[str]
+    shown: Mapped[str] = mapped_column(String, index=True)
     digest: Mapped[str]
     stamp: Mapped[str] = mapped_column(String, server_default="")  # size and times of the file
     kind: Mapped[str] = mapped_column(String, index=True)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from kb.web.text import shortened, visible
+from kb.visible import visible
+from kb.web.text import shortened
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -18,7 +18,7 @@ def open_reader(engine: Engine) -> Engine:
     goes on writing. On PostgreSQL the transactions are declared read-only.
     """
     if engine.dialect.name != "sqlite":
-        made = create_engine(engine.url, pool_size=8)
+        made = create_engine(engine.url, pool_size=8, pool_pre_ping=True)
         return (
             made.execution_options(postgresql_readonly=True) if made.name == "postgresql" else made
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -47,20 +47,19 @@ def write_site(
     before = _known(out)
     places = list(_places(sources))
     pages = frozenset(file_name(*page.parts(at)) for page, at in places)
-    written, size = {MARK}, 0
+    files = {MARK, *pages, *(f"static/{name}" for name in _SHARED)}
+    size = 0
     try:
+        (out / "static").mkdir(parents=True, exist_ok=True)
+        _mark(out, before | files)  # first: a writing that is broken off may be written over
         for number, (page, at) in enumerate(places):
             progress("writing pages", number, len(places))
-            name = file_name(*page.parts(at))
-            size += _write(out / name, _page(sources, page, at, pages))
-            written.add(name)
-        (out / "static").mkdir(parents=True, exist_ok=True)
+            size += _write(out / file_name(*page.parts(at)), _page(sources, page, at, pages))
         for name in _SHARED:
             shutil.copyfile(STATIC / name, out / "static" / name)
-            written.add(f"static/{name}")
-        for name in before - written:
+        for name in before - files:
             (out / name).unlink(missing_ok=True)
-        (out / MARK).write_text("\n".join(sorted(written)) + "\n", encoding="utf-8")
+        _mark(out, files)
     except OSError as error:
         raise ConfigError(
             f"cannot write {error.filename or out}: {error.strerror}: name a folder that can be written"
@@ -95,6 +94,10 @@ def _known(out: Path) -> set[str]:
             "name another"
         )
     return set()
+
+
+def _mark(out: Path, names: Iterable[str]) -> None:
+    (out / MARK).write_text("\n".join(sorted(names)) + "\n", encoding="utf-8")
 
 
 def _places(sources: Sources) -> Iterator[tuple[WebPage, Mapping[str, str]]]:

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from kb.units import compact, long_text, time_text
+from kb.visible import visible
 from kb.web import highlight, text
 from kb.web.links import Links
 from kb.web.notes import VERDICTS
@@ -153,4 +154,4 @@ def _shown(value: object) -> object:
     if isinstance(value, Markup):
         return value
     # Nothing is longer than a page can be, whether its template thought of it or not.
-    return text.visible(text.shortened(value)) if isinstance(value, str) else value
+    return visible(text.shortened(value)) if isinstance(value, str) else value

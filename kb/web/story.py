@@ -14,7 +14,9 @@ from search.outcome import STANDING, Ratio
 
 BASELINES = ("eager", "compile")
 # What reading a row raises that another program wrote, or a hand changed.
-UNREADABLE = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
+UNREADABLE = (
+    KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError, ArithmeticError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

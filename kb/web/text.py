@@ -1,7 +1,7 @@
 """Foreign text made safe to look at: models, documents, compilers and file names say what they like.
 
-HTML is escaped by the templates. Here goes what escaping leaves: characters that turn the direction of
-a line, hide in it or steer a terminal, and texts that are too long for a page.
+HTML is escaped by the templates, and `kb.visible` shows what hides in a line. Here goes what both leave:
+texts that are too long for a page, and names that stand in addresses.
 """
 
 from __future__ import annotations
@@ -10,27 +10,10 @@ import re
 from datetime import UTC, datetime
 from hashlib import blake2b
 
-# Bidirectional controls, invisible spaces, interlinear marks, tags and lone surrogates; C1 controls.
-_HIDDEN = re.compile(
-    "[\u0080-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _SAFE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9_]|-(?=[a-z0-9])){0,79}")
 _NOT_SLUG = re.compile(r"[^a-z0-9]+")
 LONG_LINE = 2_000  # characters of a line that a page shows
 LONG_TEXT = 200_000  # characters of a text that a page shows
-
-
-def visible(text: str) -> str:
-    """Return `text` with every character that hides or steers shown as a sign of its own."""
-    text = _CONTROL.sub(_picture, text.replace("\r\n", "\n"))
-    return _HIDDEN.sub(lambda found: f"⟦U+{ord(found.group()):04X}⟧", text)
-
-
-def _picture(found: re.Match[str]) -> str:
-    code = ord(found.group())
-    return "\u2421" if code == 0x7F else chr(0x2400 + code)
 
 
 def shortened(text: str, most: int = LONG_TEXT) -> str:

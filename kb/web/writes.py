@@ -12,12 +12,12 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from kb.errors import ConfigError, KbError
+from kb.visible import visible
 from kb.web.guard import read_body
 from kb.web.links import Served
 from kb.web.notes import add_note, on_lesson, on_node, remove_note
 from kb.web.skins import render
 from kb.web.sources import Sources
-from kb.web.text import visible
 from kb.web.views.lessons import find
 from kb.web.views.node import candidate
 

@@ -216,7 +216,8 @@ def made_here(session: Session) -> ColumnElement[bool]:
     for run, text in session.execute(query):
         about = json.loads(text)
         if "imported" in about:
-            before = CALLS.c.at < about["imported_at"] if "imported_at" in about else true()
+            brought = about.get("imported_calls")
+            before = true() if brought is None else CALLS.c.number < brought
             paid_elsewhere.append((CALLS.c.run == run) & before)
     return not_(or_(false(), *paid_elsewhere))
 

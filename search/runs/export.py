@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import json
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path, PurePath
 from typing import Any
@@ -17,7 +16,15 @@ from sqlalchemy import Engine, LargeBinary, Table, insert, select, update
 from kb.database import create_tables, open_file, reading, writing
 from kb.errors import KbError, StoreError
 from search.runs.calls import CALLS
-from search.runs.imports import check_row, read_rows, run_name, shortened
+from search.runs.imports import (
+    LARGEST,
+    LONGEST_LINE,
+    MOST_ROWS,
+    check_row,
+    read_rows,
+    run_name,
+    shortened,
+)
 from search.runs.snapshot import GIVEN
 from search.runs.spending import CHOICES
 from search.runs.storage import Record, Storage
@@ -35,7 +42,7 @@ def write_run(storage: Storage, run: str, path: Path) -> int:
     Folders of the machine are left out. The same record gives the same bytes.
 
     Raises:
-        StoreError: there is no such run, or the file cannot be written.
+        StoreError: there is no such run, it is larger than what is read, or the file cannot be written.
     """
     storage.run(run)
     create_tables(storage.engine)
@@ -55,9 +62,17 @@ def write_run(storage: Storage, run: str, path: Path) -> int:
                 if found_row is not None:
                     rows.append({"table": name, "row": _plain(table, dict(found_row))})
     text = "".join(json.dumps(row, sort_keys=True, ensure_ascii=False) + "\n" for row in rows)
+    data = text.encode("utf-8", "surrogatepass")
+    longest = max(map(len, data.split(b"\n")))
+    if len(rows) > MOST_ROWS or len(data) > LARGEST or longest > LONGEST_LINE:
+        raise StoreError(
+            f"{run}: expected a run that `kb import` reads, of {MOST_ROWS:,} rows, {LARGEST >> 20} MiB and "
+            f"{LONGEST_LINE >> 20} MiB a row at most, found {len(rows):,} rows of {len(data) >> 20:,} MiB, the longest "
+            f"{longest >> 20:,} MiB: copy its database"
+        )
     try:
         # No time stamp: the file is kept beside others that are compared.
-        path.write_bytes(gzip.compress(text.encode("utf-8", "surrogatepass"), mtime=0))
+        path.write_bytes(gzip.compress(data, mtime=0))
     except OSError as error:
         raise StoreError(
             f"cannot write {path}: {error.strerror}: name a file in a folder that exists"
@@ -94,7 +109,8 @@ def read_run(
         run = run_name(head)
         if any(one.run == run for one in storage.runs()):
             raise StoreError(f"{path}: run {run} is on record here: set another KB_HOME")
-        kept = [_checked(row, run, trusted=trusted) for row in rows]
+        kept = [_checked(row, run) for row in rows]
+        _mark(kept, trusted=trusted)
         with tempfile.TemporaryDirectory(prefix="kb-import-") as folder:
             trial = open_file(Path(folder) / "trial.sqlite")
             try:
@@ -125,7 +141,7 @@ def trust_run(storage: Storage, run: str) -> None:
         session.execute(mine.values(about=json.dumps(about, sort_keys=True)))
 
 
-def _checked(row: dict[str, Any], run: str, *, trusted: bool) -> tuple[Table, dict[str, Any]]:
+def _checked(row: dict[str, Any], run: str) -> tuple[Table, dict[str, Any]]:
     """Return the table of a row and the values that are stored."""
     table = _TABLES.get(str(row.get("table")))
     if table is None:
@@ -133,7 +149,19 @@ def _checked(row: dict[str, Any], run: str, *, trusted: bool) -> tuple[Table, di
     values = row.get("row")
     check_row(table, values, run)
     assert isinstance(values, dict)
-    return table, _stored(table, values, run, trusted=trusted)
+    return table, _stored(table, values, run)
+
+
+def _mark(rows: list[tuple[Table, dict[str, Any]]], *, trusted: bool) -> None:
+    """Note of a run that it was imported, and which calls of models were paid for elsewhere: by number, whatever clocks say."""
+    calls = sorted(values["number"] for table, values in rows if table is CALLS)
+    if calls != list(range(len(calls))):
+        raise ValueError("calls of models that are not counted from 0")
+    for table, values in rows:
+        if table is RUNS:
+            about = json.loads(values["about"])
+            about |= {"imported": not trusted, "imported_calls": len(calls)}
+            values["about"] = json.dumps(about, sort_keys=True)
 
 
 def _store(engine: Engine, rows: list[tuple[Table, dict[str, Any]]]) -> None:
@@ -182,7 +210,7 @@ def _plain(table: Table, row: dict[str, Any]) -> dict[str, Any]:
 def _nowhere(about: str) -> str:
     """Return what was known when a run began without the folders in which things lay."""
     values = json.loads(about)
-    for key in ("imported", "imported_at"):
+    for key in ("imported", "imported_calls"):
         values.pop(key, None)
     for key in {"path", "reference"} & set(values):
         values[key] = PurePath(values[key]).name
@@ -194,12 +222,8 @@ def _nowhere(about: str) -> str:
     return json.dumps(values, sort_keys=True)
 
 
-def _stored(table: Table, row: dict[str, Any], run: str, *, trusted: bool) -> dict[str, Any]:
+def _stored(table: Table, row: dict[str, Any], run: str) -> dict[str, Any]:
     values = {**row, **({"run": run} if "run" in table.columns else {})}
-    if table is RUNS:
-        about = json.loads(values["about"])
-        about |= {"imported": not trusted, "imported_at": time.time()}
-        values["about"] = json.dumps(about, sort_keys=True)
     for column in table.columns:
         if isinstance(column.type, LargeBinary) and values.get(column.name) is not None:
             values[column.name] = base64.b64decode(values[column.name])

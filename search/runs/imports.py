@@ -32,6 +32,7 @@ _STATUS = {"running", "finished", "interrupted"}
 _ABOUT = ("task", "target", "language", "author", "source", "path", "reference")
 _LATEST = 1e11  # seconds after 1970 that a calendar can show
 _WHOLE = 1 << 62
+_MOST = 1e30  # no figure of a run is larger
 _QUOTED = 120
 
 _IDEAS = TypeAdapter(tuple[Idea, ...])
@@ -141,6 +142,27 @@ def _check_run(row: dict[str, Any]) -> None:
     report = json.loads(row["report"]) if row.get("report") else {}
     if not isinstance(report, dict):
         raise ValueError("a report that is none")
+    _check_figures(report)
+    _check_measured(report.get("best") or {})
+    if not all(one is None or one > 0 for one in report.get("baselines", {}).values()):
+        raise ValueError("a baseline that takes no time")
+
+
+def _check_figures(value: object) -> None:
+    """See that no number is one that nothing is measured as: pages draw them."""
+    if isinstance(value, int | float) and not abs(value) < _MOST:
+        raise ValueError("a number that nothing is measured as")
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for part in parts:
+        _check_figures(part)
+
+
+def _check_measured(told: Mapping[str, Any]) -> None:
+    """See that what passed took time, and was so many times as fast as something."""
+    speedups = [told.get("speedup", {}), *told.get("workloads", {}).values()]
+    ratios = [one["ratio"] for speedup in speedups for one in speedup.values()]
+    if not all(one > 0 for one in (*ratios, told.get("seconds", 1.0))):
+        raise ValueError("a program that takes no time")
 
 
 def _check_node(row: dict[str, Any]) -> None:
@@ -181,6 +203,10 @@ def _check_exchange(row: dict[str, Any]) -> None:
 
 def _check_outcome(row: dict[str, Any]) -> None:
     _OUTCOME.validate_json(row["outcome"])
+    told = json.loads(row["outcome"])
+    _check_figures(told)
+    if told["kind"] == "passed":
+        _check_measured(told)
 
 
 def _check_given(row: dict[str, Any]) -> None:

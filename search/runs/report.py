@@ -21,6 +21,9 @@ from search.outcome import (
     Refused,
 )
 
+# What a report keeps of the winner's outcome, beside its speed-ups.
+FIGURES = ("seconds", "max_error", "allowed_error", "own_share", "profile")
+
 
 def best_of(
     graph: Graph, confirmed: Mapping[int, Outcome]
@@ -173,9 +176,8 @@ def reported(report: Mapping[str, Any]) -> dict[int, Outcome]:
     best = report.get("best")
     if best is None or not best.get("confirmed") or "speedup" not in best:
         return gone
-    kept = ("seconds", "max_error", "allowed_error", "own_share", "profile")
     speedup = {name: Ratio(**ratio) for name, ratio in best["speedup"].items()}
-    winner = Passed(samples=0, speedup=speedup, **{name: best[name] for name in kept})
+    winner = Passed(samples=0, speedup=speedup, **{name: best[name] for name in FIGURES})
     return {**gone, best["node"]: winner}
 
 

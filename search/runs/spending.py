@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
@@ -10,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Column, Engine, String, Table, func, insert, select
 
-from kb.database import Base, create_tables, outlast, reading, writing
+from kb.database import Base, DatabaseClock, create_tables, outlast, reading, writing
 from search.runs.calls import CALLS
 from search.runs.caps import DatabaseCaps, drop, made_here
 from search.settings import StopSettings
@@ -145,7 +144,7 @@ class Ledger:
         with self._lock:
             if row["key"] and row["key"] in self._keys and not row["paid"]:
                 return  # asked again after a resume: booked already
-            row = {**row, "run": self._run, "number": len(self._rows), "at": time.time()}
+            row = {**row, "run": self._run, "number": len(self._rows)}
             self._add(row)
             if self._run:
                 outlast(self._engine, lambda: self._keep(row))
@@ -155,7 +154,8 @@ class Ledger:
         mine = (CALLS.c.run == row["run"]) & (CALLS.c.number == row["number"])
         with writing(self._engine) as session:
             if session.execute(select(CALLS.c.number).where(mine)).first() is None:
-                session.execute(insert(CALLS).values(**row))
+                # The clock by which a day of a cap begins.
+                session.execute(insert(CALLS).values(**row, at=DatabaseClock()))
             if row["key"]:
                 drop(session, row["run"], row["key"])
 

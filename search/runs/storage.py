@@ -13,7 +13,6 @@ from typing import Any
 
 from sqlalchemy import (
     Engine,
-    Float,
     String,
     Table,
     Text,
@@ -26,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from kb.database import create_tables, outlast, reading, writing
+from kb.database import DatabaseClock, create_tables, outlast, reading, writing
 from kb.errors import StoreError
 from kb.retrieval.effect_store import add_retrieval
 from search.attempt import Draft, Idea
@@ -49,7 +48,7 @@ _ADD_OUTCOME = (
         select(
             bindparam("name", type_=String),
             bindparam("outcome", type_=Text),
-            bindparam("judged", type_=Float),
+            DatabaseClock(),  # as calls of models are booked by, beside which it is shown
         ).where(~exists().where(OUTCOMES.c.key == bindparam("name", type_=String))),
     )
     .execution_options(preserve_rowcount=True)
@@ -154,7 +153,7 @@ class Storage:
 
     def keep_outcome(self, key: str, outcome: Outcome) -> None:
         """Store an outcome under its content's name; the first one stays."""
-        row = {"key": key, "outcome": to_json(outcome), "judged": time.time()}
+        row = {"key": key, "outcome": to_json(outcome), "judged": DatabaseClock()}
         self._insert_once(OUTCOMES, OUTCOMES.c.key == key, row)
 
     def get(self, key: str) -> Reply | None:
@@ -240,7 +239,7 @@ class Record:
         Where another run has recorded one meanwhile, that is the node's: the graph in memory is the one
         that a resumed run reads.
         """
-        told = {"name": key, "outcome": to_json(outcome), "judged": time.time()}
+        told = {"name": key, "outcome": to_json(outcome)}
         with writing(self.engine) as session:
             execute = session.connection().execute
             if execute(_ADD_OUTCOME, told).rowcount == 0:

@@ -19,7 +19,15 @@ from sqlalchemy.orm import Session
 from kb.database import DatabaseClock, claiming, create_tables, outlast, reading
 from search.judging.spool.job import Failure, Job, JobAnswer, read_job
 from search.runs.tables import SOURCES
-from search.work.rows import WorkState, candidate_of, insert_work, job_of, what_of, work_state
+from search.work.rows import (
+    OF_ANOTHER_VERSION,
+    WorkState,
+    candidate_of,
+    insert_work,
+    job_of,
+    what_of,
+    work_state,
+)
 from search.work.tables import BENCHES, RESULTS, TARGETS, WORK
 
 T = TypeVar("T")
@@ -29,7 +37,6 @@ MOST_DEATHS = 3  # judges that a piece of work may take with it
 MOST_EXPIRIES = 5  # leases that may run out on it
 _EXPIRED_AT_ONCE = 32
 UNREADABLE = "expected work of the worker's version of kb, found that of another: install the same version on both sides"
-_OF_ANOTHER_VERSION = (TypeError, KeyError, ValueError)
 _NOW = DatabaseClock()
 
 
@@ -269,7 +276,7 @@ class WorkQueue:
         ).one()
         try:
             return Lease(number=number, token=row.token, worker=who.name, job=job_of(row))
-        except _OF_ANOTHER_VERSION:
+        except OF_ANOTHER_VERSION:
             values = {**_FREE, "state": "failed", "kind": "ToolchainError", "reason": UNREADABLE}
             session.execute(update(WORK).where(WORK.c.number == number).values(**values))
             return None
@@ -294,7 +301,7 @@ class WorkQueue:
 def _readable(body: str) -> Job | None:
     try:
         return read_job(json.loads(body))
-    except _OF_ANOTHER_VERSION:
+    except OF_ANOTHER_VERSION:
         return None
 
 

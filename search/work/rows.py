@@ -18,6 +18,8 @@ from search.runs.tables import SOURCES
 from search.work.tables import BENCHES, TARGETS, WORK
 
 _NOW = DatabaseClock()
+OF_ANOTHER_VERSION = (TypeError, KeyError, ValueError)  # what reading it raises
+_UNREADABLE = "expected an answer of this version of kb, found that of another worker's: install the same version on both sides"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,7 @@ class WorkState:
     Attributes:
         state: waiting, leased, done or failed.
         answer: where it is done.
-        failure: where it failed.
+        failure: where it failed, or was answered by another version of kb.
     """
 
     state: str
@@ -83,10 +85,15 @@ def job_of(row: Any) -> Job:
 
 def work_state(row: Any) -> WorkState:
     """Return where a row of work stands, joined with its answer."""
-    answer = read_answer(json.loads(row.answer)) if row.state == "done" else None
-    failed = row.state == "failed"
-    failure = Failure(kind=row.kind, reason=row.reason) if failed else None
-    return WorkState(state=row.state, answer=answer, failure=failure)
+    if row.state == "failed":
+        failure = Failure(kind=row.kind, reason=row.reason)
+        return WorkState(state=row.state, failure=failure)
+    try:
+        answer = read_answer(json.loads(row.answer)) if row.state == "done" else None
+    except OF_ANOTHER_VERSION:
+        failure = Failure(kind="ToolchainError", reason=_UNREADABLE)
+        return WorkState(state=row.state, failure=failure)
+    return WorkState(state=row.state, answer=answer)
 
 
 def candidate_of(job: Job) -> str:

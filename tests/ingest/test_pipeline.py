@@ -5,11 +5,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from ingest import entry
 from ingest.pipeline import IngestOptions, Report, ingest
 from ingest.sources import file_stat
-from kb.store.documents import NewDocument, Store
+from kb.database import writing
+from kb.store.documents import DocumentRow, NewDocument, Store
 
 IDEA = """---
 kind: idea
@@ -266,6 +268,40 @@ def test_two_files_of_one_name_are_two_documents(
     assert {name: len(page) for name, page in store.pages(["README.md"]).items()} == {
         "README.md": 1
     }
+    for file in files:
+        file.write_text(f"# {file.parent.name}\n\nMore text.\n")
+    assert ingest(files, store, terms=terms).changed == ["README.md", "b/README.md"]
+
+
+def test_two_files_of_one_name_that_are_read_at_once_are_two_documents(
+    docs: Path, store: Store, terms: IngestOptions
+) -> None:
+    here, there = (docs / folder / "README.md" for folder in ("a", "b"))
+    for file in (here, there):
+        file.parent.mkdir()
+        file.write_text(f"# {file.parent.name}\n\nText.\n")
+
+    def meanwhile(what: str, done: int = 0, of: int = 0) -> None:
+        if (what, done, of) == ("reading documents", 0, 1):
+            assert ingest([there], store, terms=terms).added == ["README.md"]
+
+    assert ingest([here], store, terms=terms, progress=meanwhile).added == ["a/README.md"]
+    assert set(store.pages(["README.md", "a/README.md"])) == {"README.md", "a/README.md"}
+    for file in (here, there):
+        file.write_text(f"# {file.parent.name}\n\nMore text.\n")
+    assert ingest([here, there], store, terms=terms).changed == ["a/README.md", "README.md"]
+
+
+def test_of_two_documents_that_an_older_version_called_the_same_the_later_is_renamed(
+    docs: Path, store: Store, terms: IngestOptions
+) -> None:
+    files = [docs / folder / "README.md" for folder in ("a", "b")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(f"# {file.parent.name}\n\nText.\n")
+    ingest(files, store, terms=terms)
+    with writing(store.engine) as session:
+        session.execute(update(DocumentRow).values(shown="README.md"))
     for file in files:
         file.write_text(f"# {file.parent.name}\n\nMore text.\n")
     assert ingest(files, store, terms=terms).changed == ["README.md", "b/README.md"]

@@ -28,11 +28,12 @@ def version(engine: Engine) -> int | None:
         return session.scalar(select(SCHEMA.c.version))
 
 
-def columns(engine: Engine) -> dict[str, set[str]]:
+def columns(engine: Engine) -> dict[str, set[str | None]]:
+    """Return by table its columns and indexes."""
     with reading(engine) as session:
         looked = inspect(session.connection())
         return {
-            name: {column["name"] for column in looked.get_columns(name)}
+            name: {one["name"] for one in (*looked.get_columns(name), *looked.get_indexes(name))}
             for name in Base.metadata.tables
         }
 

@@ -197,6 +197,8 @@ def _become(request: dict[str, Any], fds: list[int]) -> None:
     for fd, place in zip(fds, (1, 2), strict=True):
         os.dup2(fd, place)
         os.close(fd)
+    # What it had was a file, and believes that it can be sought in.
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     os.environ.clear()
     os.environ.update(request["env"])
     places = os.environ.get("PYTHONPATH", "").split(os.pathsep)

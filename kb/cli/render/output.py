@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from kb.progress import say
 from kb.units import long_text
+from kb.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,7 +91,7 @@ def steps() -> Iterator[Progress]:
         def show(what: str, done: float | None = 0, total: float | None = 0) -> None:
             if what != last[0]:  # an estimate is about one piece of work
                 last[0] = what
-                bars.reset(task, description=what, total=total or None)
+                bars.reset(task, description=visible(what), total=total or None)
             bars.update(task, completed=done, total=total or None)
 
         yield show

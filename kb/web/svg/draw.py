@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from markupsafe import Markup, escape
 
-from kb.web.text import visible
+from kb.visible import visible
 
 
 def number(value: float) -> str:

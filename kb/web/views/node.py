@@ -94,11 +94,12 @@ class NodeView:
         history: address of the idea's page.
         ancestors: the parent first, the reference last.
         siblings: other implementations of the same idea.
-        outcome: None before it is judged.
+        outcome: what the second look said where it looked; None before it is judged.
         diagnosis: what holds it back, as the run had it told, a line each.
         passages: that its idea names and its prompt quoted.
         forgotten: passages besides that neither the run nor the knowledge base has any more.
         measures: None where it was not timed.
+        first_calls: its calls and kernels are those of the first judge, its figures those of the second.
         earlier, later: numbers of the nodes before and after it in the run.
     """
 
@@ -123,6 +124,7 @@ class NodeView:
     passages: tuple[Quoted, ...]
     forgotten: int
     measures: Measures | None
+    first_calls: bool
     notes: tuple[Annotation, ...]
     earlier: int | None
     later: int | None
@@ -130,7 +132,11 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What the record has of a node beyond its candidate."""
+    """What the record has of a node beyond its candidate.
+
+    Attributes:
+        outcome: that the search went by.
+    """
 
     source: str
     plan: Mapping[str, Any]
@@ -156,7 +162,7 @@ def node(sources: Sources, address: str, number: str) -> NodeView:
     last = len(story.candidates) - 1
     families = story.brief.families
     passages, forgotten = quoted(sources, story.brief.run, idea.passages, stored.passages, families)
-    passed = stored.outcome
+    outcome = second_outcome(sources, story, one.number) or stored.outcome
     return NodeView(
         run=story.brief,
         one=one,
@@ -173,14 +179,15 @@ def node(sources: Sources, address: str, number: str) -> NodeView:
         ),
         diff=_diff(sources, story, one, relatives[0].name, stored.source),
         source=stored.source,
-        outcome=stored.outcome,
+        outcome=outcome,
         exchanges=_exchanges(sources, idea.exchanges, stored.exchanges),
         diagnosis=_diagnosis(sources, story.brief.run, one.number),
         best=one.number == story.best_number,
         on_path=one.number in path,
         passages=passages,
         forgotten=forgotten,
-        measures=measures(sources, story, one, passed) if isinstance(passed, Passed) else None,
+        measures=measures(sources, story, one, outcome) if isinstance(outcome, Passed) else None,
+        first_calls=_of_first(stored.outcome, outcome),
         notes=on_node(sources.reader, story.brief.run, one.number),
         earlier=one.number - 1 if one.number > 0 else None,
         later=one.number + 1 if one.number < last else None,
@@ -263,13 +270,32 @@ def read_node(sources: Sources, run: str, number: int) -> Stored:
     )
 
 
+def second_outcome(sources: Sources, story: Story, number: int) -> Outcome | None:
+    """Return what the second look said of a node, None where it says nothing of it."""
+    import json
+
+    from search.runs.tables import RUNS
+    from search.runs.verdicts import outcomes_again
+
+    run = story.brief.run
+    with reading(sources.reader) as session:
+        report = session.scalar(select(RUNS.c.report).where(RUNS.c.run == run))
+    return outcomes_again(sources.reader, run, json.loads(report or "{}")).get(number)
+
+
+def _of_first(first: Outcome | None, outcome: Outcome | None) -> bool:
+    """Say whether the calls of an outcome are those of the first judge, and its figures are not."""
+    if not isinstance(first, Passed) or not isinstance(outcome, Passed):
+        return False
+    return outcome.seconds != first.seconds and outcome.calls == first.calls
+
+
 def compare_texts(old: str, new: str) -> tuple[DiffLine, ...]:
     """Return the lines that differ, with some around them."""
     before, after = old.splitlines(), new.splitlines()
     found: list[DiffLine] = []
-    matcher = difflib.SequenceMatcher(
-        None, before, after, autojunk=len(before) + len(after) > 20_000
-    )
+    # Lines that a long text repeats are no marks in it: comparing each with each took minutes for a thousand.
+    matcher = difflib.SequenceMatcher(None, before, after)
     for group in matcher.get_grouped_opcodes(CONTEXT):
         first_old, first_new = group[0][1], group[0][3]
         found.append(DiffLine(mark="@", old=first_old + 1, new=first_new + 1, text=""))

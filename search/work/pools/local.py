@@ -32,6 +32,12 @@ class LocalPool:
         """How many workers have not ended."""
         return sum(worker.poll() is None for worker in self._workers.values())
 
+    @property
+    def code(self) -> int:
+        """The exit code of the first worker that ended otherwise than well, 0 where there is none."""
+        codes = (worker.poll() or 0 for worker in self._workers.values())
+        return next((128 - code if code < 0 else code for code in codes if code), 0)
+
     def start(self, *, recalibrate: bool = False) -> None:
         """Start the workers.
 

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
 
 import pytest
 from play import open_storage, play, settings_of
@@ -99,3 +100,40 @@ def test_a_portfolio_that_another_process_spends_is_left_to_it(tmp_path):
     ):
         run.spend()
     assert find(home, "portfolio-1") == portfolio
+
+
+def test_a_portfolio_is_gone_on_with_as_the_process_before_left_it(tmp_path):
+    home = Home(tmp_path / "home").make()
+    portfolio = begin(home, [tmp_path / "a.py"], BUDGET, {})
+    late = PortfolioRun(home, portfolio, task_with, silent, None, print)
+    # Meanwhile another process spends some of it, and ends.
+    (share,) = portfolio.shares
+    kept = home.root / "portfolios" / "portfolio-1.json"
+    kept.write_text(json.dumps(asdict(replace(portfolio, shares=(replace(share, minutes=7.0),)))))
+    late.spend()
+    assert find(home, "portfolio-1").shares[0].minutes >= 7
+
+
+def test_a_turn_that_was_killed_is_paid_for(tmp_path):
+    home = Home(tmp_path / "home").make()
+    storage = Storage(open_tables(home))
+    record = storage.begin("play", {})
+    play(storage, record, settings_of())
+    node = record.graph.nodes[-1]
+    again = replace(node, number=node.number + 1, outcome=None)
+    record.add_node(again)
+    record.add_outcome(again, node.outcome, key="late", elapsed=600.0)
+    kept = begin(home, [tmp_path / "a.py"], Budget(amount=9, unit="minutes"), {})
+    begun = replace(kept, shares=(replace(kept.shares[0], run=record.run),))
+    assert PortfolioRun(home, begun, task_with, silent, None, print).report()["spent"] == 10
+
+
+def test_portfolios_that_begin_at_once_get_names_of_their_own(tmp_path):
+    home = Home(tmp_path / "home").make()
+
+    def begun(_: int) -> str:
+        return begin(home, [tmp_path / "a.py"], BUDGET, {}).name
+
+    with ThreadPoolExecutor(8) as threads:
+        names = list(threads.map(begun, range(40)))
+    assert len(set(names)) == 40

@@ -1,20 +1,24 @@
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 from scripted import REFERENCE
+from sqlalchemy import text
 
 from kb.app.live import RunIsLive, working_on
 from kb.app.mcp.session import TaskSession
 from kb.app.resume import keep_reference, stored_task
 from kb.app.run import evolve, resume, task_slug
 from kb.config import Home
-from kb.database import open_engine
-from kb.errors import StoreError
+from kb.database import claiming, holding, open_engine
+from kb.errors import ConnectionLost, StoreError
 from kb.progress import silent
 from search.runs.storage import Storage
 from search.task import load_task
@@ -39,36 +43,112 @@ def test_a_run_that_is_interrupted_while_it_is_put_together_can_be_gone_on_with(
     assert stored_task(home, run, row.about).source == REFERENCE
 
 
-def test_a_run_that_another_process_works_on_is_left_to_it_until_that_process_is_gone(tmp_path):
-    home = Home(tmp_path / "home").make()
-    storage = Storage(open_engine(home))
-    record = storage.begin("softmax", {"author": "mcp"})
-    holder = (
-        "import sys, time; from pathlib import Path\n"
-        "from kb.app.live import working_on; from kb.config import Home\n"
-        "with working_on(Home(Path(sys.argv[1])), sys.argv[2]):\n"
-        "    print('held', flush=True); time.sleep(600)\n"
-    )
+HOLDER = (
+    "import sys, time; from pathlib import Path\n"
+    "from kb.app.live import working_on; from kb.config import Home\n"
+    "with working_on(Home(Path(sys.argv[1])), sys.argv[2]):\n"
+    "    print('held', flush=True); time.sleep(600)\n"
+)
+
+
+@contextmanager
+def held_elsewhere(home: Home, run: str) -> Iterator[subprocess.Popen[str]]:
+    """Have another process work on a run, which is killed at the end."""
+    named = {"KB_DATABASE": os.environ["KB_DATABASE"]} if "KB_DATABASE" in os.environ else {}
     other = subprocess.Popen(
-        [sys.executable, "-c", holder, str(home.root), record.run],
-        env={"PYTHONPATH": ":".join(filter(None, sys.path))},
+        [sys.executable, "-c", HOLDER, str(home.root), run],
+        env={"PYTHONPATH": ":".join(filter(None, sys.path)), **named},
         stdout=subprocess.PIPE,
         text=True,
     )
     try:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        line = f"{record.run} is being worked on by another process: wait for it, or end it"
-        with pytest.raises(RunIsLive, match=line):
-            resume(home, record.run, silent, lambda *_: None, print)
+        yield other
     finally:
         other.send_signal(signal.SIGKILL)
         other.communicate()
+
+
+def test_a_run_that_another_process_works_on_is_left_to_it_until_that_process_is_gone(tmp_path):
+    home = Home(tmp_path / "home").make()
+    record = Storage(open_engine(home)).begin("softmax", {"author": "mcp"})
+    with held_elsewhere(home, record.run):
+        line = f"{record.run} is being worked on by another process: wait for it, or end it"
+        with pytest.raises(RunIsLive, match=line):
+            resume(home, record.run, silent, lambda *_: None, print)
     with working_on(home, record.run):
         pass
     with pytest.raises(StoreError, match="no run"):
         resume(home, "nowhere-1", silent, lambda *_: None, print)
     assert not (home.root / "runs" / "nowhere-1").exists()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def homes(request, tmp_path, monkeypatch) -> tuple[Home, Home]:
+    """Two homes that share a database."""
+    url = f"sqlite:///{tmp_path}/shared.sqlite"
+    if request.param == "postgresql":
+        url = request.getfixturevalue("make_postgres_database")()
+    monkeypatch.setenv("KB_DATABASE", url)
+    return Home(tmp_path / "one").make(), Home(tmp_path / "other").make()
+
+
+def test_a_run_is_worked_on_in_one_home_of_those_that_share_its_database(homes):
+    one, other = homes
+    engine = open_engine(one)
+    run, second = (Storage(engine).begin("softmax", {"author": "mcp"}).run for _ in range(2))
+    engine.dispose()
+    with held_elsewhere(one, run):
+        with pytest.raises(RunIsLive, match=f"{run} is being worked on by another process"):
+            resume(other, run, silent, lambda *_: None, print)
+        with working_on(other, second):
+            pass
+    with working_on(other, run):
+        pass
+
+
+def test_a_run_whose_lock_is_lost_with_the_connection_is_held_anew(
+    tmp_path, monkeypatch, make_postgres_database
+):
+    monkeypatch.setenv("KB_DATABASE", make_postgres_database())
+    home = Home(tmp_path / "home").make()
+    engine = open_engine(home)
+    run = Storage(engine).begin("softmax", {"author": "recipes"}).run
+    others = "pid <> pg_backend_pid() AND datname = current_database()"
+    attempts = []
+
+    def go_on(*_: object) -> str:
+        attempts.append(run)
+        with pytest.raises(RunIsLive), working_on(home, run):
+            pass
+        if len(attempts) == 1:
+            with claiming(engine) as session:
+                end = text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
+                session.execute(end)
+            with working_on(home, run):  # nobody holds it now
+                pass
+            raise ConnectionLost("the server was started again")
+        return "ended"
+
+    monkeypatch.setattr("kb.app.run._go_on", go_on)
+    assert resume(home, run, silent, lambda *_: None, print) == "ended"
+    assert len(attempts) == 2
+    engine.dispose()
+
+
+def test_who_holds_a_run_for_hours_keeps_nothing_from_being_cleaned_up(
+    tmp_path, monkeypatch, make_postgres_database
+):
+    monkeypatch.setenv("KB_DATABASE", make_postgres_database())
+    engine = open_engine(Home(tmp_path / "home").make())
+    query = text(
+        "SELECT count(backend_xmin) + count(backend_xid) FROM pg_stat_activity WHERE state <> 'active'"
+    )
+    with holding(engine, "a run") as free, claiming(engine) as session:
+        assert free
+        assert session.scalar(query) == 0
+    engine.dispose()
 
 
 def test_a_run_that_another_process_works_on_is_not_opened_for_an_agent(tmp_path):

@@ -55,3 +55,13 @@ def test_a_page_is_true_of_what_is_written_meanwhile(pages, runs, passed_outcome
     assert client.get(f"/runs/{record.run}").status_code == 200
     runs.node(record, (0, 0, 0, 0), passed_outcome(4.0))
     assert "4.00" in client.get(f"/runs/{record.run}").text
+
+
+def test_a_connection_that_ended_costs_no_page(pages, runs):
+    _, client = pages
+    others = "pid <> pg_backend_pid() AND datname = current_database()"
+    assert client.get("/").status_code == 200
+    with runs.storage.engine.begin() as connection:
+        end = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"
+        connection.execution_options(kb_write="rows").execute(text(end))
+    assert {path: client.get(path).status_code for path in PATHS} == dict.fromkeys(PATHS, 200)

@@ -79,6 +79,25 @@ def test_a_site_is_written_over_one_that_was_there_and_over_nothing_else(runs, l
         write_site(look(), full)
 
 
+def test_a_site_whose_writing_was_broken_off_is_written_over(runs, look, tmp_path):
+    runs.small()
+    runs.small("other")
+
+    def interrupt(_what: str, done: float | None = 0, _of: float | None = 0) -> None:
+        if done == 9:
+            raise KeyboardInterrupt
+
+    site, whole = tmp_path / "site", tmp_path / "whole"
+    with pytest.raises(KeyboardInterrupt):
+        write_site(look(), site, progress=interrupt)
+    write_site(look(), site, ["rows-1"])
+    write_site(look(), whole, ["rows-1"])
+    files = [
+        sorted(p.relative_to(one) for p in one.rglob("*") if p.is_file()) for one in (site, whole)
+    ]
+    assert files[0] == files[1]
+
+
 def test_a_mark_that_names_files_elsewhere_removes_none_of_them(runs, look, tmp_path):
     runs.small()
     site = tmp_path / "site"

@@ -79,6 +79,16 @@ def test_a_run_whose_record_makes_no_sense_is_listed_as_broken(runs, look):
     assert told == {good.run: "finished", bad.run: "broken"}
 
 
+def test_a_run_whose_figures_make_no_sense_breaks_no_list(runs, look):
+    good, bad = runs.small(), runs.small("other")
+    report = dict(runs.storage.run(bad.run).report)
+    bad.finish({**report, "best": {**report["best"], "seconds": 0.0}})
+    sources = look()
+    assert {brief.run for brief in sources.stories.briefs()} == {good.run, bad.run}
+    assert set(sources.stories.several([good.run, bad.run])) == {good.run}
+    assert len(sources.trials.every()) == 1
+
+
 def test_an_address_finds_its_run_whatever_the_name(runs, look):
     record = runs.begin()
     name = "../<b>evil</b>?x"

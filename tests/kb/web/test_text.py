@@ -2,15 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kb.web.text import LONG_LINE, address, shortened, visible
-
-
-def test_what_turns_or_hides_a_line_is_shown():
-    assert visible("a\u202eb\u2066c") == "a⟦U+202E⟧b⟦U+2066⟧c"
-    assert visible("\x1b[31mred\x07") == "␛[31mred␇"
-    assert visible("a\ud800b") == "a⟦U+D800⟧b"
-    assert visible("tab\tline\nend") == "tab\tline\nend"
-    assert visible("Ωµ → ≤ 中文 ü") == "Ωµ → ≤ 中文 ü"
+from kb.web.text import LONG_LINE, address, shortened
 
 
 def test_a_text_that_is_too_long_says_what_is_left_out():

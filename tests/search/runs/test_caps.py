@@ -170,13 +170,19 @@ def test_what_an_imported_run_cost_elsewhere_counts_towards_no_cap(
     assert len(spending(engine, run)) == 1
 
 
-def test_what_going_on_with_an_imported_run_costs_here_counts(engine: Engine) -> None:
-    about = {"task": "a", "imported": False, "imported_at": time.time()}
-    run = Storage(engine).begin("a", about).run
-    row = {"key": "y", "role": "code", "model": "m", "tokens_in": 1, "tokens_out": 1,
+def test_what_going_on_with_an_imported_run_costs_here_counts_whatever_clocks_say(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"key": "", "role": "code", "model": "m", "tokens_in": 1, "tokens_out": 1,
            "cached": 0, "cost": None, "seconds": 0.0, "paid": True}  # fmt: skip
+    run = Storage(engine).begin("a", {"task": "a", "imported": False, "imported_calls": 1}).run
+    monkeypatch.setattr(time, "time", lambda: 1.0)  # on a machine whose clock is far behind
     Ledger(engine, StopSettings()).open(run)._book(row)
+    with writing(engine) as session:
+        session.execute(update(CALLS).values(at=9e10))  # a file may say anything
     caps = DatabaseCaps(engine)
-    caps.put(DatabaseCap(unit="requests", period="all", amount=1))
+    caps.put(DatabaseCap(unit="requests", period="day", amount=1))
+    assert [state.spent for state in caps.states()] == [0]
+    Ledger(engine, StopSettings()).open(run)._book(row)
     assert [state.spent for state in caps.states()] == [1]
-    assert len(spending(engine)) == 1
+    assert [one["calls"] for one in spending(engine)] == [1]

@@ -78,6 +78,15 @@ def test_the_same_record_gives_the_same_bytes_and_no_folder_of_the_machine(playe
     assert "task.yaml" in text
 
 
+@pytest.mark.parametrize("bound", ["MOST_ROWS", "LARGEST", "LONGEST_LINE"])
+def test_what_nobody_could_read_again_is_not_written(played, tmp_path, monkeypatch, bound):
+    storage, record = played
+    monkeypatch.setattr(f"search.runs.export.{bound}", 20)
+    with pytest.raises(StoreError, match="expected a run that `kb import` reads"):
+        write_run(storage, record.run, tmp_path / "run.gz")
+    assert not (tmp_path / "run.gz").exists()
+
+
 def test_a_carried_outcome_is_no_verdict_of_this_machine(played, tmp_path):
     storage, record = played
     write_run(storage, record.run, tmp_path / "run.gz")

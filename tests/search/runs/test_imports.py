@@ -21,6 +21,7 @@ from kb.errors import StoreError
 from search.runs import imports
 from search.runs.export import _TABLES, read_run, trust_run, write_run
 from search.runs.snapshot import RunSnapshot
+from search.runs.spending import spending
 from search.runs.storage import Storage
 from synth.models import Message, Reply, Request
 
@@ -100,6 +101,12 @@ def exchange(**values: Any) -> dict[str, Any]:
     return {"table": "exchanges", "row": {**row, **values}}
 
 
+def call(number: int) -> dict[str, Any]:
+    row = {"number": number, "key": "", "role": "code", "model": "m", "tokens_in": 1, "tokens_out": 1,
+           "cached": 0, "cost": None, "seconds": 1.0, "paid": True, "at": 9e10}  # fmt: skip
+    return {"table": "model_calls", "row": row}
+
+
 def without(table: str) -> Callable[[Rows], bytes]:
     return lambda rows: packed([row for row in rows if row.get("table") != table])
 
@@ -133,6 +140,12 @@ WITHDRAWN: dict[str, Any] = {
     "baselines": {},
     "withdrawn": [{"node": [0], "outcome": "refused", "reason": "none"}],
 }
+RATIO = {"ratio": -1.0, "low": 1.0, "high": 1.0}
+BEST: dict[str, Any] = {
+    "node": 0, "seconds": 1.0, "source": "x = 1", "speedup": {"eager": {**RATIO, "ratio": 2.0}}, "confirmed": True,
+    "idea": "", "own_share": 1.0, "max_error": 0.0, "allowed_error": 0.0, "profile": {}, "kernels": [],
+}  # fmt: skip
+FOUND = {**WITHDRAWN, "withdrawn": [], "best": BEST}
 HOSTILE: dict[str, Callable[[Rows], bytes]] = {
     # The name of a run is the name of a folder.
     "name above": named("../../../x"),
@@ -197,8 +210,17 @@ HOSTILE: dict[str, Callable[[Rows], bytes]] = {
     "ideas of another kind": changed("proposals", ideas='[{"title": 3, "text": "", "category": ""}]'),
     "an outcome that is none": changed("outcomes", outcome='{"kind": "won"}'),
     "an outcome in words": changed("outcomes", outcome=within(seconds="fast")),
+    "a program that takes no time": changed("outcomes", outcome=within(seconds=0.0)),
+    "a program that is slower than nothing": changed("outcomes", outcome=within(speedup={"eager": RATIO})),
+    "an error that is no number": changed("outcomes", outcome=within(max_error=float("nan"))),
+    "calls that never ended": changed("outcomes", outcome=within(calls={"candidate": [float("inf")]})),
+    "a number beyond any measurement": changed("outcomes", outcome=within(profile={"flops": 1e300})),
+    "a best that takes no time": changed("runs", report=json.dumps({**FOUND, "best": {**BEST, "seconds": 0.0}})),
+    "a run that took forever": changed("runs", report=json.dumps({**FOUND, "seconds": float("inf")})),
+    "a baseline that takes no time": changed("runs", report=json.dumps({**FOUND, "baselines": {"eager": 0.0}})),
     "a thing given that is none": changed("given", value="AAAA"),
     "a thing given that fills the memory": changed("given", value=GIVEN),
+    "a call whose number one of mine will have": added(call(1)),
     # What is planted under the name of something else.
     "a planted source": changed("sources", text="import os; os.system('true')"),
     "a planted answer": added(exchange(request=ASKED.to_json().replace("fast", "slow"))),
@@ -278,9 +300,10 @@ def test_the_file_that_they_were_made_of_is_read(
     rows: Rows, there: Storage, tmp_path: Path
 ) -> None:
     path = tmp_path / "run.gz"
-    path.write_bytes(packed(rows))
+    path.write_bytes(changed("runs", report=json.dumps(FOUND))([*rows, call(0)]))
     run = read_run(there, path, look=_show)
     assert there.record(run).graph.judged
+    assert spending(there.engine) == []
     assert there.run(run).about["imported"] is True
     trust_run(there, run)
     assert there.run(run).about["imported"] is False

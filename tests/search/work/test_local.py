@@ -29,3 +29,16 @@ def test_known_kernels_are_timed_anew_by_the_first_worker_of_each_device_alone(
     for device, worker in again.items():
         assert worker is not first[device]
         assert "--recalibrate" not in worker.args
+
+
+def test_a_pool_says_that_a_worker_ended_otherwise_than_well(tmp_path: Path) -> None:
+    options = WorkerOptions(
+        database=f"sqlite:///{tmp_path}/kb.sqlite", home=str(tmp_path), once=True
+    )
+    pool = local.LocalPool(["cuda:99"], options)
+    pool.start()
+    try:
+        (worker,) = pool._workers.values()
+        assert worker.wait(60) == pool.code == 2
+    finally:
+        pool.close()

@@ -262,6 +262,18 @@ def test_work_of_another_version_fails_in_a_line_and_ends_no_worker(queue: WorkQ
     assert queue.targets([]) == {TARGET: None}
 
 
+def test_an_answer_of_another_version_is_a_line_for_the_search(queue: WorkQueue) -> None:
+    one = job("known")
+    serve(queue, one, "a")
+    with claiming(queue.engine) as session:
+        body = json.loads(session.scalar(select(RESULTS.c.answer)) or "")
+        other = {**body, "outcome": {**body["outcome"], "of a later version": 1}}
+        session.execute(update(RESULTS).values(answer=json.dumps(other)))
+    failure = queue.look([one.name])[one.name].failure
+    assert failure is not None
+    assert failure.reason.startswith("expected an answer of this version of kb")
+
+
 def test_the_first_work_for_a_judge_that_nobody_has_made_is_anybodys_at_once(
     queue: WorkQueue,
 ) -> None:

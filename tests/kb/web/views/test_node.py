@@ -2,14 +2,21 @@ from __future__ import annotations
 
 import json
 import zlib
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import insert
 
+from kb.app.history import open_run
 from kb.records.types import Hit, Passage, Why
+from kb.web.links import Served
+from kb.web.skins import render
 from kb.web.sources import NotFound
 from kb.web.views.node import compare_texts, diff, node
+from search.outcome import Refused
+from search.runs.report import build_report
 from search.runs.snapshot import _HITS, GIVEN
+from search.runs.verdicts import keep_second
 from synth.models import Message, Reply, Request
 
 PASSAGE = Passage(
@@ -115,3 +122,67 @@ def test_a_difference_numbers_its_lines_on_both_sides():
         ("@", 1, 1, ""), (" ", 1, 1, "a"), ("-", 2, None, "b"), ("+", None, 2, "x"), (" ", 3, 3, "c"),
     ]  # fmt: skip
     assert compare_texts("same", "same") == ()
+
+
+def test_a_source_that_repeats_its_lines_is_told_as_another_one():
+    old, new = "x\n" * 3_000, ("x\n" * 7 + "y\n") * 375
+    marks = [line.mark for line in compare_texts(old, new)]
+    assert marks.count("+") == marks.count("-") > 2_900
+
+
+@pytest.fixture
+def looked_at(runs, passed_outcome, new_idea):
+    """A run of which a second judge refused the first best, and measured the next one as slower."""
+    record = runs.begin()
+    runs.propose(record, 0, None, new_idea("A"), new_idea("B"))
+    runs.node(record, (0, 0, 0, 0), passed_outcome(9.0))
+    runs.node(record, (0, 1, 0, 0), passed_outcome(2.0, calls={"candidate": (5e-4,)}))
+    again = {
+        0: Refused(reason="it keeps the answer", trick="kept-answer", detail="line 3"),
+        1: passed_outcome(1.5, calls={"candidate": (7e-4, 8e-4)}),
+    }
+    report = build_report({"baselines": {}}, record.graph, again, stop_reason="done", seconds=1.0)
+    record.finish(report)
+    return record, again
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_nodes_page_says_of_it_what_the_commands_and_the_second_look_say(
+    looked_at, runs, look, kept
+):
+    record, again = looked_at
+    if kept:  # else as in a run that was carried here
+        keep_second(runs.storage, record.run, again)
+    told = open_run(runs.home, record.run)
+    refused, winner = (node(look(), record.run, number) for number in "01")
+    assert (refused.one.outcome, refused.outcome.kind, refused.measures) == (
+        "refused", "refused", None,
+    )  # fmt: skip
+    assert refused.outcome.reason == again[0].reason
+    assert refused.outcome.detail == (again[0].detail if kept else "")
+    assert winner.one.ratio().ratio == winner.outcome.speedup["eager"].ratio == 1.5
+    assert winner.measures.seconds["candidate"] == winner.one.seconds == again[1].seconds
+    assert winner.measures.calls == {"candidate": (7e-4, 8e-4) if kept else (5e-4,)}
+    assert winner.first_calls is not kept
+    assert [one["outcome"] for one in told.tree()["nodes"]] == ["refused", "passed"]
+    assert told.tree()["nodes"][1]["speedup"] == told.path_to_best()[0]["speedup"] == 1.5
+    assert told.node(0)["result"]["reason"] == again[0].reason
+    assert told.node(1)["result"]["seconds"] == told.report()["best"]["seconds"]
+    page = render(
+        "node",
+        Served(),
+        view=winner,
+        section="runs",
+        served=True,
+        now=0.0,
+        version="1",
+        pass_word="",
+    )
+    assert ("those of the first judge" in page) is not kept
+
+
+def test_what_another_run_had_judged_again_since_changes_no_report(looked_at, runs, look):
+    record, again = looked_at
+    later = replace(again[1], seconds=9.0)
+    keep_second(runs.storage, record.run, {1: later})
+    assert node(look(), record.run, "1").outcome.seconds == again[1].seconds
