@@ -22,6 +22,7 @@ class Value:
         origin: where the forward finds it: positional input number for inputs, dotted attribute path
             for parameters and buffers.
         contiguous: its elements lie in memory in their order, without gaps.
+        distinct: how many of its elements have a place of their own at least, where it repeats some.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Value:
     dtype: str  # "float32"
     data: tuple[float, ...] | None = None  # the elements of a small constant, flattened
     contiguous: bool = True
+    distinct: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

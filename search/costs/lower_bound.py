@@ -2,7 +2,8 @@
 
 A bound that an honest kernel beats would call it a cheat. So what algebra, structure or laziness may
 avoid counts for nothing here: a product with a diagonal, masked or prepared operand, products one of
-another (they associate), what a sum or a slice drops, rows that are looked up.
+another (they associate), what a sum or a slice drops, rows that are looked up or ignored, the other
+elements of a matrix whose diagonal is read, what no window touches, what is multiplied by zero.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import torch
 
-from search.costs.graph import Operator, OperatorGraph
-from search.costs.roofline import FAST_CONVOLUTION
+from search.costs.demand import Demand, places_of
+from search.costs.graph import Operator, OperatorGraph, Ref, Value
+from search.costs.needless import used
 from search.costs.trace import VIEWS, family, flops_of, nbytes, operands, operator_name
+from search.costs.windows import WindowUse, window_use
 
 _CUTS = frozenset(
     {"slice", "select", "narrow", "chunk", "split", "split_with_sizes", "unbind", "getitem"}
@@ -61,18 +64,6 @@ class _Known:
     spread: bool = False
 
 
-@dataclass(slots=True)
-class _Demand:
-    """Which share of a value is asked for: by uses of the whole, and by distinct cuts of it."""
-
-    whole: float = 0.0
-    cuts: dict[object, float] = field(default_factory=dict)
-
-    @property
-    def share(self) -> float:
-        return min(1.0, max(self.whole, sum(self.cuts.values())))
-
-
 def sure(graph: OperatorGraph) -> tuple[float, float]:
     """Return floating-point operations and bytes that no program for `graph` can spare."""
     return _Sure(graph).count()
@@ -85,16 +76,19 @@ class _Sure:
         self._known: dict[str, _Known] = {}
         self._sizes: dict[str, int] = {}
         self._of = {operator.name: operator for operator in graph.operators}
-        self._read: dict[str, _Demand] = defaultdict(_Demand)
-        self._computed: dict[str, _Demand] = defaultdict(_Demand)
-        self._seen: set[object] = set()
+        self._read: dict[str, Demand] = defaultdict(Demand)
+        self._computed: dict[str, Demand] = defaultdict(Demand)
+        self._seen: set[str] = set()
+        self._calls: dict[object, str] = {}
+        self._first: dict[str, str] = {}
         self._overwritten: set[str] = set()
         self._flops = 0.0
 
     def count(self) -> tuple[float, float]:
         for value in self._values.values():
             self._sizes[value.name] = math.prod(value.shape)
-            given = value.kind in ("input", "parameter") and value.dtype != "bool"
+            # Whole numbers may be a mask as truth values are.
+            given = value.kind in ("input", "parameter") and value.dtype not in (*_WORDS, "bool")
             self._known[value.name] = _Known(
                 fresh=value.kind == "input", dense=given, holes=not given
             )
@@ -102,13 +96,24 @@ class _Sure:
             self._sizes[operator.name] = self._size(operator)
             self._known[operator.name] = self._know(operator)
             self._overwritten |= self._overwrites(operator)
+            call = (operator.target, self._named(operator.args), self._named(operator.kwargs))
+            self._first[operator.name] = self._calls.setdefault(call, operator.name)
         for name in self._graph.outputs:
             if self._base(name) in self._of:  # else it is a view of what was given
                 self._read[name].whole = self._computed[name].whole = 1.0
         for operator in reversed(self._graph.operators):
             self._ask(operator)
-        read = sum(self._read[name].share * nbytes(value) for name, value in self._values.items())
+        read = sum(
+            self._read[name].share * nbytes(value) * _distinct(value)
+            for name, value in self._values.items()
+        )
         return self._flops, read + sum(map(self._written, set(self._graph.outputs)))
+
+    def _named(self, arg: Any) -> Any:
+        """Return an argument with each value that was computed before under its first name."""
+        if isinstance(arg, Ref):
+            return Ref(self._first.get(arg.name, arg.name))
+        return tuple(map(self._named, arg)) if isinstance(arg, tuple) else arg
 
     def _size(self, operator: Operator) -> int:
         if operator_name(operator) in _PIECES:
@@ -116,7 +121,7 @@ class _Sure:
         return math.prod(operator.shape)
 
     def _know(self, operator: Operator) -> _Known:
-        name, kind, refs = operator_name(operator), family(operator), operands(operator)
+        name, kind, refs = operator_name(operator), family(operator), used(operator)
         given = [self._known[ref] for ref in refs]
         size = self._sizes[operator.name]
         full = [self._known[ref] for ref in refs if self._sizes[ref] >= size]
@@ -165,7 +170,7 @@ class _Sure:
     def _ask(self, operator: Operator) -> None:
         """Pass on to its operands what is asked of an operator's result."""
         read, computed = self._read[operator.name].share, self._computed[operator.name].share
-        name, given = operator_name(operator), operands(operator)
+        name, given = operator_name(operator), used(operator)
         if not (read or computed) or not given or operator.name in self._overwritten:
             return
         if name in _CUTS and name not in _PIECES:
@@ -185,21 +190,26 @@ class _Sure:
         several = source is not None and operator_name(source) not in _PIECES
         if operator_name(operator) == "getitem" and several:  # one of an operator's results
             return self._pass([whole], read, computed)
-        part = self._sizes[operator.name] / max(self._sizes[whole], 1)
-        way = (operator.target, operator.args[1:], operator.kwargs)
-        self._read[whole].cuts[way] = read * part
-        self._computed[whole].cuts[way] = computed * part
+        shape, dim = self._graph.shape(whole), operator.args[1]
+        asked = ((self._read[whole], read), (self._computed[whole], computed))
+        if source is not None and operator_name(source) in _PIECES:
+            part = self._sizes[operator.name] / max(self._sizes[whole], 1)
+            for demand, share in asked:
+                demand.pieces[dim] = max(demand.pieces.get(dim, 0.0), share * part)
+        elif isinstance(dim, int) and (places := places_of(operator, shape[dim])) is not None:
+            for demand, share in asked:
+                demand.cut(dim % len(shape), shape[dim], places, share)
         return None
 
     def _ask_other(self, operator: Operator, read: float, computed: float) -> None:
-        name, kind, given = operator_name(operator), family(operator), operands(operator)
+        name, kind, given = operator_name(operator), family(operator), used(operator)
         if kind in _WHOLE_ROWS:
-            if name not in _EARLY:
+            if name not in _EARLY and not self._skips_rows(operator):
                 self._pass(given, read, 0.0)
         elif kind == "pooling":
-            covered = _coverage(operator, self._graph)
+            covered = window_use(operator, self._graph).read
             self._pass(given[:1], read * covered, computed * covered if "max" in name else 0.0)
-        elif name in _KEEPS:
+        elif name in _KEEPS and not _crops(operator):
             kept = [ref for ref in given if self._sizes[ref] <= self._sizes[operator.name]]
             self._pass(kept, float(read == 1), float(computed == 1))
         elif _pointwise(operator) and name not in _CHOOSES:
@@ -228,36 +238,45 @@ class _Sure:
             self._pass(list(leaves), read * min(1.0, nbytes(operator) / total), 0.0)
 
     def _ask_product(self, operator: Operator, read: float, computed: float) -> None:
-        given = operands(operator)
-        first = 1 if operator_name(operator) in {"addmm", "baddbmm"} else 0
-        factors = given[first : first + (3 if family(operator) == "attention" else 2)]
+        given = used(operator)
+        factors = [ref for ref in _factors(operator) if ref in given]
         if family(operator) == "attention" and _masked(operator):
             return self._pass(given[:1], read, 0.0)
-        covered = _coverage(operator, self._graph) if "conv" in operator_name(operator) else 1.0
+        kernel = window_use(operator, self._graph) if _slides(operator) else WindowUse()
         for at, ref in enumerate(factors):
+            part = kernel.read if at == 0 else kernel.taps if at == 1 else 1.0
             if not any(self._known[other].holes for other in factors[:at] + factors[at + 1 :]):
-                self._pass([ref], read * (covered if at == 0 else 1.0), 0.0)
+                self._pass([ref], read * part * _diagonal(operator, at, self._graph), 0.0)
         self._pass([ref for ref in given if ref not in factors], read, 0.0)
-        way = (operator.target, operator.args, operator.kwargs)
+        first = self._first[operator.name]
         spared = any(self._known[ref].linear or not self._known[ref].dense for ref in factors)
-        if spared or not _contracts(operator) or way in self._seen:
+        if spared or not factors or not _contracts(operator) or first in self._seen:
             return None
-        self._seen.add(way)
+        self._seen.add(first)
         flops = flops_of(operator, self._graph)
-        if family(operator) == "convolution":
-            flops /= FAST_CONVOLUTION
+        if _slides(operator):
+            # With transforms of large tiles a window of any width takes one product for each result.
+            flops *= kernel.pairs / max(
+                kernel.taps * math.prod(self._graph.shape(factors[1])[2:]), 1
+            )
         elif self._base(factors[0]) == self._base(factors[1]):
             flops /= 2  # symmetric
         self._flops += computed * flops
         return self._pass(factors, 0.0, computed)
 
+    def _skips_rows(self, operator: Operator) -> bool:
+        """Tell whether a loss may leave out rows, those of the class that is ignored."""
+        target = operator.args[1] if operator_name(operator) == "cross_entropy_loss" else None
+        return isinstance(target, Ref) and self._dtype(target.name) == "int64"
+
+    def _dtype(self, name: str) -> str:
+        return (self._of.get(name) or self._values[name]).dtype
+
     def _base(self, name: str) -> str:
-        """Return the value that `name` is a view of."""
-        while (
-            name in self._of and operator_name(self._of[name]) in VIEWS and operands(self._of[name])
-        ):
-            name = operands(self._of[name])[0]
-        return name
+        """Return the value that `name` is a view of, by its first name."""
+        name = self._first.get(name, name)
+        given = operands(self._of[name]) if name in self._of else []
+        return self._base(given[0]) if given and operator_name(self._of[name]) in VIEWS else name
 
     def _pass(self, names: list[str], read: float, computed: float) -> None:
         for name in names:
@@ -284,6 +303,49 @@ def _pointwise(operator: Operator) -> bool:
     return _tagged(operator.target)
 
 
+def _distinct(value: Value) -> float:
+    """Return the share of a value's elements that have a place of their own."""
+    count = math.prod(value.shape)
+    return 1.0 if value.distinct is None else value.distinct / max(count, 1)
+
+
+def _crops(operator: Operator) -> bool:
+    """Tell whether a padding takes elements away, or a repetition may leave some out."""
+    name, rest = operator_name(operator), operator.args[1:2]
+    sizes = rest[0] if "pad" in name and rest and isinstance(rest[0], tuple) else ()
+    chosen = name == "repeat_interleave" and any(isinstance(arg, Ref) for arg in rest)
+    return chosen or any(not isinstance(size, int) or size < 0 for size in sizes)
+
+
+def _slides(operator: Operator) -> bool:
+    return family(operator) == "convolution"
+
+
+def _factors(operator: Operator) -> list[str]:
+    """Return what a product multiplies, without what it adds."""
+    name, count = operator_name(operator), 3 if family(operator) == "attention" else 2
+    first, last = {
+        "addmm": (1, 3),
+        "baddbmm": (1, 3),
+        "einsum": (1, 2),
+        "bilinear": (0, 3),
+        "chain_matmul": (0, 1),
+        "linalg_multi_dot": (0, 1),
+    }.get(name, (0, count))
+    return operands(replace(operator, args=operator.args[first:last], kwargs=()))
+
+
+def _diagonal(operator: Operator, at: int, graph: OperatorGraph) -> float:
+    """Return the share of a factor that an einsum reads: of two equal letters it is the diagonal."""
+    if operator_name(operator) != "einsum":
+        return 1.0
+    term = str(operator.args[0]).replace(" ", "").partition("->")[0].split(",")[at]
+    front, _, back = term.partition("...")
+    shape = graph.shape(_factors(operator)[at])
+    sizes = (*zip(front, shape, strict=False), *zip(reversed(back), reversed(shape), strict=False))
+    return math.prod(dict(sizes).values()) / max(math.prod(size for _, size in sizes), 1)
+
+
 def _masked(operator: Operator) -> bool:
     """Tell whether an attention may leave keys out."""
     named = dict(operator.kwargs)
@@ -306,31 +368,3 @@ def _contracts(operator: Operator) -> bool:
     return all(
         letter in right or all(letter in term for term in terms) for letter in set(left) - {","}
     )
-
-
-def _coverage(operator: Operator, graph: OperatorGraph) -> float:
-    """Return the share of its input that a convolution's or a pooling's windows touch."""
-    name = operator_name(operator)
-    if "transpose" in name or "adaptive" in name:
-        return 1.0
-    if "conv" in name:
-        kernel = graph.shape(operands(operator)[1])[2:]
-        stride, dilation = _each(operator, 3, len(kernel)), _each(operator, 5, len(kernel))
-    else:
-        rank = next((rank for rank in (1, 2, 3) if f"{rank}d" in name), 0)
-        kernel = _each(operator, 1, rank)
-        stride = _each(operator, 2, rank, kernel)
-        dilation = _each(operator, 4, rank) if name.startswith("max") else (1,) * rank
-    share = 1.0
-    for wide, step, apart in zip(kernel, stride, dilation, strict=False):
-        share *= min(1.0, wide / step) / math.gcd(step, apart)
-    return share
-
-
-def _each(
-    operator: Operator, at: int, rank: int, otherwise: tuple[int, ...] = ()
-) -> tuple[int, ...]:
-    """Return an argument that may be one number for all axes, absent or empty."""
-    given: Any = operator.args[at] if at < len(operator.args) else ()
-    listed = (given,) if isinstance(given, int) else tuple(given or ())
-    return listed * rank if len(listed) == 1 else listed or otherwise or (1,) * rank

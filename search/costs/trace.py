@@ -148,7 +148,17 @@ def _value(node: Any, kind: Any, origin: str, data: Any) -> Value:
         dtype=_dtype(meta.dtype),
         data=tuple(float(x) for x in data.flatten().tolist()) if small else None,
         contiguous=meta.is_contiguous(),
+        distinct=_distinct(meta),
     )
+
+
+def _distinct(meta: torch.Tensor) -> int | None:
+    """Return how many elements have a place of their own at least, None where all have."""
+    count, reach = 1, 0
+    for step, size in sorted(zip(meta.stride(), meta.shape, strict=True)):
+        if step > reach:
+            count, reach = count * int(size), reach + int(step) * (int(size) - 1)
+    return count if count < meta.numel() else None
 
 
 def _operator(node: Any, literals: dict[str, Any]) -> Operator:

@@ -63,6 +63,8 @@ NEEDED = {
     "attention": ("return F.scaled_dot_product_attention(x, y, z)", f"{SQUARE}, {SQUARE}, {SQUARE}", 2.0),
     "joined": ("return torch.cat([x @ y, x @ z])", f"{SQUARE}, {SQUARE}, {SQUARE}", 2.0),
     "in place": ("p = x @ y; p.relu_(); return p", f"{SQUARE}, {SQUARE}", 1.0),
+    "twice the same of a view": ("return torch.relu(x @ y.T) + torch.sigmoid(x @ y.T)", f"{SQUARE}, {SQUARE}", 1.0),
+    "symmetric, computed twice": ("return x.exp() @ x.exp().T", SQUARE, 0.5),
 }  # fmt: skip
 
 
@@ -72,11 +74,20 @@ def test_products_that_cannot_be_spared_are_counted(tmp_path: Path, name: str) -
     assert work(tmp_path, forward, inputs).sure_flops == pytest.approx(products * PRODUCT)
 
 
-def test_a_convolution_counts_as_the_fastest_algorithm_makes_it(tmp_path: Path) -> None:
-    found = work(
-        tmp_path, "return self.c(x)", "torch.randn(1, 8, 16, 16)", "self.c = nn.Conv2d(8, 8, 3)"
-    )
-    assert found.sure_flops == pytest.approx(found.flops / 4)
+# Convolutions, and the products that transforms of large tiles leave of them.
+CONVOLVED = {
+    "by transforms": ("return F.conv2d(x, y)", "torch.randn(1, 8, 16, 16), torch.randn(8, 8, 3, 3)", 8 * 8 * 14 * 14),
+    "wide": ("return F.conv2d(x, y)", "torch.randn(1, 8, 16, 16), torch.randn(8, 8, 11, 11)", 8 * 8 * 6 * 6),
+    "of points": ("return F.conv2d(x, y)", "torch.randn(1, 8, 16, 16), torch.randn(8, 8, 1, 1)", 8 * 8 * 16 * 16),
+    "over padding": ("return F.conv2d(x, y, padding='same')", "torch.randn(1, 1, 1, 1), torch.randn(64, 1, 11, 11)", 64),
+    "turned and cropped": ("return F.conv_transpose1d(x, y, padding=5)", "torch.randn(1, 1, 1), torch.randn(1, 64, 11)", 64),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONVOLVED)
+def test_a_convolution_counts_as_the_fastest_algorithm_makes_it(tmp_path: Path, name: str) -> None:
+    forward, inputs, products = CONVOLVED[name]
+    assert work(tmp_path, forward, inputs).sure_flops == pytest.approx(2 * products)
 
 
 # Bytes that have to move, in matrices.
@@ -100,6 +111,28 @@ MOVED = {
     "under a mask": ("return torch.where(torch.arange(64) < 4, x, y)", f"{SQUARE}, {SQUARE}", 1.0),
     "the triangle of a sum": ("return torch.tril(x + y)", f"{SQUARE}, {SQUARE}", 1.0),
     "one of two products": ("return torch.cat([x @ y, x @ z])[:64]", f"{SQUARE}, {SQUARE}, {SQUARE}", 1.0),
+    "parts that overlap": ("return x[:, :32].exp() + x[:, 16:48]", SQUARE, 0.75 + 0.5),
+    "the same part twice": ("return x[:, -32:].exp() + x[:, 32:]", SQUARE, 0.5 + 0.5),
+    "every second, and the others": ("return x[::2] * x[1::2]", SQUARE, 1.0 + 0.5),
+    "rows one by one": ("return torch.stack([x[0], x[-1], x[63]])", SQUARE, 5 / 64),
+    "a part of overlapping parts": ("return x[:, :32][:, ::2].exp() + x[:, 16:32]", SQUARE, 0.25 + 0.25),
+    "a diagonal": ("return torch.einsum('ii->i', x)", SQUARE, 2 / 64),
+    "a diagonal in a product": ("return torch.einsum('ii,ij->j', x, y)", f"{SQUARE}, {SQUARE}", 1 + 2 / 64),
+    "a chain with zeros": ("return torch.einsum('ij,jk,kl->il', x, y, torch.tril(z))", f"{SQUARE}, {SQUARE}, {SQUARE}", 1.0),
+    "windows that leave a rest": ("return F.max_pool2d(x[None], 40)", SQUARE, (1600 + 1) / 4096),
+    "a product that leaves a rest": ("return F.conv2d(x[None, None], y, stride=40)", f"{SQUARE}, torch.randn(1, 1, 40, 40)", (3200 + 1) / 4096),
+    "taps that meet padding alone": ("return F.conv2d(x, y, padding=5)", "torch.randn(1, 1, 1, 1), torch.randn(64, 1, 11, 11)", 129 / 4096),
+    "a crop": ("return F.pad(x, (32, -32))", SQUARE, 1.0),
+    "stored once": ("return x.exp()", "torch.randn(1, 64).expand(64, 64)", 1 + 1 / 64),
+    "windows stored once": ("return x.exp()", "torch.randn(127).unfold(0, 64, 1)", 1 + 64 / 4096),
+    "to the power of zero": ("return x ** 0", SQUARE, 0.0),
+    "plus nothing of": ("return torch.add(x, y, alpha=0)", f"{SQUARE}, {SQUARE}", 2.0),
+    "nothing of, plus a product": ("return torch.addmm(x, y, z, beta=0)", f"{SQUARE}, {SQUARE}, {SQUARE}", 3.0),
+    "plus no product": ("return torch.addmm(x, y, z, alpha=0)", f"{SQUARE}, {SQUARE}, {SQUARE}", 2.0),
+    "minus itself": ("return torch.cat([x - x, y])", f"{SQUARE}, {SQUARE}", 2.0 + 1.0),
+    "shares of one": ("return torch.softmax(x[..., None], -1)", SQUARE, 0.0),
+    "rows that a loss may ignore": ("return F.cross_entropy(x, y)", f"{SQUARE}, torch.randint(0, 64, (64,))", 1 / 4096),
+    "under a mask of whole numbers": ("return x * y", f"{SQUARE}, torch.randint(0, 2, (64, 64), dtype=torch.int32)", 2.0),
 }  # fmt: skip
 
 
