@@ -16,7 +16,6 @@ from search.costs.graph import Operator, OperatorGraph, Ref
 
 RULES: dict[str, Rule] = {**POINTWISE, **reductions(POINTWISE), **LOSSES}
 _INTEGERS = ("int64", "int32")
-# Operators that only check or mark, and return nothing that is used.
 _PIECES = ("chunk", "split", "split_with_sizes", "unbind")
 # Operators whose results are, or may be, their first argument's memory.
 _SHOWS = frozenset({
@@ -24,6 +23,7 @@ _SHOWS = frozenset({
     "diagonal", "expand", "expand_as", "broadcast_to", "unfold", "as_strided", "contiguous", "detach", "alias",
     "positive", "detach_", "to", "float", "type_as", "dropout", "feature_dropout", "alpha_dropout",
 })  # fmt: skip
+# Operators that only check or mark, and return nothing that is used.
 _NO_EFFECT = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size")
 
 
@@ -86,14 +86,28 @@ def lower(
         whole: operators that stay opaque though a rule expresses them.
 
     Raises:
-        NoRecipe: an operator writes into its argument, and no rule writes it out of place.
+        NoRecipe: an operator writes into its argument, and no rule writes it out of place; or something is
+            no call of an operator, such as a region under autocast.
     """
+    for operator in graph.operators:
+        if "." not in operator.target and operator.target != "getitem" and operator.args:
+            raise NoRecipe(_no_operator(operator.target))
     while True:
         program = _lowered(graph, symbolic, whole)
         leaving = _leaving_masks(program)
         if leaving <= whole:
             return program
         whole = whole | leaving
+
+
+def _no_operator(name: str) -> str:
+    told = f"{name} is no operator of torch that a recipe could compute or call: write it out"
+    if name == "wrap_with_autocast":
+        told = (
+            "the forward opens torch.autocast, whose conversions no recipe follows: write them out"
+            " (x.bfloat16(), y.float())"
+        )
+    return f"{told}, or configure a model (model: in the task file)"
 
 
 def _lowered(graph: OperatorGraph, symbolic: bool, whole: Set[str]) -> LoweredProgram:

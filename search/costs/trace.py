@@ -12,6 +12,7 @@ from torch.export.graph_signature import InputKind
 
 from kb.errors import TaskError
 from search.costs.graph import Operator, OperatorGraph, Ref, Value
+from search.costs.regions import inline_regions
 from search.reference import Problem
 
 RECURRENT = ("gru", "lstm", "rnn_tanh", "rnn_relu")  # the library's layers, which scan over steps
@@ -97,6 +98,7 @@ def trace(model: torch.nn.Module, inputs: tuple[Any, ...]) -> OperatorGraph:
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         program = torch.export.export(model, inputs, strict=False)
+    inline_regions(program.graph_module)
     return _convert(program, inputs)
 
 
@@ -121,10 +123,11 @@ def _convert(program: Any, inputs: tuple[Any, ...]) -> OperatorGraph:
                 data = program.constants.get(spec.target) if spec.target else None
                 values.append(_value(node, _KINDS.get(spec.kind, "constant"), spec.target, data))
         elif node.op == "output":
-            produced = {spec.arg.name for spec in program.graph_signature.output_specs
-                        if spec.kind.name == "USER_OUTPUT" and hasattr(spec.arg, "name")}  # fmt: skip
+            made = zip(node.args[0], program.graph_signature.output_specs, strict=True)
             outputs = tuple(
-                arg.name for arg in node.args[0] if getattr(arg, "name", None) in produced
+                arg.name
+                for arg, spec in made
+                if spec.kind.name == "USER_OUTPUT" and isinstance(arg, torch.fx.Node)
             )
         else:
             operators.append(_operator(node, literals))
@@ -166,9 +169,10 @@ def _operator(node: Any, literals: dict[str, Any]) -> Operator:
     first = meta[0] if isinstance(meta, (tuple, list)) and meta else meta
     tensor = isinstance(first, torch.Tensor)
     name = getattr(node.target, "__name__", str(node.target))
+    called = isinstance(node.target, torch._ops.OpOverload)
     return Operator(
         name=node.name,
-        target=str(node.target).removeprefix("aten.") if "." in str(node.target) else name,
+        target=str(node.target).removeprefix("aten.") if called else name,
         args=tuple(_literal(arg, literals) for arg in node.args),
         kwargs=tuple((key, _literal(arg, literals)) for key, arg in node.kwargs.items()),
         shape=tuple(int(size) for size in first.shape) if tensor else (),

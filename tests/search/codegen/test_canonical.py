@@ -196,6 +196,28 @@ def test_what_is_written_into_and_read_through_another_view_has_no_recipe(
         bench.parts()
 
 
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (
+            'with torch.autocast("cpu", dtype=torch.bfloat16):\n    x = a @ a.t()\nreturn x.float() + 1',
+            r"torch\.autocast.*write them out",
+        ),
+        (
+            "return torch.cond(a.sum() > 0, lambda x: x.exp(), lambda x: x.sin(), (a,))",
+            "cond is no operator",
+        ),
+        ("return torch.vmap(lambda x: x.exp())(a)", "vmap.* is no operator"),
+    ],
+)
+def test_what_is_no_call_of_an_operator_has_no_recipe(
+    body: str, told: str, cards: dict[str, RecipeCard]
+) -> None:
+    with pytest.raises(NoRecipe, match=told) as raised:
+        Bench(reference(body, f"{N}(4, 33)"), cards).parts()
+    assert "\n" not in str(raised.value)
+
+
 def right_by_the_library(source: str, cards: dict[str, RecipeCard]) -> bool:
     bench = Bench(source, cards)
     parts = bench.parts()

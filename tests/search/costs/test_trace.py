@@ -89,3 +89,21 @@ def test_control_flow_on_values_is_told_in_one_line(trace: Trace) -> None:
     with pytest.raises(TaskError, match="cannot trace the forward") as caught:
         trace("pass", "return x + 1 if x.sum() > 0 else x - 1", "torch.rand(3)")
     assert "\n" not in str(caught.value)
+
+
+REGIONS = {
+    "gradients": "with torch.enable_grad():\n            y = torch.exp(x)\n            z = torch.sin(y)",
+    "gradients within none": "with torch.enable_grad(), torch.no_grad(), torch.enable_grad():\n            y = torch.exp(x)\n        z = y.sin()",
+    "inference": "with torch.inference_mode():\n            y = torch.exp(x)\n        z = torch.sin(y)",
+    "no conversion": "with torch.autocast('cpu', enabled=False):\n            y = torch.exp(x)\n            z = y.sin()",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("region", REGIONS)
+def test_regions_that_change_nothing_are_written_out(trace: Trace, region: str) -> None:
+    graph = trace("pass", f"{REGIONS[region]}\n        return y, z + x", "torch.rand(3, 4)")
+    assert [one.target for one in graph.operators] == ["exp.default", "sin.default", "add.Tensor"]
+    first, second, third = graph.operators
+    assert second.args == (Ref(first.name),)
+    assert third.args == (Ref(second.name), Ref("x"))
+    assert graph.outputs == (first.name, third.name)
