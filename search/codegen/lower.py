@@ -16,12 +16,20 @@ from search.costs.graph import Operator, OperatorGraph, Ref
 
 RULES: dict[str, Rule] = {**POINTWISE, **reductions(POINTWISE), **LOSSES}
 _INTEGERS = ("int64", "int32")
-_PIECES = ("chunk", "split", "split_with_sizes", "unbind")
+# Operators of several results, each a part of their first argument's memory.
+PIECES = frozenset({
+    "chunk", "split", "split_with_sizes", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "unsafe_chunk",
+    "unsafe_split", "unsafe_split_with_sizes",
+})  # fmt: skip
+# The same of several arguments: each result is the memory of the one in its place.
+_SEVERAL = frozenset({"meshgrid", "broadcast_tensors", "atleast_1d", "atleast_2d", "atleast_3d"})
 # Operators whose results are, or may be, their first argument's memory.
-_SHOWS = frozenset({
-    *VIEWS, *_PIECES, "permute", "transpose", "t", "numpy_T", "movedim", "swapaxes", "select", "slice", "narrow",
-    "diagonal", "expand", "expand_as", "broadcast_to", "unfold", "as_strided", "contiguous", "detach", "alias",
-    "positive", "detach_", "to", "float", "type_as", "dropout", "feature_dropout", "alpha_dropout",
+SHOWS = frozenset({
+    *VIEWS, *PIECES, *_SEVERAL, "permute", "transpose", "t", "numpy_T", "mT", "mH", "matrix_H", "adjoint", "movedim",
+    "moveaxis", "swapaxes", "swapdims", "ravel", "select", "slice", "narrow", "diagonal", "linalg_diagonal", "expand",
+    "expand_as", "broadcast_to", "unfold", "as_strided", "contiguous", "detach", "alias", "positive", "detach_", "to",
+    "float", "type_as", "dropout", "feature_dropout", "alpha_dropout", "lift_fresh", "real", "imag", "conj", "_conj",
+    "resolve_conj", "resolve_neg", "view_as_real", "view_as_complex",
 })  # fmt: skip
 # Operators that only check or mark, and return nothing that is used.
 _NO_EFFECT = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range_for_size")
@@ -193,8 +201,11 @@ def _is_shown(builder: IrBuilder, operator: Operator, into: str) -> bool:
     root: dict[str, str] = {}
     for one in builder.graph.operators[:at]:
         name, given = packet(one.target), refs(one.args)
-        piece = name == "getitem" and packet(builder.operators[given[0].name].target) in _PIECES
-        if given and (piece or name in _SHOWS or _writes(name)):
+        if name == "getitem":
+            several = builder.operators[given[0].name]
+            name, among = packet(several.target), several.args[0]
+            given = refs(among[one.args[1]]) if isinstance(among, tuple) else given
+        if given and (name in SHOWS or _writes(name)):
             root[one.name] = root.get(given[0].name, given[0].name)
     memory, node = root.get(into, into), builder.resolve(into)
     others = [name for name, base in root.items() if memory in (base, name)]

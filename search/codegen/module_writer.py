@@ -13,7 +13,7 @@ from typing import Any
 from kb.errors import NoRecipe, TaskError
 from search.codegen.canonical import OWN
 from search.codegen.ir import Shape
-from search.codegen.lower import LoweredProgram, packet
+from search.codegen.lower import PIECES, SHOWS, LoweredProgram, packet
 from search.codegen.segments import Segment
 from search.costs.graph import Operator, Ref, Value
 
@@ -35,10 +35,9 @@ _OWN_CALLS = {
 }
 # Operators of the framework that show a part of a tensor, or an element several times: an answer must have no gaps.
 _PARTS = frozenset({
-    "select", "slice", "narrow", "split", "split_with_sizes", "chunk", "unbind", "diagonal", "expand", "expand_as",
-    "broadcast_to", "unfold", "as_strided",
+    *PIECES, "select", "slice", "narrow", "diagonal", "linalg_diagonal", "expand", "expand_as", "broadcast_to", "unfold",
+    "as_strided", "meshgrid", "broadcast_tensors", "real", "imag",
 })  # fmt: skip
-_MOVES = frozenset({"getitem", "permute", "transpose", "t", "numpy_T", "movedim"})
 _DTYPES = frozenset({
     "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
     "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2", "int64", "int32", "int16", "int8", "uint64",
@@ -358,7 +357,7 @@ class Forward:
             target = packet(self._program.operators[name].target)
             if target in _PARTS:
                 return True
-            if target not in _MOVES:
+            if target not in SHOWS and target != "getitem":
                 break
             name = self._program.base(self._program.nodes[name].operands[0])
         return False

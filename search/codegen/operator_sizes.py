@@ -78,7 +78,7 @@ def _general_conv(operator: Operator, shapes: list[Shape], kind: str) -> tuple[s
     names = ["input", "weight", "bias", "stride", "padding"]
     names += ["output_padding", "groups", "dilation"] if turned else ["dilation", "groups"]
     values = arguments(operator, *names)
-    rank, groups = len(operator.shape) - 2, int(values.get("groups", 1))
+    rank, groups = len(shapes[1]) - 2, int(values.get("groups", 1))
     if len(shapes[0]) != rank + 2 or isinstance(values.get("padding"), str):
         return None
     sizes: Dims = {"n": shapes[0][0], "c": shapes[0][1], "oc": operator.shape[1], "rank": rank}

@@ -249,7 +249,7 @@ def _negative_likelihood(builder: IrBuilder, operator: Operator) -> IrNode:
 def _cosine(builder: IrBuilder, operator: Operator) -> IrNode:
     values = arguments(operator, "x1", "x2", "dim", "eps")
     one, other = builder.operand(values["x1"]), builder.operand(values["x2"])
-    if one.shape != other.shape:
+    if one.shape != other.shape or not one.shape:
         raise Unsupported
     dims = (int(values.get("dim", 1)) % len(one.shape),)
     least = number(values.get("eps"), 1e-8)

@@ -98,6 +98,17 @@ def test_what_follows_joins_the_convolution(cards: dict[str, RecipeCard]) -> Non
     assert (parts[0].dims["od"], parts[0].dims["oh"], parts[0].dims["ow"]) == (1, 22, 32)
 
 
+@pytest.mark.parametrize(
+    ("layer", "given"),
+    [("nn.ConvTranspose1d(2, 4, 3)", f"{N}(2, 9)"), ("nn.Conv3d(2, 4, 2)", f"{N}(2, 4, 5, 6)")],
+)
+def test_a_convolution_without_a_batch_is_the_librarys(
+    layer: str, given: str, cards: dict[str, RecipeCard]
+) -> None:
+    source = reference("return F.relu(self.c(a)) + 1", given, init=f"self.c = {layer}")
+    assert [part.pattern for part in Bench(source, cards).parts()] == ["library", "pointwise"]
+
+
 def test_planes_are_of_any_rank_only_where_no_recipe_for_planes_fits(
     cards: dict[str, RecipeCard],
 ) -> None:

@@ -161,3 +161,13 @@ def test_a_part_of_what_the_library_made_is_returned_without_gaps(cards: Any) ->
     found, whole = load(bench.candidate(choice, anchors)).ModelNew()(*bench.inputs)
     assert found.is_contiguous()
     assert torch.equal(found, whole[:, 1].transpose(0, 1))
+
+
+@pytest.mark.parametrize(
+    "part", ["[:, 1].unsqueeze(0)", "[:, ::2].mT", "[::2].moveaxis(0, 1)", ".tensor_split(2, 1)[0]"]
+)
+def test_a_part_of_integers_is_returned_without_gaps(part: str) -> None:
+    bench = Bench(reference(f"return torch.sort(a, 1)[1]{part}", "torch.randn(4, 6)"), {})
+    found = load(bench.candidate({}, ())).ModelNew()(*bench.inputs)
+    assert found.is_contiguous()
+    assert torch.equal(found, bench.model(*bench.inputs))

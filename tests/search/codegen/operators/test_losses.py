@@ -85,3 +85,9 @@ def test_classes_are_read_in_cuda(cards: dict[str, RecipeCard], tmp_path: Path) 
 def test_nothing_of_a_loss_is_left_to_the_library(name: str, cards: dict[str, RecipeCard]) -> None:
     parts = Bench(GRAPHS[name], cards).parts()
     assert "library" not in [part.pattern for part in parts]
+
+
+def test_the_similarity_of_two_numbers_is_the_librarys(cards: dict[str, RecipeCard]) -> None:
+    source = reference("return F.cosine_similarity(a, a + 1, dim=0) * 2", f"{N}(())")
+    patterns = [part.pattern for part in Bench(source, cards).parts()]
+    assert patterns == ["pointwise", "library", "pointwise"]
