@@ -87,6 +87,7 @@ class IrBuilder:
         nodes: by name, in execution order.
         symbolic: kernels read sizes at run time, so no expression may contain one.
         effects: operators that are done for what they write, though nothing reads it.
+        writes: some operator writes into its argument.
     """
 
     def __init__(self, graph: OperatorGraph, *, symbolic: bool = False) -> None:
@@ -98,8 +99,9 @@ class IrBuilder:
         self._taken = {*self.operators, *(value.name for value in graph.values)}
         listed = (refs((operator.args, operator.kwargs)) for operator in graph.operators)
         self._read = {*graph.outputs, *(ref.name for found in listed for ref in found)}
+        packets = (operator.target.split(".")[0] for operator in graph.operators)
+        self.writes = any(writes(packet) for packet in packets)
         self._renamed: dict[str, str] = {}
-        self._written: set[str] = set()
         self._current = ""
         self._pending: list[IrNode] = []
 
@@ -130,16 +132,9 @@ class IrBuilder:
 
     def replace(self, old: str, new: str) -> None:
         """From here on `old` means `new`: an operator wrote into its argument."""
-        before, after = old, self.resolve(new)
-        # What it is another name of was written to as well; what it is a copy of was not.
-        while before in self._renamed and (before in self._written or not self._copies(before)):
-            before = self._renamed[before]
-        self._written.add(before)
+        before, after = self.resolve(old), self.resolve(new)
         if before != after:  # e.g. detach_, which changes nothing
             self._renamed[before] = after
-
-    def _copies(self, name: str) -> bool:
-        return name in self.operators and self.operators[name].target.startswith("clone.")
 
     def resolve(self, name: str) -> str:
         """Return the node that stands for the value or operator result `name`."""
@@ -226,6 +221,11 @@ class IrBuilder:
         node = IrNode(name=name, kind=kind, shape=shape, operator=self._current, **fields)
         self._pending.append(node)
         return node
+
+
+def writes(packet: str) -> bool:
+    """Say whether an operator of that name writes into its argument."""
+    return packet.endswith("_") and not packet.endswith("__")  # `__or__` is Python's `|`
 
 
 def refs(arguments: Any) -> tuple[Ref, ...]:

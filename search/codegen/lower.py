@@ -8,7 +8,7 @@ from functools import cached_property
 
 from kb.errors import NoRecipe
 from search.codegen.canonical import canonical
-from search.codegen.ir import IrBuilder, IrNode, Unsupported, refs
+from search.codegen.ir import IrBuilder, IrNode, Unsupported, refs, writes
 from search.codegen.operators.losses import LOSSES
 from search.codegen.operators.pointwise import POINTWISE, VIEWS, Rule
 from search.codegen.operators.reductions import reductions
@@ -98,8 +98,11 @@ def lower(
             no call of an operator, such as a region under autocast.
     """
     for operator in graph.operators:
-        if "." not in operator.target and operator.target != "getitem" and operator.args:
+        own = operator.target == "getitem" or operator.target.count(".") == 1
+        if not own and operator.args:
             raise NoRecipe(_no_operator(operator.target))
+        if any(name == "out" for name, _ in operator.kwargs):
+            raise NoRecipe(_written_into(operator))
     while True:
         program = _lowered(graph, symbolic, whole)
         leaving = _leaving_masks(program)
@@ -116,6 +119,13 @@ def _no_operator(name: str) -> str:
             " (x.bfloat16(), y.float())"
         )
     return f"{told}, or configure a model (model: in the task file)"
+
+
+def _written_into(operator: Operator) -> str:
+    return (
+        f"operator {operator.target} writes into its argument, which no recipe does:"
+        " write it out of place, or configure a model"
+    )
 
 
 def _lowered(graph: OperatorGraph, symbolic: bool, whole: Set[str]) -> LoweredProgram:
@@ -160,7 +170,7 @@ def _lower(builder: IrBuilder, operator: Operator, whole: Set[str]) -> None:
         return
     if name == "detach_":
         name = "detach"  # it writes nothing
-    in_place = _writes(name)
+    in_place = writes(name)
     written = in_place and name[:-1] in RULES
     rule = None if operator.name in whole else RULES.get(name[:-1] if written else name)
     builder.begin(operator)
@@ -178,10 +188,7 @@ def _lower(builder: IrBuilder, operator: Operator, whole: Set[str]) -> None:
             builder.effects.append(operator.name)
             return
         if in_place:
-            raise NoRecipe(
-                f"operator {operator.target} writes into its argument, which no recipe does:"
-                " write it out of place, or configure a model"
-            ) from None
+            raise NoRecipe(_written_into(operator)) from None
         builder.opaque(operator)
         return
     builder.commit(result.name)
@@ -205,7 +212,7 @@ def _is_shown(builder: IrBuilder, operator: Operator, into: str) -> bool:
             several = builder.operators[given[0].name]
             name, among = packet(several.target), several.args[0]
             given = refs(among[one.args[1]]) if isinstance(among, tuple) else given
-        if given and (name in SHOWS or _writes(name)):
+        if given and not one.copies and (name in SHOWS or writes(name)):
             root[one.name] = root.get(given[0].name, given[0].name)
     memory, node = root.get(into, into), builder.resolve(into)
     others = [name for name, base in root.items() if memory in (base, name)]
@@ -215,10 +222,6 @@ def _is_shown(builder: IrBuilder, operator: Operator, into: str) -> bool:
     read = {ref.name for one in later for ref in refs((one.args, one.kwargs))}
     read.update(builder.graph.outputs)
     return any(builder.resolve(name) != node for name in (memory, *others) if name in read)
-
-
-def _writes(name: str) -> bool:
-    return name.endswith("_") and not name.endswith("__")  # `__or__` is Python's `|`
 
 
 def _keeps_count(builder: IrBuilder, operator: Operator) -> bool:

@@ -41,7 +41,7 @@ _PARTS = frozenset({
 _DTYPES = frozenset({
     "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
     "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2", "int64", "int32", "int16", "int8", "uint64",
-    "uint32", "uint16", "uint8", "bool", "complex128", "complex64", "complex32",
+    "uint32", "uint16", "uint8", "bool", "complex128", "complex64", "complex32", "qint8", "quint8", "qint32",
 })  # fmt: skip
 
 
@@ -338,7 +338,9 @@ class Forward:
             self.constants[name] = f"torch.tensor([{numbers}], {kind}).reshape({value.shape})"
             return self.constant(name)
         if not value.origin:
-            raise NoRecipe(f"constant {value.name} of the reference is too large to be written out")
+            raise NoRecipe(
+                f"constant {value.name} of the reference cannot be written out: make it a buffer of the module"
+            )
         return of_module(value.kind, value.origin)
 
     def constant(self, name: str) -> str:

@@ -20,7 +20,7 @@ class Value:
 
     Attributes:
         origin: where the forward finds it: positional input number for inputs, dotted attribute path
-            for parameters and buffers.
+            for parameters and buffers; empty for a constant that is none's attribute.
         contiguous: its elements lie in memory in their order, without gaps.
         distinct: how many of its elements have a place of their own at least, where it repeats some.
     """
@@ -30,7 +30,9 @@ class Value:
     origin: str
     shape: tuple[int, ...]
     dtype: str  # "float32"
-    data: tuple[float, ...] | None = None  # the elements of a small constant, flattened
+    data: tuple[float | int | bool, ...] | None = (
+        None  # the elements of a small constant, flattened
+    )
     contiguous: bool = True
     distinct: int | None = None
 
@@ -44,6 +46,7 @@ class Operator:
         target: overload packet and overload, e.g. ``conv2d.default``.
         args, kwargs: literals, `Ref`s and tuples of them.
         shape, dtype: of its (first) result.
+        copies: its result is memory of its own, though operators of its name may return a view.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Operator:
     kwargs: tuple[tuple[str, Any], ...]
     shape: tuple[int, ...]
     dtype: str
+    copies: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,8 @@ VIEWS = {
     "expand", "slice", "select", "getitem", "contiguous", "detach", "alias", "chunk", "split",
     "split_with_sizes", "unbind", "narrow", "movedim", "numpy_T", "to", "dropout", "identity",
 }  # fmt: skip
+# Operators that return a view or a copy, as strides and types ask for.
+_MAY_COPY = {"contiguous", "reshape", "reshape_as", "flatten", "ravel", "to", "type_as"}
 _FAMILIES = {
     "convolution": ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
                     "conv_transpose3d", "convolution"),
@@ -99,10 +101,10 @@ def trace(model: torch.nn.Module, inputs: tuple[Any, ...]) -> OperatorGraph:
         warnings.simplefilter("ignore")
         program = torch.export.export(model, inputs, strict=False)
     inline_regions(program.graph_module)
-    return _convert(program, inputs)
+    return _convert(program, inputs, model)
 
 
-def _convert(program: Any, inputs: tuple[Any, ...]) -> OperatorGraph:
+def _convert(program: Any, inputs: tuple[Any, ...], model: torch.nn.Module) -> OperatorGraph:
     specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
     values: list[Value] = []
     operators: list[Operator] = []
@@ -121,7 +123,9 @@ def _convert(program: Any, inputs: tuple[Any, ...]) -> OperatorGraph:
                 position += 1
             else:
                 data = program.constants.get(spec.target) if spec.target else None
-                values.append(_value(node, _KINDS.get(spec.kind, "constant"), spec.target, data))
+                kind = _KINDS.get(spec.kind, "constant")
+                found = kind != "constant" or _holds(model, spec.target)
+                values.append(_value(node, kind, spec.target if found else None, data))
         elif node.op == "output":
             made = zip(node.args[0], program.graph_signature.output_specs, strict=True)
             outputs = tuple(
@@ -139,17 +143,24 @@ def _convert(program: Any, inputs: tuple[Any, ...]) -> OperatorGraph:
     )
 
 
-def _value(node: Any, kind: Any, origin: str, data: Any) -> Value:
+def _holds(model: Any, path: str | None) -> bool:
+    """Tell whether a constant is an attribute; the others torch.export gives names of its own."""
+    for part in (path or "").split("."):
+        model = getattr(model, part, None)
+    return isinstance(model, torch.Tensor)
+
+
+def _value(node: Any, kind: Any, origin: str | None, data: Any) -> Value:
     meta = node.meta["val"]
-    known = isinstance(data, torch.Tensor) and not data.is_meta
+    known = isinstance(data, torch.Tensor) and not (data.is_meta or data.is_complex())
     small = known and data.numel() <= _SMALL_CONSTANT
     return Value(
         name=node.name,
         kind=kind,
-        origin=origin,
+        origin=origin or "",
         shape=tuple(int(size) for size in meta.shape),
         dtype=_dtype(meta.dtype),
-        data=tuple(float(x) for x in data.flatten().tolist()) if small else None,
+        data=tuple(data.flatten().tolist()) if small else None,
         contiguous=meta.is_contiguous(),
         distinct=_distinct(meta),
     )
@@ -177,7 +188,14 @@ def _operator(node: Any, literals: dict[str, Any]) -> Operator:
         kwargs=tuple((key, _literal(arg, literals)) for key, arg in node.kwargs.items()),
         shape=tuple(int(size) for size in first.shape) if tensor else (),
         dtype=_dtype(first.dtype) if tensor else type(first).__name__,
+        copies=name.split(".")[0] in _MAY_COPY and not _shares(node),
     )
+
+
+def _shares(node: Any) -> bool:
+    """Tell whether a result lies in the memory of the first argument."""
+    one, other = (each.meta["val"].untyped_storage() for each in (node, node.args[0]))
+    return bool(one._cdata == other._cdata)
 
 
 def _literal(arg: Any, literals: dict[str, Any]) -> Any:

@@ -67,6 +67,7 @@ _IDENTITIES = (
     "lift_fresh_copy",
     "positive",
 )
+_COPIES = ("clone.", "lift_fresh_copy.")
 _CONVERSIONS = ("to", "_to_copy", "float", "type_as")
 
 
@@ -301,7 +302,10 @@ def _dropout(builder: IrBuilder, operator: Operator) -> IrNode:
 def _same(builder: IrBuilder, operator: Operator) -> IrNode:
     if operator.dtype != "float32":
         raise Unsupported
-    return builder.view(_value(builder, operator), operator.shape)
+    value = _value(builder, operator)
+    if builder.writes and (operator.copies or operator.target.startswith(_COPIES)):
+        value = builder.map(lambda x: x, value)  # what is written to either is not to the other
+    return builder.view(value, operator.shape)
 
 
 def _converted(builder: IrBuilder, operator: Operator) -> IrNode:

@@ -55,6 +55,14 @@ GRAPHS = {
     "a copy that is overwritten": reference(
         "x = torch.empty_like(a)\nx.copy_(a)\nx.mul_(2)\nreturn a + x", f"{N}(4, 33)"
     ),
+    "copies of what is overwritten": reference(
+        "x = a * 2\nd = x.clone()\nx.mul_(3)\ny = a.t() * 2\ne = y.contiguous()\ny.add_(1)\nreturn d + x + (e + y).t()",
+        f"{N}(4, 33)",
+    ),
+    "copies that are overwritten": reference(
+        "d = a.clone()\ne = d.detach()\nd.mul_(3)\ny = a.t() * 2\nf = y.reshape(-1)\nf.mul_(3)\n"
+        "return e + a + y.t(), f", f"{N}(4, 33)"
+    ),
     "a view that is overwritten": reference(
         "x = (a * 2).view(33, 4)\nx.relu_()\ny, i = torch.sort(x)\ny.mul_(3)\nreturn x + y.t().contiguous().view(33, 4) + i",
         f"{N}(4, 33)",
@@ -217,6 +225,11 @@ def test_every_operator_that_shows_its_argument_is_known() -> None:
 @pytest.mark.parametrize(
     ("body", "told"),
     [
+        (
+            "x = a * 3\ntorch.sum(a, 0, keepdim=True, out=x[:1])\nreturn x * 2",
+            "writes into its argument",
+        ),
+        ("return torch.ops.prims.exp(a) + 1", "prims.exp.default is no operator"),
         (
             'with torch.autocast("cpu", dtype=torch.bfloat16):\n    x = a @ a.t()\nreturn x.float() + 1',
             r"torch\.autocast.*write them out",

@@ -115,6 +115,14 @@ def test_a_forward_whose_arguments_have_no_names_has_no_recipe(cards: Any) -> No
         three_languages.cpp(listed, cards)
 
 
+def test_a_large_constant_that_is_no_attribute_has_no_recipe(cards: Any) -> None:
+    source = reference(
+        "return a * self.k[0]", "torch.randn(3, 2000)", init="self.k = [torch.randn(2000)]"
+    )
+    with pytest.raises(NoRecipe, match="make it a buffer"):
+        three_languages.cpp(source, cards)
+
+
 def test_with_the_library_calls_the_answer_is_the_same(cards: Any) -> None:
     bench = Bench(SOURCE, cards)
     anchors = tuple(part.anchor for part in bench.parts() if part.anchor)

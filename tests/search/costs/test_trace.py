@@ -85,6 +85,18 @@ def test_small_constants_carry_their_elements(trace: Trace) -> None:
     assert constant.data == (1.0, 2.0)
 
 
+def test_constants_of_whole_numbers_are_exact(trace: Trace) -> None:
+    graph = trace("pass", "return x + torch.tensor([2**53 + 1, -1])", "torch.rand(3, 2)")
+    assert [value.data for value in graph.values if value.kind == "constant"] == [(2**53 + 1, -1)]
+
+
+def test_a_constant_that_is_no_attribute_has_no_place(trace: Trace) -> None:
+    init = "self.one = torch.rand(2000); self.more = [torch.rand(2000)]"
+    graph = trace(init, "return x * self.one + self.more[0]", "torch.rand(3, 2000)")
+    places = [value.origin for value in graph.values if value.kind == "constant"]
+    assert sorted(places) == ["", "one"]
+
+
 def test_control_flow_on_values_is_told_in_one_line(trace: Trace) -> None:
     with pytest.raises(TaskError, match="cannot trace the forward") as caught:
         trace("pass", "return x + 1 if x.sum() > 0 else x - 1", "torch.rand(3)")
