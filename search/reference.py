@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from search.task import Task  # a judging machine need not have what checks task files
 
 # Outputs of these types are compared exactly, or hold indices (`search.judging.indices`).
+FLOATS = frozenset({torch.float32, torch.float16, torch.bfloat16})
 WHOLE = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool})
 _NORMS = (nn.modules.batchnorm._NormBase,)
 Scalar = int | float | bool | str | None
@@ -374,10 +375,10 @@ def _checked_outputs(task: JudgedTask, result: Any) -> tuple[TensorLayout, ...]:
             raise TaskError(
                 f"{path}: output {number} is empty {tuple(value.shape)}: there is nothing to judge"
             )
-        if value.dtype is not torch.float32 and value.dtype not in WHOLE:
+        if value.dtype not in FLOATS and value.dtype not in WHOLE:
             raise TaskError(
-                f"{path}: output {number} is {value.dtype}: kb judges floating-point outputs in torch.float32, "
-                "integers and booleans: return such a tensor"
+                f"{path}: output {number} is {value.dtype}: kb judges outputs in torch.float32, torch.float16, "
+                "torch.bfloat16, integers and booleans: return such a tensor"
             )
     return tuple(TensorLayout.of(value) for value in values)
 

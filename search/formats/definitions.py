@@ -47,14 +47,14 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
-_TAKEN = ("Model", "get_inputs", "get_init_inputs", "_widened", "_drawn")
+_TAKEN = ("Model", "get_inputs", "get_init_inputs", "_drawn")
 
 
 def read_definition(path: Path, workloads: int) -> ForeignTask:
     """Read a definition with its workloads, which lie in a ``.jsonl`` file beside it.
 
     They are sought in ``workload.jsonl``, in a file of the definition's name, and in the folders ``workloads/`` that
-    flashinfer's data set has. Answers in half precision are widened to float32, which the judge compares.
+    flashinfer's data set has.
 
     Raises:
         TaskError: it is no definition, or has no workload that can be judged here; one line says why.
@@ -76,9 +76,6 @@ def read_definition(path: Path, workloads: int) -> ForeignTask:
     chosen = spread(sorted(found, key=lambda one: math.prod(one.axes.values())), workloads)[::-1]
     if len(chosen) < len(found):
         notes.append(f"{len(chosen)} of {len(found)} workloads are taken (--workloads takes more)")
-    narrow = [name for name, one in definition.outputs.items() if one.dtype in FLOATS[2:]]
-    if narrow:
-        notes.append(f"{', '.join(narrow)}: widened to float32, which the judge compares")
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", definition.name)[:80]
     source, names = _reference(definition, path)
     arguments = [
@@ -87,8 +84,8 @@ def read_definition(path: Path, workloads: int) -> ForeignTask:
     ]
     program, settings = write_reference(
         f"{name}: a definition of flashinfer-bench or SOL-ExecBench.",
-        [*_computed(definition), *source, _WIDENED],
-        (arguments, [f"return _widened({names['run']}({', '.join(arguments)}))"]),
+        [*_computed(definition), *source],
+        (arguments, [f"return {names['run']}({', '.join(arguments)})"]),
         _inputs(definition, chosen[0], names),
         _named_apart([_workload(definition, one) for one in chosen]),
     )
@@ -98,14 +95,6 @@ def read_definition(path: Path, workloads: int) -> ForeignTask:
         settings={"workloads": settings},
         notes=tuple(notes),
     )
-
-
-_WIDENED = (
-    "def _widened(result):\n"
-    "    values = result if isinstance(result, (tuple, list)) else (result,)\n"
-    "    wide = tuple(x.float() if x.dtype in (torch.float16, torch.bfloat16) else x for x in values)\n"
-    "    return wide if isinstance(result, (tuple, list)) else wide[0]"
-)
 
 
 def _kinds(one: KernelWorkload) -> dict[str, tuple[str, bool]]:

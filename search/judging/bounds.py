@@ -11,6 +11,9 @@ import torch
 UNITS = {"strict": 2.0**-23, "tf32": 2.0**-11, "half": 2.0**-11}  # by precision: of one rounding
 # Of the framework's own error. bfloat16 has three bits less than tf32, so that eight would let it pass.
 _FACTORS = {"strict": 8.0, "tf32": 3.0, "half": 8.0}
+# Of answers in a type with less than float32's digits: their last rounding is most of any error, and an answer that is
+# rounded twice is off by two.
+_SHORT_FACTOR = 3.0
 _TINY = 2.0**-113  # what lies far below may be flushed to zero, and what grew from there be inexact
 _GROUP = 64  # elements whose errors together say what is usual: a single one may be small by luck
 _NEIGHBOURS = 64  # elements that lie beside one another, among which absolute errors compare
@@ -103,7 +106,7 @@ def told_slack(absolute: float, relative: float) -> Slack:
     return Slack(told=(absolute, relative))
 
 
-def measured_slack(
+def measured_slack(  # noqa: PLR0913 - all that a bound follows from
     exact: torch.Tensor,
     errors: torch.Tensor,
     terms: int,
@@ -111,6 +114,7 @@ def measured_slack(
     *,
     one_sided: bool,
     moved: Sequence[torch.Tensor] | None = None,
+    dtype: torch.dtype = torch.float32,
 ) -> tuple[Slack, tuple[torch.Tensor, ...]]:
     """Return the slack that follows from errors which right answers were seen to have.
 
@@ -121,12 +125,14 @@ def measured_slack(
         terms: of the longest sum that the output comes from.
         precision: strict, tf32 or half.
         one_sided: the roundings of a sum do not cancel on these inputs.
+        dtype: of the answer.
 
     Returns:
         The slack, which holds for other inputs of the same kind, and limits for these inputs alone:
         the greatest error of each index of each dimension that has enough others.
     """
-    factor = _FACTORS[precision]
+    short = dtype in (torch.float16, torch.bfloat16)
+    factor = min(_FACTORS[precision], _SHORT_FACTOR) if short else _FACTORS[precision]
     seen = _by_size(exact, errors).mul_(factor)
     limits = tuple(limit.mul_(factor * _UNUSUAL) for limit in _by_index(errors))
     if moved is not None:
@@ -139,11 +145,15 @@ def measured_slack(
     own = max(2.0, math.log2(terms) / 2, min(math.sqrt(terms) / 2, _LONGEST))
     if one_sided:
         own = max(own, terms / _ONE_SIDED)
-    relative = unit * (own if precision == "strict" else 1.0)
+    relative, least = unit * (own if precision == "strict" else 1.0), _TINY
+    if short:
+        figures = torch.finfo(dtype)
+        relative = max(relative, figures.eps / 2)
+        least = max(least, figures.smallest_normal * figures.eps / 2)
     slack = Slack(
         relative=factor * relative,
         beside=factor * unit / 2,
-        least=factor * _TINY,
+        least=factor * least,
         seen=seen,
     )
     return slack, limits

@@ -257,9 +257,14 @@ def _measured(  # noqa: PLR0913 - what a trial consists of
     also = (away,) if name == distributions.FEW_LARGE else ()
     moved = _move(problem, truth, inputs, exact, errors, grown, also)
     precision = "strict" if told is not None else rule(problem)
+    types = [layout.dtype for layout in problem.outputs]
     bounds: list[_Bound] = [
-        measured_slack(value, error, count, precision, one_sided=one_sided, moved=places)
-        for value, error, count, places in zip(exact, errors, sums.terms, moved, strict=True)
+        measured_slack(
+            value, error, count, precision, one_sided=one_sided, moved=places, dtype=dtype
+        )
+        for value, error, count, places, dtype in zip(
+            exact, errors, sums.terms, moved, types, strict=True
+        )
     ]
     if sums.recurrence > 1:
         # A gate that rounding opens or shuts keeps its state for steps: which of the units it is, is luck.
