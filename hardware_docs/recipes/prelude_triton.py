@@ -305,7 +305,7 @@ def vgelu_tanh(x):
 
 @triton.jit
 def vpowi(x, n: tl.constexpr):
-    y = x * 0.0 + 1.0 if n == 0 else x
+    y = tl.where(x == x, 1.0, 1.0) if n == 0 else x  # infinite and NaN too
     for _ in tl.static_range(1, n if n > 0 else -n):
         y = y * x
     return 1.0 / y if n < 0 else y
@@ -321,7 +321,7 @@ def vpow(x, y):
     size = tl.exp2(wide * tl.log2(tl.abs(x).to(tl.float64))).to(tl.float32)
     whole = tl.floor(y) == y
     odd = tl.floor(y * 0.5) * 2.0 != y
-    signed = tl.where(whole, tl.where(odd, -size, size), float("nan"))
+    signed = tl.where(whole, tl.where(odd, -size, size), tl.where(x == float("-inf"), size, float("nan")))
     zero = tl.where(y > 0.0, 0.0, float("inf"))
     found = tl.where(x > 0.0, size, tl.where(x == 0.0, zero, signed))
     return tl.where(y == 0.0, 1.0, found)

@@ -139,6 +139,10 @@ FUNCTIONS = {
         "torch.where((a > 0.3) & (a < 2) | ~(a > -1), a, -a) * (a > 1).float()",
         "a.clamp(min=-0.5) + torch.maximum(a, -a) + torch.lerp(a, a * 2, 0.3)",
     ),
+    "powers of what has no end": (
+        "torch.where(a.abs() < 1, a, a * float('inf')) ** 0",
+        "(torch.where(a.abs() < 1, a.abs(), a * float('inf')) ** 2.5).clamp(max=9.0)",
+    ),
 }
 GRAPHS |= {
     name: reference(f"return {', '.join(texts)}", f"{N}(333) * 5")
