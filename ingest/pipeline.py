@@ -203,7 +203,7 @@ def _found(
     sources: Sequence[Source], desk: Confined, label: str | None
 ) -> Iterator[Iterator[FoundFile]]:
     if label is not None:
-        yield _records(Path(sources[0]).expanduser(), label)
+        yield _records(Path(sources[0]), label)
         return
     with gathered(sources, desk) as found:
         yield found

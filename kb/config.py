@@ -17,6 +17,20 @@ def shipped_docs() -> Path:
     return Path(next(iter(hardware_docs.__path__)))
 
 
+def user_path(text: str | Path) -> Path:
+    """Return a path that the user named, with ``~`` as the home folder that it stands for.
+
+    Raises:
+        ConfigError: there is no such home folder.
+    """
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(
+            f"{text}: expected a user with a home folder after ~, found none: write the whole path"
+        ) from error
+
+
 @dataclass(frozen=True)
 class Home:
     """The folder that holds what `kb` keeps for one user or project.
@@ -29,7 +43,7 @@ class Home:
     @classmethod
     def find(cls) -> Home:
         """Return the home that the environment names, without making it."""
-        return cls(Path(os.environ.get("KB_HOME") or ".kb").expanduser().absolute())
+        return cls(user_path(os.environ.get("KB_HOME") or ".kb").absolute())
 
     def make(self) -> Home:
         """Create the folder.
@@ -70,5 +84,4 @@ class Home:
     @cached_property
     def cache(self) -> Path:
         """What is derived from installed packages and shared by all homes: exported encoders, what torch.compile wrote."""
-        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        return Path(base) / "kb"
+        return user_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "kb"

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kb.config import Home
+from kb.config import Home, user_path
 from kb.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def load_tokenizer(path: str) -> Tokenizer:
     """
     from tokenizers import Tokenizer
 
-    place = Path(path).expanduser()
+    place = user_path(path)
     file = place / "tokenizer.json" if place.is_dir() else place
     try:
         tokenizer = Tokenizer.from_file(str(file))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kb.config import user_path
 from kb.errors import TaskError
 
 MODES = ("max-autotune", "reduce-overhead")  # of torch.compile, by its own names
@@ -53,7 +54,7 @@ def read_kernels(path: Path, names: Sequence[str]) -> tuple[tuple[str, str], ...
     for name in names:
         if name in MODES:
             continue
-        file = (path.parent / Path(name).expanduser()).absolute()
+        file = (path.parent / user_path(name)).absolute()
         try:
             found.append((shown_name(name), file.read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError) as error:

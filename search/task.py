@@ -19,6 +19,7 @@ from pydantic import (
     field_validator,
 )
 
+from kb.config import user_path
 from kb.errors import TaskError
 from search.comparisons import as_names, checked_names, read_kernels
 from search.settings import (
@@ -151,7 +152,7 @@ class Task:
     def prompts(self) -> Path | None:
         """The folder of the task's own templates, None where it has none."""
         named = self.settings.prompts
-        return None if named is None else (self.path.parent / Path(named).expanduser()).absolute()
+        return None if named is None else (self.path.parent / user_path(named)).absolute()
 
     @property
     def spool(self) -> Path | None:
@@ -159,7 +160,7 @@ class Task:
         chosen = self.settings.evaluator
         if isinstance(chosen, str):
             return None
-        return (self.path.parent / Path(chosen.spool).expanduser()).absolute()
+        return (self.path.parent / user_path(chosen.spool)).absolute()
 
     @property
     def elsewhere(self) -> bool:
@@ -170,7 +171,7 @@ class Task:
     def mailbox(self) -> Path | None:
         """The folder that the task names for author mailbox, None where it names none."""
         chosen = self.settings.mailbox
-        return None if chosen is None else (self.path.parent / Path(chosen).expanduser()).absolute()
+        return None if chosen is None else (self.path.parent / user_path(chosen)).absolute()
 
 
 def load_task(path: Path) -> Task:
@@ -180,10 +181,10 @@ def load_task(path: Path) -> Task:
         TaskError: the file cannot be read, or a key is unknown, missing or of the wrong type.
     """
     if path.suffix == ".py":
-        settings = TaskFile(reference=path.name)
+        settings, reference = TaskFile(reference=path.name), path.absolute()
     else:
         settings = _parse(_read(path, "task file"), path)
-    reference = (path.parent / settings.reference).expanduser().absolute()
+        reference = (path.parent / user_path(settings.reference)).absolute()
     source = _read(reference, "reference")
     return Task(
         name=settings.name or reference.stem,
@@ -254,8 +255,9 @@ def _parse(text: str, path: Path) -> TaskFile:
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a day that is none
         raise TaskError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(loaded, dict):
+        found = "an empty file" if loaded is None else type(loaded).__name__
         raise TaskError(
-            f"{path}: expected keys and values with at least 'reference:', found {type(loaded).__name__}"
+            f"{path}: expected keys and values with at least 'reference:', found {found}"
         )
     try:
         return TaskFile.model_validate(loaded)
@@ -263,6 +265,12 @@ def _parse(text: str, path: Path) -> TaskFile:
         raise TaskError(f"{path}: {_explain(error)}") from error
 
 
+# In words of YAML, where pydantic speaks of Python.
+_EXPECTED = {
+    "tuple_type": "expected a list",
+    "model_type": "expected keys and values",
+    "dict_type": "expected keys and values",
+}
 _UNION = r"literal\[|(Tolerances|SpoolSettings)$"  # which member of a union pydantic tried
 
 
@@ -279,8 +287,9 @@ def _explain(error: ValidationError) -> str:
     if first["type"] == "missing":
         example = ", e.g. reference: conv2d.py" if key == "reference" else ""
         return f"key '{key}' is missing: give it a value{example}"
-    message = first["msg"].lower().removeprefix("value error, ")
-    return f"key '{key}': {message}, found {first['input']!r}"
+    message = _EXPECTED.get(first["type"]) or first["msg"].lower().removeprefix("value error, ")
+    found = "nothing" if first["input"] is None else repr(first["input"])
+    return f"key '{key}': {message}, found {found}"
 
 
 def _known_keys(parents: list[str]) -> Iterable[str]:

@@ -42,6 +42,7 @@ def prepare(
         asks: False where no model is ever asked, and none need be there.
     """
     from kb.database import open_engine
+    from search.prompting.prompts import user_templates
     from search.runs.storage import Storage
 
     task = with_mailbox(home, task)
@@ -49,6 +50,8 @@ def prepare(
     language = choose_language(task.settings.language, place.target)
     if asks:
         check_settings(task.settings, place.how)
+        if task.prompts is not None:  # authors without a model never look there
+            user_templates(task)
     storage = Storage(open_engine(home))
     problem, graph, work = _reference(task, place, progress)
     return Setup(

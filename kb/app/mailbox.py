@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kb.config import Home
+from kb.config import Home, user_path
 from kb.progress import say
 from search.settings import ModelSettings
 from search.task import Task
@@ -47,7 +47,7 @@ class Mail:
         """Return the mailbox over a folder."""
         from synth.models.mailbox.model import Mailbox
 
-        path = Path(folder).expanduser().absolute()
+        path = user_path(folder).absolute()
         return self._boxes.setdefault(path, Mailbox(path, say=say))
 
     def open(self, run: str) -> None:

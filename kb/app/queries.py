@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kb.config import Home
+from kb.config import Home, shipped_docs
 from kb.errors import ConfigError
 from kb.progress import Progress
 from kb.records.types import KINDS, MODES, Effect, Query, Scope
+from kb.tokens import count_tokens
 
 if TYPE_CHECKING:
     from kb.records.schema import TargetRecord
@@ -64,7 +65,11 @@ def build_query(asked: SearchOptions) -> Query:
             language=tuple(record.languages),
         )
     if asked.language is not None:
-        scope = replace(scope, language=(asked.language,))
+        shipped = sorted(path.stem for path in (shipped_docs() / "languages").glob("*.md"))
+        known = dict.fromkeys((*shipped, *scope.language))  # a target of one's own may have more
+        scope = replace(scope, language=(_known(asked.language, tuple(known), "language"),))
+    if asked.encoding is not None:
+        count_tokens("", asked.encoding)  # without --tokens nothing else would look at it
     operators, symptoms = _vocabulary(asked)
     return Query(
         text=asked.question,

@@ -246,7 +246,8 @@ def _search(
     def elapsed() -> float:
         return time.monotonic() - began - session.mail.seconds
 
-    session.mail.open(record.run)
+    with _mendable(record):
+        session.mail.open(record.run)
     with ExitStack() as held:
         judge = held.enter_context(open_judge(session))
         with _interruptible(record):

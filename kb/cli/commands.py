@@ -27,7 +27,7 @@ from kb.cli.knowledge import check, effects, ideas, ingest, lessons, read, searc
 from kb.cli.render.output import Commands
 
 EXIT_CODES = """
-Exit codes: 0 done; 1 a bug in kb; 2 something you can mend, said in one line; 3 the offline author has
+Exit codes: 0 done; 1 a bug in kb, or findings of check and doctor --cheats; 2 something you can mend, said in one line; 3 the offline author has
 no recipe for the task; 4 no candidate passed; 5 a replay differs from its
 record; 130 interrupted.
 """

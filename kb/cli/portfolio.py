@@ -26,8 +26,9 @@ def one_task(paths: Sequence[Path]) -> Path:
         ConfigError: there are several, which need a budget.
     """
     if len(paths) != 1 or paths[0].is_dir():
+        found = f"{len(paths)} tasks" if len(paths) != 1 else f"the folder {paths[0]}"
         raise ConfigError(
-            f"{len(paths)} tasks, or a folder of tasks: expected one task, or a budget for all of them: "
+            f"expected one task, or a budget for several, found {found}: "
             "add for example --budget '60 minutes'"
         )
     return paths[0]

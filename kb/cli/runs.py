@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from kb.cli.render.output import JSON, console, print_json, steps
-from kb.config import Home
+from kb.config import Home, user_path
 
 if TYPE_CHECKING:
     from kb.app.run import Ended
@@ -84,9 +84,9 @@ def evolve(
         "candidates": candidates,
         "minutes": minutes,
         "seed": seed,
-        "spool": None if spool is None else str(spool.expanduser().absolute()),
+        "spool": None if spool is None else str(user_path(spool).absolute()),
         "workers": workers or ray is not None,
-        "mailbox": None if mailbox is None else str(mailbox.expanduser().absolute()),
+        "mailbox": None if mailbox is None else str(user_path(mailbox).absolute()),
         "profile": profile,
     }
     if budget is not None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kb.errors import TaskError
+from kb.errors import ConfigError, TaskError
 from search.settings import Tolerances
 from search.task import load_task, override
 
@@ -69,7 +69,13 @@ def test_tolerances_may_be_written_as_numbers_of_yaml(tmp_path):
         ("reference: [\n", r"not YAML"),
         ("reference: 2026-99-99\n", r"not YAML"),
         ("just words\n", r"expected keys and values .* found str"),
-        ("", r"expected keys and values .* found NoneType"),
+        ("", r"expected keys and values .* found an empty file"),
+        (
+            "reference: ref.py\nbaselines: max-autotune\n",
+            r"'baselines': expected a list, found 'max",
+        ),
+        ("reference: ref.py\nsearch: beam\n", r"'search': expected keys and values, found 'beam'"),
+        ("reference: ref.py\nstop:\n", r"'stop': expected keys and values, found nothing"),
         ("reference: gone.py\n", r"reference .*gone\.py does not exist"),
     ],
 )
@@ -87,6 +93,19 @@ def test_a_missing_a_binary_and_a_folder_are_told_apart(tmp_path):
     (tmp_path / "binary.yaml").write_bytes(b"\x00\xff\xfe")
     with pytest.raises(TaskError, match="not text"):
         load_task(tmp_path / "binary.yaml")
+
+
+def test_a_reference_in_the_home_folder_is_found_from_every_task_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / "tasks"
+    folder.mkdir()
+    write(tmp_path, "")  # beside it lies the reference
+    task = folder / "task.yaml"
+    task.write_text("reference: ~/ref.py\n")
+    assert load_task(task).reference == tmp_path / "ref.py"
+    task.write_text("reference: ~nobody-here/ref.py\n")
+    with pytest.raises(ConfigError, match="expected a user with a home folder after ~"):
+        load_task(task)
 
 
 def test_the_command_line_wins_over_the_file(tmp_path):

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kb.app.build_session import build, prepare
@@ -19,7 +18,7 @@ from kb.app.resume import keep_reference, stored_task
 from kb.app.run import open_judge, outcome_context, task_slug
 from kb.app.run import tell as tell_of
 from kb.app.session import Session, about_of, names_of
-from kb.config import Home
+from kb.config import Home, user_path
 from kb.errors import ConfigError, TaskError
 from kb.records.schema import CATEGORIES
 from search.task import Task, load_task, override
@@ -97,7 +96,7 @@ class TaskSession:
             KbError: the task cannot be read or judged here.
         """
         row = self._stored(path)
-        task = load_task(Path(path).expanduser()) if row is None else None
+        task = load_task(user_path(path)) if row is None else None
         here = self._open
         if here is not None:
             same = here.record.run == path if task is None else _same(here.session.task, task)

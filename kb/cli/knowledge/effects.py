@@ -75,8 +75,8 @@ def find(subjects: Sequence[str], name: str) -> str:
         return meant[0]
     listed = ", ".join(_some(meant or subjects)) or "none"
     raise ConfigError(
-        f"expected what was measured, found {name!r}, which names {len(meant)} of it: known are "
-        f"{listed} (kb effects lists all)"
+        f"expected one of what was measured, found {'several' if meant else 'none'} called {name!r}: "
+        f"known are {listed} (kb effects lists all)"
     )
 
 

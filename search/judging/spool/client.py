@@ -43,7 +43,7 @@ class Spool:
         *,
         say: Callable[[str], None],
     ) -> None:
-        self._folder = Folder(folder.expanduser().absolute())
+        self._folder = Folder(folder.absolute())
         self._assignment = assignment
         self._say = say
         self._said: set[str] = set()

@@ -73,7 +73,7 @@ class LetterFolder:
     """The letters of one folder. Several processes may use it.
 
     Args:
-        folder: made when the first letter is sent.
+        folder: made when it is read, or when the first letter is sent.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -83,11 +83,13 @@ class LetterFolder:
         self._quotes = Quotes()
 
     def read(self) -> tuple[Letter, ...]:
-        """Return the letters that lie there, in the order in which they were sent.
+        """Make the folder, and return the letters that lie there, in the order in which they were sent.
 
         Raises:
-            ModelError: the folder cannot be read.
+            ModelError: the folder cannot be made or read.
         """
+        with self._guarded("make"):
+            self.folder.mkdir(parents=True, exist_ok=True)
         self._read()
         return tuple(sorted(self._letters.values(), key=lambda letter: letter.number))
 

@@ -107,6 +107,7 @@ BAD_SETTINGS = {
     "unknown provider": ("model: {name: x, provider: acme}", "acme.*openai"),
     "an address that is none": ("model: {name: x, base_url: 'localhost'}", "http://"),
     "an unknown key": ("precison: strict", "precison.*precision"),
+    "a folder of prompts that is not there": ("prompts: nowhere", "prompts.*nowhere.*--templates"),
     "broken YAML": ("search: {rounds: 5", "not YAML"),
 }
 
@@ -138,6 +139,16 @@ def test_a_language_whose_package_is_missing_names_it(home, tmp_path, monkeypatc
 
 def test_a_task_that_is_not_there(home, tmp_path, monkeypatch, capsys):
     assert kb(monkeypatch, capsys, "evolve", "none.yaml")[0] == 2
+
+
+def test_a_mailbox_that_cannot_be_made_is_said_before_anything_is_timed(
+    home, tmp_path, monkeypatch, capsys
+):
+    path = reference(tmp_path, GOOD)
+    (tmp_path / "file").write_text("")
+    code, line = kb(monkeypatch, capsys, "evolve", path, "--mailbox", tmp_path / "file")
+    assert code == 2
+    assert "name a folder that you may write to" in line
 
 
 def test_a_home_that_cannot_be_made(home, tmp_path, monkeypatch, capsys):
@@ -176,8 +187,14 @@ def test_a_run_that_is_not_there_lists_those_that_are(command, home, monkeypatch
     assert "kb evolve" in line or "there are no runs yet" in line
 
 
-def test_an_empty_question_and_an_unknown_kind(home, monkeypatch, capsys):
+def test_an_empty_question_and_what_is_unknown(home, monkeypatch, capsys):
     assert kb(monkeypatch, capsys, "search", " ")[0] == 2
+    code, line = kb(monkeypatch, capsys, "search", "x", "--language", "fortran")
+    assert code == 2
+    assert "unknown language 'fortran': known are cpp, cuda" in line
+    code, line = kb(monkeypatch, capsys, "search", "x", "--tokenizer", "gone.json")
+    assert code == 2
+    assert "tokenizer 'gone.json'" in line
     code, line = kb(monkeypatch, capsys, "search", "x", "--kind", "poem")
     assert code == 2
     assert "guide" in line

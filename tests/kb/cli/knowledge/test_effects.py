@@ -59,5 +59,5 @@ def test_a_subject_is_found_by_its_stem(known: Effects) -> None:
     subjects = known.subjects()
     assert find(subjects, TILE) == find(subjects, "tile") == TILE
     assert find(subjects, "pad") == PAD
-    with pytest.raises(ConfigError, match=r"found 'nobody', which names 0 of it: known are kb:"):
+    with pytest.raises(ConfigError, match=r"found none called 'nobody': known are kb:"):
         find(subjects, "nobody")

@@ -268,3 +268,5 @@ def test_a_damaged_note_or_a_folder_that_cannot_be_made_is_one_line(tmp_path):
     with pytest.raises(ModelError, match="name a folder that you may write to") as caught:
         Mailbox(tmp_path / "file").reply(ask())
     assert "\n" not in str(caught.value)
+    with pytest.raises(ModelError, match="name a folder that you may write to"):
+        Mailbox(tmp_path / "file").open("softmax-1")
