@@ -232,7 +232,10 @@ class JudgingWorker:
             self.tally.drifted += 1
             self._checked = -float("inf")
             self._doing = f"drifted: {error}"
-            line = f"this device is not as it was ({error}): nothing is timed until it is again"
+            line = (
+                f"this device is not as it was ({error}): nothing is timed until it is again, or until "
+                "`kb worker --recalibrate` takes the times of now as its first ones"
+            )
             if once:
                 raise ToolchainError(
                     f"{line}; end what else runs here, or kb worker --recalibrate"
