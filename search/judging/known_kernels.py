@@ -29,6 +29,12 @@ class Calibration:
             memory=min(self.memory, other.memory),
         )
 
+    def slower(self, other: Calibration, tolerance: float) -> bool:
+        """Say whether one of the two times is longer than that of `other` by more than `tolerance`."""
+        return self.arithmetic > other.arithmetic * (
+            1 + tolerance
+        ) or self.memory > other.memory * (1 + tolerance)
+
     def differs(self, other: Calibration, tolerance: float) -> str:
         """Say how this differs from `other` by more than `tolerance`, empty where it does not."""
         pairs = (

@@ -17,7 +17,7 @@ from kb.database import claiming, reading
 from kb.errors import ToolchainError
 from search.judging.known_kernels import Calibration
 from search.judging.spool.judge_process import Died
-from search.work.calibration import Calibrations
+from search.work.calibration import Calibrations, Drifted
 from search.work.queue import MOST_DEATHS, WorkQueue
 from search.work.roster import Roster
 from search.work.tables import RESULTS, WORK
@@ -155,6 +155,24 @@ def test_hosts_that_are_equally_fast_are_one_group_and_others_are_not(queue: Wor
     ]
     assert groups == [1, 2, 1, 1]
     assert calibrations.group("another device", "d", crew.STEADY) == 1
+
+
+def test_a_processor_that_was_first_timed_beside_other_work_is_not_refused_when_it_is_quiet(
+    queue: WorkQueue,
+) -> None:
+    calibrations = Calibrations(queue.engine)
+    quick = Calibration(arithmetic=1e-3, memory=5e-4)
+    group = calibrations.group("judge", "one", SLOW, "cpu")
+    assert calibrations.group("judge", "one", quick, "cpu") == group
+    with pytest.raises(Drifted, match="memory takes 4"):
+        calibrations.group("judge", "one", SLOW, "cpu")  # by now it is known to be faster
+    with pytest.raises(Drifted):
+        calibrations.group("judge", "one", Calibration(arithmetic=5e-4, memory=1e-3), "cpu")
+    # Others are compared with these times, and a GPU's clock that is raised makes other times.
+    assert calibrations.group("judge", "two", quick, "cpu") == group
+    for kind in ("cpu", "cuda"):
+        with pytest.raises(Drifted):
+            calibrations.group("judge", "one", Calibration(arithmetic=1e-4, memory=1e-4), kind)
 
 
 def test_what_was_timed_while_the_device_drifted_is_not_recorded(queue: WorkQueue) -> None:
