@@ -75,7 +75,8 @@ class Problem:
         initial_state: what the constructor alone left under the judge's seed.
         outputs: layouts of the outputs, in order.
         single_output: the forward returns a tensor, not a tuple or list.
-        views: the reference's answer shares memory with its inputs, or two of its outputs do.
+        views: numbers of the outputs that share memory with an input.
+        twins: numbers of those that share memory with another output.
         draw: makes a fresh set of inputs from a seed, as `get_inputs()` does.
     """
 
@@ -88,7 +89,8 @@ class Problem:
     initial_state: dict[str, torch.Tensor]
     outputs: tuple[TensorLayout, ...]
     single_output: bool
-    views: bool
+    views: frozenset[int]
+    twins: frozenset[int]
     draw: Callable[[int], Inputs]
 
     @property
@@ -166,6 +168,7 @@ def load_problem(task: Task | JudgedTask, seed: int = 0, device: str = "cpu") ->
     model.load_state_dict(state)
     model.to(device)
     result = _run_twice(task, model, inputs)
+    views, twins = _shared_outputs(model, inputs)
     return Problem(
         task=task,
         seed=seed,
@@ -176,7 +179,8 @@ def load_problem(task: Task | JudgedTask, seed: int = 0, device: str = "cpu") ->
         initial_state={name: value.to(device) for name, value in initial.items()},
         outputs=_checked_outputs(task, result),
         single_output=isinstance(result, torch.Tensor),
-        views=_views(model, inputs),
+        views=views,
+        twins=twins,
         draw=fresh,
     )
 
@@ -344,17 +348,17 @@ def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
-def _views(model: nn.Module, inputs: tuple[Any, ...]) -> bool:
-    """Say whether an output shares memory with an input or with another output."""
+def _shared_outputs(
+    model: nn.Module, inputs: tuple[Any, ...]
+) -> tuple[frozenset[int], frozenset[int]]:
+    """Return which outputs share memory with an input, and which with another output."""
     with torch.no_grad():
         outputs = as_tuple(model(*inputs))
-    seen = {x.untyped_storage().data_ptr() for x in inputs if isinstance(x, torch.Tensor)}
-    for value in outputs:
-        place = value.untyped_storage().data_ptr()
-        if place in seen:
-            return True
-        seen.add(place)
-    return False
+    given = {x.untyped_storage().data_ptr() for x in inputs if isinstance(x, torch.Tensor)}
+    places = [value.untyped_storage().data_ptr() for value in outputs]
+    views = frozenset(number for number, place in enumerate(places) if place in given)
+    twins = frozenset(number for number, place in enumerate(places) if places.count(place) > 1)
+    return views, twins - views
 
 
 def _checked_outputs(task: JudgedTask, result: Any) -> tuple[TensorLayout, ...]:

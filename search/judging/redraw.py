@@ -196,7 +196,7 @@ def _cuts(problem: Problem, shapes: Sequence[torch.Size]) -> list[RowCut]:
     """Return how inputs may be cut along their first dimension where the answer is; not at all where all are small."""
     rows = {shape[0] if shape else 0 for shape in shapes}
     whole = any(layout.dtype in WHOLE for layout in problem.outputs)
-    if len(rows) != 1 or min(rows) < 2 or whole or problem.views:
+    if len(rows) != 1 or min(rows) < 2 or whole or problem.views or problem.twins:
         return []
     fits = [
         isinstance(x, torch.Tensor) and x.dim() > 0 and x.shape[0] in rows for x in problem.inputs

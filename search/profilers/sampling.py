@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
@@ -27,7 +28,7 @@ _SET_OUTPUT = 0x2405
 _PAGES = 64  # of a buffer: an ordinary user may lock 516 KiB
 _HEAD = 1024  # of the buffer's first page: positions of its writer and its reader, offset, size
 _RECORD_MAPPED, _RECORD_LOST, _RECORD_SAMPLE = 1, 2, 9
-_MOST_FILES = 64
+_MOST_FILES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Sampled:
         self._buffers: list[mmap.mmap] = []
         self._read: deque[CounterSample] = deque()
         self.why = ""
+        self.crowded = False  # there are more threads than can be sampled
         self.lost = 0
 
     def start(self) -> bool:
@@ -66,13 +68,15 @@ class Sampled:
         try:
             names = os.listdir(f"/proc/{self._pid}/task")
             processors = sorted(os.sched_getaffinity(self._pid))
-            if len(names) * len(processors) > _MOST_FILES:
+            self.crowded = len(names) * len(processors) > _MOST_FILES
+            if self.crowded:
                 self.why = f"{len(names)} threads on {len(processors)} processors are too many"
                 return False
             for processor in processors:
                 self._open([int(name) for name in names], processor)
         except OSError as error:
             self.close()
+            self.crowded = error.errno == errno.EMFILE
             self.why = error.strerror or str(error)
             return False
         for file in self._files:
@@ -105,11 +109,20 @@ class Sampled:
         return bool(self._files)
 
     def between(self, start: int, end: int) -> list[CounterSample]:
-        """Return the samples of a span of time, in ns of the monotonic clock, and forget all before its end."""
+        """Return the samples of a span of time, in ns of the monotonic clock, and forget all before its end.
+
+        That code was mapped is told whenever it was, before the span and after it too.
+        """
         for buffer in self._buffers:
             self._drain(buffer)
-        found = [sample for sample in self._read if start <= sample.moment <= end]
-        self._read = deque(sample for sample in self._read if sample.moment > end)
+        found = [
+            sample
+            for sample in self._read
+            if sample.address is None or start <= sample.moment <= end
+        ]
+        self._read = deque(
+            sample for sample in self._read if sample.address is not None and sample.moment > end
+        )
         return found
 
     def _drain(self, buffer: mmap.mmap) -> None:

@@ -10,7 +10,11 @@ from pathlib import Path
 import torch
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.process_vm_readv.restype = ctypes.c_ssize_t
+_libc.process_vm_readv.restype = _libc.process_vm_writev.restype = ctypes.c_ssize_t
+_FILL = ctypes.create_string_buffer(
+    b"\x7f" * (1 << 20), 1 << 20
+)  # 3.4e38 as float32, no truth value
+_MOST_PIECES = 64  # of one call of the system
 
 
 class _Span(ctypes.Structure):
@@ -35,6 +39,27 @@ def peek(pid: int, address: int, into: torch.Tensor) -> None:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
         done += count
+
+
+def overwrite(pid: int, address: int, size: int) -> None:
+    """Fill another process's memory with bytes that no answer has.
+
+    Raises:
+        OSError: it is not permitted, or the memory cannot be written to.
+    """
+    done = 0
+    while done < size:
+        count = min(-(-(size - done) // len(_FILL)), _MOST_PIECES)
+        local = (_Span * count)(*[_Span(ctypes.addressof(_FILL), len(_FILL))] * count)
+        remote = _Span(address + done, min(size - done, count * len(_FILL)))
+        written = _libc.process_vm_writev(
+            ctypes.c_int(pid), local, ctypes.c_ulong(count),
+            ctypes.byref(remote), ctypes.c_ulong(1), ctypes.c_ulong(0),
+        )  # fmt: skip
+        if written <= 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        done += written
 
 
 def kernel_text(pid: int | str, name: str) -> str:

@@ -157,9 +157,8 @@ class Runner:
                         return {"calls": call}
                 call = words[PREPARE]
                 result = None
-                with _spoiling():
-                    while len(kept) > words[KEEP]:
-                        kept.popleft()
+                while len(kept) > words[KEEP]:
+                    kept.popleft()
                 words[READY] = call
                 while words[GO] != call:
                     if words[STOP]:

@@ -82,7 +82,8 @@ _IOCTL_ALLOWED = (0x5401, 0x5413, 0x541B, 0x5450, 0x5451, 0x5421)
 _IOCTL_REFUSED = (0x8901, 0x8902, 0x5452, 0x40086602, 0x40046602, 0x40087602, 0x40047602,
                   0x401C5820, 0x800C6613, 0x40806685)  # fmt: skip
 _TRUNCATE, _ACCESS = 0x200, 3  # of open's flags; reading alone is 0
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
+# The last keeps other programs off the other half of its core.
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SCHED_CORE = 1, 4, 62
 
 _LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
@@ -159,7 +160,7 @@ def _one_process(column: int, pid: int) -> list[Instruction]:
     null = [_low(0), zero, _low(2), zero, _high(2), (_EQUAL, _PASS, _STOP, 0)]
     code += _unless(_PRLIMIT[column], null)
     code += _unless(_FCNTL[column], [_low(1), *_none_of(_FCNTL_REFUSED)])
-    refused = (_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE)
+    refused = (_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SCHED_CORE)
     return code + _unless(_PRCTL[column], [_low(0), *_none_of(refused)])
 
 

@@ -150,18 +150,20 @@ def test_where_every_input_could_be_in_a_table_packing_takes_a_word_of_its_own(
 
 
 @pytest.mark.parametrize(
-    ("forward", "views"),
+    ("forward", "views", "twins"),
     [
-        ("return x.t()", True),
-        ("return x + 1", False),
-        ("y = x + 1; return y, y", True),
-        ("return x + 1, x + 1", False),
+        ("return x.t()", {0}, set()),
+        ("return x + 1", set(), set()),
+        ("y = x + 1; return y, y", set(), {0, 1}),
+        ("y = x + 1; return x + 2, y, x, y[0]", {2}, {1, 3}),
+        ("return x + 1, x + 1", set(), set()),
     ],
 )
-def test_a_reference_whose_answer_shares_memory_is_known(
-    make_task: Callable[..., Task], forward: str, views: bool
+def test_the_outputs_that_share_memory_in_the_reference_are_known(
+    make_task: Callable[..., Task], forward: str, views: set[int], twins: set[int]
 ) -> None:
-    assert load_problem(make_task(model(forward) + GOOD_INPUTS)).views is views
+    problem = load_problem(make_task(model(forward) + GOOD_INPUTS))
+    assert (problem.views, problem.twins) == (views, twins)
 
 
 def test_inputs_are_drawn_on_the_device_where_they_can_be(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ the time between.
 from __future__ import annotations
 
 import os
-import secrets
 import statistics
 import time
 from collections import deque
@@ -20,12 +19,12 @@ import torch
 
 from search.judging.checks import check_outputs, told
 from search.judging.cpu.glances import Glance
+from search.judging.cpu.kept import AnswerBytes, KeptAnswers, Span, overlap
 from search.judging.cpu.looks import Looks
 from search.judging.cpu.refusals import check_inputs, early, in_place, reused
 from search.judging.cpu.standstill import waited, waited_here
 from search.judging.cpu.timing import CpuPinning
 from search.judging.cpu.turns import Turns
-from search.outcome import Refused
 from search.reference import Problem
 from search.sandbox import ptrace
 from search.sandbox.faults import Fault, forged, raised
@@ -52,8 +51,6 @@ _PREEMPTED_SHARE = 0.002
 _SPARE = (
     2 << 20
 )  # bytes of memory that are spoiled before the first call, or as much as answers take
-_FEW_BYTES, _MOST_KEPT = 64 << 20, 3  # small answers are kept alive for some calls, others for one
-_MOST_PINNED = 8  # one of the first so many is kept alive to the end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +66,6 @@ class CallAnswer:
     seconds: float
     outputs: tuple[torch.Tensor, ...]
     undisturbed: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Read:
-    """An answer as bytes, and where they lay."""
-
-    spans: tuple[tuple[int, int], ...]
-    pieces: tuple[torch.Tensor, ...]
 
 
 def kept_processor(before: tuple[int, int], after: tuple[int, int], took: int) -> bool:
@@ -111,11 +100,7 @@ class Calls(Turns):
         super().__init__(arena, worker, seats, seconds=seconds, trusted=trusted)
         self._problem = problem
         self._placed: tuple[Any, ...] = ()
-        small = sum(layout.nbytes for layout in problem.outputs) * _MOST_KEPT < _FEW_BYTES
-        self._kept: deque[_Read] = deque(maxlen=_MOST_KEPT if small else 1)
-        # One more stays alive to the end: buffers that are used in turn come round to it, however many.
-        self._pin = secrets.randbelow(_MOST_PINNED) + 1 if small and not trusted else 0
-        self._pinned: list[_Read] = []
+        self._kept = KeptAnswers(problem, trusted=trusted)
         self._copies = False
         self._strides: list[Sequence[int]] = [layout.strides for layout in problem.outputs]
         self._recent: deque[float] = deque(maxlen=9)
@@ -140,11 +125,10 @@ class Calls(Turns):
 
     def begin(self) -> None:
         """Put the runner into its loop, ready for a call and standing still."""
-        assert self._kept.maxlen is not None
-        self._arena.words[KEEP], self._arena.words[PIN] = self._kept.maxlen, self._pin
-        self._pinned.clear()
+        self._arena.words[KEEP], self._arena.words[PIN] = self._kept.most, self._kept.pin
+        self._kept.clear()
         size = sum(layout.nbytes for layout in self._problem.outputs)
-        count = max(self._kept.maxlen + 1, min(64, _SPARE // size))
+        count = max(self._kept.most + 1, min(64, _SPARE // size))
         self._begin({"spare": [layout.nbytes for layout in self._problem.outputs] * count})
         self._ready()
 
@@ -250,7 +234,9 @@ class Calls(Turns):
         self._require_still()
         if looking and read is not None and self._glance.differs(read.pieces):
             # What lies in the inputs' memory reads as NaN by now.
-            raise in_place() if self._shared(read.spans) else early()
+            raise in_place() if self._shared(self._kept.own(read.spans)) else early()
+        if read is not None:
+            self._write_over(self._kept.leaving())
         self._ready()
         return () if empty else self._outputs(read)
 
@@ -259,17 +245,16 @@ class Calls(Turns):
         self._worker.resume()
         time.sleep(seconds)
         self._stop()
-        last = self._kept[-1].spans
-        pieces = tuple(self._peek(address, size) for address, size in last)
+        pieces = tuple(self._peek(*span) for span in self._kept.last.spans)
         return self._shaped(pieces)
 
     def answers_in_place(self) -> bool:
-        """Say whether the last answer lies in the memory that it shares with the judge."""
-        return self._shared(self._kept[-1].spans)
+        """Say whether the last answer lies in the memory that it shares with the judge, where it must not."""
+        return self._shared(self._kept.own(self._kept.last.spans))
 
-    def _shared(self, spans: Sequence[tuple[int, int]]) -> bool:
+    def _shared(self, spans: Sequence[Span]) -> bool:
         shared = mappings(self.pid)
-        return any(_overlap(span, (start, end - start)) for span in spans for start, end in shared)
+        return any(overlap(span, (start, end - start)) for span in spans for start, end in shared)
 
     # -------------------------------------------------------------------------------------------------
 
@@ -281,6 +266,8 @@ class Calls(Turns):
         """
         if self._arena.words[DONE] == self._call:
             return 0
+        if self._seats.shared:  # who waits without a pause keeps the runner from its processor
+            time.sleep(max(0, moment - time.perf_counter_ns()) / 1e9)
         while time.perf_counter_ns() < moment:
             pass
         self._stop()
@@ -294,35 +281,46 @@ class Calls(Turns):
     def _disturbances(self) -> tuple[int, int]:
         return ptrace.preemptions(self.pid), waited(self.pid)
 
-    def _read_answer(self, *, recheck: bool) -> _Read:
+    def _read_answer(self, *, recheck: bool) -> AnswerBytes:
         """Read the answer's bytes, and see what the call did to its inputs."""
         if not self._copies:
             check_inputs(self._arena.inputs, self._placed)
-        if self._problem.views:  # as the reference does: where an answer lies tells nothing
-            return self._read()
-        if recheck and self._kept:
-            last = self._kept[-1]
-            again = (self._peek(*span) for span in last.spans)
-            if not all(torch.equal(a, b) for a, b in zip(again, last.pieces, strict=True)):
-                raise reused()
-        # An answer that lies in the inputs' memory reads as NaN.
-        scrub(self._arena.inputs)
-        read = self._read()
-        self._put(self._placed)
-        # Whole numbers cannot be NaN.
-        if self._problem.special and self._shared(read.spans):
-            raise in_place()
-        return read
-
-    def _read(self) -> _Read:
-        words = self._arena.words
-        layouts = self._problem.outputs
+        if recheck and self._kept.changed(self._peek):
+            raise reused()
+        words, layouts = self._arena.words, self._problem.outputs
         spans = tuple((words[POINTERS + n], layout.nbytes) for n, layout in enumerate(layouts))
         try:
-            pieces = tuple(self._peek(*span) for span in spans)
+            # An answer that lies in the inputs' memory reads as NaN, but where the reference's lies there too.
+            views = {number: self._peek(*spans[number]) for number in self._problem.views}
+            scrub(self._arena.inputs)
+            pieces = tuple(
+                views[number] if number in views else self._peek(*span)
+                for number, span in enumerate(spans)
+            )
         except Fault:
             pieces = ()  # its description says first what it is instead
-        return _Read(spans=spans, pieces=pieces)
+        self._put(self._placed)
+        # Whole numbers cannot be NaN.
+        if self._problem.special and self._shared(self._kept.own(spans)):
+            raise in_place()
+        return AnswerBytes(spans=spans, pieces=pieces)
+
+    def _write_over(self, spans: Sequence[Span]) -> None:
+        """Write over an answer that the runner is about to release, as its user may.
+
+        Raises:
+            Fault: that cannot be written to.
+        """
+        if not spans:
+            return
+        # Not from the processor that waits: what it has in its own caches would slow the next call down.
+        os.sched_setaffinity(0, {self._seats.stage})
+        try:
+            for span in spans:
+                ptrace.overwrite(self.pid, *span)
+        except OSError as error:
+            raise forged(f"an answer that is kept cannot be written to: {error}") from error
+        os.sched_setaffinity(0, {self._seats.seat})
 
     def _peek(self, address: int, size: int) -> torch.Tensor:
         buffer = torch.empty(size, dtype=torch.uint8)
@@ -332,7 +330,7 @@ class Calls(Turns):
             raise forged(f"the answer of a call is not where it says: {error}") from error
         return buffer
 
-    def _outputs(self, read: _Read | None) -> tuple[torch.Tensor, ...]:
+    def _outputs(self, read: AnswerBytes | None) -> tuple[torch.Tensor, ...]:
         """Return the answer that was read, once the runner has said how it is laid out."""
         answer = self._worker.answer(self._seconds)
         if "raised" in answer:
@@ -350,11 +348,8 @@ class Calls(Turns):
             ]
             for output, layout in zip(answer["outputs"], self._problem.outputs, strict=True)
         ]
-        if not self._problem.views:
-            self._check_memory(read.spans)
-        self._kept.append(read)
-        if self.count == self._pin:
-            self._pinned.append(read)
+        self._kept.check(read.spans)
+        self._kept.add(read, self.count)
         return self._shaped(read.pieces)
 
     def _trusted_outputs(self, answer: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
@@ -377,22 +372,3 @@ class Calls(Turns):
                 pieces, self._problem.outputs, self._strides, strict=True
             )
         )
-
-    def _check_memory(self, spans: Sequence[tuple[int, int]]) -> None:
-        """See that an answer has memory of its own.
-
-        Raises:
-            Fault: it shares some with an earlier answer that is alive, or two of its tensors share some.
-        """
-        alive = [span for read in (*self._kept, *self._pinned) for span in read.spans]
-        for number, span in enumerate(spans):
-            if any(_overlap(span, other) for other in spans[:number]):
-                reason = "two of its outputs share memory: writing to one would change the other"
-                raise Fault(Refused(reason=reason, trick="aliased-outputs"))
-            if any(_overlap(span, other) for other in alive):
-                raise reused()
-
-
-def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Say whether two spans of (address, bytes) share a byte."""
-    return one[0] < other[0] + other[1] and other[0] < one[0] + one[1]

@@ -19,7 +19,7 @@ from search.judging.cpu.baseline import Baseline, Timed
 from search.judging.cpu.baselines import CpuBaselines
 from search.judging.cpu.draws import RoundDraws
 from search.judging.cpu.handling import UNKNOWN
-from search.judging.cpu.looks import CodeTime
+from search.judging.cpu.looks import CLOSELY, CodeTime
 from search.judging.cpu.session import CandidateSession
 from search.judging.cpu.shares import OwnShare
 from search.judging.cpu.standstill import check_clocks
@@ -42,6 +42,7 @@ from search.judging.trial import TrialSet
 from search.languages import LANGUAGES
 from search.outcome import Outcome, Passed
 from search.profilers.perf import Counters, per_call
+from search.profilers.sampling import Sampled
 from search.profilers.vectorization import Verbose, look
 from search.reference import Problem
 from search.sandbox import ptrace
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cpu-17"
+JUDGE_VERSION = "cpu-18"
 _CLOSE = 100_000  # ns between two samples of timed calls, where a verdict hangs on them
 _AUDITS = {False: 4, True: 16}  # the fewest of a session; the more where a verdict hangs on looks
 _WAKINGS, _FEW_WAKINGS = 20, 2  # calls that do nothing, to know what waking a runner takes
@@ -172,16 +173,33 @@ class CpuJudge:
                     "answers are read from the candidate's memory while it stands still, which this machine does not permit "
                     f"({error}): set kernel.yama.ptrace_scope to 0 or 1, or give the container SYS_PTRACE"
                 ) from error
-            if self._own_only and not (
-                worker.stop() and ptrace.counter(worker.child.pid, worker.child.pid)
-            ):
-                raise TaskError(
-                    "library: forbidden needs to see where candidates are, which this kernel does not tell "
-                    "(/proc/PID/syscall): use library: allowed"
-                )
+            if self._own_only:
+                self._require_sight(worker)
             return worker.sandbox
         finally:
             worker.close()
+
+    def _require_sight(self, worker: Worker) -> None:
+        """See that this machine tells whose code a candidate runs.
+
+        Raises:
+            TaskError: it does not.
+        """
+        pid = worker.child.pid
+        if not (worker.stop() and ptrace.counter(pid, pid)):
+            raise TaskError(
+                "library: forbidden needs to see where candidates are, which this kernel does not tell "
+                "(/proc/PID/syscall): use library: allowed"
+            )
+        # Who waits on the runner's own processor seldom meets it in the middle of a call.
+        if self._seats.shared:
+            sampled = Sampled(pid, CLOSELY)
+            if not sampled.start():
+                raise TaskError(
+                    "library: forbidden needs to see where candidates are, which takes a second processor here, since the "
+                    f"kernel samples nobody ({sampled.why}): use library: allowed, or set kernel.perf_event_paranoid to 2"
+                )
+            sampled.close()
 
     def _worker(self, prebuilt: Mapping[str, str]) -> Worker:
         assert self._arena is not None
@@ -302,9 +320,9 @@ class CpuJudge:
             share = shares.in_timed_calls(looks)
             if share is None:
                 share = shares.in_audited_calls(looks, race.audit)
+            shares.check(share)
             seconds = timing.seconds["candidate"]
             shares.check_interpreter(looks, race.audit, seconds, thorough=thorough)
-        shares.check(share)
         return timing, share
 
     def _shares(self) -> OwnShare:

@@ -11,7 +11,9 @@ from types import TracebackType
 from typing import get_args
 
 from search.judging.cpu.ownership import Code, Owner
+from search.outcome import Refused
 from search.profilers.sampling import Sampled
+from search.sandbox.faults import Fault
 from search.sandbox.ptrace import counter, threads
 
 _FEWEST, _ENOUGH = 8, 40  # calls or samples that have met somebody's code
@@ -23,10 +25,10 @@ _OVER = 1.5  # of what handling tensors takes: only what is beyond it is the lib
 
 @dataclass(slots=True)
 class _Call:
-    """Where one call was met: by sampled addresses, and by looks, which its threads share."""
+    """Whose code one call was met in: by samples, and by looks, which its threads share."""
 
     lasted: int = 0  # ns
-    addresses: Counter[int] = field(default_factory=Counter)
+    sampled: Counter[Owner] = field(default_factory=Counter)
     looks: int = 0
     seen: dict[Owner, float] = field(default_factory=lambda: dict.fromkeys(_OWNERS, 0.0))
     met: Counter[Owner] = field(default_factory=Counter)  # threads
@@ -68,6 +70,9 @@ class Looks:
     a look at all threads that there are then. No thread can hide, none is counted for more than the
     processor time that it had, and nothing is attached to the process that it could see.
 
+    Whose code an address is in is looked up after each call, for a program may map other code there later. A call
+    in which code was mapped is a library's: nobody can say what lay where in the middle of it.
+
     Only the faster half of the calls counts, none for more than their typical one, as a candidate is timed by the
     median: a few slow calls of its own would else hide many fast ones of a library.
 
@@ -82,6 +87,10 @@ class Looks:
         self._code = Code(pid, own)
         self._period = period
         self._sampled = Sampled(pid, period)
+        self._closer = False
+        self._changed: frozenset[tuple[int, int]] | None = (
+            None  # code that is not what its file holds
+        )
         self._code_changes = False  # so that an address may have been another's when it was sampled
         self._calls: list[_Call] = []
         self._call = _Call()
@@ -89,8 +98,24 @@ class Looks:
 
     def __enter__(self) -> Looks:
         if self._period:
-            self._sampled.start()
+            self._start()
         return self
+
+    def _start(self) -> bool:
+        """Begin to sample, where the kernel permits it.
+
+        Raises:
+            Fault: there are too many threads, behind which a program could hide.
+        """
+        works = self._sampled.start()
+        if self._sampled.crowded:
+            raise Fault(
+                Refused(
+                    reason=f"it cannot be seen whose code it runs: {self._sampled.why}",
+                    trick="library-call",
+                )
+            )
+        return works
 
     def __exit__(
         self,
@@ -99,6 +124,11 @@ class Looks:
         trace: TracebackType | None,
     ) -> None:
         self._sampled.close()
+
+    @property
+    def by_stops(self) -> bool:
+        """Whether calls are made for looks alone, by whoever stops the runner: nothing is sampled."""
+        return self._closer and not self._sampled.works
 
     def begin(self) -> None:
         """Note the threads of the runner, which stands still before a call in which it will be looked at."""
@@ -126,20 +156,31 @@ class Looks:
     def end(self, start: int, end: int) -> None:
         """Note that a call ran between two moments, in ns of the monotonic clock; it stands still again."""
         self._call.lasted = end - start
-        for sample in self._sampled.between(start, end):
-            if sample.address is None:
-                self._code_changes = True
-            else:
-                self._call.addresses[sample.address] += 1
+        samples = self._sampled.between(start, end)
+        mapped = [sample.moment for sample in samples if sample.address is None]
+        if mapped or self._changed is None:
+            self._changed = self._code.changed()
+        within = any(moment >= start for moment in mapped)
+        for sample in samples:
+            if sample.address is not None:
+                owner = "library" if within else self._owner(sample.address, self._changed)
+                self._call.sampled[owner] += 1
         self._calls.append(self._call)
         self._call = _Call()
 
+    def _owner(self, address: int, changed: frozenset[tuple[int, int]]) -> Owner:
+        """Return whose code an address is in; what is not what its file holds is a library's, whatever it is named."""
+        if any(start <= address < end for start, end in changed):
+            return "library"
+        return self._code.named(address)
+
     def look_closer(self) -> None:
         """Sample more often, in calls whose time does not count."""
+        self._closer = True
         self._sampled.close()
         self._period = CLOSELY
-        self._sampled = Sampled(self._pid, self._period)
-        if self._sampled.start():
+        self._sampled, self._changed = Sampled(self._pid, self._period), None
+        if self._start():
             self._calls.clear()  # they were sampled less often, or not at all
 
     def spent(self) -> CodeTime:
@@ -152,7 +193,7 @@ class Looks:
         """
         calls = self._counting()
         if self._addresses_tell:
-            sampled = self._owners(calls, self._code.changed())
+            sampled = self._owners(calls)
             each = self._period / max(len(calls), 1) / 1e9
             return CodeTime(
                 own=sampled["own"] * each,
@@ -164,7 +205,11 @@ class Looks:
         looks = max(sum(call.looks for call in calls), 1)
         each = statistics.median([call.lasted for call in calls] or [0]) / looks / 1e9
         own, library = (sum(call.seen[who] for call in calls) for who in ("own", "library"))
-        return CodeTime(own=own * each, library=library * each, met=self._met())
+        # Code that is not what its file holds, where it is sampled, is no interpreter's.
+        interpreter = 0.0 if self._sampled.works else None
+        return CodeTime(
+            own=own * each, library=library * each, met=self._met(), interpreter=interpreter
+        )
 
     def enough(self, *, own: bool = False, times: int = 1) -> bool:
         """Say whether more looks would change little.
@@ -193,32 +238,21 @@ class Looks:
         """Return how often code of these was met in the calls that count, by the names of mappings."""
         met: Counter[Owner] = Counter()
         for call in self._counting():
-            if self._addresses_tell:
-                for address, count in call.addresses.items():
-                    met[self._code.named(address)] += count
-            else:
-                met.update(call.met)
+            met.update(call.sampled if self._addresses_tell else call.met)
         return sum(met[owner] for owner in owners or ("own", "library"))
 
     @property
     def _addresses_tell(self) -> bool:
         return self._sampled.works and not self._code_changes
 
-    def _owners(
-        self, calls: Sequence[_Call], changed: frozenset[tuple[int, int]]
-    ) -> dict[Owner, float]:
-        """Return the samples by owner, those of a call for no more than the typical call has.
-
-        Args:
-            changed: (start, end) of code that is not what its file holds: a library's, whatever it is named.
-        """
-        most = max(statistics.median([call.addresses.total() for call in calls] or [0]), 1)
+    def _owners(self, calls: Sequence[_Call]) -> dict[Owner, float]:
+        """Return the samples by owner, those of a call for no more than the typical call has."""
+        most = max(statistics.median([call.sampled.total() for call in calls] or [0]), 1)
         seen: dict[Owner, float] = dict.fromkeys(_OWNERS, 0.0)
         for call in calls:
-            weight = min(1.0, most / max(call.addresses.total(), 1))
-            for address, count in call.addresses.items():
-                other = any(start <= address < end for start, end in changed)
-                seen["library" if other else self._code.named(address)] += count * weight
+            weight = min(1.0, most / max(call.sampled.total(), 1))
+            for owner, count in call.sampled.items():
+                seen[owner] += count * weight
         return seen
 
 

@@ -34,6 +34,7 @@ _PIECE = 1 << 24  # elements that are looked at in one go
 # Timed calls whose own bounds are asked for, and seconds of asking; beyond, one in so many is looked at.
 _MOST_BOUNDED, _BOUNDING_SECONDS, _BOUNDED_LATER = 32, 5.0, 8
 _chance = random.SystemRandom()
+_STOPPED = (True, False)  # whether an audited call is stopped, in some order
 _EARLY, _LATE = 0.7, 1.2  # of what a call takes: when an audited one is stopped
 
 
@@ -66,6 +67,7 @@ class CandidateSession:
         self.single = Calls(problem, arena, worker, seats, seconds=seconds, trusted=trusted)
         self._previous: tuple[torch.Tensor, ...] | None = None
         self._audit = False
+        self._stopped: list[bool] = []  # whether the next audits are
         self._copies = False  # of the inputs, for the question that is asked
         self._bounded = 0
         self._bounding = 0.0
@@ -213,8 +215,7 @@ class CandidateSession:
     def sample(self) -> Sample:
         """Time one call on the inputs in place, and take its answer.
 
-        One that is audited is stopped at some moments, where it is looked at whose code it is in, and its
-        answer is looked at again later.
+        Every second one that is audited is stopped at some moments, where it is looked at whose code it is in.
         """
         answer = self.single.call(stop_after=self._stops(), recheck=self._audit)
         return Sample(answer.seconds, answer.outputs, answer.undisturbed)
@@ -223,6 +224,12 @@ class CandidateSession:
         """Return when the next call is to be stopped, in seconds from its start."""
         typical = self.single.typical
         if not self._audit or typical is None or (self._trusted and self.single.looks is None):
+            return ()
+        # A program that sees that it was stopped could take such a call for an audit, and answer it otherwise.
+        if not self._stopped:
+            self._stopped = _chance.sample(_STOPPED, k=len(_STOPPED))
+        sight = self.single.looks
+        if not self._stopped.pop() and not (sight is not None and sight.by_stops):
             return ()
         looks = 1 + min(int(typical / _LOOK_SECONDS), _MOST_LOOKS)
         # Beside busy neighbours a call takes longer than its own work, which is to be met.

@@ -265,8 +265,8 @@ class TimingSession:
         left = self.seconds - (time.monotonic() - began)
         # Less than three samples a block would let a neighbour's burst pass for a slow contender.
         fewest = 3 if one < _SHORT else 1
-        one *= 1 + _AUDITED * self.audits
-        rounds = max(fewest, min(self.most_rounds, int(left / self.blocks / one)))
+        planned = int(self._counting(left / one) / self.blocks)
+        rounds = max(fewest, min(self.most_rounds, planned))
         end = began + _PATIENCE * self.seconds
         due = self._due(rounds)
         taken = [self._block(names, block, rounds, end, due) for block in range(self.blocks)]
@@ -292,6 +292,12 @@ class TimingSession:
         while time.monotonic() < end and not enough():
             self._round(list(self.contenders), turn, audit=_chance.random() < 0.5)
             turn += 1
+
+    def _counting(self, rounds: float) -> float:
+        """Return how many of so many rounds are no audits."""
+        if not self.audits:
+            return rounds
+        return min(rounds / (1 + _AUDITED), rounds - self.audits)
 
     def _due(self, rounds: int) -> Counter[tuple[int, int]]:
         """Return how many audits come before each (block, round)."""

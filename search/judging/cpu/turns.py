@@ -21,9 +21,8 @@ from search.sandbox.shared_memory import DONE, FAILED, GO, PREPARE, READY, STOP,
 _SPINS = 200  # polls of a control word between two looks at the clock
 _PATIENCE = 0.005  # seconds between two looks at whether a runner lives
 # Seconds of its own to be ready: for one turn, and for all of them. A busy host takes some of each turn that the kernel
-# does not tell of, and a session may have thousands. A freed answer in the host's memory is overwritten meanwhile: so many
-# bytes in a second.
-_READY, _ALL_READY, _EACH_READY, _FREED = 0.25, 1.0, 0.001, 4e9
+# does not tell of, and a session may have thousands.
+_READY, _ALL_READY, _EACH_READY = 0.25, 1.0, 0.001
 
 
 class Turns:
@@ -100,8 +99,6 @@ class Turns:
     def _charge(self, own: float) -> None:
         if self._trusted or self._call == 1:  # it had its memory to look through first
             return
-        freed = sum(one.nbytes for one in self._arena.outputs if one.device.type == "cpu")
-        own = max(0.0, own - freed / _FREED)
         self._charged += own
         self._turns += 1
         if own > _READY or self._charged > _ALL_READY + _EACH_READY * self._turns:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cuda-17"
+JUDGE_VERSION = "cuda-18"
 _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
 _EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take
@@ -151,7 +151,7 @@ class CudaJudge:
         self._trial_set.forget()
         progress("the baselines' times")
         with turn(self._device):
-            timing = self._race(None, blocks=3, seconds=self._limits.timing_seconds)
+            self._before = timing = self._time_baselines()
             self._verdict.reference_peak = rivals.memory()
         self._call_seconds += 30 * timing.seconds["eager"]
         if not self._watch.states:
@@ -332,13 +332,15 @@ class CudaJudge:
 
     def _slower_device(self, worker: CudaWorker, timing: Timing) -> float:
         """Look where eager was slow beside the candidate whether it is fast without; see `require_free`."""
-        assert self.prepared is not None
 
-        def alone() -> float:
+        def alone() -> Timing:
             worker.close()
-            return self._race(None, blocks=3, seconds=self._limits.timing_seconds).seconds["eager"]
+            return self._time_baselines()
 
-        return require_free(self.prepared.baselines["eager"], timing.seconds["eager"], alone)
+        return require_free(self._before, timing, alone)
+
+    def _time_baselines(self) -> Timing:
+        return self._race(None, blocks=3, seconds=self._limits.timing_seconds)
 
     def look(self, source: str) -> Look:
         """Return the hardware counters of a candidate that passed, or why there are none."""

@@ -246,11 +246,15 @@ class CudaRunner(Runner):
             return
         self._copy(slots, next(other for other in rest if other is not slots))
 
-    def _inside(self, result: Any) -> bool:
-        """Say whether an answer lies in the memory that is shared with the judge."""
+    def _inside(self, result: Any) -> list[int]:
+        """Return the numbers of the outputs that lie in the memory that is shared with the judge."""
         values = result if isinstance(result, (tuple, list)) else (result,)
         holds = self._device_arena.holds
-        return any(holds(value.data_ptr()) for value in values if type(value) is torch.Tensor)
+        return [
+            number
+            for number, value in enumerate(values)
+            if type(value) is torch.Tensor and holds(value.data_ptr())
+        ]
 
     def do_profile(self, calls: int, flushes: int, whole: bool) -> dict[str, Any]:
         """Run calls under the profiler and tell what the device did; `whole`: as timed ones are run."""
@@ -266,11 +270,11 @@ def _pair() -> tuple[Any, Any]:
     return _Event(enable_timing=True), _Event(enable_timing=True)
 
 
-def _aliased(result: Any) -> bool:
-    """Say whether two tensors of an answer share memory."""
+def _aliased(result: Any) -> list[int]:
+    """Return the numbers of the outputs that share memory with another one."""
     values = result if isinstance(result, (tuple, list)) else (result,)
-    places = [x.untyped_storage().data_ptr() for x in values if type(x) is torch.Tensor]
-    return len(set(places)) < len(places)
+    places = [x.untyped_storage().data_ptr() if type(x) is torch.Tensor else None for x in values]
+    return [n for n, place in enumerate(places) if place is not None and places.count(place) > 1]
 
 
 def _fits(outputs: Any, slots: tuple[torch.Tensor, ...]) -> bool:

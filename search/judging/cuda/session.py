@@ -128,21 +128,30 @@ class CudaCandidateSession(CandidateSession):
         if "raised" in said:
             raise Fault(raised(told(said), self.batches.doing))
         check_outputs(self._problem, said)
-        if said.get("inside") is True and not self._problem.views:
+        views, twins = self._problem.views, self._problem.twins
+        if _numbers(said.get("inside")) - views:
             raise Fault(
                 Refused(
                     reason="its answer lies in the memory of its inputs: allocate the output in each call",
                     trick="input-alias",
                 )
             )
-        if said.get("aliased") is True and not self._problem.views:
+        if _numbers(said.get("aliased")) - views - twins:
             reason = "two of its outputs share memory: writing to one would change the other"
             raise Fault(Refused(reason=reason, trick="aliased-outputs"))
         peak = said.get("peak")
         if isinstance(peak, int) and 0 <= peak < _MOST_PEAK:
             self.peak = self.peak or peak
-        first, again = self._mirror.results[0], self._cuda_arena.again
-        if self._problem.views:
+        self._check_kept()
+
+    def _check_kept(self) -> None:
+        """See that the answer that its runner kept stayed what it was.
+
+        Raises:
+            Fault: it did not.
+        """
+        first, again = self._own(self._mirror.results[0]), self._own(self._cuda_arena.again)
+        if not first:
             return
         if self._earlier is not None:
             if self._earlier.fingerprint != Fingerprint.of(again):
@@ -150,6 +159,10 @@ class CudaCandidateSession(CandidateSession):
         elif not all(same(a, b) for a, b in zip(first, again, strict=True)):
             # One that was not there yet when the clock stopped came late.
             raise _late() if all(poisoned(value) for value in first) else reused()
+
+    def _own(self, answer: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Return the outputs that do not lie where the inputs do, in the reference's answer."""
+        return [value for n, value in enumerate(answer) if n not in self._problem.views]
 
     def _check_inputs(self, number: int, inputs: Sequence[Any]) -> None:
         check_inputs(self._cuda_arena.sets[number], inputs)
@@ -210,7 +223,7 @@ class CudaCandidateSession(CandidateSession):
         if not empty and not self._trusted:
             self._earlier, self._kept = self._kept, None
             if calls == 1:
-                answer = self._mirror.results[0]
+                answer = self._own(self._mirror.results[0])
                 self._kept = KeptAnswer(
                     Fingerprint.of(answer), all(poisoned(value) for value in answer)
                 )
@@ -292,6 +305,11 @@ class CudaCandidateSession(CandidateSession):
         self.batches.take(calls)
         self.check_batch(None, (draws, given))
         return found
+
+
+def _numbers(said: Any) -> set[int]:
+    """Return the numbers of outputs in what a runner says."""
+    return {value for value in said if isinstance(value, int)} if isinstance(said, list) else set()
 
 
 def _late() -> Fault:

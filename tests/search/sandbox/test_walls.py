@@ -65,6 +65,7 @@ TO_OTHERS = {
     "limits of the parent, only read": "resource.prlimit(parent, resource.RLIMIT_CPU)",
     "its own limits by such a pointer": "struct.pack_into('=QQ', (ctypes.c_char * 16).from_address(far), 0, "
     "1 << 40, 1 << 40); call(302, 261, 0, resource.RLIMIT_FSIZE, ctypes.c_void_p(far), None)",
+    "a core of its own": "call(157, 167, 62, 1, 0, 0, 0)",
     "F_SETOWN": "fcntl.fcntl(one, fcntl.F_SETOWN, parent)",
     "F_SETOWN_EX": "fcntl.fcntl(one, 15, struct.pack('=ii', 1, parent))",
     "F_SETSIG": "fcntl.fcntl(one, 10, 9)",
@@ -76,8 +77,11 @@ TO_OTHERS = {
     "messages' removal": "n = libc.msgget(0, 0o1600); call(71, 187, n, 0, None)",
     "semaphores' removal": "n = libc.semget(0, 1, 0o1600); call(66, 191, n, 0, 0, None)",
 }
-# Kernels before 6.17 have no file_setattr, before 6.13 no setxattrat; not every file system has flags.
-LACKING = ("Function not implemented", "Inappropriate ioctl", "Operation not supported")
+# Kernels before 6.17 have no file_setattr, before 6.13 no setxattrat; not every file system has flags, nor every
+# processor cores that are shared.
+LACKING = (
+    "Function not implemented", "Inappropriate ioctl", "Operation not supported", "Invalid argument", "No such device",
+)  # fmt: skip
 
 
 def _run(

@@ -156,7 +156,68 @@ def test_a_reference_may_return_a_view(make_judge: Callable[..., CpuJudge], sour
         candidate = candidate.replace("(2 * x)[:, ::2]", body)
     outcome = judge.judge(candidate)
     assert outcome.kind == "passed", outcome
-    assert judge._problem.views is (source is VIEW)
+    assert judge._problem.views == (frozenset({0}) if source is VIEW else frozenset())
+
+
+PAIR = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kept = torch.empty(64, 48)
+    def forward(self, x):
+        y = x * x
+        return y, OTHER
+def get_inputs():
+    return [torch.randn(64, 48)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "views", "twins"), [("x.T", {1}, set()), ("y.T", set(), {0, 1})], ids=["input", "output"]
+)
+def test_only_outputs_that_the_reference_shares_may_lie_anywhere(
+    make_judge: Callable[..., CpuJudge], other: str, views: set[int], twins: set[int]
+) -> None:
+    source = PAIR.replace("OTHER", other)
+    judge = make_judge(source)
+    assert (judge._problem.views, judge._problem.twins) == (views, twins)
+    honest = source.replace("class Model", "class ModelNew")
+    for same in (honest, honest.replace(other, f"{other}.clone()")):
+        outcome = judge.judge(same)
+        assert outcome.kind == "passed", outcome
+    outcome = judge.judge(honest.replace("y = x * x", "y = torch.mul(x, x, out=self.kept)"))
+    assert outcome.kind == "refused", outcome
+    assert outcome.trick == "reused-output-buffer"
+    outcome = judge.judge(honest.replace("y = x * x", "y = x.mul_(x)"))
+    assert outcome.kind == "refused", outcome
+    assert outcome.trick == "input-mutation"
+
+
+LARGE = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x.expand(24, -1, -1) + 1
+def get_inputs():
+    return [torch.randn(1, 1024, 1024)]
+"""
+
+
+def test_a_large_answer_is_not_held_against_its_program(
+    make_judge: Callable[..., CpuJudge], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = make_judge(LARGE)
+    charge, spent = Calls._charge, []
+
+    def noted(self: Calls, own: float) -> None:
+        spent.append(own)
+        charge(self, own)
+
+    monkeypatch.setattr(Calls, "_charge", noted)
+    outcome = judge.judge(LARGE.replace("class Model", "class ModelNew"))
+    assert outcome.kind == "passed", outcome
+    assert sorted(spent)[len(spent) // 2] < 0.01, "to write over 96 MB takes longer"
 
 
 def test_what_runs_from_done_to_standing_still_is_in_the_time_of_the_call(

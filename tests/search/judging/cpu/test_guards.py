@@ -13,7 +13,7 @@ import pytest
 from search import reference as problem_module
 from search import seeds
 from search.judging.corpus.cases import load_cases, reference_source
-from search.judging.cpu import calls, glances
+from search.judging.cpu import calls, glances, kept
 from search.judging.cpu.calls import Calls
 from search.judging.cpu.draws import RoundDraws
 from search.judging.cpu.judge import CpuJudge
@@ -39,7 +39,8 @@ def test_without_a_look_at_where_answers_lie_a_reused_buffer_passes(
 ) -> None:
     assert not _passes(norm, "reused_buffer")
     read = Calls._read_answer
-    monkeypatch.setattr(Calls, "_check_memory", lambda *_: None)
+    monkeypatch.setattr(kept.KeptAnswers, "check", lambda *_: None)
+    monkeypatch.setattr(Calls, "_write_over", lambda *_: None)
     monkeypatch.setattr(Calls, "_read_answer", lambda self, recheck: read(self, recheck=False))
     assert _passes(norm, "reused_buffer")
 
@@ -49,8 +50,17 @@ def test_without_an_answer_that_stays_alive_buffers_that_take_turns_pass(
 ) -> None:
     judge = make_judge(reference_source("cpu", "relu"))
     assert not _passes(judge, "takes_turns_with_many_buffers")
-    monkeypatch.setattr(calls.secrets, "randbelow", lambda _: -1)
+    monkeypatch.setattr(kept.secrets, "randbelow", lambda _: -1)
     assert _passes(judge, "takes_turns_with_many_buffers")
+
+
+def test_where_answers_are_not_written_over_parts_of_old_ones_can_be_kept(
+    make_judge: Callable[..., CpuJudge], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = make_judge(reference_source("cpu", "triangle"))
+    assert not _passes(judge, "keeps_zeros_in_its_memory")
+    monkeypatch.setattr(Calls, "_write_over", lambda *_: None)
+    assert _passes(judge, "keeps_zeros_in_its_memory")
 
 
 def test_without_copies_of_its_inputs_a_program_may_remember_where_the_first_lay(

@@ -14,6 +14,7 @@ import pytest
 from search.judging.cpu.looks import CodeTime, Looks
 from search.judging.cpu.ownership import Code
 from search.profilers.sampling import Sampled
+from search.sandbox.faults import Fault
 from search.sandbox.ptrace import counter, threads
 
 # Seconds of a thread's own time: what is preempted goes on where it was, and both parts stay equal.
@@ -200,6 +201,48 @@ def test_code_of_the_library_under_the_name_of_its_own_is_the_librarys(
     child.stdout.readline()
     spent = looked_at(child, built["own"], sampled=sampled)
     assert spent.share() == 0.0
+
+
+MAPS = """
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+def mapped():
+    libc.munmap(libc.mmap(None, 4096, 5, 0x22, -1, 0), 4096)
+print(flush=True)
+while True:
+    mapped()
+    own(0.002)
+"""
+
+
+@pytest.mark.parametrize("sampled", [True], indirect=True)
+def test_a_call_in_which_code_is_mapped_is_the_librarys(
+    run: Callable[[str], subprocess.Popen[bytes]], built: dict[str, str], sampled: bool
+) -> None:
+    child = run(MAPS)
+    assert child.stdout is not None
+    child.stdout.readline()
+    spent = looked_at(child, built["own"], sampled=sampled)
+    assert spent.share() == 0.0
+    assert spent.interpreter is not None, "sampling would be switched off by it"
+
+
+@pytest.mark.parametrize("sampled", [True], indirect=True)
+def test_nobody_hides_behind_more_threads_than_can_be_sampled(
+    run: Callable[[str], subprocess.Popen[bytes]], built: dict[str, str], sampled: bool
+) -> None:
+    child = run(
+        "for _ in range(600): threading.Thread(target=time.sleep, args=(99,), daemon=True).start()\n"
+        "print(flush=True)\nown(99)"
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    stopped(child)
+    looks = Looks(child.pid, (built["own"],), 1_000_000)
+    with pytest.raises(Fault) as refused:
+        looks.__enter__()
+    assert "600" in str(refused.value.outcome) or "601 threads" in str(refused.value.outcome)
 
 
 def test_a_mapping_is_believed_where_its_bytes_are_the_files(

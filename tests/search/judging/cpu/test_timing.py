@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from itertools import count, cycle, repeat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -157,6 +158,23 @@ def test_a_secret_share_of_the_rounds_is_audited_and_left_out_of_the_figures() -
         assert timing.samples == kinds.count("placed") - 2  # the warm-up
         places.add(tuple(n for n, kind in enumerate(kinds) if kind == "audit"))
     assert len(places) == 20
+
+
+@pytest.mark.parametrize("audits", [0, 4, 16, 100])
+def test_a_session_takes_the_time_that_it_has_however_many_rounds_are_audited(
+    monkeypatch: pytest.MonkeyPatch, audits: int
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(timing, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    class Timed(Contender):
+        def sample(self) -> Sample:
+            now[0] += 0.01
+            return super().sample()
+
+    contenders = {name: Timed(repeat(0.01)) for name in ("eager", "candidate")}
+    _race(contenders, seconds=4.0, audits=audits).run()
+    assert 3.6 < now[0] <= 4.04  # rounds of a block are whole
 
 
 def test_nobody_is_given_more_than_the_least_time_of_waking_up() -> None:

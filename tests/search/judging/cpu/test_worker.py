@@ -13,6 +13,7 @@ import pytest
 
 from kb.errors import TaskError
 from search.judging.cpu.judge import CpuJudge
+from search.profilers import sampling
 from search.sandbox import sandbox
 from search.sandbox.runner import decode, encode
 from search.sandbox.sandbox import REQUIRED, missing, probe, system_paths
@@ -108,6 +109,19 @@ def test_forbidding_the_library_where_the_kernel_does_not_tell_of_threads_is_ref
     with pytest.raises(TaskError, match="library: forbidden needs to see where candidates are"):
         make_judge(norm_source, library="forbidden")
     assert make_judge(norm_source).judge(HONEST).kind == "passed"
+
+
+def test_forbidding_the_library_on_one_processor_whose_kernel_samples_nobody_is_refused(
+    make_judge: Callable[..., CpuJudge], norm_source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed = os.sched_getaffinity(0)
+    monkeypatch.setattr(sampling.Sampled, "start", lambda _: False)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        with pytest.raises(TaskError, match="takes a second processor here"):
+            make_judge(norm_source, library="forbidden")
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def test_constructor_arguments_that_cannot_cross_are_told(

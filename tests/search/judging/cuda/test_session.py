@@ -11,6 +11,7 @@ import torch
 
 from search.judging.cpu import session as cpu_session
 from search.judging.cuda import session
+from search.judging.cuda.runner import _aliased
 from search.judging.cuda.session import CudaCandidateSession
 from search.judging.tolerance import make_trials
 from search.judging.trial import RowCut, TrialSet
@@ -121,3 +122,53 @@ def test_a_device_without_memory_for_the_bounds_lets_nothing_pass(
     monkeypatch.setattr("search.judging.cpu.session.bounds_of", full)
     with pytest.raises(torch.OutOfMemoryError):  # of which the judge makes its own outcome
         check(lambda y: y)
+
+
+SHARED = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        y = x + 1
+        return x.t(), x * 2, y, y[0]
+def get_inputs():
+    return [torch.randn(8, 8)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "trick"),
+    [
+        ({"inside": [0], "aliased": [2, 3]}, None),
+        ({"inside": [0, 1], "aliased": []}, "input-alias"),
+        ({"inside": [], "aliased": [1, 2]}, "aliased-outputs"),
+        ({"inside": True, "aliased": ["1"]}, None),  # no runner says that, and it says nothing
+    ],
+)
+def test_only_outputs_that_share_memory_in_the_reference_may_share_it(
+    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], trick: str | None
+) -> None:
+    problem = load_problem(make_task(SHARED))
+    monkeypatch.setattr(session, "check_outputs", lambda *_: None)
+    answer = problem.run(*problem.draw(1))
+    candidate = CudaCandidateSession.__new__(CudaCandidateSession)
+    parts: dict[str, Any] = {
+        "_problem": problem,
+        "_earlier": None,
+        "_mirror": SimpleNamespace(results=(answer,)),
+        "_cuda_arena": SimpleNamespace(again=answer),
+    }
+    for name, value in parts.items():
+        setattr(candidate, name, value)
+    batch = cast("Any", SimpleNamespace(told=said))
+    if trick is None:
+        candidate._check_told(batch)
+        return
+    with pytest.raises(Fault) as refused:
+        candidate._check_told(batch)
+    assert getattr(refused.value.outcome, "trick", "") == trick
+
+
+def test_outputs_that_share_memory_are_told_by_number() -> None:
+    y = torch.zeros(4)
+    assert _aliased((y, torch.zeros(4), y[1:], None)) == [0, 2]
+    assert _aliased(y) == []

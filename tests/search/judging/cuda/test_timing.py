@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from search.judging.cuda.batches import Batch
-from search.judging.cuda.timing import Pace, CudaTimingSession, require_free, resident_share
+from search.judging.cpu.timing import Timing
+from search.judging.cuda.timing import CudaTimingSession, Pace, require_free, resident_share
 from search.sandbox.faults import Fault
 from search.outcome import Crashed, Refused
 
@@ -210,12 +211,60 @@ def test_a_baseline_that_ends_is_named_and_not_taken_for_the_candidate() -> None
     assert caught.value.outcome.reason.startswith("compile, which is timed beside it")
 
 
+class Uneven(Device):
+    """A contender that is honest in one batch of six, and in the others as it was made."""
+
+    def __init__(self, honest: Device, other: Device) -> None:
+        super().__init__(other.call)
+        self._both, self.timed = (honest, other), 0
+
+    def batch(
+        self, calls: int, flushes: int, *, empty: bool = False, given: Any = None
+    ) -> Batch:
+        if given is not None and len(given) > 2:
+            self.timed += 1
+        return self._both[self.timed % 6 != 1].batch(calls, flushes, empty=empty, given=given)
+
+
+def test_one_honest_block_does_not_have_the_events_believed_in_the_others() -> None:
+    timing = race(Uneven(Device(100e-6), Device(100e-6, told=5e-6))).run()
+    assert timing.speedup["eager"].ratio == pytest.approx(0.4)
+    assert timing.calls["candidate"] == pytest.approx([100e-6] * 6)
+
+
+def test_one_honest_block_does_not_excuse_caches_that_are_not_emptied_in_the_others() -> None:
+    refused = refusal(Uneven(Device(20e-6), Device(20e-6, flushes=False)))
+    assert "not emptied" in refused.reason
+
+
+def test_one_honest_block_does_not_excuse_a_kernel_that_runs_on_in_the_others() -> None:
+    refused = refusal(Uneven(Device(20e-6), Device(20e-6, fill=40e-6)))
+    assert refused.trick == "work-outside-the-clock"
+
+
+def test_one_delayed_block_is_charged_and_does_not_move_the_ratio() -> None:
+    timing = race(Uneven(Device(20e-6, beyond=900e-6), Device(20e-6))).run()
+    assert timing.speedup["eager"].ratio == pytest.approx(2.0)
+
+
+def eager(*blocks: float) -> Timing:
+    return Timing(seconds={"eager": min(blocks)}, samples=0, speedup={}, calls={"eager": blocks})
+
+
 def test_a_candidate_that_keeps_the_device_busy_is_told_from_somebody_else() -> None:
-    assert require_free(100e-6, 120e-6, alone=lambda: pytest.fail("nothing was slow")) == 1
+    before, beside = eager(100e-6), eager(200e-6)
+    assert require_free(before, eager(120e-6), lambda: pytest.fail("nothing was slow")) == 1
     with pytest.raises(Fault) as found:
-        require_free(100e-6, 200e-6, alone=lambda: 105e-6)
+        require_free(before, beside, lambda: eager(105e-6))
     assert isinstance(found.value.outcome, Refused)
     assert found.value.outcome.trick == "holds-the-device"
-    assert require_free(100e-6, 200e-6, alone=lambda: 190e-6) == pytest.approx(1.9)
+    assert require_free(before, beside, lambda: eager(190e-6)) == pytest.approx(1.9)
     uneven = iter([105e-6, 120e-6, 170e-6])
-    assert require_free(100e-6, 200e-6, alone=lambda: next(uneven)) == pytest.approx(1.7)
+    assert require_free(before, beside, lambda: eager(next(uneven))) == pytest.approx(1.7)
+
+
+def test_one_block_in_which_the_device_was_free_says_nothing_of_the_others() -> None:
+    before, alone = eager(100e-6, 101e-6, 102e-6), eager(100e-6, 104e-6, 190e-6)
+    with pytest.raises(Fault):
+        require_free(before, eager(100e-6, *[200e-6] * 5), lambda: alone)
+    assert require_free(before, eager(*[104e-6] * 5, 300e-6), lambda: alone) == 1
