@@ -28,7 +28,7 @@ def report_text(report: dict[str, Any], path: list[dict[str, Any]]) -> str:
     asked = f", precision {report['precision']}" if report.get("precision") else ""
     lines = [
         f"{report['run']}: {report['task']} on {report['target']} in {' and '.join(written)}, "
-        f"author {report['author']}{asked}, {report['candidates']} candidates in {report['seconds']:.0f} s "
+        f"author {report['author']}{asked}, {report['candidates']} candidate{'s' * (report['candidates'] != 1)} in {report['seconds']:.0f} s "
         f"({report['stop_reason']})"
     ]
     counts = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in report["outcomes"].items())

@@ -79,6 +79,7 @@ def test_labels_of_passages_are_understood_in_any_dress(
         ("memory", "memory access"),
         ("parallelism", "parallelism and occupancy"),
         ("Control-flow & loops", "control flow and loops"),
+        ("Gardening\n and more", "gardening and more"),
     ],
 )
 def test_a_category_is_known_by_its_words(written: str, meant: str) -> None:
@@ -93,7 +94,6 @@ def test_a_category_is_known_by_its_words(written: str, meant: str) -> None:
         ("", "no JSON object"),
         ('{"ideas": []}', 'list "ideas" is empty'),
         ("<think>hm", "inside its thinking block"),
-        (json.dumps([{**GOOD, "category": "gardening"}]), "category: Value error, expected one of"),
         (json.dumps([{"title": "No text", "category": "memory access"}]), "text: Field required"),
         (json.dumps([{**GOOD, "title": 7}]), "title: Input should be a valid string"),
     ],
@@ -112,7 +112,7 @@ def test_the_example_of_the_format_is_no_idea() -> None:
 
 
 def test_valid_ideas_stay_where_others_are_not() -> None:
-    found = read_sketches(json.dumps([{**GOOD, "category": "gardening"}, OTHER]))
+    found = read_sketches(json.dumps([{**GOOD, "category": ""}, OTHER]))
     assert [sketch.title for sketch in found.sketches] == [OTHER["title"]]
     assert found.problem.startswith("1 of 2 ideas were not valid")
 
