@@ -35,7 +35,7 @@ def test_kernels_are_read_from_the_folder_of_the_task_file(task):
         ("[eager.py]", "another name than"),
         ("[mine.py, sub/mine.py]", "different names"),
         ("[gone.py]", "expected a readable kernel"),
-        ("mine.py", "tuple"),
+        ("mine.py", "expected a list"),
     ],
 )
 def test_a_baseline_that_cannot_be_one_is_one_line(task, baselines, what):

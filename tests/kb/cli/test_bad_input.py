@@ -71,7 +71,7 @@ BAD_REFERENCES = {
     "empty inputs": (GOOD.replace("8, 16", "0, 16"), "empty"),
     "no tensor": (GOOD.replace("torch.relu(x)", "'hello'"), "str"),
     "a random answer": (GOOD.replace("torch.relu(x)", "x + torch.rand_like(x)"), "random"),
-    "half-precision outputs": (GOOD.replace("torch.relu(x)", "x.half()"), "float16"),
+    "double-precision outputs": (GOOD.replace("torch.relu(x)", "x.double()"), "float64"),
     "inputs that are no list": (GOOD.replace("[torch.randn(8, 16)]", "3"), "list of tensors"),
 }
 

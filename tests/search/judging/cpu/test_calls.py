@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from search.judging.cpu.calls import Calls, kept_processor
-from search.judging.cpu.standstill import cpu_time, settle, waited
 from search.judging.cpu.judge import CpuJudge
+from search.judging.cpu.standstill import cpu_time, settle, waited
 from search.sandbox.runner_handle import Worker
 from search.sandbox.shared_memory import Arena
 
@@ -192,32 +192,6 @@ def test_only_outputs_that_the_reference_shares_may_lie_anywhere(
     outcome = judge.judge(honest.replace("y = x * x", "y = x.mul_(x)"))
     assert outcome.kind == "refused", outcome
     assert outcome.trick == "input-mutation"
-
-
-LARGE = """
-import torch
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x.expand(24, -1, -1) + 1
-def get_inputs():
-    return [torch.randn(1, 1024, 1024)]
-"""
-
-
-def test_a_large_answer_is_not_held_against_its_program(
-    make_judge: Callable[..., CpuJudge], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    judge = make_judge(LARGE)
-    charge, spent = Calls._charge, []
-
-    def noted(self: Calls, own: float) -> None:
-        spent.append(own)
-        charge(self, own)
-
-    monkeypatch.setattr(Calls, "_charge", noted)
-    outcome = judge.judge(LARGE.replace("class Model", "class ModelNew"))
-    assert outcome.kind == "passed", outcome
-    assert sorted(spent)[len(spent) // 2] < 0.01, "to write over 96 MB takes longer"
 
 
 def test_what_runs_from_done_to_standing_still_is_in_the_time_of_the_call(
