@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kb.app.diagnosis import diagnosis_lines
+from kb.app.live import is_worked_on
 from kb.config import Home
 from kb.database import is_begun, open_engine
 from kb.errors import ConfigError, StoreError
@@ -35,7 +36,12 @@ def run_rows(home: Home) -> list[dict[str, Any]]:
     if not is_begun(home):
         return []
     storage = _storage(home)
-    return [run_line(storage, row) for row in storage.runs()]
+    lines = [run_line(storage, row) for row in storage.runs()]
+    for line in lines:
+        # What a killed process left says "running" for ever.
+        if line["status"] == "running" and not is_worked_on(home, line["run"]):
+            line["status"] = "interrupted"
+    return lines
 
 
 def run_line(storage: Storage, row: RunRow) -> dict[str, Any]:

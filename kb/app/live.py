@@ -27,8 +27,11 @@ class RunIsLive(ConfigError):
 
 
 @contextmanager
-def working_on(home: Home, run: str) -> Iterator[None]:
+def working_on(home: Home, run: str, *, patience: float = _PATIENCE) -> Iterator[None]:
     """Hold a run, in whichever home of its database; it is let go of where this process is killed.
+
+    Args:
+        patience: seconds for which another process may still hold it.
 
     Raises:
         RunIsLive: another process holds it.
@@ -41,22 +44,31 @@ def working_on(home: Home, run: str) -> Iterator[None]:
     engine = open_engine(home)
     try:
         if engine.dialect.name == "postgresql":
-            with _held_by_server(engine, run):
+            with _held_by_server(engine, run, patience):
                 yield
         else:
             # Beside the file: KB_DATABASE may name one that several homes share.
             locks = Path(f"{Path(engine.url.database or '').resolve()}.locks")
-            with held(locks / run, run):
+            with held(locks / run, run, patience=patience):
                 yield
     finally:
         engine.dispose()
 
 
+def is_worked_on(home: Home, run: str) -> bool:
+    """Say whether a process works on a run now."""
+    try:
+        with working_on(home, run, patience=0.0):
+            return False
+    except RunIsLive:
+        return True
+
+
 @contextmanager
-def _held_by_server(engine: Engine, run: str) -> Iterator[None]:
+def _held_by_server(engine: Engine, run: str, patience: float) -> Iterator[None]:
     from kb.database import holding
 
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + patience
     while True:
         with holding(engine, f"run {run}") as free:
             if free:
@@ -68,7 +80,7 @@ def _held_by_server(engine: Engine, run: str) -> Iterator[None]:
 
 
 @contextmanager
-def held(path: Path, name: str) -> Iterator[None]:
+def held(path: Path, name: str, *, patience: float = _PATIENCE) -> Iterator[None]:
     """Hold what a file stands for.
 
     Args:
@@ -82,7 +94,7 @@ def held(path: Path, name: str) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
     try:
-        lock.acquire(timeout=_PATIENCE)
+        lock.acquire(timeout=patience)
     except Timeout as error:
         raise RunIsLive(name) from error
     try:
