@@ -21,7 +21,7 @@ from search.user_program import execute, foreign
 if TYPE_CHECKING:
     from search.task import Task  # a judging machine need not have what checks task files
 
-# Outputs of these types are compared exactly, or hold indices (`search.judging.indices`).
+# Outputs are of these types. Whole ones are compared exactly, or hold indices (`search.judging.indices`).
 FLOATS = frozenset({torch.float32, torch.float16, torch.bfloat16})
 WHOLE = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool})
 _NORMS = (nn.modules.batchnorm._NormBase,)

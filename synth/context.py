@@ -272,7 +272,7 @@ def _points(points: tuple[Bottleneck, ...], lines: tuple[str, ...]) -> tuple[Ite
     told = tuple(
         Item(
             text=one_line(point.text, 400),
-            rank=rank,
+            rank=0,
             name=point.symptom,
             fields={
                 "symptom": one_line(point.symptom),
@@ -282,12 +282,11 @@ def _points(points: tuple[Bottleneck, ...], lines: tuple[str, ...]) -> tuple[Ite
                 "later": point.later,
             },
         )
-        for rank, point in enumerate(order)
+        for point in order
     )
     now = sum(not point.later for point in points)
-    plain = (replace(one, rank=one.rank + now) for one in _lines(lines, "line"))
-    later = (replace(one, rank=one.rank + len(lines)) for one in told[now:])
-    return (*told[:now], *plain, *later)
+    found = (*told[:now], *_lines(lines, "line"), *told[now:])
+    return tuple(replace(one, rank=rank) for rank, one in enumerate(found))
 
 
 def _note(note: Note, rank: int) -> Item:

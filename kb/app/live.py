@@ -56,11 +56,11 @@ def working_on(home: Home, run: str, *, patience: float = _PATIENCE) -> Iterator
 
 
 def is_worked_on(home: Home, run: str) -> bool:
-    """Say whether a process works on a run now."""
+    """Say whether a process works on a run now; one may where its lock is in a folder that cannot be written."""
     try:
         with working_on(home, run, patience=0.0):
             return False
-    except RunIsLive:
+    except (RunIsLive, OSError):
         return True
 
 

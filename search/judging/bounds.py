@@ -13,7 +13,7 @@ UNITS = {"strict": 2.0**-23, "tf32": 2.0**-11, "half": 2.0**-11}  # by precision
 _FACTORS = {"strict": 8.0, "tf32": 3.0, "half": 8.0}
 # Of answers in a type with less than float32's digits: their last rounding is most of any error, and an answer that is
 # rounded twice is off by two.
-_SHORT_FACTOR = 3.0
+_SHORT, _SHORT_FACTOR = (torch.float16, torch.bfloat16), 3.0
 _TINY = 2.0**-113  # what lies far below may be flushed to zero, and what grew from there be inexact
 _GROUP = 64  # elements whose errors together say what is usual: a single one may be small by luck
 _NEIGHBOURS = 64  # elements that lie beside one another, among which absolute errors compare
@@ -131,7 +131,7 @@ def measured_slack(  # noqa: PLR0913 - all that a bound follows from
         The slack, which holds for other inputs of the same kind, and limits for these inputs alone:
         the greatest error of each index of each dimension that has enough others.
     """
-    short = dtype in (torch.float16, torch.bfloat16)
+    short = dtype in _SHORT
     factor = min(_FACTORS[precision], _SHORT_FACTOR) if short else _FACTORS[precision]
     seen = _by_size(exact, errors).mul_(factor)
     limits = tuple(limit.mul_(factor * _UNUSUAL) for limit in _by_index(errors))
@@ -145,18 +145,21 @@ def measured_slack(  # noqa: PLR0913 - all that a bound follows from
     own = max(2.0, math.log2(terms) / 2, min(math.sqrt(terms) / 2, _LONGEST))
     if one_sided:
         own = max(own, terms / _ONE_SIDED)
-    relative, least = unit * (own if precision == "strict" else 1.0), _TINY
-    if short:
-        figures = torch.finfo(dtype)
-        relative = max(relative, figures.eps / 2)
-        least = max(least, figures.smallest_normal * figures.eps / 2)
+    relative = unit * (own if precision == "strict" else 1.0)
+    half, least = _last_rounding(dtype) if short else (0.0, 0.0)
     slack = Slack(
-        relative=factor * relative,
+        relative=factor * max(relative, half),
         beside=factor * unit / 2,
-        least=factor * least,
+        least=factor * max(_TINY, least),
         seen=seen,
     )
     return slack, limits
+
+
+def _last_rounding(dtype: torch.dtype) -> tuple[float, float]:
+    """Return what rounding to a type changes at most: of a normal number by its size, and of a subnormal one."""
+    figures = torch.finfo(dtype)
+    return figures.eps / 2, figures.smallest_normal * figures.eps / 2
 
 
 def unsettled(slack: Slack, exact: torch.Tensor) -> Slack:

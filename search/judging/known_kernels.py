@@ -31,9 +31,8 @@ class Calibration:
 
     def slower(self, other: Calibration, tolerance: float) -> bool:
         """Say whether one of the two times is longer than that of `other` by more than `tolerance`."""
-        return self.arithmetic > other.arithmetic * (
-            1 + tolerance
-        ) or self.memory > other.memory * (1 + tolerance)
+        pairs = ((self.arithmetic, other.arithmetic), (self.memory, other.memory))
+        return any(mine > theirs * (1 + tolerance) for mine, theirs in pairs)
 
     def differs(self, other: Calibration, tolerance: float) -> str:
         """Say how this differs from `other` by more than `tolerance`, empty where it does not."""

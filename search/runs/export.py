@@ -111,17 +111,7 @@ def read_run(
             raise StoreError(f"{path}: run {run} is on record here: set another KB_HOME")
         kept = [_checked(row, run) for row in rows]
         _mark(kept, trusted=trusted)
-        with tempfile.TemporaryDirectory(prefix="kb-import-") as folder:
-            trial = open_file(Path(folder) / "trial.sqlite")
-            try:
-                create_tables(trial)
-                _store(trial, kept)
-                # Its graph can be made, and no node of it lacks its source.
-                if len(Record(trial, run).graph.nodes) != sum(table is NODES for table, _ in kept):
-                    raise ValueError("nodes without sources")
-                look(Storage(trial), run)
-            finally:
-                trial.dispose()
+        _try_out(kept, run, look)
         _store(storage.engine, kept)
     except KbError:
         raise
@@ -139,6 +129,23 @@ def trust_run(storage: Storage, run: str) -> None:
     mine = update(RUNS).where(RUNS.c.run == run)
     with writing(storage.engine) as session:
         session.execute(mine.values(about=json.dumps(about, sort_keys=True)))
+
+
+def _try_out(
+    rows: list[tuple[Table, dict[str, Any]]], run: str, look: Callable[[Storage, str], None]
+) -> None:
+    """Take up a run in a database that is thrown away, and look at it there."""
+    with tempfile.TemporaryDirectory(prefix="kb-import-") as folder:
+        trial = open_file(Path(folder) / "trial.sqlite")
+        try:
+            create_tables(trial)
+            _store(trial, rows)
+            # Its graph can be made, and no node of it lacks its source.
+            if len(Record(trial, run).graph.nodes) != sum(table is NODES for table, _ in rows):
+                raise ValueError("nodes without sources")
+            look(Storage(trial), run)
+        finally:
+            trial.dispose()
 
 
 def _checked(row: dict[str, Any], run: str) -> tuple[Table, dict[str, Any]]:

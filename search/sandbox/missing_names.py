@@ -33,7 +33,7 @@ def missing_names(message: str, file: str) -> str:
         return ""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
     imported: dict[str, Any] = {}
     lacking: dict[str, ModuleType] = {}
@@ -45,9 +45,8 @@ def missing_names(message: str, file: str) -> str:
         elif isinstance(node, ast.ImportFrom) and node.module in sys.modules and not node.level:
             module = sys.modules[node.module]
             for alias in node.names:
-                if hasattr(module, alias.name):
-                    imported[alias.asname or alias.name] = getattr(module, alias.name)
-                elif alias.name != "*" and not _is_part(module, alias.name):
+                there, imported[alias.asname or alias.name] = _look(module, alias.name)
+                if not there and alias.name != "*" and not _is_part(module, alias.name):
                     lacking[f"{node.module}.{alias.name}"] = module
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
@@ -70,10 +69,21 @@ def _missing(node: ast.Attribute, imported: dict[str, Any]) -> dict[str, ModuleT
         path = f"{path}.{name}"
         if not isinstance(found, ModuleType):
             return {}
-        if not hasattr(found, name):
+        there, inner = _look(found, name)
+        if not there:
             return {path: found}
-        found = getattr(found, name)
+        found = inner
     return {}
+
+
+def _look(module: ModuleType, name: str) -> tuple[bool, Any]:
+    """Return whether a module has a name, and what it is; of what it makes when it is asked and cannot make, None."""
+    try:
+        return True, getattr(module, name)
+    except AttributeError:
+        return False, None
+    except ImportError:
+        return True, None
 
 
 def _is_part(package: ModuleType, name: str) -> bool:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from scripted import REFERENCE
 from sqlalchemy import text
 
-from kb.app.live import RunIsLive, working_on
+from kb.app.live import RunIsLive, is_worked_on, working_on
 from kb.app.mcp.session import TaskSession
 from kb.app.resume import keep_reference, stored_task
 from kb.app.run import evolve, resume, task_slug
@@ -82,6 +83,16 @@ def test_a_run_that_another_process_works_on_is_left_to_it_until_that_process_is
     with pytest.raises(StoreError, match="no run"):
         resume(home, "nowhere-1", silent, lambda *_: None, print)
     assert not (home.root / "runs" / "nowhere-1").exists()
+
+
+def test_where_locks_cannot_be_looked_at_a_run_may_be_worked_on(tmp_path):
+    home = Home(tmp_path / "home").make()
+    run = Storage(open_engine(home)).begin("softmax", {"author": "mcp"}).run
+    assert not is_worked_on(home, run)
+    locks = next(home.root.glob("*.locks"))
+    shutil.rmtree(locks)
+    locks.touch()  # as in a folder that cannot be written
+    assert is_worked_on(home, run)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import linecache
+import sys
+import types
 
 import pytest
 
@@ -62,3 +64,17 @@ def test_a_candidate_that_raises_is_told_of_the_others_too(known) -> None:
     first, second = describe(caught.value)["message"].splitlines()
     assert first == "module 'math' has no attribute 'sinus'"
     assert "math.cosinus (there is" in second
+
+
+def test_a_module_that_makes_its_names_when_they_are_asked_for_may_fail(known, monkeypatch) -> None:
+    lazy = types.ModuleType("lazy")
+
+    def make(name: str) -> object:
+        raise ImportError(f"{name} needs a package that is not here")
+
+    lazy.__getattr__ = make
+    monkeypatch.setitem(sys.modules, "lazy", lazy)
+    known("import lazy\nimport math\nlazy.heavy(1)\nmath.sinus(1)\n")
+    told = missing_names("module 'math' has no attribute 'sinus'", NAME)
+    assert "math.sinus (there is sin" in told
+    assert "heavy" not in told
