@@ -257,13 +257,18 @@ def test_the_same_file_named_twice_is_read_once(
     assert (report.added, report.skipped) == (["docs/a.md"], [])
 
 
-def test_two_files_of_one_name_are_two_documents(
-    docs: Path, store: Store, terms: IngestOptions
-) -> None:
+def two_of_one_name(docs: Path) -> list[Path]:
     files = [docs / folder / "README.md" for folder in ("a", "b")]
     for file in files:
         file.parent.mkdir()
         file.write_text(f"# {file.parent.name}\n\nText.\n")
+    return files
+
+
+def test_two_files_of_one_name_are_two_documents(
+    docs: Path, store: Store, terms: IngestOptions
+) -> None:
+    files = two_of_one_name(docs)
     assert ingest(files, store, terms=terms).added == ["README.md", "b/README.md"]
     assert {name: len(page) for name, page in store.pages(["README.md"]).items()} == {
         "README.md": 1
@@ -276,10 +281,7 @@ def test_two_files_of_one_name_are_two_documents(
 def test_two_files_of_one_name_that_are_read_at_once_are_two_documents(
     docs: Path, store: Store, terms: IngestOptions
 ) -> None:
-    here, there = (docs / folder / "README.md" for folder in ("a", "b"))
-    for file in (here, there):
-        file.parent.mkdir()
-        file.write_text(f"# {file.parent.name}\n\nText.\n")
+    here, there = two_of_one_name(docs)
 
     def meanwhile(what: str, done: int = 0, of: int = 0) -> None:
         if (what, done, of) == ("reading documents", 0, 1):
@@ -295,10 +297,7 @@ def test_two_files_of_one_name_that_are_read_at_once_are_two_documents(
 def test_of_two_documents_that_an_older_version_called_the_same_the_later_is_renamed(
     docs: Path, store: Store, terms: IngestOptions
 ) -> None:
-    files = [docs / folder / "README.md" for folder in ("a", "b")]
-    for file in files:
-        file.parent.mkdir()
-        file.write_text(f"# {file.parent.name}\n\nText.\n")
+    files = two_of_one_name(docs)
     ingest(files, store, terms=terms)
     with writing(store.engine) as session:
         session.execute(update(DocumentRow).values(shown="README.md"))
