@@ -82,6 +82,8 @@ class Builder:
         suffix = Path(unit.output).suffix
         library = self._folder / f"{unit.key}-{_toolchain(command)}{suffix}"
         if not used(library):
+            if seconds <= 0:
+                raise self._late(self._seconds)
             try:
                 self._make(unit, list(command), library, seconds)
             except OSError as error:
@@ -126,8 +128,7 @@ class Builder:
             child.kill()
         took = time.monotonic() - began
         if status is None:
-            reason = f"the compiler was still busy after {self._seconds:.0f} s, which all parts have together"
-            raise Fault(TimedOut(reason=reason, seconds=took, build_seconds=took))
+            raise self._late(took)
         built = scratch / unit.output
         if status != 0 or built.is_symlink() or not built.is_file():
             if os.WIFEXITED(status) and os.WEXITSTATUS(status) in {112, 113}:
@@ -143,6 +144,10 @@ class Builder:
             )
         built.chmod(0o555)
         return built, log
+
+    def _late(self, took: float) -> Fault:
+        reason = f"the compiler was still busy after {self._seconds:.0f} s, which all parts have together"
+        return Fault(TimedOut(reason=reason, seconds=took, build_seconds=took))
 
 
 def used(build: Path) -> bool:

@@ -30,6 +30,7 @@ _SHORT = 0.25  # seconds of one round
 _MOST_EVICTED = 256 << 20
 _REST = 0.001  # seconds
 _RESOLUTION = 0.5e-6  # seconds: what less than that is cannot be said
+_MOST_WAKING = 200e-6  # seconds: three times what waking took on the slowest machine that was seen
 _AUDITED = 0.1  # of the rounds of a session
 _chance = random.SystemRandom()
 
@@ -210,8 +211,9 @@ class Local:
 class Waking:
     """The least time in which a runner wakes up and is seen to be done: no part of any call.
 
-    It is measured in a runner that no candidate has touched, by calls that do nothing, and less than the
-    least is never taken away: nobody wakes up faster.
+    It is measured in a runner that no candidate has touched, by calls that do nothing, and no more than the
+    least is taken away: nobody wakes up faster. Where the machine was busy during all of them, the least is
+    long, and taken from a call of a quiet moment it would leave nothing: so there is a most.
     """
 
     def __init__(self) -> None:
@@ -225,7 +227,8 @@ class Waking:
         """Return the sample without it."""
         if self._least == math.inf:
             return sample
-        return sample._replace(seconds=max(sample.seconds - self._least, _RESOLUTION))
+        taken_away = min(self._least, _MOST_WAKING)
+        return sample._replace(seconds=max(sample.seconds - taken_away, _RESOLUTION))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -187,6 +187,14 @@ def test_nobody_is_given_more_than_the_least_time_of_waking_up() -> None:
     assert waking.less(Sample(20e-6, (), True)).seconds > 0
 
 
+def test_waking_that_was_seen_on_a_busy_machine_only_leaves_a_call_its_time() -> None:
+    waking = Waking()
+    for seconds in (4e-3, 6e-3):
+        waking.note(seconds)
+    # Nothing was left of this one: it was refused as faster than its task can be done.
+    assert waking.less(Sample(700e-6, (), True)).seconds >= 500e-6
+
+
 def test_the_judge_and_the_contenders_sit_on_processors_that_are_theirs() -> None:
     seats = choose_seats()
     with one_thread():
