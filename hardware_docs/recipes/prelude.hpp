@@ -73,15 +73,76 @@ template <class V> INL V ld(const float* p) {
 }
 template <bool NT = false> INL void st(float* p, vf v) { if constexpr (NT) vstream(p, v); else vstore(p, v); }
 template <bool NT = false> INL void st(float* p, float v) { *p = v; }
+// Two bytes in memory, float32 in registers: float16 (f16) and bfloat16 (b16).
+typedef _Float16 f16;
+struct b16 { uint16_t bits; };
+INL float widened(f16 x) { return (float)x; }
+INL float widened(b16 x) { const uint32_t w = (uint32_t)x.bits << 16; float v; __builtin_memcpy(&v, &w, 4); return v; }
+INL void narrow(f16* p, float v) { *p = (f16)v; }
+INL void narrow(b16* p, float v) {  // to the nearest, halves to even; NaN stays NaN
+  uint32_t w;
+  __builtin_memcpy(&w, &v, 4);
+  p->bits = (uint16_t)((v == v ? w + 0x7fff + (w >> 16 & 1) : w | 0x400000) >> 16);
+}
+typedef int16_t vs __attribute__((vector_size(2 * W)));
+INL vf vload(const f16* p) {
+#if defined(__AVX512F__) || defined(__F16C__)
+  vs h;
+  __builtin_memcpy(&h, p, sizeof h);
+#if defined(__AVX512F__)
+  return __builtin_ia32_vcvtph2ps512_mask(h, vf{}, -1, 4);
+#else
+  return __builtin_ia32_vcvtph2ps256(h);
+#endif
+#else
+  vf v;
+  for (int l = 0; l < W; ++l) v[l] = (float)p[l];
+  return v;
+#endif
+}
+INL void vstore(f16* p, vf v) {
+#if defined(__AVX512F__)
+  const vs h = __builtin_ia32_vcvtps2ph512_mask(v, 0, vs{}, -1);
+  __builtin_memcpy(p, &h, sizeof h);
+#elif defined(__F16C__)
+  const vs h = (vs)__builtin_ia32_vcvtps2ph256(v, 0);
+  __builtin_memcpy(p, &h, sizeof h);
+#else
+  for (int l = 0; l < W; ++l) p[l] = (f16)v[l];
+#endif
+}
+INL vf vload(const b16* p) {
+  vs h;
+  __builtin_memcpy(&h, p, sizeof h);
+  const vi w = __builtin_convertvector(h, vi) << 16;
+  vf v;
+  __builtin_memcpy(&v, &w, sizeof v);
+  return v;
+}
+INL void vstore(b16* p, vf v) {
+  vi w;
+  __builtin_memcpy(&w, &v, sizeof w);
+  const vi even = w + 0x7fff + (w >> 16 & 1);
+  const vs h = __builtin_convertvector(v == v ? even >> 16 : (w | 0x400000) >> 16, vs);
+  __builtin_memcpy(p, &h, sizeof h);
+}
+template <class V, class T> INL V ld(const T* p) {
+  if constexpr (std::is_same_v<V, vf>) return vload(p); else return widened(*p);
+}
+template <bool NT = false> INL void st(f16* p, vf v) { vstore(p, v); }
+template <bool NT = false> INL void st(b16* p, vf v) { vstore(p, v); }
+template <bool NT = false> INL void st(f16* p, float v) { narrow(p, v); }
+template <bool NT = false> INL void st(b16* p, float v) { narrow(p, v); }
 template <class V> INL V to(float x) { return x - V{}; }
 template <class V> INL vf to(vf x) { return x; }
 // Lane by lane, where neighbours in the result are not neighbours in the operand.
-template <class V, class F> INL V gather(const float* p, F at) {
+INL float widened(float x) { return x; }
+template <class V, class T, class F> INL V gather(const T* p, F at) {
   if constexpr (std::is_same_v<V, vf>) {
     float t[W];
-    for (int l = 0; l < W; ++l) t[l] = p[at(l)];
+    for (int l = 0; l < W; ++l) t[l] = widened(p[at(l)]);
     return vload(t);
-  } else return p[at(0)];
+  } else return widened(p[at(0)]);
 }
 // Integers and truth values, from what `f` returns for each lane.
 template <class V, class F> INL typename of<V>::i ints(F f) {

@@ -57,10 +57,34 @@ template <bool STREAM = false> INL void st(float* p, f4 v) {
   const float4 t = make_float4(v.x, v.y, v.z, v.w);
   if constexpr (STREAM) __stcs((float4*)p, t); else *(float4*)p = t;
 }
+// Two bytes in memory, float32 in registers: float16 (f16) and bfloat16 (b16); a vector's address is a multiple of 8 bytes.
+struct f16 { unsigned short bits; };
+struct b16 { unsigned short bits; };
+INL float widened(f16 x) { float v; asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(x.bits)); return v; }
+INL float widened(b16 x) { return __int_as_float((int)x.bits << 16); }
+INL unsigned short narrowed(float v, f16*) { unsigned short h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(v)); return h; }
+INL unsigned short narrowed(float v, b16*) {  // to the nearest, halves to even; NaN stays NaN
+  const u32 w = __float_as_uint(v);
+  return (unsigned short)((v == v ? w + 0x7fffu + (w >> 16 & 1u) : w | 0x400000u) >> 16);
+}
+INL float read1(const float* p) { return __ldg(p); }
+template <class T> INL float read1(const T* p) { return widened(T{__ldg(&p->bits)}); }
+template <class V, class T> INL V ld(const T* p) {
+  if constexpr (of<V>::n == 1) return read1(p);
+  else {
+    const ushort4 v = __ldg((const ushort4*)p);
+    return f4{widened(T{v.x}), widened(T{v.y}), widened(T{v.z}), widened(T{v.w})};
+  }
+}
+template <bool STREAM = false, class T> INL void st(T* p, float v) { p->bits = narrowed(v, p); }
+template <bool STREAM = false, class T> INL void st(T* p, f4 v) {
+  const ushort4 t = make_ushort4(narrowed(v.x, p), narrowed(v.y, p), narrowed(v.z, p), narrowed(v.w, p));
+  if constexpr (STREAM) __stcs((ushort4*)p, t); else *(ushort4*)p = t;
+}
 // Lane by lane, where neighbours in the result are not neighbours in the operand.
-template <class V, class F> INL V gather(const float* p, F at) {
-  if constexpr (of<V>::n == 1) return __ldg(p + at(0));
-  else return f4{__ldg(p + at(0)), __ldg(p + at(1)), __ldg(p + at(2)), __ldg(p + at(3))};
+template <class V, class T, class F> INL V gather(const T* p, F at) {
+  if constexpr (of<V>::n == 1) return read1(p + at(0));
+  else return f4{read1(p + at(0)), read1(p + at(1)), read1(p + at(2)), read1(p + at(3))};
 }
 // Integers and truth values, from what `f` returns for each lane.
 template <class V, class F> INL typename of<V>::i ints(F f) {

@@ -90,10 +90,13 @@ def suits(card: RecipeCard, target: TargetRecord, languages: tuple[str, ...]) ->
 
 
 def exact(card: RecipeCard, precision: object) -> bool:
-    """Say whether a precision allows a card: one that names only shorter types needs leave."""
+    """Say whether a precision allows a card: one that names only shorter types needs leave.
+
+    Not so where the tensors have such a type already.
+    """
     allowed = _SHORTER.get(precision, ()) if isinstance(precision, str) else ()
     dtypes = card.scope.dtype
-    return not dtypes or "float32" in dtypes or bool(set(dtypes) & set(allowed))
+    return card.short or not dtypes or "float32" in dtypes or bool(set(dtypes) & set(allowed))
 
 
 def make_shop(

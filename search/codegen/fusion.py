@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from search.codegen.access_analysis import walk
+from search.codegen.ir import SHORT
 from search.codegen.iteration_space import Misfit
 from search.codegen.lower import LoweredProgram
 from search.codegen.operator_sizes import (
@@ -148,6 +149,8 @@ class _Cutter:
             return False
         if node.mask and not self._masks_behind:
             return False
+        if node.dtype in SHORT and not self._program.symbolic:
+            return False  # what follows a product in C++ is written in float32
         return self._fits([*group.after(), name], tip)
 
     def _masks(self, name: str, group: GrowingSegment) -> list[str]:

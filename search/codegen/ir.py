@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from search.codegen.expressions import (
@@ -17,11 +17,12 @@ from search.codegen.expressions import (
 from search.costs.graph import Operator, OperatorGraph, Ref
 
 Shape = tuple[int, ...]
+SHORT = ("float16", "bfloat16")  # types of two bytes, which kernels compute in float32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IrNode:
-    """One primitive step; its elements are float32 and contiguous unless it is a mask.
+    """One primitive step; its elements are contiguous, and float32 in registers unless it is a mask.
 
     Attributes:
         expression: of a map, its element over those of the operands.
@@ -30,7 +31,7 @@ class IrNode:
         dims: of a reduction, the reduced dimensions of its operand, kept with size one.
         operator: the operator of the graph that it belongs to.
         mask: the elements are truth values; such a node cannot leave a kernel.
-        usable: a fused kernel can read it (float32).
+        usable: a fused kernel can read it (float32, or two bytes).
         integer: its elements are integers; only an expression made for them reads it.
         dtype: of what is in memory.
     """
@@ -88,6 +89,7 @@ class IrBuilder:
         symbolic: kernels read sizes at run time, so no expression may contain one.
         effects: operators that are done for what they write, though nothing reads it.
         writes: some operator writes into its argument.
+        dtypes: of values and operators' results, by name.
     """
 
     def __init__(self, graph: OperatorGraph, *, symbolic: bool = False) -> None:
@@ -96,6 +98,8 @@ class IrBuilder:
         self.nodes: dict[str, IrNode] = {}
         self.effects: list[str] = []
         self.operators = {operator.name: operator for operator in graph.operators}
+        self.dtypes = {value.name: value.dtype for value in graph.values}
+        self.dtypes |= {operator.name: operator.dtype for operator in graph.operators}
         self._taken = {*self.operators, *(value.name for value in graph.values)}
         listed = (refs((operator.args, operator.kwargs)) for operator in graph.operators)
         self._read = {*graph.outputs, *(ref.name for found in listed for ref in found)}
@@ -126,7 +130,7 @@ class IrBuilder:
             shape=operator.shape,
             operands=names,
             operator=operator.name,
-            usable=operator.dtype == "float32",
+            usable=operator.dtype in ("float32", *SHORT),
             dtype=operator.dtype,
         )
 
@@ -188,8 +192,18 @@ class IrBuilder:
         """Add `source` under another shape with the same elements in the same order."""
         if source.shape == shape:
             return source
-        kept = {"mask": source.mask, "integer": source.integer}
+        kept = {"mask": source.mask, "integer": source.integer, "dtype": source.dtype}
         return self._add("view", shape, operands=(source.name,), **kept)
+
+    def stored(self, result: IrNode, dtype: str) -> IrNode:
+        """Return `result` as a node whose elements are of a float `dtype` where they are in memory."""
+        if result.mask or result.dtype == dtype:
+            return result
+        if result.kind == "view" or result not in self._pending:
+            result = self.map(lambda x: x, result)
+        changed = replace(result, dtype=dtype)
+        self._pending[self._pending.index(result)] = changed
+        return changed
 
     def expand(self, source: IrNode, shape: Shape) -> IrNode:
         """Add `source` broadcast to `shape`."""

@@ -59,6 +59,11 @@ class RecipeCard:
         """Whether it can be measured by itself: it changes neither where kernels come from nor how they are launched."""
         return self.pattern not in {COMPILER, REPLAY}
 
+    @property
+    def short(self) -> bool:
+        """Whether it is for tensors of two bytes, which no task has to allow."""
+        return self.fixed.get("operands") == "short"
+
     def defaults(self) -> dict[str, Value]:
         """Return the knobs' first values."""
         return {name: default(knob) for name, knob in self.knobs.items()}

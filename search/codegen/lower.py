@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kb.errors import NoRecipe
 from search.codegen.canonical import canonical
-from search.codegen.ir import IrBuilder, IrNode, Unsupported, refs, writes
+from search.codegen.ir import SHORT, IrBuilder, IrNode, Unsupported, refs, writes
 from search.codegen.operators.losses import LOSSES
 from search.codegen.operators.pointwise import POINTWISE, VIEWS, Rule
 from search.codegen.operators.reductions import reductions
@@ -137,7 +137,7 @@ def _lowered(graph: OperatorGraph, symbolic: bool, whole: Set[str]) -> LoweredPr
             name=value.name,
             kind="value",
             shape=value.shape,
-            usable=value.dtype in ("float32", "bool", *_INTEGERS),
+            usable=value.dtype in ("float32", "bool", *SHORT, *_INTEGERS),
             integer=value.dtype in _INTEGERS,
             mask=value.dtype == "bool",
             dtype=value.dtype,
@@ -177,11 +177,7 @@ def _lower(builder: IrBuilder, operator: Operator, whole: Set[str]) -> None:
     try:
         if rule is None:
             raise Unsupported
-        result = rule(builder, operator)
-        # A rule that misread its arguments must not be trusted with them.
-        dtype = "bool" if result.mask else "float32"
-        if (result.shape, dtype) != (operator.shape, operator.dtype):
-            raise Unsupported
+        result = _expressed(builder, operator, rule)
     except (Unsupported, ValueError, IndexError, KeyError, TypeError):
         if _keeps_count(builder, operator):
             builder.opaque(operator)
@@ -200,6 +196,28 @@ def _lower(builder: IrBuilder, operator: Operator, whole: Set[str]) -> None:
                 " follows: write it out of place, or configure a model"
             )
         builder.replace(into, operator.name)
+
+
+def _expressed(builder: IrBuilder, operator: Operator, rule: Rule) -> IrNode:
+    """Return the node that `rule` makes of `operator`.
+
+    Answers of two bytes are allowed the roundings of their type, so that values on the way to them need not
+    have these. Where all answers are float32, a conversion to two bytes means its rounding, and stays whole.
+
+    Raises:
+        Unsupported: it makes none that can be trusted.
+    """
+    short = operator.dtype in SHORT
+    answers = (builder.dtypes[name] for name in builder.graph.outputs)
+    if short and not any(dtype in SHORT for dtype in answers):
+        raise Unsupported
+    computed = replace(operator, dtype="float32") if short else operator
+    result = rule(builder, computed)
+    # A rule that misread its arguments must not be trusted with them.
+    dtype = "bool" if result.mask else "float32"
+    if (result.shape, dtype) != (operator.shape, computed.dtype):
+        raise Unsupported
+    return builder.stored(result, operator.dtype)
 
 
 def _is_shown(builder: IrBuilder, operator: Operator, into: str) -> bool:

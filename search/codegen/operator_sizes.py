@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from search.codegen.canonical import OWN
-from search.codegen.ir import Shape
+from search.codegen.ir import SHORT, Shape
 from search.codegen.lower import LoweredProgram, packet
 from search.codegen.operators.pointwise import arguments
 from search.codegen.operators.recurrent import GATES, RECURRENCE
@@ -19,15 +19,18 @@ _SCANS = {"cumsum": "sum", "cumprod": "product", "cummax": "max", "cummin": "min
 
 def anchor_dims(program: LoweredProgram, operator: Operator) -> tuple[str, Dims] | None:
     """Return the pattern and the sizes of `operator`, None where no recipe computes it."""
-    if operator.dtype != "float32" or not operator.shape or 0 in operator.shape:
+    short = operator.dtype in SHORT and program.symbolic
+    if not (short or operator.dtype == "float32") or not operator.shape or 0 in operator.shape:
         return None
     names = [ref.name for ref in operator.args if isinstance(ref, Ref)]
     read = program.read(operator)
     nodes = [program.nodes[read[name]] for name in names]
-    if not all(node.usable and not node.mask for node in nodes):
+    if not all(node.usable and node.dtype == operator.dtype and not node.mask for node in nodes):
         return None
     shapes = [node.shape for node in nodes]
     kind = packet(operator.target)
+    if short:
+        return _product(operator, shapes, kind)
     if kind in ("conv2d", "convolution"):
         return _conv(operator, shapes, kind)
     if kind == "conv3d" or kind.startswith("conv_transpose"):

@@ -12,6 +12,7 @@ from search.codegen.access_analysis import walk
 from search.codegen.backends.cpp import CppEmitter, RowWriter
 from search.codegen.backends.gpu_render import context as gpu_context
 from search.codegen.fusion import plane_borders
+from search.codegen.ir import SHORT
 from search.codegen.iteration_space import Misfit
 from search.codegen.library import RecipeCard, Value
 from search.codegen.loop_layout import layout
@@ -72,6 +73,7 @@ def render(
     part = seen
     if program.symbolic == ("cpp" in (card.scope.language or ("cpp",))):
         raise Unfit(f"{card.name} is written for another kind of device")
+    _check_types(program, part, card)
     chosen = {**knobs, **card.fixed}
     try:
         if program.symbolic:
@@ -86,6 +88,21 @@ def render(
     if program.symbolic:
         return "\n\n\n".join(text for text in (functions.strip(), kernel) if text) + "\n"
     return f"{functions}\n{kernel}\n"
+
+
+def _check_types(program: LoweredProgram, part: Segment, card: RecipeCard) -> None:
+    """See that a recipe of a product, a pooling, … reads and writes what the part has in memory.
+
+    Raises:
+        Unfit: it does not.
+    """
+    if part.anchor is None:
+        return
+    if (program.nodes[part.anchor].dtype in SHORT) != card.short:
+        raise Unfit(f"{card.name} is for operands of another type")
+    written = {program.nodes[name].dtype for name in part.outputs}
+    if written & {*SHORT} and "triton" not in card.scope.language:
+        raise Unfit(f"{card.name} writes float32")
 
 
 def _context(

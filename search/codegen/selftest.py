@@ -67,6 +67,9 @@ _SAMPLES: Mapping[str, tuple[str, str, str]] = {
     ),
     "a recurrence": ("return self.r(a)[0]", "N(12, 3, 20)", "self.r = nn.GRU(20, 36)"),
     "a product": ("return F.relu(a @ b)", "N(260, 268), N(268, 276)", ""),
+    "a product of two-byte tensors": (
+        "return F.silu(self.l(a))", "N(260, 268).bfloat16()", "self.l = nn.Linear(268, 276).bfloat16()"
+    ),
     "few rows against a matrix": (
         "return torch.tanh(self.l(a))", "N(5, 516)", "self.l = nn.Linear(516, 524)"
     ),

@@ -23,6 +23,11 @@ template <class T> T __ldcs(const T* p) { return *p; }
 template <class T> T __ldcg(const T* p) { return *p; }
 template <class T> void __stcs(T* p, T v) { *p = v; }
 inline float __int_as_float(int i) { float f; std::memcpy(&f, &i, 4); return f; }
+inline unsigned __float_as_uint(float f) { unsigned i; std::memcpy(&i, &f, 4); return i; }
+struct alignas(8) ushort4 { unsigned short x, y, z, w; };
+inline ushort4 make_ushort4(unsigned short x, unsigned short y, unsigned short z, unsigned short w) { return {x, y, z, w}; }
+inline float half_to_float(unsigned short bits) { _Float16 h; std::memcpy(&h, &bits, 2); return (float)h; }
+inline unsigned short float_to_half(float f) { const _Float16 h = (_Float16)f; unsigned short bits; std::memcpy(&bits, &h, 2); return bits; }
 
 namespace cpu {
 struct Meeting {

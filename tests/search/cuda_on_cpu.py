@@ -19,6 +19,10 @@ _HEADER = Path(__file__).with_suffix(".hpp")
 _EXTREME = re.compile(
     r'float r; asm\("(max|min)\.NaN[^"]*" : "=f"\(r\) : "f"\(x\), "f"\(y\)\); return r;'
 )
+_HALVES = {
+    'float v; asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(x.bits)); return v;': "return half_to_float(x.bits);",
+    'unsigned short h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(v)); return h;': "return float_to_half(v);",
+}
 _SHARED = re.compile(r"(?<!extern )__shared__ (\w+) (\w+)((?:\[[^\]]*\])*);")
 _DYNAMIC = re.compile(r"extern __shared__ (\w+) (\w+)\[\];")
 _CLUSTER = re.compile(r"INL u32 shared_address.*?\n}\n", re.DOTALL)
@@ -30,6 +34,9 @@ def host_text(source: str) -> str:
         lambda found: f"return nan_wins(x, y, {str(found[1] == 'max').lower()});", source
     )
     assert count == 2
+    for device, host in _HALVES.items():
+        assert device in text
+        text = text.replace(device, host)
     text = text.replace('"+f"(x)', '"+x"(x)')
     text, count = _CLUSTER.subn("", text)
     assert count == 1

@@ -134,9 +134,27 @@ def _faults(problem: Problem, trial_set: Any, text: str, folder: Path, name: str
     return faults
 
 
+def _widen_products() -> None:
+    """Have the interpreter multiply bfloat16 as numbers: it keeps them as integers."""
+    import triton.language as tl
+    from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
+
+    from search.judging.dryrun.interpreter.low_precision import decode, is_narrow
+
+    stock = InterpreterBuilder.create_dot
+
+    def dot(self: Any, a: Any, b: Any, *more: Any) -> Any:
+        if is_narrow(a.dtype):
+            a, b = (TensorHandle(decode(x.data, x.dtype), tl.float32) for x in (a, b))
+        return stock(self, a, b, *more)
+
+    InterpreterBuilder.create_dot = dot
+
+
 def main() -> None:
     """Judge the cases on standard input."""
     torch.set_num_threads(1)
+    _widen_products()
     result: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
         # The interpreter shows the arithmetic of lanes that are masked out.

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from search.codegen.backends.expressions import Emitter, Pair, StatementScope, c_lanes
+from search.codegen.backends.expressions import (
+    FLOATS,
+    Emitter,
+    Pair,
+    StatementScope,
+    c_lanes,
+    c_pointer,
+)
 from search.codegen.backends.printers import CppPrinter
 from search.codegen.backends.schedule import Schedule, Scheduler, online
 from search.codegen.expressions import multiplies
@@ -72,10 +79,11 @@ class CppEmitter(Emitter[LoopLayout]):
         pointer, dtype = f"in[{self._inputs[name]}]", self.known[name].dtype
         base = self.start(access, row=scope.row)
         step = self._step(access, scope)
-        if dtype != "float32":
+        if dtype not in FLOATS:
             return c_lanes(dtype, pointer, self._lane(access, scope))
+        pointer = c_pointer(dtype, pointer)
         if step == 0:
-            return f"to<V>({pointer}[{base or 0}])"
+            return f"to<V>(widened({pointer}[{base or 0}]))"
         if step == 1:
             return f"ld<V>({pointer} + {base + ' + ' if base else ''}c)"
         lane = self.loops.offset(access, self.loops.lanes, "(c + l)")
@@ -106,7 +114,9 @@ class CppEmitter(Emitter[LoopLayout]):
         base = self.start(pair[1], row=row)
         parts = [base] if base or not row else ["0"]
         parts += [] if row and not self.loops.columns else ["c"]
-        return " + ".join([f"out[{self._outputs[pair[0]]}]", *filter(None, parts)])
+        pointer = f"out[{self._outputs[pair[0]]}]"
+        pointer = c_pointer(self.known[pair[0]].dtype, pointer, const=False)
+        return " + ".join([pointer, *filter(None, parts)])
 
     def epilogue(self, name: str, result: Pair, given: Mapping[Pair, str], head: str) -> str:
         """Return a function of one value at ``(row, col)``, as anchored templates call it."""

@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
-from kb.config import shipped_docs
 from search.codegen.access_analysis import Walk
 from search.codegen.backends.expressions import (
     C_TYPES,
+    FLOATS,
     Emitter,
     Frame,
     Pair,
     StatementScope,
     c_lanes,
+    c_pointer,
     frame_of_rows,
 )
 from search.codegen.backends.printers import CudaPrinter
@@ -131,8 +131,9 @@ class CudaEmitter(Emitter[Frame]):
         dtype = self.known[name].dtype
         base = f"in[{self._inputs[name]}]"
         outer = self.extent.offset(access, self.loops.outer, "o")
-        if dtype != "float32":
+        if dtype not in FLOATS:
             return c_lanes(dtype, base, self._lane(access, scope))
+        base = c_pointer(dtype, base)
         start = f"{base} + {outer}" if outer else base
         step = 0 if scope.row else self.step(access)
         if step == 1:
@@ -179,7 +180,8 @@ class CudaEmitter(Emitter[Frame]):
         if not row:
             parts.append(self.extent.offset(access, self.loops.inner, "c"))
         offset = " + ".join(part for part in parts if part) or "0"
-        place = f"out[{self._outputs[name]}] + {offset}"
+        pointer = c_pointer(self.known[name].dtype, f"out[{self._outputs[name]}]", const=False)
+        place = f"{pointer} + {offset}"
         hint = "" if row else f"<{'true' if stream else 'false'}>"
         return f"st{hint}({place}, to<V>({value}))"
 
@@ -219,7 +221,7 @@ class CudaWriter:
             for at, pair in enumerate(sorted(emitter.walk.sources - due.held.keys()))
             if frame.is_column(pair[1])
             and not frame.is_row(pair[1])
-            and emitter.known[pair[0]].dtype == "float32"
+            and emitter.known[pair[0]].dtype in FLOATS
         }
 
     def build(self) -> CudaParts:
@@ -261,7 +263,8 @@ class CudaWriter:
 
     def _copied(self, pair: Pair) -> int:
         whole = pair[1] == self._emitter.walk.space.full
-        return self._emitter.input_of(pair[0]) if whole else -1
+        same = whole and self._emitter.known[pair[0]].dtype == "float32"
+        return self._emitter.input_of(pair[0]) if same else -1
 
     def _function(self, suffix: str, head: str, lines: Sequence[str], *, row: bool = False) -> str:
         name = f"{self._fn}_{suffix}"
@@ -353,12 +356,6 @@ class CudaWriter:
         return self._function(suffix, head, self._lines(scope, ends), row=row)
 
 
-@cache
-def cuda_prelude() -> str:
-    """Return the C++ that every CUDA kernel starts with."""
-    return (shipped_docs() / "recipes" / "prelude_cuda.hpp").read_text(encoding="utf-8").strip()
-
-
 def cuda_rows(
     program: LoweredProgram, part: Segment, found: Walk, fn: str, knobs: Mapping[str, Value]
 ) -> tuple[CudaParts, dict[str, str]]:
@@ -383,11 +380,14 @@ def declarations(program: LoweredProgram, part: Segment) -> dict[str, str]:
         *(f"const {kind}* {name}" for kind, name in zip(kinds, inputs, strict=True)),
         *(f"{kind}* {name}" for kind, name in zip(results, outputs, strict=True)),
     ]
-    cast = [name if kind == "float" else f"(const float*){name}"
-            for kind, name in zip(kinds, inputs, strict=True)]  # fmt: skip
     return {
         "pointers": ", ".join(pointers),
-        "ins": ", ".join(cast),
-        "outs": ", ".join(outputs),
+        "ins": ", ".join(_as_floats("const float*", kinds, inputs)),
+        "outs": ", ".join(_as_floats("float*", results, outputs)),
         "given": ", ".join([*inputs, *outputs]),
     }
+
+
+def _as_floats(kind: str, given: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return the C++ of tensors as pointers of one `kind`; who reads them says what they are."""
+    return [f"({kind}){n}" if g != "float" else n for g, n in zip(given, names, strict=True)]

@@ -13,9 +13,18 @@ from search.codegen.iteration_space import Access, Misfit, Space, operand_access
 from search.strides import contiguous
 
 Pair = tuple[str, Access]
+# Numbers that are float32 in registers, and the prelude's names of those of two bytes in memory.
+FLOATS = {"float32": "float", "float16": "f16", "bfloat16": "b16"}
 # What is not float32 in memory: its type in C++, and the prelude's function that makes lanes of it.
-C_TYPES = {"bool": "bool", "int32": "int", "int64": "long long"}
+C_TYPES = {"bool": "bool", "int32": "int", "int64": "long long", **FLOATS}
 _LANES = {"bool": "truths", "int32": "ints", "int64": "ints"}
+
+
+def c_pointer(dtype: str, pointer: str, *, const: bool = True) -> str:
+    """Return the C++ of a pointer to numbers of `dtype`, where it is one to float."""
+    if dtype == "float32":
+        return pointer
+    return f"(({'const ' if const else ''}{FLOATS[dtype]}*){pointer})"
 
 
 def c_lanes(dtype: str, pointer: str, place: str) -> str:

@@ -11,11 +11,11 @@ from search.codegen.backends.cuda import (
     CudaEmitter,
     CudaParts,
     cuda_function,
-    cuda_prelude,
     cuda_rows,
     declarations,
 )
 from search.codegen.backends.expressions import Frame, StatementScope, frame_of_plane, frame_of_rows
+from search.codegen.backends.prelude import cuda_prelude
 from search.codegen.backends.schedule import Scheduler
 from search.codegen.backends.symbolic_sizes import Extent, Seen
 from search.codegen.backends.triton import Parts, PartsWriter, TritonEmitter, define

@@ -45,3 +45,9 @@ def needed(text: str) -> list[str]:
             wanted.add(name)
             pending.extend(known[name])
     return [body for name, body, _ in entries if name in wanted]
+
+
+@cache
+def cuda_prelude() -> str:
+    """Return the C++ that every CUDA kernel starts with."""
+    return (shipped_docs() / "recipes" / "prelude_cuda.hpp").read_text(encoding="utf-8").strip()

@@ -11,7 +11,7 @@ from search.codegen.backends.printers import TritonPrinter
 from search.codegen.backends.schedule import Schedule, moments, online, shifted
 from search.codegen.backends.symbolic_sizes import Extent
 from search.codegen.expressions import Reduction
-from search.codegen.ir import IrNode
+from search.codegen.ir import SHORT, IrNode
 from search.codegen.iteration_space import Access
 
 Statement = Callable[..., str]
@@ -57,7 +57,8 @@ class TritonEmitter(Emitter[Frame]):
         offset = self.offset(access, row=scope.row)
         pointer = f"in{self._inputs[name]}" + (f" + {offset}" if offset else "")
         mask = self.mask(access, row=scope.row)
-        return f"tl.load({pointer}{f', mask={mask}' if mask else ''})"
+        text = f"tl.load({pointer}{f', mask={mask}' if mask else ''})"
+        return f"{text}.to(tl.float32)" if self.known[name].dtype in SHORT else text
 
     def offset(self, access: Access, *, row: bool) -> str:
         """Return the offset of the element at ``o`` and, unless `row`, ``c``; may be empty."""

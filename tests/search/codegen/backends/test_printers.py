@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from search.codegen import expressions as ir
-from search.codegen.backends.cuda import cuda_prelude
-from search.codegen.backends.prelude import needed
+from search.codegen.backends.prelude import cuda_prelude, needed
 from search.codegen.backends.printers import CppPrinter, CudaPrinter, Printer, TritonPrinter
 from search.codegen.operators.pointwise import _BINARY, _UNARY
 from search.codegen.render import prelude
