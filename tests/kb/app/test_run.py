@@ -88,6 +88,8 @@ def test_a_run_that_another_process_works_on_is_left_to_it_until_that_process_is
 def test_where_locks_cannot_be_looked_at_a_run_may_be_worked_on(tmp_path):
     home = Home(tmp_path / "home").make()
     run = Storage(open_engine(home)).begin("softmax", {"author": "mcp"}).run
+    with working_on(home, run):
+        assert is_worked_on(home, run)
     assert not is_worked_on(home, run)
     locks = next(home.root.glob("*.locks"))
     shutil.rmtree(locks)
@@ -111,10 +113,12 @@ def test_a_run_is_worked_on_in_one_home_of_those_that_share_its_database(homes):
     run, second = (Storage(engine).begin("softmax", {"author": "mcp"}).run for _ in range(2))
     engine.dispose()
     with held_elsewhere(one, run):
+        assert (is_worked_on(other, run), is_worked_on(other, second)) == (True, False)
         with pytest.raises(RunIsLive, match=f"{run} is being worked on by another process"):
             resume(other, run, silent, lambda *_: None, print)
         with working_on(other, second):
             pass
+    assert not is_worked_on(other, run)
     with working_on(other, run):
         pass
 
