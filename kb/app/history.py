@@ -20,7 +20,7 @@ from kb.records.types import FATES, fates
 from kb.runtime.bundle import standalone
 from search.graph import Graph
 from search.outcome import Outcome, Passed
-from search.runs.report import build_report, idea_path, reported
+from search.runs.report import build_report, idea_path, nothing_passed, reported
 from search.runs.storage import RunRow, Storage
 from search.runs.verdicts import outcomes_again
 
@@ -192,9 +192,10 @@ class Run:
         Raises:
             StoreError: no candidate of the run passed.
         """
-        best = self.report()["best"]
+        report = self.report()
+        best = report["best"]
         if best is None:
-            raise StoreError(f"no candidate of {self.row.run} passed: see kb tree {self.row.run}")
+            raise StoreError(f"{self.row.run} has no best source: {nothing_passed(report)}")
         return standalone(best["source"])
 
 

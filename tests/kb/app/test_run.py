@@ -13,10 +13,12 @@ import pytest
 from scripted import REFERENCE
 from sqlalchemy import text
 
+from kb.app.history import open_run
 from kb.app.live import RunIsLive, is_worked_on, working_on
 from kb.app.mcp.session import TaskSession
 from kb.app.resume import keep_reference, stored_task
 from kb.app.run import evolve, resume, task_slug
+from kb.cli.render.run_report import report_text
 from kb.config import Home
 from kb.database import claiming, holding, open_engine
 from kb.errors import ConnectionLost, StoreError
@@ -40,6 +42,11 @@ def test_a_run_that_is_interrupted_while_it_is_put_together_can_be_gone_on_with(
     (run,) = begun
     row = Storage(open_engine(home)).run(run)
     assert row.status == "interrupted"
+    found = open_run(home, run)
+    why = f"it was interrupted before a candidate was judged: `kb resume {run}` goes on"
+    assert why in report_text(found.report(), [])
+    with pytest.raises(StoreError, match=why):
+        found.standalone()
     reference.unlink()
     assert stored_task(home, run, row.about).source == REFERENCE
 
