@@ -103,6 +103,19 @@ def test_what_was_carried_is_told_as_json_to_programs(
     assert json.loads(done.stdout) == told
 
 
+@pytest.mark.parametrize("choose", ["bandit", "weights"])
+def test_a_run_of_a_version_with_a_bandit_can_be_imported(
+    bare_shell: Callable[..., Any], tmp_path: Path, choose: str
+) -> None:
+    older = settings(models={"code": [{"name": "a"}, {"name": "b"}], "choose": choose})
+    done = bare_shell("import", write(tmp_path / "run.gz", older(rows())))
+    assert done.returncode == 0, done.stderr
+    assert NAME in bare_shell("runs").stdout
+    other = settings(models={"code": [{"name": "a", "choose": choose}]})
+    done = bare_shell("import", write(tmp_path / "other.gz", other(rows())))
+    assert done.returncode == 2, "it is the name of no other setting"
+
+
 HOSTILE: dict[str, Callable[[Rows], Rows]] = {
     "a reference that is no Python": source("def broken(:"),
     "a reference that raises": source("raise SystemExit(0)"),
