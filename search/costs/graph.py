@@ -83,6 +83,7 @@ class Work:
         traffic: the same with every intermediate tensor written and read, as eager does.
         families: operator families present, most expensive first.
         sure_flops, sure_bytes: what of `flops` and `bytes` no honest program can spare.
+        sure_weights: of `sure_bytes`, those of weights in floating point, as the reference keeps them.
     """
 
     flops: float
@@ -91,6 +92,7 @@ class Work:
     families: tuple[str, ...]
     sure_flops: float = 0.0
     sure_bytes: float = 0.0
+    sure_weights: float = 0.0
 
 
 def shapes_line(graph: OperatorGraph) -> str:

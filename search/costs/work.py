@@ -61,7 +61,7 @@ def count_work(graph: OperatorGraph) -> Work:
         sizes[name] for name in set(graph.outputs)
     )
     families = tuple(sorted(costs, key=lambda kind: -costs[kind]))
-    sure_flops, sure_bytes = sure(graph)
+    sure_flops, sure_bytes, sure_weights = sure(graph)
     return Work(
         flops=flops,
         bytes=float(least),
@@ -69,4 +69,5 @@ def count_work(graph: OperatorGraph) -> Work:
         families=families,
         sure_flops=sure_flops,
         sure_bytes=sure_bytes,
+        sure_weights=sure_weights,
     )
