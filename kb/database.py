@@ -62,6 +62,9 @@ _WRITER = 0x6B62  # the advisory lock of PostgreSQL that one writer of `kb` hold
 _HOLD = text(
     "SELECT pg_try_advisory_xact_lock(hashtextextended(current_schema() || '/' || :name, 0))"
 )
+_LOOK = text(
+    "SELECT pg_try_advisory_xact_lock_shared(hashtextextended(current_schema() || '/' || :name, 0))"
+)
 _HELD_LONG = (
     "idle_in_transaction_session_timeout = 0",
     "tcp_keepalives_idle = 30",
@@ -244,6 +247,12 @@ def holding(engine: Engine, name: str) -> Iterator[bool]:
         finally:
             with suppress(DatabaseError):  # a connection that broke holds nothing
                 transaction.rollback()
+
+
+def is_held(engine: Engine, name: str) -> bool:
+    """Say whether somebody holds a name in a PostgreSQL database; many may look at the same time."""
+    with reading(engine) as session:
+        return not session.scalar(_LOOK, {"name": name})
 
 
 def outlast(engine: Engine, do: Callable[[], T], patience: float = PATIENCE) -> T:

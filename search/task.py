@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -194,6 +194,19 @@ def load_task(path: Path) -> Task:
         settings=settings,
         kernels=read_kernels(path, settings.baselines),
     )
+
+
+def stored_settings(stored: Mapping[str, Any]) -> TaskFile:
+    """Return the settings of a run from its record, which an older version may have written.
+
+    Raises:
+        ValidationError: they hold what this version does not know.
+    """
+    # A run from before there were requests goes on, and replays, without them.
+    search = {"requests": {"steps": 0}, **stored.get("search", {})}
+    # An older version had ways to choose within an ensemble: what it chose is in the record.
+    models = {name: one for name, one in (stored.get("models") or {}).items() if name != "choose"}
+    return TaskFile.model_validate({**stored, "search": search, "models": models or None})
 
 
 def is_reference(path: Path) -> bool:

@@ -114,7 +114,8 @@ def diagnosis_lines(about: Mapping[str, Any], attempt: Attempt) -> list[str]:
     bandwidth = _bandwidth(target)
     if bandwidth is None:
         return []
-    work = {**about["work"], "families": tuple(about["work"]["families"])}
+    lists = ("families", "functions")
+    work = {**about["work"], **{name: tuple(about["work"].get(name, ())) for name in lists}}
     precision = about["settings"].get("precision", "strict")
     ground = DiagnosisGround(
         work=Work(**work),

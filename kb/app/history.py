@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from kb.app.diagnosis import diagnosis_lines
-from kb.app.live import is_worked_on
+from kb.app.live import state_of
 from kb.config import Home
 from kb.database import is_begun, open_engine
 from kb.errors import ConfigError, StoreError
@@ -20,7 +20,7 @@ from kb.records.types import FATES, fates
 from kb.runtime.bundle import standalone
 from search.graph import Graph
 from search.outcome import Outcome, Passed
-from search.runs.report import build_report, idea_path, reported
+from search.runs.report import build_report, idea_path, nothing_passed, reported
 from search.runs.storage import RunRow, Storage
 from search.runs.verdicts import outcomes_again
 
@@ -36,12 +36,11 @@ def run_rows(home: Home) -> list[dict[str, Any]]:
     if not is_begun(home):
         return []
     storage = _storage(home)
-    lines = [run_line(storage, row) for row in storage.runs()]
-    for line in lines:
-        # What a killed process left says "running" for ever.
-        if line["status"] == "running" and not is_worked_on(home, line["run"]):
-            line["status"] = "interrupted"
-    return lines
+    return [run_line(storage, _as_it_is(home, row)) for row in storage.runs()]
+
+
+def _as_it_is(home: Home, row: RunRow) -> RunRow:
+    return replace(row, status=state_of(home, row.run, row.status))
 
 
 def run_line(storage: Storage, row: RunRow) -> dict[str, Any]:
@@ -193,9 +192,10 @@ class Run:
         Raises:
             StoreError: no candidate of the run passed.
         """
-        best = self.report()["best"]
+        report = self.report()
+        best = report["best"]
         if best is None:
-            raise StoreError(f"no candidate of {self.row.run} passed: see kb tree {self.row.run}")
+            raise StoreError(f"{self.row.run} has no best source: {nothing_passed(report)}")
         return standalone(best["source"])
 
 
@@ -207,7 +207,8 @@ def result_of(outcome: Outcome) -> dict[str, Any]:
 def open_run(home: Home, name: str) -> Run:
     """Read one run."""
     storage = _storage(home)
-    return Run(row=storage.run(name), graph=storage.record(name).graph, storage=storage)
+    row = _as_it_is(home, storage.run(name))
+    return Run(row=row, graph=storage.record(name).graph, storage=storage)
 
 
 def best_file(home: Home, run: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,11 +28,8 @@ class RunIsLive(ConfigError):
 
 
 @contextmanager
-def working_on(home: Home, run: str, *, patience: float = _PATIENCE) -> Iterator[None]:
+def working_on(home: Home, run: str) -> Iterator[None]:
     """Hold a run, in whichever home of its database; it is let go of where this process is killed.
-
-    Args:
-        patience: seconds for which another process may still hold it.
 
     Raises:
         RunIsLive: another process holds it.
@@ -44,31 +42,59 @@ def working_on(home: Home, run: str, *, patience: float = _PATIENCE) -> Iterator
     engine = open_engine(home)
     try:
         if engine.dialect.name == "postgresql":
-            with _held_by_server(engine, run, patience):
+            with _held_by_server(engine, run):
                 yield
         else:
-            # Beside the file: KB_DATABASE may name one that several homes share.
-            locks = Path(f"{Path(engine.url.database or '').resolve()}.locks")
-            with held(locks / run, run, patience=patience):
+            with held(_lock_file(engine, run), run):
                 yield
     finally:
         engine.dispose()
 
 
 def is_worked_on(home: Home, run: str) -> bool:
-    """Say whether a process works on a run now; one may where its lock is in a folder that cannot be written."""
+    """Say whether a process works on a run now; one may where its lock cannot be looked at."""
+    from kb.database import is_held, open_engine
+
     try:
-        with working_on(home, run, patience=0.0):
-            return False
-    except (RunIsLive, OSError):
+        run_folder(home, run)
+    except ConfigError:  # a name that no process can have begun to work on
+        return False
+    engine = open_engine(home)
+    try:
+        if engine.dialect.name == "postgresql":
+            return is_held(engine, f"run {run}")
+        return _is_locked(_lock_file(engine, run))
+    finally:
+        engine.dispose()
+
+
+def state_of(home: Home, run: str, status: str) -> str:
+    """Return what a run is whose record says `status`: what a killed process left says "running" for ever."""
+    return "interrupted" if status == "running" and not is_worked_on(home, run) else status
+
+
+def _lock_file(engine: Engine, run: str) -> Path:
+    # Beside the file: KB_DATABASE may name one that several homes share.
+    return Path(f"{Path(engine.url.database or '').resolve()}.locks") / run
+
+
+def _is_locked(path: Path) -> bool:
+    """Say whether a process has locked a file; many may look at the same time."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
         return True
+    return False
 
 
 @contextmanager
-def _held_by_server(engine: Engine, run: str, patience: float) -> Iterator[None]:
+def _held_by_server(engine: Engine, run: str) -> Iterator[None]:
     from kb.database import holding
 
-    end = time.monotonic() + patience
+    end = time.monotonic() + _PATIENCE
     while True:
         with holding(engine, f"run {run}") as free:
             if free:
@@ -80,7 +106,7 @@ def _held_by_server(engine: Engine, run: str, patience: float) -> Iterator[None]
 
 
 @contextmanager
-def held(path: Path, name: str, *, patience: float = _PATIENCE) -> Iterator[None]:
+def held(path: Path, name: str) -> Iterator[None]:
     """Hold what a file stands for.
 
     Args:
@@ -94,7 +120,7 @@ def held(path: Path, name: str, *, patience: float = _PATIENCE) -> Iterator[None
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
     try:
-        lock.acquire(timeout=patience)
+        lock.acquire(timeout=_PATIENCE)
     except Timeout as error:
         raise RunIsLive(name) from error
     try:

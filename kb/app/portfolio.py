@@ -86,12 +86,16 @@ def task_files(paths: Sequence[Path]) -> list[Path]:
 def begin(
     home: Home, paths: Sequence[Path], budget: Budget, overrides: dict[str, Any]
 ) -> Portfolio:
-    """Give a portfolio its name and keep it; nothing is searched yet."""
+    """Give a portfolio a name that no run has, and keep it; nothing is searched yet."""
+    from kb.knowledge import open_tables
+    from search.runs.storage import Storage
+
     folder = home.root / _FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     shares = tuple(Share(path=str(path.absolute())) for path in paths)
+    runs = {row.run for row in Storage(open_tables(home)).runs()}
     while True:
-        taken = {one.stem for one in folder.glob("*.json")}
+        taken = runs | {one.stem for one in folder.glob("*.json")}
         number = next(n for n in range(1, len(taken) + 2) if f"portfolio-{n}" not in taken)
         name = f"portfolio-{number}"
         try:

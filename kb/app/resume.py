@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from kb.config import Home
 from kb.errors import ConfigError, StoreError
-from search.task import Task, TaskFile
+from search.task import Task, stored_settings
 
 if TYPE_CHECKING:
     from kb.app.session import Setup
@@ -69,18 +69,12 @@ def stored_task(home: Home, run: str, about: Mapping[str, Any]) -> Task:
 
 
 def _task_of(about: Mapping[str, Any]) -> Task:
-    stored = about["settings"]
-    # A run from before there were requests goes on, and replays, without them.
-    search = {"requests": {"steps": 0}, **stored.get("search", {})}
-    # An older version had ways to choose within an ensemble: what it chose is in the record.
-    models = {name: one for name, one in (stored.get("models") or {}).items() if name != "choose"}
-    settings = TaskFile.model_validate({**stored, "search": search, "models": models or None})
     return Task(
         name=about["task"],
         path=Path(about["path"]),
         reference=Path(about["reference"]),
         source=about["source"],
-        settings=settings,
+        settings=stored_settings(about["settings"]),
         kernels=tuple((name, source) for name, source in about.get("kernels", ())),
     )
 

@@ -378,7 +378,9 @@ def task_slug(task: Task) -> str:
     """Return the task's name as the first part of a run's name."""
     from search.lessons.distill import slug
 
-    return slug(task.name)[:_LONGEST].strip("-")
+    name = slug(task.name)[:_LONGEST].strip("-")
+    # A portfolio is named portfolio-1: `kb resume` would not know which of the two is meant.
+    return "portfolio-task" if name == "portfolio" else name
 
 
 def _with_file(home: Home, run: str, report: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from kb.cli.render.output import JSON, print_json
 from kb.config import Home
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def register(app: typer.Typer) -> None:
 def export(
     run: str = typer.Argument(..., help="A run's name, as `kb runs` lists it."),
     output: Path | None = typer.Option(None, "-o", "--output", help="File; else RUN.run.gz here."),
+    json: bool = JSON,
 ) -> None:
     """Write a run with its prompts, answers, sources and outcomes to one file."""
     from kb.database import open_engine
@@ -32,7 +34,11 @@ def export(
 
     path = output or Path(f"{run}.run.gz")
     rows = write_run(Storage(open_engine(Home.find().make())), run, path)
-    typer.echo(f"wrote {path}: {rows:,} rows, {path.stat().st_size:,} bytes")
+    size = path.stat().st_size
+    if json:
+        print_json({"run": run, "file": str(path), "rows": rows, "bytes": size})
+    else:
+        typer.echo(f"wrote {path}: {rows:,} rows, {size:,} bytes")
 
 
 def import_run(
@@ -40,6 +46,7 @@ def import_run(
     trust: bool = typer.Option(
         False, "--trust", help="Its reference program may be run here, with your rights."
     ),
+    json: bool = JSON,
 ) -> None:
     """Take up an exported run, to read it (`kb show`, `kb node`) or to replay it."""
     from kb.knowledge import open_tables
@@ -49,6 +56,9 @@ def import_run(
     # With the tables of passages, in which what prompts quoted is looked up.
     storage = Storage(open_tables(Home.find()))
     run = read_run(storage, file, trusted=trust, look=_show)
+    if json:
+        print_json({"run": run, "trusted": trust})
+        return
     again = f"kb replay {run}" if trust else f"kb replay {run} --trust (which runs its program)"
     typer.echo(f"{run} is on record: kb show {run}, {again}")
 

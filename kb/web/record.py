@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, groupby
 from typing import Any
@@ -20,6 +20,8 @@ from search.runs.calls import CALLS
 from search.runs.report import baseline_seconds, reported
 from search.runs.tables import NODES, OUTCOMES, PROPOSALS, RUNS
 
+# Says what a run is, by its name and what its record says: a process may have been killed.
+State = Callable[[str, str], str]
 PART = 400  # parameters of one statement
 _RUNS = 25  # that are read at once, with all their candidates
 _NODE = (
@@ -34,16 +36,16 @@ _NODE = (
 )
 
 
-def read_briefs(engine: Engine, numbers: Sequence[int]) -> Iterator[Brief]:
+def read_briefs(engine: Engine, numbers: Sequence[int], state: State) -> Iterator[Brief]:
     """Yield runs in short by their numbers; of those that are not finished, as they began."""
     for start in range(0, len(numbers), PART):
         query = select(RUNS).where(RUNS.c.number.in_(numbers[start : start + PART]))
         with reading(engine) as session:
             rows = session.execute(query).all()
-        yield from map(brief_of, rows)
+        yield from (brief_of(row, state(row.run, row.status)) for row in rows)
 
 
-def read_version(engine: Engine, run: str) -> str | None:
+def read_version(engine: Engine, run: str, state: State) -> str | None:
     """Return what changes whenever a run does, None where there is no such run.
 
     It costs two look-ups by index, whatever the size of the run.
@@ -54,10 +56,10 @@ def read_version(engine: Engine, run: str) -> str | None:
     )
     with reading(engine) as session:
         row = session.execute(query).one_or_none()
-    return None if row is None else _version(row, row.newest)
+    return None if row is None else _version(row, row.newest, state(run, row.status))
 
 
-def read_stories(engine: Engine, runs: Sequence[str]) -> Iterator[Story]:
+def read_stories(engine: Engine, runs: Sequence[str], state: State) -> Iterator[Story]:
     """Yield whole runs; those that cannot be read are left out."""
     for start in range(0, len(runs), _RUNS):
         names = runs[start : start + _RUNS]
@@ -78,12 +80,13 @@ def read_stories(engine: Engine, runs: Sequence[str]) -> Iterator[Story]:
         parts = tuple(_by_run(rows) for rows in (nodes, asked, calls))
         for row in about:
             try:
-                yield _story(row, *(part.get(row.run, ()) for part in parts))
+                found = (part.get(row.run, ()) for part in parts)
+                yield _story(row, state(row.run, row.status), *found)
             except UNREADABLE:
                 continue
 
 
-def read_more(engine: Engine, before: Story, version: str) -> Story:
+def read_more(engine: Engine, before: Story, version: str, state: State) -> Story:
     """Return a run that was read before with what is new of it: what had an outcome is not read again."""
     run, done = before.brief.run, before.candidates
     first = next((one.number for one in done if one.outcome == "pending"), len(done))
@@ -107,7 +110,7 @@ def read_more(engine: Engine, before: Story, version: str) -> Story:
             .order_by(CALLS.c.at)
         ).all()
     story = replace(
-        _story(row, nodes, asked, calls, summed=False),
+        _story(row, state(run, row.status), nodes, asked, calls, summed=False),
         version=version,
         candidates=_seen_again(row, (*done[:first], *map(_candidate, nodes))),
     )
@@ -121,6 +124,7 @@ def _by_run(rows: Sequence[Any]) -> dict[str, list[Any]]:
 
 def _story(
     row: Any,
+    state: str,
     nodes: Sequence[Any],
     asked: Sequence[Any],
     calls: Sequence[Any],
@@ -129,8 +133,8 @@ def _story(
 ) -> Story:
     sums = accumulate(one.tokens_in + one.tokens_out for one in calls)
     story = Story(
-        brief=brief_of(row),
-        version=_version(row, nodes[-1].number if nodes else None),
+        brief=brief_of(row, state),
+        version=_version(row, nodes[-1].number if nodes else None, state),
         candidates=_seen_again(row, tuple(map(_candidate, nodes))),
         proposals={_slot(one.slot): _proposed(one) for one in asked},
         calls=tuple(zip((one.at for one in calls), sums, strict=True)),
@@ -143,16 +147,14 @@ def _settled(story: Story) -> Story:
     return story if story.brief.state == "finished" else replace(story, brief=_summed(story))
 
 
-def _version(row: Any, newest: int | None) -> str:
-    return (
-        f"{-1 if newest is None else newest}-{row.elapsed!r}-{row.status}-{bool(row.stop_reason)}"
-    )
+def _version(row: Any, newest: int | None, state: str) -> str:
+    return f"{-1 if newest is None else newest}-{row.elapsed!r}-{state}-{bool(row.stop_reason)}"
 
 
-def brief_of(row: Any) -> Brief:
+def brief_of(row: Any, state: str) -> Brief:
     """Return a run in short; one whose record makes no sense says so and stops nothing."""
     try:
-        return _brief(row)
+        return _brief(row, state)
     except UNREADABLE:
         return Brief(
             number=row.number, run=row.run, address=address(row.run), task="", target="", language="",
@@ -161,7 +163,7 @@ def brief_of(row: Any) -> Brief:
         )  # fmt: skip
 
 
-def _brief(row: Any) -> Brief:
+def _brief(row: Any, state: str) -> Brief:
     about = json.loads(row.about)
     report = json.loads(row.report) if row.report else {}
     return Brief(
@@ -172,7 +174,7 @@ def _brief(row: Any) -> Brief:
         target=str(about["target"]),
         language=str(about["language"]),
         author=str(about["author"]),
-        state=row.status,
+        state=state,
         stop_reason=row.stop_reason or "",
         started=row.started,
         seconds=float(report.get("seconds", row.elapsed)),

@@ -15,7 +15,6 @@ from kb.web.links import Filed, file_name
 from kb.web.pages import PAGES, WHOLE, WebPage
 from kb.web.skins import STATIC, render
 from kb.web.sources import Sources
-from kb.web.stories import Stories
 from kb.web.trials import Trials
 
 MARK = ".kb-site"  # names the files that were written, so that the next writing may replace them
@@ -74,7 +73,7 @@ def _chosen(sources: Sources, runs: Sequence[str]) -> Sources:
     for name in runs:
         if name not in known:
             raise StoreError(f"no run {name!r} on record: kb runs lists all")
-    stories = Stories(sources.reader, frozenset(runs))
+    stories = sources.stories.only(frozenset(runs))
     return replace(sources, stories=stories, trials=Trials(sources.reader, stories))
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from kb.app.live import state_of
 from kb.config import Home
 from kb.web.knowledge import Addresses, Asking, NotFound
 from kb.web.reading import open_reader
@@ -72,7 +74,7 @@ def open_sources(home: Home) -> Sources:
 
     writer = open_tables(home)
     reader = open_reader(writer)
-    stories = Stories(reader)
+    stories = Stories(reader, partial(state_of, home))
     return Sources(
         home=home,
         writer=writer,

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, select
 
 from kb.database import reading
 from kb.errors import StoreError
-from kb.web.record import read_briefs, read_more, read_stories, read_version
+from kb.web.record import State, read_briefs, read_more, read_stories, read_version
 from kb.web.story import Brief, Story
 from kb.web.text import address, one_line
 from search.runs.tables import RUNS
@@ -27,15 +27,21 @@ class Stories:
 
     Args:
         engine: of a record whose tables are there.
+        state: says what a run is.
         only: the runs that are told of; None for all.
     """
 
-    def __init__(self, engine: Engine, only: frozenset[str] | None = None) -> None:
+    def __init__(self, engine: Engine, state: State, only: frozenset[str] | None = None) -> None:
         self._engine = engine
+        self._state = state
         self._only = only
         self._lock = RLock()
         self._briefs: dict[int, Brief] = {}  # of finished runs
         self._kept: dict[str, Story] = {}  # the least recently used first
+
+    def only(self, runs: frozenset[str]) -> Stories:
+        """Return some of the runs."""
+        return Stories(self._engine, self._state, runs)
 
     def briefs(self) -> list[Brief]:
         """Return every run, the latest first."""
@@ -44,7 +50,9 @@ class Stories:
         rows = [row for row in found_rows if self._only is None or row.run in self._only]
         with self._lock:
             unknown = [row.number for row in rows if row.number not in self._briefs]
-            found = {brief.number: brief for brief in read_briefs(self._engine, unknown)}
+            found = {
+                brief.number: brief for brief in read_briefs(self._engine, unknown, self._state)
+            }
             self._briefs |= {
                 number: brief for number, brief in found.items() if brief.state == "finished"
             }
@@ -77,7 +85,7 @@ class Stories:
                 if kept is not None:
                     found[run] = self._kept[run] = self._renewed(kept)
             unknown = [run for run in runs if run not in found]
-            for story in read_stories(self._engine, unknown):
+            for story in read_stories(self._engine, unknown, self._state):
                 found[story.brief.run] = self._kept[story.brief.run] = story
             self._forget(frozenset(runs))
         return found
@@ -103,7 +111,7 @@ class Stories:
         Raises:
             StoreError: there is no such run.
         """
-        found = read_version(self._engine, run)
+        found = read_version(self._engine, run, self._state)
         if found is None:
             raise StoreError(f"no run {one_line(run, 80)!r}: the list of runs has all")
         return found
@@ -112,7 +120,9 @@ class Stories:
         if kept.brief.state == "finished":
             return kept
         version = self.version(kept.brief.run)
-        return kept if kept.version == version else read_more(self._engine, kept, version)
+        if kept.version == version:
+            return kept
+        return read_more(self._engine, kept, version, self._state)
 
     def _forget(self, wanted: frozenset[str]) -> None:
         total = sum(len(story.candidates) for story in self._kept.values())

@@ -222,7 +222,7 @@ class Recipes:
         own, seed, parent = self._own(moment, lessons, retrieved), self._seed, moment.parent
         if parent is None:
             if self._base is not None:
-                yield from from_lessons(self._shop, self._base, lessons)
+                yield from from_lessons(self._shop, self._base, lessons, self._target.architecture)
             if self._target.device == "gpu":
                 own = iter(own)
                 yield from self._ahead(own)

@@ -281,14 +281,17 @@ def combine(
 
 
 def from_lessons(
-    shop: Composer, base: frozenset[str], lessons: Sequence[tuple[str, LessonRecord]]
+    shop: Composer,
+    base: frozenset[str],
+    lessons: Sequence[tuple[str, LessonRecord]],
+    architecture: str,
 ) -> Iterator[RecipeProposal]:
     """Yield the plans that won on similar segments, the nearest and most trusted first.
 
-    A lesson from which nothing is to be expected, because it was contradicted as often as it was
+    Those that won on another architecture come after all that won on this one. A lesson from which nothing is to be expected, because it was contradicted as often as it was
     confirmed, is left out.
     """
-    found: list[tuple[float, str, RecipeProposal]] = []
+    found: list[tuple[bool, float, str, RecipeProposal]] = []
     day = newest(lessons)
     for name, lesson in lessons:
         worth = standing(lesson, day).expected
@@ -296,9 +299,11 @@ def from_lessons(
             continue
         proposal = _from_lesson(shop, base, name, lesson)
         if proposal is not None:
-            found.append((proposal[0] / _NEAR - worth, name, proposal[1]))
-    found.sort(key=lambda entry: entry[:2])
-    yield from (proposal for _, _, proposal in found)
+            known = lesson.scope.architecture
+            elsewhere = bool(known) and architecture not in known
+            found.append((elsewhere, proposal[0] / _NEAR - worth, name, proposal[1]))
+    found.sort(key=lambda entry: entry[:3])
+    yield from (proposal for *_, proposal in found)
 
 
 def newest(lessons: Sequence[tuple[str, LessonRecord]]) -> date:

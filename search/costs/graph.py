@@ -82,15 +82,19 @@ class Work:
         bytes: every input, parameter and output moved once.
         traffic: the same with every intermediate tensor written and read, as eager does.
         families: operator families present, most expensive first.
+        functions: of its operators, those that take many instructions an element, such as exp.
         sure_flops, sure_bytes: what of `flops` and `bytes` no honest program can spare.
+        sure_weights: of `sure_bytes`, those of weights in floating point, as the reference keeps them.
     """
 
     flops: float
     bytes: float
     traffic: float
     families: tuple[str, ...]
+    functions: tuple[str, ...] = ()
     sure_flops: float = 0.0
     sure_bytes: float = 0.0
+    sure_weights: float = 0.0
 
 
 def shapes_line(graph: OperatorGraph) -> str:

@@ -64,8 +64,11 @@ class _Known:
     spread: bool = False
 
 
-def sure(graph: OperatorGraph) -> tuple[float, float]:
-    """Return floating-point operations and bytes that no program for `graph` can spare."""
+def sure(graph: OperatorGraph) -> tuple[float, float, float]:
+    """Return floating-point operations and bytes that no program for `graph` can spare.
+
+    The third is what of the bytes is weights, which a constructor may keep in fewer.
+    """
     return _Sure(graph).count()
 
 
@@ -84,7 +87,7 @@ class _Sure:
         self._overwritten: set[str] = set()
         self._flops = 0.0
 
-    def count(self) -> tuple[float, float]:
+    def count(self) -> tuple[float, float, float]:
         for value in self._values.values():
             self._sizes[value.name] = math.prod(value.shape)
             # Whole numbers may be a mask as truth values are.
@@ -103,11 +106,17 @@ class _Sure:
                 self._read[name].whole = self._computed[name].whole = 1.0
         for operator in reversed(self._graph.operators):
             self._ask(operator)
-        read = sum(
-            self._read[name].share * nbytes(value) * _distinct(value)
+        read = {
+            name: self._read[name].share * nbytes(value) * _distinct(value)
             for name, value in self._values.items()
+        }
+        weights = (
+            read[name]
+            for name, value in self._values.items()
+            if value.kind != "input" and value.dtype not in (*_WORDS, "bool")
         )
-        return self._flops, read + sum(map(self._written, set(self._graph.outputs)))
+        written = sum(map(self._written, set(self._graph.outputs)))
+        return self._flops, sum(read.values()) + written, sum(weights)
 
     def _named(self, arg: Any) -> Any:
         """Return an argument with each value that was computed before under its first name."""

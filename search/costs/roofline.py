@@ -16,17 +16,27 @@ if TYPE_CHECKING:
 FAST_CONVOLUTION = 4.0
 # Half-precision products that make one of float32's accuracy: high by high, high by low, low by high.
 _SPLIT = 3.0
+# Of the bytes of weights, what a constructor may leave where answers need not be as exact as float32's.
+_PACKED = {"strict": 1.0, "tolerances": 0.0}
+_PACKED_ELSE = 0.5
 
 
 def roofline(
-    work: Work, target: TargetRecord | JudgedTarget, threads: int = 1, precision: str = "strict"
+    work: Work,
+    target: TargetRecord | JudgedTarget,
+    threads: int = 1,
+    precision: str = "strict",
+    *,
+    packed: bool = True,
 ) -> tuple[float, dict[str, float]]:
     """Return a bound that no honest candidate beats, and the terms that it is the greatest of.
 
     Args:
         threads: cores (or units) that a candidate may use.
         precision: the task's policy. On a GPU with tensor cores a strict product may be made of
-            three of half precision; any other policy may admit a single one.
+            three of half precision; any other policy may admit a single one. Any other policy may also
+            admit weights of half precision, and explicit ``tolerances`` weights of a few bits.
+        packed: whether a constructor may keep weights in another form.
 
     Returns:
         Seconds, from what nobody can spare (`search.costs.lower_bound`), and by name: ``memory`` (every
@@ -53,7 +63,9 @@ def roofline(
         peak = max(peak, share * (half / _SPLIT if precision == "strict" else half))
     flops = work.flops / (FAST_CONVOLUTION if "convolution" in work.families else 1.0)
     terms = {"memory": work.bytes / target.bandwidth, "arithmetic": flops / peak}
-    return max(work.sure_bytes / target.bandwidth, work.sure_flops / peak), terms
+    kept = _PACKED.get(precision, _PACKED_ELSE) if packed else 1.0
+    moved = work.sure_bytes - (1.0 - kept) * work.sure_weights
+    return max(moved / target.bandwidth, work.sure_flops / peak), terms
 
 
 def features(

@@ -8,11 +8,19 @@ from collections.abc import Mapping
 from kb.errors import TaskError
 from search.costs.graph import Operator, OperatorGraph, Value, Work
 from search.costs.lower_bound import sure
-from search.costs.trace import family, flops_of, nbytes, operands, operator_graph
+from search.costs.trace import family, flops_of, nbytes, operands, operator_graph, operator_name
 from search.reference import Problem
 
 # A byte from memory costs a core about as much as eight operations of its vector units.
 _BYTE = 8
+# Operators with an exponential, a logarithm or the like for each element.
+_SLOW = frozenset({
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "logaddexp", "logit", "xlogy", "logcumsumexp",
+    "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+    "erf", "erfc", "erfinv", "lgamma", "digamma", "sigmoid", "log_sigmoid", "silu", "gelu", "glu", "mish",
+    "softplus", "elu", "celu", "selu", "softmax", "log_softmax", "logsumexp", "cross_entropy_loss",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div", "scaled_dot_product_attention",
+})  # fmt: skip
 
 
 def traced_work(problem: Problem) -> tuple[OperatorGraph | None, Work | None, list[str]]:
@@ -38,6 +46,17 @@ def _sizes(graph: OperatorGraph) -> dict[str, int]:
     return {entry.name: nbytes(entry) for entry in entries}
 
 
+def _slow(operator: Operator) -> str | None:
+    """Return the name of an operator that takes many instructions an element, None for another."""
+    name = operator_name(operator)
+    if name == "pow":
+        power = operator.args[-1]
+        # Squares, roots and their like are products and square roots.
+        plain = isinstance(power, int | float) and float(2 * power).is_integer()
+        return None if plain else name
+    return name if name in _SLOW else None
+
+
 def _moved(operator: Operator, sizes: Mapping[str, int]) -> int:
     """Return the bytes that an operator reads and writes."""
     return sizes[operator.name] + sum(sizes.get(name, 0) for name in set(operands(operator)))
@@ -61,12 +80,14 @@ def count_work(graph: OperatorGraph) -> Work:
         sizes[name] for name in set(graph.outputs)
     )
     families = tuple(sorted(costs, key=lambda kind: -costs[kind]))
-    sure_flops, sure_bytes = sure(graph)
+    sure_flops, sure_bytes, sure_weights = sure(graph)
     return Work(
         flops=flops,
         bytes=float(least),
         traffic=max(traffic, float(least)),
         families=families,
+        functions=tuple(dict.fromkeys(filter(None, map(_slow, graph.operators)))),
         sure_flops=sure_flops,
         sure_bytes=sure_bytes,
+        sure_weights=sure_weights,
     )

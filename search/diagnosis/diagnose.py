@@ -17,7 +17,6 @@ from search.outcome import Checked, Passed
 from synth.bottleneck import Bottleneck, Confidence
 from synth.device_facts import duration
 
-_TRANSCENDENTAL = {"softmax", "elementwise"}
 _ROW_FAMILIES = {"softmax", "normalization", "reduction"}
 _MANY = 3  # operators of an eager program, from which on launching and traffic add up
 _LAUNCH = 10e-6  # seconds of an operator on a GPU, below which its launch counts
@@ -26,6 +25,7 @@ _WALK = 10e-9  # seconds of a walk through the page tables that the caches hold
 _WORTH = 0.05  # of a call's time: what could gain less is left for later
 _MOST_LINES = 7
 _SPLIT = 3
+_MOST_FUNCTIONS = 3  # that a line names
 # The rate that arithmetic can reach under each precision policy; explicit tolerances are strict.
 _RATES = {"tf32": "tf32", "half": "float16"}
 
@@ -369,6 +369,7 @@ def _guesses(work: Work, bound: str, share: float) -> list[Finding]:
     if share > 0.6:
         return []
     far = f"only {share:.0%} of what the hardware allows"
+    functions = ", ".join(work.functions[:_MOST_FUNCTIONS])
     guesses: dict[str, str] = {}
     if bound == "compute-bound":
         guesses["not-vectorised"] = f"Arithmetic runs at {far}: vector width, unrolling or reuse."
@@ -377,8 +378,10 @@ def _guesses(work: Work, bound: str, share: float) -> list[Finding]:
         guesses["serial-reduction"] = (
             f"Row reductions run at {far}: dependent adds, several passes."
         )
-        guesses["slow-transcendentals"] = "exp, tanh or division may limit the passes over a row."
-    elif _TRANSCENDENTAL & set(work.families):
-        guesses["slow-transcendentals"] = f"Elementwise work runs at {far}."
+        if work.functions:
+            guesses["slow-transcendentals"] = f"{functions} may limit the passes over a row."
+    elif "elementwise" in work.families:
+        if work.functions:
+            guesses["slow-transcendentals"] = f"Elementwise work, {functions}, runs at {far}."
         guesses["page-faults"] = "Fresh outputs are touched for the first time inside the call."
     return [_counts(symptom, text, INFERRED) for symptom, text in guesses.items()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from search.costs.graph import Work
 from search.costs.roofline import features, roofline
-from search.judged import JudgedTarget
+from search.judged import JudgedTarget, JudgedTask
 from search.outcome import Refused
 from search.sandbox.faults import Fault
 
@@ -17,16 +17,17 @@ def bounded(
     work: Work | None,
     seconds: float,
     target: JudgedTarget,
+    task: JudgedTask,
     *,
     threads: int = 1,
-    policy: str = "strict",
     degenerate: bool,
 ) -> dict[str, float]:
     """Return what an outcome keeps of the bound: nothing where the reference's work is not known.
 
     Args:
         seconds: of one call.
-        threads, policy: see `search.costs.roofline.roofline`.
+        task: its precision and packing say what a candidate may spare.
+        threads: see `search.costs.roofline.roofline`.
         degenerate: the reference's answer is always the same, and need not be computed.
 
     Raises:
@@ -34,7 +35,9 @@ def bounded(
     """
     if work is None:
         return {}
-    floor, terms = roofline(work, target, threads, policy)
+    precision, packed = task.settings.precision, task.settings.packing != "forbidden"
+    policy = precision if isinstance(precision, str) else "tolerances"
+    floor, terms = roofline(work, target, threads, policy, packed=packed)
     if seconds < _BEATEN * floor and not degenerate:
         raise Fault(
             Refused(

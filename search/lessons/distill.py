@@ -17,6 +17,7 @@ from search.lessons.changes import LessonTrial, trials
 from search.lessons.setting import EvidenceRun, Setting
 from search.lessons.wording import body, idea_title, reason, title, winner_body
 from search.outcome import Outcome, Passed
+from search.patterns.traits.rows import Rows
 from search.runs.report import best_of
 
 MOST = 12  # lessons of one run besides its winner: the clearest
@@ -112,6 +113,7 @@ def regime_of(
     target: TargetRecord,
     shapes: Sequence[tuple[int, ...]],
     precision: str = "strict",
+    rows: Rows | None = None,
 ) -> str:
     """Return the regime of a task's shapes, coarse enough that neighbours share it.
 
@@ -119,15 +121,16 @@ def regime_of(
         moved: bytes of inputs, parameters and outputs.
         shapes: of the inputs.
         precision: what rounding the task allows decides what is right, and so what fails.
+        rows: what the task runs along; None: the last dimension of the widest input.
     """
     levels = sorted(target.caches.items(), key=lambda entry: entry[1].bytes)
     level = next((name for name, cache in levels if moved <= cache.bytes), None)
     parts = [f"fits {level}" if level else "larger than the caches"]
     widest = max(shapes, key=prod, default=())
     if widest:
-        row = widest[-1]
+        row = rows.length if rows else widest[-1]
         length = "short" if row < _SHORT else "long" if row > _LONG else "middling"
-        parts.append(f"{length} rows")
+        parts.append(f"{length} {'columns' if rows and rows.columns else 'rows'}")
     if precision != "strict":
         parts.append(f"precision {precision}")
     return ", ".join(parts)

@@ -22,7 +22,7 @@ from search.graph import Step, hash_source
 from search.outcome import BuildFailed, Checked, Crashed, Passed, Refused, TimedOut, Wrong
 from search.runs.snapshot import GIVEN
 from search.runs.tables import DEAD_ENDS, EXCHANGES, NODES, OUTCOMES, PROPOSALS, RUNS, SOURCES
-from search.task import TaskFile
+from search.task import stored_settings
 from synth.models import Reply
 
 LONGEST_LINE, LARGEST, MOST_ROWS = 16 << 20, 256 << 20, 100_000  # bytes, bytes unpacked, rows
@@ -135,8 +135,7 @@ def _check_run(row: dict[str, Any]) -> None:
     about = json.loads(row["about"])
     if not all(isinstance(about[key], str) for key in _ABOUT):
         raise ValueError("nothing about the run")
-    settings = about["settings"]
-    TaskFile.model_validate({**settings, "search": settings.get("search", {})})
+    stored_settings(about["settings"])
     if row["status"] not in _STATUS or not 0 <= row["started"] < _LATEST:
         raise ValueError("a status or a time that is none")
     report = json.loads(row["report"]) if row.get("report") else {}

@@ -83,6 +83,20 @@ def build_report(
     }
 
 
+def nothing_passed(report: Mapping[str, Any]) -> str:
+    """Say why a run has no best candidate, or none so far."""
+    run, judged, ended = report["run"], report["candidates"], report["stop_reason"]
+    on = "" if report["author"] == "mcp" else f"`kb resume {run}` goes on"
+    why = f"`kb tree {run}` shows why"
+    if ended == "interrupted" and not judged:
+        return "it was interrupted before a candidate was judged" + (on and f": {on}")
+    if ended == "interrupted":
+        return f"no candidate passed before it was interrupted: {why}" + (on and f", {on}")
+    if ended == "running":
+        return f"no candidate has passed yet: {why}" if judged else "no candidate was judged yet"
+    return f"no candidate passed: {why}" if judged else "no candidate was judged"
+
+
 def _withdrawn(confirmed: Mapping[int, Outcome]) -> list[dict[str, Any]]:
     """Return what passed first and not when it was measured again, with the reason."""
     return [

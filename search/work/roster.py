@@ -13,6 +13,8 @@ from sqlalchemy.exc import IntegrityError
 from kb.database import DatabaseClock, claiming, create_tables, outlast, reading
 from search.work.tables import WORKERS
 
+_FORGOTTEN = 86_400.0  # seconds of silence after which nobody asks what became of a worker
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveWorker:
@@ -42,7 +44,7 @@ class Roster:
         create_tables(engine)
 
     def beat(self, name: str, context: str, facts: Mapping[str, Any], doing: str) -> None:
-        """Note that a worker is there."""
+        """Note that a worker is there; a new one has those forgotten that were killed long ago."""
         values = {
             "context": context,
             "facts": json.dumps(dict(facts), sort_keys=True),
@@ -55,6 +57,8 @@ class Roster:
                 mine = WORKERS.c.worker == name
                 changed = update(WORKERS).where(mine).values(**values).returning(WORKERS.c.worker)
                 if session.execute(changed).first() is None:
+                    gone = WORKERS.c.seen < DatabaseClock() - max(_FORGOTTEN, self._silence)
+                    session.execute(delete(WORKERS).where(gone))
                     session.execute(insert(WORKERS).values(worker=name, **values))
 
         try:

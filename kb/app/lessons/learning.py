@@ -72,6 +72,7 @@ class Searched:
         from search.costs.graph import shapes_line
         from search.lessons.distill import regime_of
         from search.lessons.setting import Setting
+        from search.patterns.traits.rows import rows_of
 
         inputs = [value.shape for value in self.graph.values if value.kind == "input"]
         chosen = self.task.settings.precision
@@ -88,7 +89,7 @@ class Searched:
             symptoms=self.diagnose(None).symptoms,
             shapes=shapes_line(self.graph),
             eager_seconds=self.baselines["eager"],
-            regime=regime_of(self.work.bytes, self.target, inputs, precision),
+            regime=regime_of(self.work.bytes, self.target, inputs, precision, rows_of(self.graph)),
             precision=precision,
             at=datetime.fromtimestamp(began, UTC).date(),
             diagnose=self.diagnose,

@@ -12,7 +12,7 @@ from kb.units import ratio_text, time_text
 from search.graph import Graph, Node
 from search.languages.written import written_in
 from search.outcome import STANDING, Checked, Passed
-from search.runs.report import baseline_seconds
+from search.runs.report import baseline_seconds, nothing_passed
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -43,7 +43,7 @@ def report_text(report: dict[str, Any], path: list[dict[str, Any]]) -> str:
             f"again: {gone['reason']}"
         )
     if best is None:
-        lines.append("  no candidate passed: `kb tree " + report["run"] + "` shows why")
+        lines.append(f"  {nothing_passed(report)}")
         return "\n".join(lines)
     if not best.get("timed", True):
         lines += _checked_lines(best)

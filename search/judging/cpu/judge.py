@@ -376,8 +376,8 @@ class CpuJudge:
         prepared: Prepared,
     ) -> Passed:
         seconds = timing.seconds["candidate"]
-        degenerate = self._trial_set.degenerate
-        profile = bounded(prepared.work, seconds, self._target, degenerate=degenerate)
+        same, task = self._trial_set.degenerate, self._problem.task
+        profile = bounded(prepared.work, seconds, self._target, task, degenerate=same)
         return Passed(
             seconds=seconds,
             samples=timing.samples,
@@ -387,7 +387,7 @@ class CpuJudge:
             own_share=own,
             profile={**profile, **self._counted},
             calls=timing.calls,
-            degenerate=degenerate,
+            degenerate=same,
         )
 
     def close(self) -> None:

@@ -256,14 +256,12 @@ class Acceptance:
             )
 
     def _bound(self, seconds: float) -> dict[str, float]:
-        precision = self._problem.task.settings.precision
-        policy = precision if isinstance(precision, str) else "tolerances"
         return bounded(
             self._work,
             seconds,
             self._target,
+            self._problem.task,
             threads=self._target.units,
-            policy=policy,
             degenerate=self.degenerate,
         )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
-from search.costs.graph import Operator
+from search.costs.graph import Operator, OperatorGraph
 from search.costs.trace import RECURRENT
 from search.patterns.families import argument
 from search.patterns.flow import Flow
@@ -66,15 +67,44 @@ def row_traits(flow: Flow) -> Iterator[tuple[str, str]]:
     yield from _distances(flow)
 
 
-def _along(flow: Flow, one: Operator) -> Iterator[tuple[str, str]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """What a task runs along.
+
+    Attributes:
+        length: in elements.
+        columns: along other dimensions than the last.
+    """
+
+    length: int
+    columns: bool
+
+
+def rows_of(graph: OperatorGraph) -> Rows | None:
+    """Return what the first operator that reduces an input, or what has its size, runs along; None where none does."""
+    flow = Flow(graph)
+    widest = max((prod(one.shape) for one in graph.values if one.kind == "input"), default=0)
+    for one in flow.steps(*_ROW_STEPS):
+        if flow.kind(one.name) in RECURRENT:
+            continue
+        taken, places = _run_along(flow, one)
+        if places and prod(taken) >= widest:
+            length = prod(taken[place] for place in places)
+            return Rows(length=length, columns=max(places) < len(taken) - 1)
+    return None
+
+
+def _run_along(flow: Flow, one: Operator) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the shape that an operator takes, and the dimensions of it that it runs along."""
+    if one.name in flow.summed_by:  # written out: it runs along what its reduction runs along
+        one = flow.operators[flow.summed_by[one.name]]
     names = flow.inputs[one.name]
     taken = flow.shape(names[0]) if names else ()
-    if one.name in flow.summed_by:  # written out: it runs along what its reduction runs along
-        one_by = flow.operators[flow.summed_by[one.name]]
-        taken = flow.shape(flow.inputs[one_by.name][0])
-        places = _places(one_by, len(taken))
-    else:
-        places = _places(one, len(taken))
+    return taken, _places(one, len(taken)) if taken else ()
+
+
+def _along(flow: Flow, one: Operator) -> Iterator[tuple[str, str]]:
+    taken, places = _run_along(flow, one)
     if (
         not taken
         or not places

@@ -10,6 +10,7 @@ from play import open_storage, play, settings_of
 from kb.app.command_line import task_with
 from kb.app.live import RunIsLive, held
 from kb.app.portfolio import PortfolioRun, begin, best_by_round, find, task_files
+from kb.app.run import task_slug
 from kb.config import Home
 from kb.errors import ConfigError, StoreError
 from kb.knowledge import open_tables
@@ -46,6 +47,16 @@ def test_a_portfolio_is_found_again_as_it_was_kept(tmp_path):
     (home.root / "portfolios" / "portfolio-2.json").write_text("{")
     with pytest.raises(StoreError, match="expected a portfolio"):
         find(home, "portfolio-2")
+
+
+def test_a_portfolio_and_a_run_are_never_of_one_name(tmp_path):
+    home = Home(tmp_path / "home").make()
+    storage = Storage(open_tables(home))
+    assert storage.begin("portfolio", {}).run == "portfolio-1"  # as older versions named it
+    assert begin(home, [tmp_path / "a.py"], BUDGET, {}).name == "portfolio-2"
+    (tmp_path / "Portfolio.py").write_text("class Model: ...\ndef get_inputs(): ...\n")
+    run = storage.begin(task_slug(task_with(tmp_path / "Portfolio.py")), {}).run
+    assert run == "portfolio-task-1"
 
 
 def test_tasks_that_cannot_be_searched_are_given_up_and_the_report_says_why(tmp_path, capsys):

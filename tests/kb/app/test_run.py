@@ -13,10 +13,12 @@ import pytest
 from scripted import REFERENCE
 from sqlalchemy import text
 
+from kb.app.history import open_run
 from kb.app.live import RunIsLive, is_worked_on, working_on
 from kb.app.mcp.session import TaskSession
 from kb.app.resume import keep_reference, stored_task
 from kb.app.run import evolve, resume, task_slug
+from kb.cli.render.run_report import report_text
 from kb.config import Home
 from kb.database import claiming, holding, open_engine
 from kb.errors import ConnectionLost, StoreError
@@ -40,6 +42,11 @@ def test_a_run_that_is_interrupted_while_it_is_put_together_can_be_gone_on_with(
     (run,) = begun
     row = Storage(open_engine(home)).run(run)
     assert row.status == "interrupted"
+    found = open_run(home, run)
+    why = f"it was interrupted before a candidate was judged: `kb resume {run}` goes on"
+    assert why in report_text(found.report(), [])
+    with pytest.raises(StoreError, match=why):
+        found.standalone()
     reference.unlink()
     assert stored_task(home, run, row.about).source == REFERENCE
 
@@ -88,6 +95,8 @@ def test_a_run_that_another_process_works_on_is_left_to_it_until_that_process_is
 def test_where_locks_cannot_be_looked_at_a_run_may_be_worked_on(tmp_path):
     home = Home(tmp_path / "home").make()
     run = Storage(open_engine(home)).begin("softmax", {"author": "mcp"}).run
+    with working_on(home, run):
+        assert is_worked_on(home, run)
     assert not is_worked_on(home, run)
     locks = next(home.root.glob("*.locks"))
     shutil.rmtree(locks)
@@ -111,10 +120,12 @@ def test_a_run_is_worked_on_in_one_home_of_those_that_share_its_database(homes):
     run, second = (Storage(engine).begin("softmax", {"author": "mcp"}).run for _ in range(2))
     engine.dispose()
     with held_elsewhere(one, run):
+        assert (is_worked_on(other, run), is_worked_on(other, second)) == (True, False)
         with pytest.raises(RunIsLive, match=f"{run} is being worked on by another process"):
             resume(other, run, silent, lambda *_: None, print)
         with working_on(other, second):
             pass
+    assert not is_worked_on(other, run)
     with working_on(other, run):
         pass
 

@@ -90,6 +90,32 @@ def test_the_program_of_an_imported_run_is_run_where_it_is_trusted_alone(
     assert "Traceback" not in done.stderr
 
 
+def test_what_was_carried_is_told_as_json_to_programs(
+    bare_shell: Callable[..., Any], tmp_path: Path
+) -> None:
+    done = bare_shell("import", RUN, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"run": NAME, "trusted": False}
+    file = tmp_path / "out.gz"
+    done = bare_shell("export", NAME, "-o", file, "--json")
+    assert done.returncode == 0, done.stderr
+    told = {"run": NAME, "file": str(file), "rows": len(rows()) - 1, "bytes": file.stat().st_size}
+    assert json.loads(done.stdout) == told
+
+
+@pytest.mark.parametrize("choose", ["bandit", "weights"])
+def test_a_run_of_a_version_with_a_bandit_can_be_imported(
+    bare_shell: Callable[..., Any], tmp_path: Path, choose: str
+) -> None:
+    older = settings(models={"code": [{"name": "a"}, {"name": "b"}], "choose": choose})
+    done = bare_shell("import", write(tmp_path / "run.gz", older(rows())))
+    assert done.returncode == 0, done.stderr
+    assert NAME in bare_shell("runs").stdout
+    other = settings(models={"code": [{"name": "a", "choose": choose}]})
+    done = bare_shell("import", write(tmp_path / "other.gz", other(rows())))
+    assert done.returncode == 2, "it is the name of no other setting"
+
+
 HOSTILE: dict[str, Callable[[Rows], Rows]] = {
     "a reference that is no Python": source("def broken(:"),
     "a reference that raises": source("raise SystemExit(0)"),

@@ -16,7 +16,10 @@ class Model(torch.nn.Module):
 def get_inputs():
     return [torch.randn(64, 500)]
 """
-BODIES = {"rows": "torch.softmax(torch.sigmoid(x) * x, -1)", "points": "torch.relu(x * 2 + 1) * x"}
+BODIES = {
+    "rows": "torch.softmax(torch.sigmoid(x) * x, -1)",
+    "portfolio": "torch.relu(x * 2 + 1) * x",
+}
 
 
 @pytest.fixture
@@ -47,6 +50,7 @@ def test_a_budget_is_spent_over_all_tasks_and_each_ends_with_its_best_measured_a
     assert report["spent"] == sum(row["cost"] for row in report["tasks"]) >= 3
     runs = json.loads(shell("runs", "--json").stdout)
     assert {run["status"] for run in runs} == {"finished"}
+    assert {run["run"] for run in runs} == {"rows-1", "portfolio-task-1"}, "none is the portfolio's"
     again = shell("resume", report["portfolio"], "--json")
     assert json.loads(again.stdout) == report, "a portfolio whose budget is spent is only reported"
 

@@ -70,6 +70,26 @@ def test_what_the_compiler_warned_of_stands_in_the_report() -> None:
     assert "warns" not in report_text(report(), [])
 
 
+@pytest.mark.parametrize(
+    ("judged", "ended", "author", "told"),
+    [
+        (0, "interrupted", "llm", "it was interrupted before a candidate was judged: `kb resume a-1` goes on"),
+        (0, "interrupted", "mcp", "it was interrupted before a candidate was judged"),
+        (2, "interrupted", "llm", "no candidate passed before it was interrupted: `kb tree a-1` shows why, "
+         "`kb resume a-1` goes on"),
+        (0, "running", "llm", "no candidate was judged yet"),
+        (2, "running", "llm", "no candidate has passed yet: `kb tree a-1` shows why"),
+        (0, "1,000 tokens spent", "llm", "no candidate was judged"),
+        (2, "5 rounds done", "llm", "no candidate passed: `kb tree a-1` shows why"),
+    ],
+)  # fmt: skip
+def test_a_report_without_a_best_says_what_happened(
+    judged: int, ended: str, author: str, told: str
+) -> None:
+    found = {**report(), "best": None, "candidates": judged, "stop_reason": ended, "author": author}
+    assert report_text(found, []).splitlines()[-1] == f"  {told}"
+
+
 def test_baselines_are_those_of_the_session_that_the_speed_up_comes_from() -> None:
     # The candidate's time, 1 ms, is the second lowest of its five calls, and so is eager's of its own.
     calls = {

@@ -5,6 +5,8 @@ import json
 import pytest
 from starlette.testclient import TestClient
 
+from kb.app.history import open_run, run_rows
+from kb.app.live import working_on
 from kb.web.app import make_app
 from kb.web.guard import WRITES, Doors
 
@@ -118,6 +120,36 @@ def test_no_query_names_a_file_or_a_database(client):
         answer = client.get(f"/{query}")
         assert answer.status_code == 200
         assert "rows-1" in answer.text
+
+
+def test_pages_say_of_a_run_what_kb_runs_says_once_its_process_is_gone(runs, client):
+    run = runs.begin("later").run
+    version = []
+
+    def told() -> set[str]:
+        page = client.get(f"/runs/{run}.json").json()
+        version.append(page["version"])
+        listed = {
+            row["run"]["run"]: row["run"]["state"]
+            for row in client.get("/index.json").json()["rows"]
+        }
+        (row,) = (row for row in run_rows(runs.home) if row["run"] == run)
+        return {
+            page["run"]["state"],
+            listed[run],
+            row["status"],
+            open_run(runs.home, run).row.status,
+        }
+
+    with working_on(runs.home, run):
+        assert told() == {"running"}
+        assert "every 2s" in client.get(f"/runs/{run}").text
+    assert told() == {"interrupted"}
+    assert "state interrupted" in client.get("/").text
+    assert "every 2s" not in client.get(f"/runs/{run}").text
+    watched = client.get(f"/runs/{run}/live", params={"since": version[0]})
+    assert watched.headers["HX-Refresh"] == "true", "a page that watched it is told"
+    assert client.get(f"/runs/{run}/live", params={"since": version[1]}).status_code == 204
 
 
 class TestToken:

@@ -7,6 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from starlette.testclient import TestClient
 
+from kb.app.live import working_on
 from kb.web.app import make_app
 from kb.web.guard import Doors
 from kb.web.text import address
@@ -55,6 +56,14 @@ def test_a_page_is_true_of_what_is_written_meanwhile(pages, runs, passed_outcome
     assert client.get(f"/runs/{record.run}").status_code == 200
     runs.node(record, (0, 0, 0, 0), passed_outcome(4.0))
     assert "4.00" in client.get(f"/runs/{record.run}").text
+
+
+def test_a_run_is_running_while_a_process_works_on_it(pages, runs):
+    _, client = pages
+    run = runs.begin("later").run
+    with working_on(runs.home, run):
+        assert client.get(f"/runs/{run}.json").json()["run"]["state"] == "running"
+    assert client.get(f"/runs/{run}.json").json()["run"]["state"] == "interrupted"
 
 
 def test_a_connection_that_ended_costs_no_page(pages, runs):

@@ -364,6 +364,28 @@ def test_recipes_do_all_products_at_once_where_there_are_several(
     assert "kernel1 = kernel0" in shop.source(found.plan)
 
 
+def test_what_won_on_this_architecture_is_tried_before_what_won_better_on_another(
+    cards: dict[str, RecipeCard],
+) -> None:
+    source = reference("return torch.softmax(a, -1)", "torch.randn(4096, 1024)")
+    target = find_target("h200")
+    shop = make_shop(source, target, Bench(source, {}).graph, suiting(cards, target, ("triton",)))
+    lessons = [
+        (name, LessonRecord(
+            kind="lesson",
+            title="Rows",
+            scope={"architecture": architecture},
+            evidence=(Evidence(task="rows", target=name, before=gain, after=1, run="rows-1"),),
+            plan=shop.complete((), {}),
+        ))
+        for name, architecture, gain in (
+            ("a100", ["sm_80"], 9), ("h200", [target.architecture], 1.5), ("anywhere", [], 2),
+        )
+    ]  # fmt: skip
+    found = [one.lesson for one in from_lessons(shop, shop.base(), lessons, target.architecture)]
+    assert found == ["anywhere", "h200", "a100"]
+
+
 def test_a_lesson_of_products_leaves_those_to_the_library_that_no_recipe_fits(
     cards: dict[str, RecipeCard],
 ) -> None:
@@ -392,7 +414,7 @@ def test_a_lesson_of_products_leaves_those_to_the_library_that_no_recipe_fits(
         evidence=(Evidence(task="l", target="h200", before=2, after=1, run="l-1"),),
         plan=won.complete((), {}),
     )
-    (found,) = from_lessons(shop, shop.base(), [("l", lesson)])
+    (found,) = from_lessons(shop, shop.base(), [("l", lesson)], target.architecture)
     assert found.plan["library"] == small
     assert found.focus is not None
     assert found.focus.startswith("matmul:")

@@ -153,6 +153,16 @@ def test_packed_weights_count_once_and_what_is_made_of_them_does_not(tmp_path: P
     assert found.sure_flops == 0
 
 
+def test_bytes_of_weights_in_floating_point_are_told_apart(tmp_path: Path) -> None:
+    init = "self.a = nn.Parameter(torch.rand(64, 64)); self.register_buffer('b', torch.rand(64, 1))"
+    found = work(tmp_path, "return (x @ self.a).exp()", SQUARE, init)
+    assert (found.sure_bytes, found.sure_weights) == (3 * MATRIX, MATRIX)
+    assert work(tmp_path, "return x.exp() + self.b", SQUARE, init).sure_weights == 4 * N
+    words = "self.register_buffer('words', torch.randint(0, 99, (64, 64), dtype=torch.int32))"
+    found = work(tmp_path, "return x * (self.words - 7)", SQUARE, words)
+    assert found.sure_weights == 0, "they are packed already"
+
+
 def test_of_a_product_of_weights_only_the_smaller_form_counts(tmp_path: Path) -> None:
     init = "self.a = nn.Parameter(torch.rand(64, 2)); self.b = nn.Parameter(torch.rand(2, 64))"
     found = work(tmp_path, "return x + self.a @ self.b", SQUARE, init)

@@ -27,7 +27,9 @@ CPU = TargetRecord.model_validate(
         "bandwidth": 400e9,
     }
 )
-CHAIN = Work(flops=20e6, bytes=16e6, traffic=100e6, families=("elementwise",))
+CHAIN = Work(
+    flops=20e6, bytes=16e6, traffic=100e6, families=("elementwise",), functions=("sigmoid", "tanh")
+)
 CONVOLUTION = Work(flops=3e9, bytes=10e6, traffic=12e6, families=("convolution",))
 
 
@@ -94,6 +96,16 @@ def test_time_in_the_library_is_named():
     found = diagnose(ground(CONVOLUTION, 1, {"eager": 90e-3}), attempt(33e-3, own_share=0.1))
     assert "redundant-work" in found.symptoms
     assert any("90% of the time is spent in library" in line for line in found.lines)
+
+
+@pytest.mark.parametrize("family", ["normalization", "elementwise"])
+def test_only_a_task_with_an_exponential_is_told_of_one(family):
+    plain = replace(CHAIN, families=(family,), functions=())
+    assert "slow-transcendentals" not in diagnose(ground(plain, 2, {}), attempt(1.0)).symptoms
+    slow = replace(plain, functions=("sigmoid", "tanh"))
+    found = diagnose(ground(slow, 2, {}), attempt(1.0))
+    assert "slow-transcendentals" in found.symptoms
+    assert any("sigmoid, tanh" in line for line in found.lines)
 
 
 @pytest.mark.parametrize("work", [CHAIN, CONVOLUTION])

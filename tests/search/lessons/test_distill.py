@@ -12,6 +12,7 @@ from search.graph import Graph, Node, Slot, Step
 from search.lessons.distill import MOST, lessons, regime_of, verdicts
 from search.lessons.setting import Setting
 from search.outcome import Checked, Passed, Ratio, Wrong
+from search.patterns.traits.rows import Rows
 
 SETTING = Setting(
     run="softmax-1",
@@ -236,6 +237,8 @@ def test_a_regime_is_the_cache_that_holds_the_data_and_the_length_of_rows():
     assert regime_of(2**21, target, [(1, 50257)]) == "larger than the caches, long rows"
     assert regime_of(1000, target, []) == "fits l1"
     assert regime_of(1000, target, [], "half") == "fits l1, precision half"
+    columns = Rows(length=8192, columns=True)
+    assert regime_of(1000, target, [(8192, 16)], rows=columns) == "fits l1, long columns"
 
 
 def test_a_task_whose_answer_is_always_the_same_teaches_nothing(graph):

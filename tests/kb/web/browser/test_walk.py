@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+from kb.app.live import working_on
+
 pytestmark = pytest.mark.usefixtures("browser")
 
 
@@ -136,7 +138,7 @@ def test_a_run_that_goes_on_is_watched_without_a_reload(
     runs.propose(record, 0, None, *(new_idea(f"Idea {n}") for n in range(40)))
     runs.node(record, (0, 0, 0, 0), passed_outcome(1.5))
     page, seen = open_page()
-    with serve(look()) as base:
+    with working_on(runs.home, record.run), serve(look()) as base:
         page.goto(f"{base}/runs/live-1")
         page.evaluate("window.kept = true")
         page.locator("label[for=axis-seconds]").click()
