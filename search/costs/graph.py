@@ -84,6 +84,7 @@ class Work:
         families: operator families present, most expensive first.
         functions: of its operators, those that take many instructions an element, such as exp.
         sure_flops, sure_bytes: what of `flops` and `bytes` no honest program can spare.
+        short: numbers of two bytes occur, whose products are faster than float32's.
         sure_weights: of `sure_bytes`, those of weights in floating point, as the reference keeps them.
     """
 
@@ -95,6 +96,7 @@ class Work:
     sure_flops: float = 0.0
     sure_bytes: float = 0.0
     sure_weights: float = 0.0
+    short: bool = False
 
 
 def shapes_line(graph: OperatorGraph) -> str:

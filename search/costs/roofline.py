@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 FAST_CONVOLUTION = 4.0
 # Half-precision products that make one of float32's accuracy: high by high, high by low, low by high.
 _SPLIT = 3.0
+# Products of two-byte numbers in AMX's tiles over float32's in AVX-512: a record need not say that a processor has them.
+_TILES = 16.0
 # Of the bytes of weights, what a constructor may leave where answers need not be as exact as float32's.
 _PACKED = {"strict": 1.0, "tolerances": 0.0}
 _PACKED_ELSE = 0.5
@@ -34,7 +36,8 @@ def roofline(
     Args:
         threads: cores (or units) that a candidate may use.
         precision: the task's policy. On a GPU with tensor cores a strict product may be made of
-            three of half precision; any other policy may admit a single one. Any other policy may also
+            three of half precision; any other policy, and a reference of two-byte numbers, may admit a
+            single one. Any other policy may also
             admit weights of half precision, and explicit ``tolerances`` weights of a few bits.
         packed: whether a constructor may keep weights in another form.
 
@@ -42,6 +45,20 @@ def roofline(
         Seconds, from what nobody can spare (`search.costs.lower_bound`), and by name: ``memory`` (every
         input, parameter and output moved once at the device's bandwidth), ``arithmetic`` (all of the
         reference's operations at the peak rate).
+
+    Raises:
+        RecordError: the record has no float32 rate.
+    """
+    peak = _rate(work, target, threads, precision)
+    flops = work.flops / (FAST_CONVOLUTION if "convolution" in work.families else 1.0)
+    terms = {"memory": work.bytes / target.bandwidth, "arithmetic": flops / peak}
+    kept = _PACKED.get(precision, _PACKED_ELSE) if packed else 1.0
+    moved = work.sure_bytes - (1.0 - kept) * work.sure_weights
+    return max(moved / target.bandwidth, work.sure_flops / peak), terms
+
+
+def _rate(work: Work, target: TargetRecord | JudgedTarget, threads: int, precision: str) -> float:
+    """Return the operations a second that nobody beats.
 
     Raises:
         RecordError: the record has no float32 rate.
@@ -57,15 +74,11 @@ def roofline(
     else:
         assert whole is not None
         peak = whole * min(threads, target.units) / target.units
+    half = max(target.peak.get(name, 0.0) for name in ("float16", "bfloat16", "tf32"))
+    share = min(threads, target.units) / target.units
     if target.device == "gpu":
-        half = max(target.peak.get(name, 0.0) for name in ("float16", "bfloat16", "tf32"))
-        share = min(threads, target.units) / target.units
-        peak = max(peak, share * (half / _SPLIT if precision == "strict" else half))
-    flops = work.flops / (FAST_CONVOLUTION if "convolution" in work.families else 1.0)
-    terms = {"memory": work.bytes / target.bandwidth, "arithmetic": flops / peak}
-    kept = _PACKED.get(precision, _PACKED_ELSE) if packed else 1.0
-    moved = work.sure_bytes - (1.0 - kept) * work.sure_weights
-    return max(moved / target.bandwidth, work.sure_flops / peak), terms
+        return max(peak, share * (half if work.short or precision != "strict" else half / _SPLIT))
+    return max(share * half, peak * (1.0 if half else _TILES)) if work.short else peak
 
 
 def features(

@@ -81,6 +81,7 @@ def count_work(graph: OperatorGraph) -> Work:
     )
     families = tuple(sorted(costs, key=lambda kind: -costs[kind]))
     sure_flops, sure_bytes, sure_weights = sure(graph)
+    dtypes = {value.dtype for value in graph.values} | {one.dtype for one in graph.operators}
     return Work(
         flops=flops,
         bytes=float(least),
@@ -90,4 +91,5 @@ def count_work(graph: OperatorGraph) -> Work:
         sure_flops=sure_flops,
         sure_bytes=sure_bytes,
         sure_weights=sure_weights,
+        short=not dtypes.isdisjoint(("float16", "bfloat16")),
     )

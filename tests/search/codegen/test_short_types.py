@@ -59,6 +59,11 @@ def _products(dtype: str) -> dict[str, str]:
         "batched product": reference(
             "return torch.relu(a @ b)", f"{N}(3, 20, 64){to}", f"{N}(3, 64, 130){to}"
         ),
+        "few rows and a long inner side": reference(
+            "return torch.relu(self.l(a))",
+            f"{N}(5, 2100){to}",
+            init=f"self.l = nn.Linear(2100, 40){to}",
+        ),
         "product of what was computed": reference(
             "return (torch.softmax(a, -1) @ b).float()", f"{N}(40, 128){to}", f"{N}(128, 33){to}"
         ),
@@ -103,10 +108,12 @@ def faults(
     for (dtype, name), source in PRODUCTS.items():
         problem = problem_of(source, tmp_path_factory.mktemp("case"))
         shop = workshop(source, problem, triton_cards(cards))
-        tiles = Choice(recipe="gpu-matmul-two-byte-operands", knobs={"tile": "32 64 128 4 4"})
+        parts = 4 if "few rows" in name else 1
+        knobs = {"tile": "16 64 128 4 4" if parts > 1 else "32 64 128 4 4", "parts": parts}
+        tiles = Choice(recipe="gpu-matmul-two-byte-operands", knobs=knobs)
         ids = [part.id for part in shop.cut(()) if part.pattern == "matmul"]
         text = shop.source(shop.complete((), dict.fromkeys(ids, tiles)))
-        assert "gpu-matmul-two-byte-operands" in text
+        assert f"gpu-matmul-two-byte-operands(parts={parts}" in text
         cases[f"{dtype}, {name}"] = (source, {"tiles": text})
     return interpret(cases)
 

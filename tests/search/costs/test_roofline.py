@@ -69,6 +69,20 @@ def test_split_products_on_tensor_cores_are_not_called_impossible() -> None:
     assert loose == pytest.approx(66 / 990)
 
 
+def test_products_of_two_byte_numbers_are_bounded_by_the_rate_of_those() -> None:
+    gpu = target(
+        device="gpu", flops_per_cycle={}, peak={"float32": 6e13, "float16": 9e14, "bfloat16": 9e14}
+    )
+    short = replace(work(1.8e11, 1, "matmul"), short=True)
+    assert roofline(short, gpu, threads=4)[0] == pytest.approx(2e-4)
+    assert roofline(replace(short, short=False), gpu, threads=4)[0] == pytest.approx(6e-4)
+    recorded = target(flops_per_cycle={"float32": 32.0}, peak={"float32": 1e11, "bfloat16": 3e12})
+    assert roofline(short, recorded, threads=4)[0] == pytest.approx(0.06)
+    # A processor of which no such rate is recorded may have tiles.
+    unknown = target(flops_per_cycle={"float32": 32.0})
+    assert roofline(short, unknown, threads=4)[0] == pytest.approx(1.8e11 / (4 * 32e9 * 16))
+
+
 def test_without_tensor_cores_ordinary_arithmetic_is_the_bound() -> None:
     gpu = target(device="gpu", units=100, peak={"float32": 60e12})
     assert roofline(work(60e12, 1, "matmul"), gpu, 100)[0] == pytest.approx(1.0)
