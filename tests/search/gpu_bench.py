@@ -15,6 +15,7 @@ import tempfile
 import types
 import warnings
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,7 @@ def _faults(problem: Problem, trial_set: Any, text: str, folder: Path, name: str
 
 def main() -> None:
     """Judge the cases on standard input."""
+    import_module("quick_triton")
     torch.set_num_threads(1)
     result: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -113,6 +114,7 @@ def right(found: Mapping[str, Errors], free: float = 3e-7) -> bool:
 
 def main() -> None:
     """Measure the cases on standard input: references, and files of candidates by name."""
+    import_module("quick_triton")
     result = {}
     for case, (source, files) in json.load(sys.stdin).items():
         bench = Bench(source, {})
