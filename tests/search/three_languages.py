@@ -61,11 +61,11 @@ def candidates(shop: Composer) -> dict[str, str]:
     return found
 
 
-def cpp(source: str, cards: Mapping[str, RecipeCard]) -> dict[str, Errors]:
-    """Return the errors of the candidates in C++."""
+def cpp(source: str, cards: Mapping[str, RecipeCard], most: int | None = None) -> dict[str, Errors]:
+    """Return the errors of the candidates in C++, of the first `most` where that is given."""
     bench = Bench(source, {})
     made = candidates(workshop(bench, cards, "cpp"))
-    return {name: bench.errors(text) for name, text in made.items()}
+    return {name: bench.errors(text) for name, text in [*made.items()][:most]}
 
 
 def cuda(source: str, cards: Mapping[str, RecipeCard], folder: Path) -> dict[str, Errors]:
