@@ -173,6 +173,8 @@ def test_a_repair_by_a_real_model_is_a_draft_or_none(url: str) -> None:
         draft=Draft(source="from torch import nn\n\n\nclass ModelNew(nn.Module):\n    pass\n"),
         outcome=BuildFailed(reason="expected ';'", detail="k.cpp:3: error: expected ';'"),
     )
-    draft = written_by(url, said, kept, SMALL, 64).repair(replace(MOMENT, history=(failed,)), failed)
+    draft = written_by(url, said, kept, SMALL, 64).repair(
+        replace(MOMENT, history=(failed,)), failed
+    )
     assert 1 <= len(kept) <= 2
     assert draft is not None or "no usable repair of candidate 0" in said[-1]
