@@ -1,4 +1,6 @@
 // Enough of CUDA to run a kernel on a CPU: one thread at a time, each until it has to wait for others.
+#undef _FORTIFY_SOURCE  // it takes a jump to another stack for an error
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cmath>
@@ -43,7 +45,9 @@ struct Block {
   std::vector<char> lanes;  // 8 bytes a thread, for shuffles
 };
 struct Fiber {
-  ucontext_t context;
+  ucontext_t context;  // to begin with; from then on it goes on by `jump`, which asks nothing of the kernel
+  jmp_buf jump;
+  bool begun = false;
   std::unique_ptr<char[]> stack;
   unsigned id = 0;
   Block* block = nullptr;
@@ -51,13 +55,21 @@ struct Fiber {
   long turn = 0;  // of the cluster, when it arrived
 };
 inline Fiber* now = nullptr;
-inline ucontext_t home;
+inline jmp_buf home;
 inline Meeting cluster;
 inline std::vector<Block> blocks;
 inline const std::function<void()>* body = nullptr;
 inline unsigned size = 0;  // blocks of the grid
 
-inline void yield() { swapcontext(&now->context, &home); }
+inline void yield() {
+  if (!_setjmp(now->jump)) _longjmp(home, 1);
+}
+__attribute__((noinline)) inline void go_on() {
+  if (_setjmp(home)) return;
+  if (now->begun) _longjmp(now->jump, 1);
+  now->begun = true;
+  setcontext(&now->context);
+}
 inline long arrive(Meeting& m) {
   const long turn = m.turn;
   if (++m.here == m.due) m.here = 0, ++m.turn;
@@ -105,7 +117,7 @@ inline void launch(unsigned grid, unsigned threads, unsigned together, const std
       getcontext(&f.context);
       f.context.uc_stack.ss_sp = f.stack.get();
       f.context.uc_stack.ss_size = 1 << 16;
-      f.context.uc_link = &home;
+      f.context.uc_link = nullptr;  // it never returns, see `run`
       makecontext(&f.context, run, 0);
     }
     for (size_t left = fibers.size(); left;) {
@@ -113,7 +125,7 @@ inline void launch(unsigned grid, unsigned threads, unsigned together, const std
       for (Fiber& f : fibers)
         if (!f.over) {
           now = &f;
-          swapcontext(&home, &f.context);
+          go_on();
           left += !f.over;
         }
     }

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import re
+import shutil
 import subprocess
+import tempfile
 import types
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from kb.runtime.signature import signatures
 
 _MOST_SHARED = 232448  # bytes of a block
 _HEADER = Path(__file__).with_suffix(".hpp")
+_FLAGS = ("-O1", "-w", "-std=c++17", "-fPIC")
 _EXTREME = re.compile(
     r'float r; asm\("(max|min)\.NaN[^"]*" : "=f"\(r\) : "f"\(x\), "f"\(y\)\); return r;'
 )
@@ -50,7 +55,7 @@ def host_text(source: str) -> str:
         text,
     )
     together = "CL" if "__cluster_dims__" in source else "cluster"
-    parts = [_HEADER.read_text(), text]
+    parts = [f'#include "{_HEADER.name}"', text]
     for name, (parameters, *_) in signatures(source).items():
         kinds = [parameter.text.rpartition("*")[0] + "*" for parameter in parameters]
         given = ", ".join(f"({kind})args[{at}]" for at, kind in enumerate(kinds))
@@ -61,13 +66,24 @@ def host_text(source: str) -> str:
     return "\n".join(parts)
 
 
+@cache
+def _compiled_header() -> Path:
+    """Return a folder with the header, compiled once for all kernels of this process."""
+    folder = Path(tempfile.mkdtemp(prefix="cuda-on-cpu-"))
+    atexit.register(shutil.rmtree, folder)
+    header = folder / _HEADER.name
+    shutil.copy(_HEADER, header)
+    subprocess.run(["g++", *_FLAGS, str(header), "-o", f"{header}.gch"], check=True)
+    return folder
+
+
 class HostModule:
     """What ``load_cuda`` returns, on a CPU."""
 
     def __init__(self, source: str, folder: Path) -> None:
         path = folder / f"kernel{len(list(folder.glob('kernel*.cpp')))}.cpp"
         path.write_text(host_text(source))
-        command = ["g++", "-O1", "-w", "-std=c++17", "-shared", "-fPIC", str(path), "-o"]
+        command = ["g++", *_FLAGS, "-shared", f"-I{_compiled_header()}", str(path), "-o"]
         subprocess.run([*command, str(path.with_suffix(".so"))], check=True)
         self._library = ctypes.CDLL(str(path.with_suffix(".so")))
 

@@ -15,6 +15,7 @@ import tempfile
 import types
 import warnings
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,7 @@ def _widen_products() -> None:
 
 def main() -> None:
     """Judge the cases on standard input."""
+    import_module("quick_triton")
     torch.set_num_threads(1)
     _widen_products()
     result: dict[str, list[str]] = {}

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -60,11 +61,11 @@ def candidates(shop: Composer) -> dict[str, str]:
     return found
 
 
-def cpp(source: str, cards: Mapping[str, RecipeCard]) -> dict[str, Errors]:
-    """Return the errors of the candidates in C++."""
+def cpp(source: str, cards: Mapping[str, RecipeCard], most: int | None = None) -> dict[str, Errors]:
+    """Return the errors of the candidates in C++, of the first `most` where that is given."""
     bench = Bench(source, {})
     made = candidates(workshop(bench, cards, "cpp"))
-    return {name: bench.errors(text) for name, text in made.items()}
+    return {name: bench.errors(text) for name, text in [*made.items()][:most]}
 
 
 def cuda(source: str, cards: Mapping[str, RecipeCard], folder: Path) -> dict[str, Errors]:
@@ -113,6 +114,7 @@ def right(found: Mapping[str, Errors], free: float = 3e-7) -> bool:
 
 def main() -> None:
     """Measure the cases on standard input: references, and files of candidates by name."""
+    import_module("quick_triton")
     result = {}
     for case, (source, files) in json.load(sys.stdin).items():
         bench = Bench(source, {})

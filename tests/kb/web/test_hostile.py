@@ -221,7 +221,10 @@ def paths(run: str, text: str) -> list[str]:
 
 @pytest.fixture
 def client(runs, look):
-    return TestClient(make_app(look(), Doors(hosts=frozenset({HOST}))), base_url=f"http://{HOST}")
+    app = make_app(look(), Doors(hosts=frozenset({HOST})))
+    # Entered, it answers all requests in one thread and loop; else each has its own.
+    with TestClient(app, base_url=f"http://{HOST}") as client:
+        yield client
 
 
 def test_there_are_enough_of_them():

@@ -85,10 +85,18 @@ POOLINGS = (
 )
 
 
+# One recipe of those that only do what another of these asks of them as well.
+ALIKE = {
+    "attention with a scale of its own", "attention with a scale of zero", "a state that is overwritten",
+    "a copy that is overwritten", "copies that are overwritten", "product with a whole number in a tensor",
+    "product with a diagonal", "product with a diagonal at the right",
+}  # fmt: skip
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(GRAPHS))
 def test_what_was_rewritten_is_right_in_cpp(name: str, cards: dict[str, RecipeCard]) -> None:
-    found = three_languages.cpp(GRAPHS[name], cards)
+    found = three_languages.cpp(GRAPHS[name], cards, most=1 if name in ALIKE else None)
     assert three_languages.right(found), found
 
 

@@ -166,8 +166,10 @@ GRAPHS = {
     **{name: ("gpu-conv-depthwise", text) for name, text in STENCILS.items()},
 }
 RUN = """
-import importlib.util, json, sys
+import importlib.util, json, os, sys
 import torch
+if os.environ.get("TRITON_INTERPRET"):
+    import quick_triton
 
 def load(path):
     spec = importlib.util.spec_from_file_location(path.rsplit("/", 1)[1][:-3], path)
@@ -262,6 +264,7 @@ def test_halves_give_what_float32_gives(cards: dict[str, RecipeCard], tmp_path: 
 MEANS = """
 import importlib.util, sys
 import torch
+import quick_triton
 spec = importlib.util.spec_from_file_location("candidate", sys.argv[1])
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)

@@ -55,8 +55,10 @@ GRAPHS = {
     ),
 }
 RUN = """
-import importlib.util, json, sys
+import importlib.util, json, os, sys
 import torch
+if os.environ.get("TRITON_INTERPRET"):
+    import quick_triton
 
 def load(path):
     spec = importlib.util.spec_from_file_location(path.rsplit("/", 1)[1][:-3], path)

@@ -39,7 +39,9 @@ GRAPHS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(GRAPHS))
 def test_recurrences_are_right_in_cpp(name: str, cards: dict[str, RecipeCard]) -> None:
-    found = three_languages.cpp(GRAPHS[name], cards)
+    # The others differ in the recipe of their products, which `test_matmul_templates.py` has.
+    found = three_languages.cpp(GRAPHS[name], cards, most=1)
+    assert all("cpu-recurrence" in recipes for recipes in found)
     assert three_languages.right(found), found
 
 

@@ -24,12 +24,13 @@ DARK = (
 @pytest.mark.parametrize(("scheme", "paths"), [("light", PAGES), ("dark", DARK)])
 def test_axe_finds_nothing_serious(kept_server, open_page, scheme, paths):
     page, _ = open_page(color_scheme=scheme)
+    options = {"resultTypes": ["violations"]}
+    if scheme == "dark":  # only colours differ
+        options["runOnly"] = ["color-contrast"]
     found = []
     for path in paths:
         page.goto(f"{kept_server}{path}")
-        for one in (
-            axe.Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
-        ):
+        for one in axe.Axe().run(page, options=options).response["violations"]:
             if one["impact"] in ("serious", "critical"):
                 found += [f"{path}: {one['id']}: {node['html'][:120]}" for node in one["nodes"][:3]]
     assert found == []

@@ -17,13 +17,14 @@ SOURCE = reference("return torch.relu(a) * 2", "torch.randn(8, 8)")
 
 @pytest.fixture
 def answers(tmp_path, monkeypatch):
-    """The answers that the user's cache keeps, and no memory of earlier ones, nor their servers."""
+    """The answers that the user's cache keeps, and no memory of earlier ones.
+
+    What imports the compiler, which takes seconds, stays for the next test.
+    """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     process._answer.cache_clear()
-    process.end_servers()
     yield tmp_path / "kb" / "captured"
     process._answer.cache_clear()
-    process.end_servers()
 
 
 def test_code_that_the_cache_keeps_needs_no_compiler(answers, monkeypatch):
@@ -40,6 +41,7 @@ def test_code_that_the_cache_keeps_needs_no_compiler(answers, monkeypatch):
 
 
 def test_the_compiler_is_imported_once(answers):
+    process.end_servers()
     process.capture(SOURCE)
     (server,) = process._SERVERS.values()
     other = reference("return torch.relu(a) * 3", "torch.randn(8, 8)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +23,8 @@ from search.costs.trace import operator_graph
 from search.judging.dryrun.judge import DryJudge
 from search.outcome import Checked, Passed, Ratio
 from search.reference import load_problem
+from search.sandbox.fork_server import DRY
+from search.sandbox.zygote import Zygote
 
 BLOCK = reference(
     "x = self.p(F.relu(self.c(a)))\nreturn x, F.gelu(self.l(x.flatten(2).mean(1)))",
@@ -143,6 +145,26 @@ def gpu_seed(source: str, cards: Mapping[str, RecipeCard], folder: Path) -> Comp
     return CompilerSeed(shop, source, graph, device_of(target))
 
 
+@pytest.fixture(scope="module")
+def dry_outcome() -> Iterator[Callable[[str, str, Path], Checked]]:
+    """Return a function that says what a dry run says of a candidate that is right."""
+    zygote = Zygote(DRY)
+
+    def judged(source: str, text: str, folder: Path) -> Checked:
+        problem = load_problem(make_task(folder, source))
+        judge = DryJudge(problem, find_target("h200"), seed=0, folder=folder, zygote=zygote)
+        try:
+            outcome = judge.judge(text)
+        finally:
+            judge.close()
+        assert isinstance(outcome, Checked), outcome
+        assert outcome.unchecked == ""
+        return outcome
+
+    yield judged
+    zygote.close()
+
+
 def test_a_batch_norm_that_counts_in_its_buffers_is_compiled(
     cards: Mapping[str, RecipeCard], tmp_path: Path
 ) -> None:
@@ -153,7 +175,7 @@ def test_a_batch_norm_that_counts_in_its_buffers_is_compiled(
 
 
 def test_on_a_gpu_recipes_do_the_convolutions_within_the_compilers_code(
-    cards: Mapping[str, RecipeCard], tmp_path: Path
+    cards: Mapping[str, RecipeCard], tmp_path: Path, dry_outcome: Callable[..., Checked]
 ) -> None:
     pytest.importorskip("triton")
     seed = gpu_seed(TRAINED, cards, tmp_path)
@@ -170,7 +192,10 @@ def test_on_a_gpu_recipes_do_the_convolutions_within_the_compilers_code(
 
 @pytest.mark.parametrize("body", ["F.gelu(self.c(a))", "F.relu(self.c(a)).mean((2, 3))"])
 def test_what_the_library_convolves_has_the_strides_that_kernels_count_with(
-    body: str, cards: Mapping[str, RecipeCard], tmp_path: Path
+    body: str,
+    cards: Mapping[str, RecipeCard],
+    tmp_path: Path,
+    dry_outcome: Callable[..., Checked],
 ) -> None:
     pytest.importorskip("triton")
     init = "self.c = nn.Conv2d(3, 20, 3)"
@@ -179,19 +204,6 @@ def test_what_the_library_convolves_has_the_strides_that_kernels_count_with(
     text = seed.source(seed.plan({}))
     assert "torch.convolution" in text
     dry_outcome(source, text, tmp_path)
-
-
-def dry_outcome(source: str, text: str, folder: Path) -> Checked:
-    """Return what a dry run says of a candidate that is right."""
-    problem = load_problem(make_task(folder, source))
-    judge = DryJudge(problem, find_target("h200"), seed=0, folder=folder)
-    try:
-        outcome = judge.judge(text)
-    finally:
-        judge.close()
-    assert isinstance(outcome, Checked), outcome
-    assert outcome.unchecked == ""
-    return outcome
 
 
 def test_a_part_of_the_compilers_answer_is_returned_without_gaps(

@@ -9,6 +9,7 @@ import linecache
 import sys
 import tempfile
 import types
+from importlib import import_module
 from pathlib import Path
 
 import torch
@@ -71,6 +72,7 @@ def check(given: Problem, trial_set: TrialSet, source: str, name: str) -> str:
 
 def main() -> None:
     """Check the candidates whose names are given, all where none is."""
+    import_module("quick_triton")
     told: dict[str, str] = {}
     problems: dict[str, tuple[Problem, TrialSet]] = {}
     with tempfile.TemporaryDirectory() as folder:

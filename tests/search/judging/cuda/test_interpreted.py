@@ -27,7 +27,12 @@ CHECKED = [
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("interpret.py"))],
-        env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "TRITON_INTERPRET": "1",
+            "OMP_NUM_THREADS": "1",
+        },
         cwd=tmp_path_factory.mktemp("interpreter"),
         capture_output=True,
         text=True,
