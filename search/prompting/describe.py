@@ -169,6 +169,12 @@ def cost(work: Work) -> tuple[str, ...]:
         )
     if work.families:
         lines.append(f"Operators, the most expensive first: {', '.join(work.families)}")
+    if work.short:
+        lines.append(
+            "Some tensors have two bytes an element. Products of these on matrix units, summed in float32, keep any "
+            "precision; sums in two bytes do not. An answer of two bytes may be off by three times the framework's "
+            "error, and at least by one and a half steps of its type"
+        )
     return tuple(lines)
 
 

@@ -174,3 +174,9 @@ def test_the_cost_of_a_task_is_told_with_its_intermediates_only_where_they_count
 
 def test_a_task_that_moves_nothing_is_no_division_by_zero() -> None:
     assert "0 FLOP a byte" in cost(Work(flops=0, bytes=0, traffic=0, families=()))[0]
+
+
+def test_tensors_of_two_bytes_are_told_with_what_their_precision_allows() -> None:
+    work = Work(flops=1e9, bytes=1e6, traffic=1e6, families=("matmul",), short=True)
+    assert any("summed in float32" in line for line in cost(work))
+    assert not any("two bytes" in line for line in cost(replace(work, short=False)))
