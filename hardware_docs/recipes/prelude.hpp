@@ -74,29 +74,41 @@ template <class V> INL V ld(const float* p) {
 template <bool NT = false> INL void st(float* p, vf v) { if constexpr (NT) vstream(p, v); else vstore(p, v); }
 template <bool NT = false> INL void st(float* p, float v) { *p = v; }
 // Two bytes in memory, float32 in registers: float16 (f16) and bfloat16 (b16).
-typedef _Float16 f16;
+struct f16 { uint16_t bits; };
 struct b16 { uint16_t bits; };
-INL float widened(f16 x) { return (float)x; }
+typedef int16_t vs __attribute__((vector_size(2 * W)));
 INL float widened(b16 x) { const uint32_t w = (uint32_t)x.bits << 16; float v; __builtin_memcpy(&v, &w, 4); return v; }
-INL void narrow(f16* p, float v) { *p = (f16)v; }
 INL void narrow(b16* p, float v) {  // to the nearest, halves to even; NaN stays NaN
   uint32_t w;
   __builtin_memcpy(&w, &v, 4);
   p->bits = (uint16_t)((v == v ? w + 0x7fff + (w >> 16 & 1) : w | 0x400000) >> 16);
 }
-typedef int16_t vs __attribute__((vector_size(2 * W)));
+// GCC 11 knows no _Float16 on x86, and needs none where the processor converts (F16C, with AVX2 everywhere). With neither,
+// kernels that read or write float16 do not compile, and all others do.
+#if defined(__F16C__) || defined(__FLT16_MAX__)
+#if defined(__F16C__)
+typedef int16_t eight __attribute__((vector_size(16)));
+INL float widened(f16 x) { return __builtin_ia32_vcvtph2ps(eight{(int16_t)x.bits})[0]; }
+INL void narrow(f16* p, float v) {
+  typedef float four __attribute__((vector_size(16)));
+  p->bits = (uint16_t)((eight)__builtin_ia32_vcvtps2ph(four{v}, 0))[0];
+}
+#else
+INL float widened(f16 x) { _Float16 h; __builtin_memcpy(&h, &x, 2); return (float)h; }
+INL void narrow(f16* p, float v) { const _Float16 h = (_Float16)v; __builtin_memcpy(p, &h, 2); }
+#endif
 INL vf vload(const f16* p) {
-#if defined(__AVX512F__) || defined(__F16C__)
+#if defined(__AVX512F__)
   vs h;
   __builtin_memcpy(&h, p, sizeof h);
-#if defined(__AVX512F__)
   return __builtin_ia32_vcvtph2ps512_mask(h, vf{}, -1, 4);
-#else
+#elif defined(__F16C__)
+  vs h;
+  __builtin_memcpy(&h, p, sizeof h);
   return __builtin_ia32_vcvtph2ps256(h);
-#endif
 #else
   vf v;
-  for (int l = 0; l < W; ++l) v[l] = (float)p[l];
+  for (int l = 0; l < W; ++l) v[l] = widened(p[l]);
   return v;
 #endif
 }
@@ -108,9 +120,12 @@ INL void vstore(f16* p, vf v) {
   const vs h = (vs)__builtin_ia32_vcvtps2ph256(v, 0);
   __builtin_memcpy(p, &h, sizeof h);
 #else
-  for (int l = 0; l < W; ++l) p[l] = (f16)v[l];
+  for (int l = 0; l < W; ++l) narrow(p + l, v[l]);
 #endif
 }
+template <bool NT = false> INL void st(f16* p, vf v) { vstore(p, v); }
+template <bool NT = false> INL void st(f16* p, float v) { narrow(p, v); }
+#endif
 INL vf vload(const b16* p) {
   vs h;
   __builtin_memcpy(&h, p, sizeof h);
@@ -129,9 +144,7 @@ INL void vstore(b16* p, vf v) {
 template <class V, class T> INL V ld(const T* p) {
   if constexpr (std::is_same_v<V, vf>) return vload(p); else return widened(*p);
 }
-template <bool NT = false> INL void st(f16* p, vf v) { vstore(p, v); }
 template <bool NT = false> INL void st(b16* p, vf v) { vstore(p, v); }
-template <bool NT = false> INL void st(f16* p, float v) { narrow(p, v); }
 template <bool NT = false> INL void st(b16* p, float v) { narrow(p, v); }
 template <class V> INL V to(float x) { return x - V{}; }
 template <class V> INL vf to(vf x) { return x; }

@@ -139,3 +139,73 @@ def test_a_reduction_counts_every_element_once(library: ctypes.CDLL, size: int) 
     logarithm = np.log(1 + 1e-3 * wide).sum()
     expected = np.exp(logarithm) if logarithm < 88 else np.inf
     assert y[3] == pytest.approx(expected, rel=1e-3)
+
+
+SHORT = """
+extern "C" void widen(const {kind}* x, float* y, long n) {{
+  long i = 0;
+  for (; i + W <= n; i += W) st(y + i, ld<vf>(x + i));
+  for (; i < n; ++i) st(y + i, ld<float>(x + i));
+}}
+extern "C" void narrowed(const float* x, {kind}* y, long n) {{
+  long i = 0;
+  for (; i + W <= n; i += W) st(y + i, ld<vf>(x + i));
+  for (; i < n; ++i) st(y + i, ld<float>(x + i));
+}}
+"""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("kind", "dtype"), [("f16", torch.float16), ("b16", torch.bfloat16)])
+def test_two_bytes_are_widened_and_rounded_as_the_framework_does(tmp_path, width, kind, dtype):
+    text, library = tmp_path / "short.cpp", tmp_path / "short.so"
+    text.write_text(prelude() + SHORT.format(kind=kind))
+    command = [
+        "g++",
+        "-O2",
+        "-w",
+        "-std=gnu++17",
+        "-march=native",
+        *WIDTHS[width],
+        "-shared",
+        "-fPIC",
+    ]
+    subprocess.run([*command, str(text), "-o", str(library)], check=True)
+    functions = ctypes.CDLL(str(library))
+
+    def call(name: str, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        pointers = (ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()))
+        getattr(functions, name)(*pointers, ctypes.c_long(x.numel()))
+        return y
+
+    every = (
+        torch.arange(-(2**15), 2**15 - 1).to(torch.int16).view(dtype)
+    )  # all but one: a remainder
+    wide = call("widen", every, torch.empty(every.numel()))
+    assert torch.equal(wide.nan_to_num(7.0), every.float().nan_to_num(7.0))
+    assert torch.equal(wide.isnan(), every.isnan())
+    generator = torch.Generator().manual_seed(0)
+    bits = torch.randint(-(2**31), 2**31, (100_001,), generator=generator).to(torch.int32)
+    middles = (every.float().view(torch.int32) + (1 << (12 if kind == "f16" else 15))).view(
+        torch.float32
+    )  # ties
+    x = torch.cat(
+        [bits.view(torch.float32), middles, 1e-6 * torch.randn(1001, generator=generator)]
+    )
+    short = call("narrowed", x, torch.empty(x.numel(), dtype=dtype))
+    assert torch.equal(short.isnan(), x.isnan())
+    assert torch.equal(
+        short[~x.isnan()].view(torch.int16), x[~x.isnan()].to(dtype).view(torch.int16)
+    )
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="there _Float16 is older")
+def test_a_compiler_without_two_byte_floats_builds_all_else(tmp_path):
+    text = tmp_path / "plain.cpp"
+    text.write_text(prelude() + 'extern "C" void f(const float* x, float* y) { st(y, ld<vf>(x)); }')
+    # As GCC 11 is, on a processor that does not convert.
+    without = ["-march=x86-64", "-U__FLT16_MAX__", "-D_Float16=no_such_type"]
+    done = subprocess.run(
+        ["g++", "-w", "-std=gnu++17", "-fsyntax-only", *without, str(text)], check=False
+    )
+    assert done.returncode == 0
