@@ -288,8 +288,8 @@ def from_lessons(
 ) -> Iterator[RecipeProposal]:
     """Yield the plans that won on similar segments, the nearest and most trusted first.
 
-    Those that won on another architecture come after all that won on this one. A lesson from which nothing is to be expected, because it was contradicted as often as it was
-    confirmed, is left out.
+    Those that won on another architecture come after all that won on this one. A lesson from which nothing is to be
+    expected, because it was contradicted as often as it was confirmed, is left out.
     """
     found: list[tuple[bool, float, str, RecipeProposal]] = []
     day = newest(lessons)

@@ -37,8 +37,8 @@ def roofline(
         threads: cores (or units) that a candidate may use.
         precision: the task's policy. On a GPU with tensor cores a strict product may be made of
             three of half precision; any other policy, and a reference of two-byte numbers, may admit a
-            single one. Any other policy may also
-            admit weights of half precision, and explicit ``tolerances`` weights of a few bits.
+            single one. Any other policy may also admit weights of half precision, and explicit
+            ``tolerances`` weights of a few bits.
         packed: whether a constructor may keep weights in another form.
 
     Returns:
