@@ -177,6 +177,27 @@ def test_a_session_takes_the_time_that_it_has_however_many_rounds_are_audited(
     assert 3.6 < now[0] <= 4.04  # rounds of a block are whole
 
 
+@pytest.mark.parametrize(("whole", "lasts"), [(True, 4.0), (False, 0.4)])
+def test_where_short_calls_leave_seconds_of_a_winner_it_is_looked_at_on(
+    monkeypatch: pytest.MonkeyPatch, whole: bool, lasts: float
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(timing, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    seen: list[float] = []
+
+    class Timed(Contender):
+        def sample(self) -> Sample:
+            now[0] += 0.01
+            return super().sample()
+
+    contenders = {name: Timed(repeat(0.01)) for name in ("eager", "candidate")}
+    done = _race(
+        contenders, seconds=4.0, most_rounds=3, check=lambda *_: seen.append(now[0])
+    ).run(whole=whole)
+    assert done.samples == 6 * 3
+    assert seen[-1] == pytest.approx(lasts, abs=0.03)
+
+
 def test_nobody_is_given_more_than_the_least_time_of_waking_up() -> None:
     waking = Waking()
     sample = Sample(30e-6, (), True)
