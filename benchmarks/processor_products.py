@@ -1,10 +1,9 @@
-"""Products and pointwise convolutions of the processor's recipes beside eager, and without what was tuned for Intel.
+"""Products and convolutions of the processor's recipes beside eager: with vectors, and on AMX's tiles where there are some.
 
-    python -m benchmarks.processor_products [--rounds 41] [--vectors 2]
+    python -m benchmarks.processor_products [--rounds 41]
 
 One core, float32, cold caches (256 MiB are read before each call), programs in turns: medians of the faster half of the
-calls, in milliseconds. "512 KB" has panels of 512 KB whatever the second-level cache; "not ahead" does not ask for the
-right side ahead, which recipes do on Intel processors alone.
+calls, in milliseconds. Of several recipes with vectors the fastest is shown.
 """
 
 from __future__ import annotations
@@ -27,19 +26,36 @@ from recipe_bench import Bench, load, reference
 from kb.config import shipped_docs
 from kb.records.schema import parse_record
 from search.codegen.library import RecipeCard, make_cards
+from search.codegen.render import Unfit
 
 N = "torch.randn"
+VECTORS = {
+    "matmul": ("cpu-matmul-packed", "cpu-matmul-unpacked"),
+    "conv": ("cpu-conv-direct", "cpu-conv-channel-blocks", "cpu-conv-pointwise"),
+}
+CONVOLUTIONS = (
+    (4, 64, 64, 56, 3), (1, 128, 128, 28, 3), (4, 256, 256, 14, 3), (1, 512, 512, 7, 3), (1, 32, 64, 112, 3),
+    (4, 512, 512, 28, 1), (4, 256, 256, 28, 1), (4, 64, 256, 56, 1),
+)  # fmt: skip
 SHAPES = {
     **{
-        f"matmul {n}x{n}x{n}": ("cpu-matmul-packed", reference("return a @ b", f"{N}({n}, {n})", f"{N}({n}, {n})"))
-        for n in (512, 768, 1024)
+        f"matmul {m}x{k}x{n}": ("matmul", reference("return a @ b", f"{N}({m}, {k})", f"{N}({k}, {n})"))
+        for m, k, n in ((512, 512, 512), (768, 768, 768), (1024, 1024, 1024), (64, 1024, 1024), (1000, 333, 777))
     },
+    "linear 2048x128x512, GELU": (
+        "matmul",
+        reference("return F.gelu(self.l(a))", f"{N}(2048, 128)", init="self.l = nn.Linear(128, 512)"),
+    ),
     **{
-        f"conv 1x1, {given} to {made}, 4x{size}x{size}": (
-            "cpu-conv-pointwise",
-            reference("return self.c(a)", f"{N}(4, {given}, {size}, {size})", init=f"self.c = nn.Conv2d({given}, {made}, 1)"),
+        f"conv {size}x{size}, {images}x{given} to {made}, {side}x{side}": (
+            "conv",
+            reference(
+                "return F.relu(self.c(a))",
+                f"{N}({images}, {given}, {side}, {side})",
+                init=f"self.c = nn.Conv2d({given}, {made}, {size}, padding={size // 2})",
+            ),
         )
-        for given, made, size in ((512, 512, 28), (256, 256, 28), (64, 256, 56))
+        for images, given, made, side, size in CONVOLUTIONS
     },
 }  # fmt: skip
 
@@ -49,21 +65,18 @@ def cards() -> dict[str, RecipeCard]:
     return make_cards([parse_record(path.read_text(encoding="utf-8"), path.name) for path in paths])
 
 
-def programs(source: str, card: RecipeCard, vectors: int) -> tuple[Bench, dict[str, Any]]:
-    """Return a reference's bench, and programs by name; each is right, or this ends."""
+def programs(
+    source: str, kind: str, known: Mapping[str, RecipeCard]
+) -> tuple[Bench, dict[str, Any]]:
+    """Return a reference's bench, and programs by recipe; each is right, or this ends."""
     bench = Bench(source, {})
     (part,) = (one for one in bench.parts() if one.pattern != "library")
-
-    def candidate(**knobs: int) -> str:
-        chosen = {**card.defaults(), "vectors": vectors, **knobs}
-        return bench.candidate({part.id: (card, chosen)}, ())
-
-    texts = {"recipe": candidate(), "512 KB": candidate(kilobytes=512)}
-    texts["not ahead"] = texts["recipe"].replace(
-        "constexpr long AHEAD = 8;", "constexpr long AHEAD = 0;"
-    )
     made = {}
-    for name, text in texts.items():
+    for name in (*VECTORS[kind], f"cpu-{kind}-amx"):
+        try:
+            text = bench.candidate({part.id: (known[name], known[name].defaults())}, ())
+        except Unfit:
+            continue
         ((own, eager),) = bench.errors(text)
         assert own <= 8 * eager + 3e-7, (name, own, eager)
         model = load(text).ModelNew().eval()
@@ -96,18 +109,21 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=41)
-    parser.add_argument("--vectors", type=int, default=2, help="columns of a tile, in vectors")
     options = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     torch.set_num_threads(1)
     known = cards()
-    print("| shape | eager | recipe | 512 KB | not ahead | recipe over eager |")
-    print("|---|---|---|---|---|---|", flush=True)
-    for name, (recipe, source) in SHAPES.items():
-        bench, calls = programs(source, known[recipe], options.vectors)
+    print("| shape | eager | with vectors | on tiles | tiles over eager |")
+    print("|---|---|---|---|---|", flush=True)
+    for name, (kind, source) in SHAPES.items():
+        bench, calls = programs(source, kind, known)
         found = timed(calls, bench.inputs, options.rounds)
-        row = " | ".join(f"{one:.2f}" for one in found.values())
-        print(f"| {name} | {row} | {found['eager'] / found['recipe']:.2f}x |", flush=True)
+        eager, tiles = found.pop("eager"), found.pop(f"cpu-{kind}-amx")
+        best = min(found.values())
+        print(
+            f"| {name} | {eager:.2f} | {best:.2f} | {tiles:.2f} | {eager / tiles:.2f}x |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ REQUIRED_TARGETS = {
     "v100", "t4", "a100", "l4", "l40s", "h100", "h200", "b200", "rtx3090", "rtx4090", "rtx5090",
     "mi250x", "mi300x", "mi325x", "mi355x", "rx7900xtx", "max1550", "arc-b580", "mtia-2i",
     "m1-max", "m4-max", "tpu-v5e", "tpu-v5p", "tpu-v6e", "zen3", "zen4", "zen5", "sapphire-rapids",
-    "granite-rapids", "neoverse-v1", "neoverse-v2", "x86-avx2", "x86-avx512", "arm-neon",
+    "granite-rapids", "neoverse-v1", "neoverse-v2", "x86-avx2", "x86-avx512", "x86-amx", "arm-neon",
 }  # fmt: skip
 REQUIRED_LANGUAGES = {
     "triton", "gluon", "cuda", "cute", "hip", "tilelang", "helion", "opencl", "sycl", "cpp",
@@ -250,6 +250,7 @@ def test_each_processor_finds_its_record_and_an_unknown_one_the_generic_record(
         ("GenuineIntel", 6, 106, avx512): "ice-lake",
         ("GenuineIntel", 6, 143, avx512): "sapphire-rapids",
         ("GenuineIntel", 6, 999, avx512): "x86-avx512",
+        ("GenuineIntel", 6, 999, f"{avx512} amx_tile amx_bf16"): "x86-amx",
         ("GenuineIntel", 6, 60, avx2): "x86-avx2",
         ("GenuineIntel", 6, 207, avx512): "emerald-rapids",
         ("GenuineIntel", 6, 173, avx512): "granite-rapids",

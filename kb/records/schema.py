@@ -167,6 +167,9 @@ class Recipe(_Strict):
     set: Mapping[str, int | float | str | bool] = {}
     knobs: Mapping[str, Knob] = {}
     flags: tuple[str, ...] = Field(default=(), description="extra compiler flags")
+    needs: tuple[str, ...] = Field(
+        default=(), description="limits that a target's record must name, e.g. tile_registers"
+    )
 
 
 Phrase = Annotated[str, Field(min_length=3, max_length=120)]

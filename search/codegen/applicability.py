@@ -51,8 +51,8 @@ def suiting(
 
     Args:
         precision: of the task.
-        known: records of targets: of a card that nothing was measured of on `target`, what was measured on
-            others of its architecture counts.
+        known: records of targets: where nothing was measured on `target` of any card for a pattern, what was
+            measured on others of its architecture counts.
     """
     listed = (*target.languages, *languages)
 
@@ -69,12 +69,16 @@ def suiting(
         for one in known
         if isinstance(one, TargetRecord) and one.architecture == target.architecture
     ]
-    return {name: _measured_alike(cards[name], target, alike) for name in sorted(found, key=order)}
+    here = {cards[name].pattern for name in found if target.name in cards[name].measured}
+    return {
+        name: cards[name]
+        if cards[name].pattern in here  # figures of two devices do not compare
+        else _measured_alike(cards[name], target, alike)
+        for name in sorted(found, key=order)
+    }
 
 
 def _measured_alike(card: RecipeCard, target: TargetRecord, alike: Sequence[str]) -> RecipeCard:
-    if target.name in card.measured:
-        return card
     found = tuple(one for name in alike for one in card.measured.get(name, ()))
     return replace(card, measured={**card.measured, target.name: found}) if found else card
 
@@ -86,6 +90,7 @@ def suits(card: RecipeCard, target: TargetRecord, languages: tuple[str, ...]) ->
         bool(set(_written(card)) & set(languages))
         and (not scope.vendor or target.vendor in scope.vendor)
         and (not scope.architecture or target.architecture in scope.architecture)
+        and set(card.needs) <= set(target.limits)
     )
 
 

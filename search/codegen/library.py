@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import exp, log
+from math import exp, log, prod
 
 from kb.errors import RecordError
 from kb.records.front_matter import split_template
@@ -24,8 +24,8 @@ class RecipeCard:
     Attributes:
         template: None for a recipe that changes how the graph is cut instead of rendering a part.
         fixed: knobs that the idea sets once and for all.
-        measured: by target, what was measured of it: the length of what was reduced, and the speed over
-            torch.compile.
+        needs: limits that a target must name: it has no such unit else.
+        measured: by target, what was measured of it: the size, see `size_of`, and the speed over torch.compile.
     """
 
     name: str
@@ -38,19 +38,20 @@ class RecipeCard:
     fixed: Mapping[str, Value]
     flags: tuple[str, ...]
     scope: Scope
+    needs: tuple[str, ...] = ()
     measured: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
 
-    def expected(self, target: str, length: int | None = None) -> float:
+    def expected(self, target: str, size: int | None = None) -> float:
         """Return its speed over torch.compile on `target`, a geometric mean of what was measured.
 
-        What was measured on lengths that differ counts less, and a little says that nothing differs.
+        What was measured on sizes that differ counts less, and a little says that nothing differs.
 
         Args:
-            length: of what is reduced; None where that decides nothing.
+            size: of the part, see `size_of`; None where that decides nothing.
         """
         weights, total = _PRIOR, 0.0
-        for size, ratio in self.measured.get(target, ()):
-            weight = 1.0 if length is None else min(size, length) / max(size, length, 1)
+        for other, ratio in self.measured.get(target, ()):
+            weight = 1.0 if size is None else min(other, size) / max(other, size, 1)
             weights, total = weights + weight, total + weight * log(ratio)
         return exp(total / weights)
 
@@ -121,8 +122,20 @@ def make_card(document: Document, find: Callable[[str], Document | None]) -> Rec
         fixed=fixed,
         flags=flags,
         scope=record.scope.value(),
+        needs=record.recipe.needs,
         measured=_measured(record) or _measured_like(record.recipe, find),
     )
+
+
+def size_of(pattern: str, numbers: Sequence[int]) -> int:
+    """Return what measurements of a pattern are likened by: the length of what is reduced, or the side of a cube.
+
+    Args:
+        numbers: of rows how many there are and how long; of a product or convolution whatever multiplies its work.
+    """
+    if pattern == "rows":
+        return numbers[1]
+    return round(float(prod(numbers)) ** (1 / 3))
 
 
 def _measured_like(
@@ -136,9 +149,9 @@ def _measured(record: IdeaRecord) -> dict[str, tuple[tuple[int, float], ...]]:
     found: dict[str, list[tuple[int, float]]] = {}
     for one in record.evidence:
         sizes = re.search(r"\d+(?:x\d+)+$", one.task)
-        if (ratio := one.over_compile) is not None and sizes:
-            # Rows and columns, or a batch, what is reduced, and its neighbours.
-            found.setdefault(one.target, []).append((int(sizes[0].split("x")[1]), ratio))
+        if (ratio := one.over_compile) is not None and sizes and record.recipe:
+            size = size_of(record.recipe.pattern, [int(text) for text in sizes[0].split("x")])
+            found.setdefault(one.target, []).append((size, ratio))
     return {target: tuple(listed) for target, listed in found.items()}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from kb.errors import NoRecipe
 from search.codegen.backends.gpu_module import assemble as assemble_gpu
 from search.codegen.fusion import segment
-from search.codegen.library import RecipeCard, Value
+from search.codegen.library import RecipeCard, Value, size_of
 from search.codegen.lower import LoweredProgram, is_view
 from search.codegen.module_writer import RenderedSegment, assemble
 from search.codegen.operator_sizes import anchor_dims
@@ -106,8 +106,7 @@ class Composer:
         """
         if card.pattern != part.pattern:
             return _WIDER
-        length = sizes(self.program, part)["depth"] if part.pattern == "rows" else None
-        return card.expected(self.target, length if isinstance(length, int) else None)
+        return card.expected(self.target, _size(self.program, part))
 
     def knobs(self, part: Segment, card: RecipeCard) -> dict[str, Value] | None:
         """Return the knobs with which `card` is first tried on `part`: its defaults if they fit.
@@ -284,6 +283,19 @@ def sizes(program: LoweredProgram, part: Segment) -> dict[str, int | str]:
         depth = max(depth, source.numel // max(1, node.numel))
     kinds = ",".join(sorted({str(node.reduction) for node in reduced}))
     return {"elements": width, "depth": depth, "reducers": kinds, "steps": len(nodes)}
+
+
+_WORK = {"matmul": ("batch", "m", "n", "k"), "conv": ("n", "c", "oc", "h", "w")}
+
+
+def _size(program: LoweredProgram, part: Segment) -> int | None:
+    """Return the size by which measurements of recipes are likened to `part`, None where none decides."""
+    if part.pattern == "rows":
+        depth = sizes(program, part)["depth"]
+        return depth if isinstance(depth, int) else None
+    if part.pattern not in _WORK or not part.dims:
+        return None
+    return size_of(part.pattern, [int(part.dims[name]) for name in _WORK[part.pattern]])
 
 
 def distance(one: Mapping[str, int | str], other: Mapping[str, int | str]) -> float:

@@ -38,6 +38,11 @@ def prelude() -> str:
 
 
 @cache
+def _tiles() -> str:
+    return (shipped_docs() / "recipes" / "tiles.hpp").read_text(encoding="utf-8")
+
+
+@cache
 def _environment() -> Environment:
     from jinja2 import Environment, StrictUndefined  # imported when a kernel is first rendered
 
@@ -84,6 +89,7 @@ def render(
         raise Unfit(f"{card.name} cannot express what the segment computes") from error
     template = _template(card.template)
     given = {"fn": fn, "k": SimpleNamespace(**chosen), "unfit": _unfit, "units": units}
+    given["tiles"] = _tiles()
     kernel = template.render(**given, **context).strip()
     if program.symbolic:
         return "\n\n\n".join(text for text in (functions.strip(), kernel) if text) + "\n"

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 # Winograd's F(4x4, 3x3) does a convolution with a quarter of the multiplications (Lavin, Gray 2016).
 FAST_CONVOLUTION = 4.0
-# Half-precision products that make one of float32's accuracy: high by high, high by low, low by high.
-_SPLIT = 3.0
+# Products of a shorter type that make one of float32's accuracy: of two parts each, high by high, high by low and low by
+# high; bfloat16 keeps eight bits and takes three parts, and six products of them.
+_SPLIT = {"float16": 3.0, "tf32": 3.0, "bfloat16": 6.0}
 # Products of two-byte numbers in AMX's tiles over float32's in AVX-512: a record need not say that a processor has them.
 _TILES = 16.0
 # Of the bytes of weights, what a constructor may leave where answers need not be as exact as float32's.
@@ -35,8 +36,8 @@ def roofline(
 
     Args:
         threads: cores (or units) that a candidate may use.
-        precision: the task's policy. On a GPU with tensor cores a strict product may be made of
-            three of half precision; any other policy, and a reference of two-byte numbers, may admit a
+        precision: the task's policy. Where the device has tensor cores or tiles, a strict product may be made
+            of several of a shorter type; any other policy, and a reference of two-byte numbers, may admit a
             single one. Any other policy may also admit weights of half precision, and explicit
             ``tolerances`` weights of a few bits.
         packed: whether a constructor may keep weights in another form.
@@ -74,11 +75,12 @@ def _rate(work: Work, target: TargetRecord | JudgedTarget, threads: int, precisi
     else:
         assert whole is not None
         peak = whole * min(threads, target.units) / target.units
-    half = max(target.peak.get(name, 0.0) for name in ("float16", "bfloat16", "tf32"))
     share = min(threads, target.units) / target.units
-    if target.device == "gpu":
-        return max(peak, share * (half if work.short or precision != "strict" else half / _SPLIT))
-    return max(share * half, peak * (1.0 if half else _TILES)) if work.short else peak
+    short = {name: share * target.peak.get(name, 0.0) for name in _SPLIT}
+    if work.short or precision != "strict":
+        untold = work.short and target.device == "cpu" and not any(short.values())
+        return max(peak * (_TILES if untold else 1.0), *short.values())
+    return max(peak, *(rate / _SPLIT[name] for name, rate in short.items()))
 
 
 def features(

@@ -28,6 +28,7 @@ RECIPES = [
     "cpu-conv-fused-pool",
     "cpu-conv-depthwise",
     "cpu-conv-channel-blocks",
+    "cpu-conv-amx",
 ]
 
 
@@ -94,6 +95,8 @@ CASES = [
     sizes(1, 50, 6, 5, 70, 3, 1, 1, pool=("max", 2, 3, 0, 0)),
     sizes(2, 20, 19, 34, 20, 3, 2, 1, groups=20),
     sizes(1, 64, 14, 14, 40, 3, 1, 1),
+    sizes(3, 45, 13, 22, 50, 3, (1, 2), (2, 1), bias=0),
+    sizes(1, 33, 23, 9, 20, (3, 2), (2, 3), (0, 2), dilation=(2, 1)),
 ]
 
 
@@ -108,6 +111,7 @@ def render(name: str, d: SimpleNamespace, fn: str, changed: dict[str, object] | 
         epilogue=f"{fn}_epilogue",
         post=f"{fn}_post",
         unfit=_refuse,
+        tiles=(shipped_docs() / "recipes" / "tiles.hpp").read_text(encoding="utf-8"),
     )
     head = "template <class V> static inline V"
     at = "(V v, const float* const* in, long row, long col)"

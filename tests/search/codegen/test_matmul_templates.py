@@ -19,7 +19,7 @@ from kb.records.schema import Choices, IdeaRecord, parse_record
 WIDTHS = {"native": (), "avx2": ("-mno-avx512f",), "sse": ("-mno-avx",)}
 if platform.machine() != "x86_64":
     WIDTHS = {"native": ()}
-RECIPES = ["cpu-matmul-packed", "cpu-matmul-unpacked", "cpu-matmul-skinny"]
+RECIPES = ["cpu-matmul-packed", "cpu-matmul-unpacked", "cpu-matmul-skinny", "cpu-matmul-amx"]
 
 
 class Unfit(Exception):
@@ -63,6 +63,8 @@ CASES = [
     sizes(2, 2, 9, 9000, transposed=1, batched=1),
     sizes(1, 8, 77, 1000, bias=1),
     sizes(1, 61, 130, 24, transposed=1),
+    sizes(1, 70, 100, 300, transposed=1, bias=1),
+    sizes(2, 48, 40, 513, bias=1, batched=1),
 ]
 
 
@@ -77,6 +79,7 @@ def render(name: str, d: SimpleNamespace, fn: str, changed: dict[str, object] | 
         epilogue=f"{fn}_epilogue",
         post=f"{fn}_post",
         unfit=_refuse,
+        tiles=(shipped_docs() / "recipes" / "tiles.hpp").read_text(encoding="utf-8"),
     )
     return (
         f"template <class V> static inline V {fn}_epilogue"
@@ -165,6 +168,7 @@ def test_a_recipe_is_right_on_every_shape_that_it_accepts(name, width, tmp_path)
     [
         ("cpu-matmul-packed", {"vectors": 3, "rows": 3, "pack": 1, "copy": 1, "kilobytes": 1}),
         ("cpu-matmul-packed", {"vectors": 4, "rows": 14, "pack": 0, "copy": 1, "kilobytes": 128}),
+        ("cpu-matmul-amx", {"terms": 128, "kilobytes": 1}),
         ("cpu-matmul-skinny", {"dots": 2, "rows": 8, "columns": 16}),
         ("cpu-matmul-skinny", {"dots": 4, "rows": 2, "columns": 1024}),
     ],
