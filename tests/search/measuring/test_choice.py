@@ -24,7 +24,7 @@ def target(name: str) -> TargetRecord:
     raise AssertionError(name)
 
 
-@pytest.mark.parametrize(("name", "prefix"), [("zen4", "cpu-"), ("h200", "gpu-")])
+@pytest.mark.parametrize(("name", "prefix"), [("x86-amx", "cpu-"), ("h200", "gpu-")])
 def test_every_recipe_renders_five_tasks(name: str, prefix: str) -> None:
     record = target(name)
     shops = Shops(CARDS, record)
