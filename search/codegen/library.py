@@ -135,7 +135,8 @@ def size_of(pattern: str, numbers: Sequence[int]) -> int:
     """
     if pattern == "rows":
         return numbers[1]
-    return round(float(prod(numbers)) ** (1 / 3))
+    side: float = prod(numbers) ** (1 / 3)
+    return round(side)
 
 
 def _measured_like(
