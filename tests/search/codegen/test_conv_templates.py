@@ -230,7 +230,13 @@ def test_knobs_change_the_speed_and_not_the_result(name, knobs, tmp_path):
 
 def test_long_sums_round_about_as_little_as_the_framework_does(tmp_path):
     d = sizes(1, 256, 9, 9, 32, 3, 1, 1)
-    names = ["cpu-conv-direct", "cpu-conv-plane", "cpu-conv-panels", "cpu-conv-channel-blocks"]
+    names = [
+        "cpu-conv-direct",
+        "cpu-conv-plane",
+        "cpu-conv-panels",
+        "cpu-conv-channel-blocks",
+        "cpu-conv-amx",
+    ]
     library = build(tmp_path, [render(name, d, f"k{i}") for i, name in enumerate(names)])
     given = operands(d)
     truth = reference(d, [t.double() for t in given])
@@ -269,3 +275,13 @@ def test_a_nan_reaches_every_maximum_over_it_and_no_other(tmp_path):
 def test_a_recipe_says_why_it_does_not_fit(name, d):
     with pytest.raises(Unfit, match=r"\w+ \w+"):
         render(name, d, "k")
+
+
+@pytest.mark.parametrize("flags", [(), ("-U__AMX_BF16__",)], ids=["tiles", "loops"])
+def test_bands_of_planes_are_right_on_tiles_and_in_loops(flags, tmp_path):
+    cases = CASES[-3:]
+    few = {"kilobytes": 16, "steps": 8}
+    kernels = [render("cpu-conv-amx", d, f"k{i}", few) for i, d in enumerate(cases)]
+    library = build(tmp_path, kernels, flags)
+    for number, d in enumerate(cases):
+        check(library, f"k{number}", d)

@@ -194,3 +194,7 @@ def test_many_rows_are_not_streamed():
     with pytest.raises(Unfit, match="64 rows"):
         render("cpu-matmul-skinny", sizes(1, 64, 8, 8), "k")
     assert render("cpu-matmul-skinny", sizes(64, 1, 8, 8, batched=1), "k")
+
+
+def test_a_processor_without_tiles_computes_the_same_in_loops(tmp_path):
+    check_all("cpu-matmul-amx", tmp_path, ("-U__AMX_BF16__",))
