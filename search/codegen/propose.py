@@ -41,7 +41,7 @@ class RecipeProposal:
         focus: the segment that it changes, None for several at once.
         note: what the idea means for this task.
         lesson: name of the lesson that it starts from.
-        speed: over torch.compile, as expected of the recipe on its part.
+        speed: of the whole over torch.compile, as expected where the recipe is as fast on its part as it was elsewhere.
     """
 
     card: RecipeCard
@@ -183,21 +183,29 @@ def _best(moment: Moment) -> dict[tuple[str | None, str], float]:
 def _changes(shop: Composer, plan: Plan, *, root: bool) -> Iterator[RecipeProposal]:
     library = frozenset(plan["library"])
     kept = choices(plan)
+    costs = operator_costs(shop.program.graph)
     parts = [part for part in shop.cut(library) if part.pattern != "library"]
     for part in parts:
-        yield from _swaps(shop, library, kept, part, several=len(parts) > 1)
-    for anchor in _costliest(shop, library):
+        yield from _swaps(shop, library, kept, part, costs, several=len(parts) > 1)
+    for anchor in _costliest(library, costs):
         fewer = library - {anchor}
         for part in shop.cut(fewer):
             if part.anchor == anchor and part.pattern != "library":
-                yield from _swaps(shop, fewer, kept, part, several=len(shop.anchors) > 1)
+                yield from _swaps(shop, fewer, kept, part, costs, several=len(shop.anchors) > 1)
     if shop.library:
         yield from _handovers(shop, library, kept, root=root)
 
 
-def _costliest(shop: Composer, library: frozenset[str]) -> list[str]:
+def _overall(shop: Composer, part: Segment, costs: Mapping[str, float], speed: float) -> float:
+    """Return the speed of the whole where `part` has `speed` and the rest that of torch.compile (Amdahl)."""
+    operators = {shop.program.nodes[name].operator for name in part.nodes} | {part.anchor}
+    cost = sum(costs.get(name, 0.0) for name in operators if name is not None)
+    share = min(cost / (sum(costs.values()) or 1.0), 1.0)
+    return 1 / (1 - share + share / speed)
+
+
+def _costliest(library: frozenset[str], costs: Mapping[str, float]) -> list[str]:
     """Return the anchors of `library` that one plan each is made for: each cuts the graph anew."""
-    costs = operator_costs(shop.program.graph)
     return sorted(library, key=lambda name: (-costs.get(name, 0.0), name))[:_ANCHORS]
 
 
@@ -206,6 +214,7 @@ def _swaps(
     library: frozenset[str],
     kept: Mapping[str, Choice],
     part: Segment,
+    costs: Mapping[str, float],
     *,
     several: bool,
 ) -> Iterator[RecipeProposal]:
@@ -221,7 +230,7 @@ def _swaps(
             note=f"Here: the part that ends with {end}.",
             plan=plan,
             focus=part.id,
-            speed=shop.expected(part, card),
+            speed=_overall(shop, part, costs, shop.expected(part, card)),
         )
 
 

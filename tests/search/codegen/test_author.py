@@ -346,6 +346,29 @@ def test_on_a_gpu_a_product_begins_with_what_was_measured_to_win(
     assert found[0].speed > 1 > found[-1].speed
 
 
+def test_the_part_that_takes_most_of_the_time_comes_before_one_that_gains_more_itself(
+    cards: dict[str, RecipeCard],
+) -> None:
+    source = reference(
+        "return F.relu(self.l(a))", "torch.randn(512, 512)", init="self.l = nn.Linear(512, 512)"
+    )
+    names = {"cpu-matmul-packed": 1.3, "cpu-pointwise-fused": 3.0}
+    few = {
+        name: replace(cards[name], measured={"zen5": ((512, ratio),) * 50})
+        for name, ratio in names.items()
+    }
+    target = find_target("zen5")
+    shop = make_shop(source, target, Bench(source, {}).graph, few)
+    moment = Moment(
+        round=0, seed=0, parent=None, history=(), diagnosis=Diagnosis(symptoms=(), lines=())
+    )
+    plan = start(shop, frozenset({"linear"}), None)
+    product, chain = proposals(shop, plan, moment, ())
+    assert product.card.name == "cpu-matmul-packed"
+    assert product.speed == pytest.approx(1.3, rel=0.01)
+    assert 1 < chain.speed < 1.1  # a relu is a small part of it
+
+
 def test_recipes_do_all_products_at_once_where_there_are_several(
     cards: dict[str, RecipeCard],
 ) -> None:
