@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
+
 NOBODY = 65534  # PostgreSQL refuses to run as root
 
 
@@ -46,10 +48,13 @@ def free_port() -> int:
 
 
 def wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until it lets clients in: it listens before that, while it starts up or recovers."""
     for _ in range(600):
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
+            psycopg.connect(
+                host="127.0.0.1", port=port, user="kb", dbname="postgres", connect_timeout=2
+            ).close()
+        except psycopg.OperationalError:
             assert server.poll() is None, log.read_text()
             time.sleep(0.05)
         else:
