@@ -234,6 +234,9 @@ def test_there_are_enough_of_them():
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_what_others_wrote_is_text_on_every_page(runs, client, passed_outcome, new_idea, text):
     run = write_everywhere(runs, text, passed_outcome, new_idea)
+    # JSON has no tags that one of these could close: of the ordinary ones a few are enough.
+    ordinary = text.isascii() and text.isprintable() and len(text) < 1000
+    with_json = not ordinary or TEXTS.index(text) % 5 == 0
     for path in paths(run, text):
         answer = client.get(path)
         if "\ud800" in text and path.startswith("/documents/"):
@@ -246,7 +249,7 @@ def test_what_others_wrote_is_text_on_every_page(runs, client, passed_outcome, n
             answer.text,
         ), path
         json_path = f"{path}.json" if path != "/" else "/index.json"
-        if not path.endswith("/live"):
+        if with_json and not path.endswith("/live"):
             assert client.get(json_path).status_code == 200, json_path
 
 
