@@ -88,8 +88,13 @@ def render(
     except Misfit as error:
         raise Unfit(f"{card.name} cannot express what the segment computes") from error
     template = _template(card.template)
-    given = {"fn": fn, "k": SimpleNamespace(**chosen), "unfit": _unfit, "units": units}
-    given["tiles"] = _tiles()
+    given = {
+        "fn": fn,
+        "k": SimpleNamespace(**chosen),
+        "unfit": _unfit,
+        "units": units,
+        "tiles": _tiles(),
+    }
     kernel = template.render(**given, **context).strip()
     if program.symbolic:
         return "\n\n\n".join(text for text in (functions.strip(), kernel) if text) + "\n"

@@ -40,8 +40,7 @@ class ModelNew(nn.Module):
         return self.norm(x)
 """
 SLOW = HONEST.format(slower="x = torch.sort(torch.sort(x).values).values.mul(0).add(x)")
-# Honest for longer than a first measurement takes (1 s), then an answer that was kept. The last measurement takes 6 s,
-# and 5 on a busy machine.
+# Honest for longer than a first measurement takes (1 s), then an answer that was kept. The last measurement takes 9 s.
 LATE = """
 import time
 
