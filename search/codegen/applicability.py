@@ -15,7 +15,11 @@ from search.costs.graph import OperatorGraph
 # By device, the languages in which recipes are written, and by vendor what a GPU's are limited to.
 _LANGUAGES = {"cpu": ("cpp",), "gpu": ("triton", "cuda")}
 _VENDORS = {"cuda": "nvidia"}
-_SHORTER = {"tf32": ("tf32",), "half": ("tf32", "float16", "bfloat16")}
+_SHORTER = {
+    "tf32": ("tf32",),
+    "half": ("tf32", "float16", "bfloat16"),
+    "framework": ("tf32",),  # in convolutions
+}
 
 
 def languages(wanted: str, target: TargetRecord) -> tuple[str, ...]:
@@ -70,12 +74,16 @@ def suiting(
         if isinstance(one, TargetRecord) and one.architecture == target.architecture
     ]
     here = {cards[name].pattern for name in found if target.name in cards[name].measured}
-    return {
-        name: cards[name]
-        if cards[name].pattern in here  # figures of two devices do not compare
-        else _measured_alike(cards[name], target, alike)
-        for name in sorted(found, key=order)
-    }
+    shorter = {cards[name].pattern for name in found if cards[name].shorter}
+    suited = {}
+    for name in sorted(found, key=order):
+        card = cards[name]
+        if card.pattern in shorter and not card.shorter:
+            card = replace(card, measured={})  # beside baselines of another precision
+        elif card.pattern not in here:  # figures of two devices do not compare
+            card = _measured_alike(card, target, alike)
+        suited[name] = card
+    return suited
 
 
 def _measured_alike(card: RecipeCard, target: TargetRecord, alike: Sequence[str]) -> RecipeCard:
@@ -99,9 +107,12 @@ def exact(card: RecipeCard, precision: object) -> bool:
 
     Not so where the tensors have such a type already.
     """
+    if not card.shorter:
+        return True
+    if precision == "framework" and "convolution" not in card.scope.operator:
+        return False
     allowed = _SHORTER.get(precision, ()) if isinstance(precision, str) else ()
-    dtypes = card.scope.dtype
-    return card.short or not dtypes or "float32" in dtypes or bool(set(dtypes) & set(allowed))
+    return bool(set(card.scope.dtype) & set(allowed))
 
 
 def make_shop(

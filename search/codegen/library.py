@@ -65,6 +65,12 @@ class RecipeCard:
         """Whether it is for tensors of two bytes, which no task has to allow."""
         return self.fixed.get("operands") == "short"
 
+    @property
+    def shorter(self) -> bool:
+        """Whether it rounds tensors of four bytes to shorter types, which a task has to allow."""
+        dtypes = self.scope.dtype
+        return bool(dtypes) and "float32" not in dtypes and not self.short
+
     def defaults(self) -> dict[str, Value]:
         """Return the knobs' first values."""
         return {name: default(knob) for name, knob in self.knobs.items()}

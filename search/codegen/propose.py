@@ -107,7 +107,7 @@ def proposals(
 
     Among the untried, those come first that earlier runs give reason to expect something of, and
     after the others those that lost or failed there; of equals those of which measurements of their records
-    let expect most. What passed before is tuned further once the untried are through, the best first; what failed on this parent comes
+    let expect most, then those of shorter types. What passed before is tuned further once the untried are through, the best first; what failed on this parent comes
     last.
     """
     rank = {name: at for at, name in enumerate(retrieved)}
@@ -115,14 +115,24 @@ def proposals(
     root = moment.parent is None
     found = list(_changes(shop, plan, root=root))
 
-    def order(proposal: RecipeProposal) -> tuple[int, float, float, float, int, str]:
-        name = proposal.card.name
+    def order(proposal: RecipeProposal) -> tuple[int, float, float, float, bool, int, str]:
+        card = proposal.card
+        name = card.name
         gained = best.get((proposal.focus, name))
         tier = 0 if gained is None else 1 if gained > 0 else 2
         # A handover changes no segment: its lesson names no pattern.
         pattern = "" if proposal.focus is None else proposal.focus.partition(":")[0]
         hope = (expected or {}).get((root, pattern, name), 0.0)
-        return tier, -(gained or 0.0), -hope, -proposal.speed, rank.get(name, len(rank)), name
+        longer = not card.shorter
+        return (
+            tier,
+            -(gained or 0.0),
+            -hope,
+            -proposal.speed,
+            longer,
+            rank.get(name, len(rank)),
+            name,
+        )
 
     for proposal in sorted(found, key=order):
         if best.get((proposal.focus, proposal.card.name)):

@@ -22,6 +22,7 @@ _SLACK = 1.1  # of the judge's clock around a capture: the tracer's clock is ano
 # A warm call on the device against a cold one by the clock: caches and page tables give a factor of
 # three at most, and an honest candidate that is refused costs more than one that hides a little.
 _MISSING = 0.15
+_EMPTY = 1.5e-6  # of a kernel that does nothing; 1.05 us on an H100
 _LATENCY = 40e-6  # of a call, spent by the host; below this a comparison means nothing
 _ENOUGH_CALLS = 3
 
@@ -334,6 +335,14 @@ def own_share(
     own = {plain_name(name) for name in own_names}
     mine = (k.seconds for k in kernels if k.name in own and not is_library(k.name))
     return sum(mine) / total
+
+
+def working_share(kernels: Sequence[KernelTime]) -> float:
+    """Return `own_share` without the launches that do as good as nothing: of one block, and as short as an empty kernel."""
+    total = sum(kernel.seconds for kernel in kernels)
+    idle = (k.grid == "1x1x1" and k.seconds <= k.count * _EMPTY for k in kernels)
+    mine = (k.seconds for k, none in zip(kernels, idle, strict=True) if k.own and not none)
+    return sum(mine) / total if total > 0 else 0.0
 
 
 def doubt(timeline: Timeline, seconds: float) -> str | None:

@@ -21,7 +21,7 @@ from search.outcome import Passed, Refused
 from search.profilers.ncu import ProfiledCandidate
 from search.profilers.ncu_cache import look
 from search.profilers.static_resources import Resources, parse_cubin, parse_ptxas
-from search.profilers.timeline import Timeline, doubt, own_share, read_capture
+from search.profilers.timeline import Timeline, doubt, own_share, read_capture, working_share
 from search.reference import Problem
 from search.sandbox.build import Builder
 from search.sandbox.faults import Fault, forged
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _OWN_SHARE = 0.5
 _DECOY = 0.01
+_LITTLE = 0.05  # of the time in its own kernels: then launches that do nothing do not count
 # A kernel by the profile, caches warm, against the same call by the events, caches cold.
 _LONGER, _LATENCY, _CAPTURES = 1.25, 5e-6, 3
 _SEEN, _BLUR = 0.95, 0.5e-6  # of what the device works in a call, its events must say
@@ -219,7 +220,7 @@ class Acceptance:
         """
         seconds = timing.seconds["candidate"]
         share = own_share(timeline.kernels)
-        self._check_share(share)
+        self._check_share(share, working_share(timeline.kernels))
         profile = {**self._bound(seconds), **timeline.profile(seconds)}
         units = (*self._units, *(unit for text in reports for unit in parse_ptxas(text)))
         profile |= _spilled(units)
@@ -238,9 +239,10 @@ class Acceptance:
             degenerate=self.degenerate,
         )
 
-    def _check_share(self, share: float | None) -> None:
+    def _check_share(self, share: float | None, working: float) -> None:
         shown = "none of the device's time" if share is None else f"{share:.0%} of its time"
-        if share is None or share < _DECOY:
+        counted = share if share is None or share >= _LITTLE else working
+        if counted is None or counted < _DECOY:
             raise Fault(
                 Refused(
                     reason=f"{shown} is in kernels of its own: they are beside the library's, which does the work",

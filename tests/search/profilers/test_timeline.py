@@ -72,6 +72,16 @@ def test_the_share_of_own_kernels_is_of_all_work_of_the_device() -> None:
     assert own_share(read_capture(told(), 1e-3).kernels, ["_Z8own_geluPf"]) == pytest.approx(0.4)
 
 
+@pytest.mark.parametrize(
+    ("blocks", "seconds", "share"),
+    [(1, 4e-6, 0.0), (1, 9e-6, 9 / 349), (64, 4e-6, 4 / 344)],
+)
+def test_launches_that_do_nothing_are_no_work(blocks: int, seconds: float, share: float) -> None:
+    product = KernelTime(name="sgemm", count=1, seconds=340e-6, own=False, grid="64x8x1")
+    decoys = KernelTime(name="decoy", count=4, seconds=seconds, own=True, grid=f"{blocks}x1x1")
+    assert working_share([product, decoys]) == pytest.approx(share)
+
+
 def test_the_profile_describes_the_longest_kernel() -> None:
     profile = read_capture(told(), 1e-3, ["own_gelu"]).profile(500e-6)
     assert profile["kernels"] == 2
