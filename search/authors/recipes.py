@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, zip_longest
+from itertools import islice
 from typing import Any, Protocol, Self
 
 from kb.errors import NoRecipe
@@ -16,7 +16,14 @@ from search.authors import AuthorParts
 from search.codegen.applicability import languages, make_shop, suiting
 from search.codegen.backends.replay import launch_bound, replayed
 from search.codegen.inductor.process import begin_capture, device_of
-from search.codegen.inductor.proposals import between, openings, replacements, whole
+from search.codegen.inductor.proposals import (
+    between,
+    in_turns,
+    openings,
+    replacements,
+    second,
+    whole,
+)
 from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import REPLAY, RecipeCard, make_cards
 from search.codegen.operators.recurrent import recurrent_layers
@@ -221,18 +228,14 @@ class Recipes:
         ]
         own, seed, parent = self._own(moment, lessons, retrieved), self._seed, moment.parent
         if parent is None:
-            if self._base is not None:
-                yield from from_lessons(self._shop, self._base, lessons, self._target.architecture)
-            if self._target.device == "gpu":
-                own = iter(own)
-                yield from self._ahead(own)
-            yield from self._compiled()
-            yield from _in_turns(own, openings(seed) if seed else ())
+            own = iter(own)
+            yield from second(self._ahead(own, lessons), self._compiled())
+            yield from in_turns(own, openings(seed) if seed else ())
         elif seed is not None and parent.draft.plan.get("compiler"):
             yield from replacements(seed, moment)
             yield from own
         else:
-            yield from _in_turns(own, replacements(seed, moment) if seed else ())
+            yield from in_turns(own, replacements(seed, moment) if seed else ())
 
     def _worthwhile(self, found: Iterable[RecipeProposal]) -> Iterator[RecipeProposal]:
         """Yield those last in which the library does next to all of the work: a GPU's judge takes such for decoys.
@@ -289,8 +292,14 @@ class Recipes:
         expected = learned(lessons, self._target.architecture, self._languages)
         yield from proposals(self._shop, plan, moment, retrieved, expected)
 
-    def _ahead(self, own: Iterator[RecipeProposal]) -> Iterator[RecipeProposal]:
+    def _ahead(
+        self, own: Iterator[RecipeProposal], lessons: Sequence[tuple[str, LessonRecord]]
+    ) -> Iterator[RecipeProposal]:
         """Yield what is expected to be faster than torch.compile's code: a run may have few candidates."""
+        if self._base is not None:
+            yield from from_lessons(self._shop, self._base, lessons, self._target.architecture)
+        if self._target.device != "gpu":
+            return
         if self._seed is not None:
             yield from between(self._seed)
         several = list(whole_program(self._shop)) if self._base is not None else []
@@ -357,14 +366,6 @@ class Recipes:
         if self._say is not None and line not in self._told:
             self._told.add(line)
             self._say(line)
-
-
-def _in_turns(
-    one: Iterable[RecipeProposal], other: Iterable[RecipeProposal]
-) -> Iterator[RecipeProposal]:
-    """Yield the first of `one`, the first of `other`, the second of `one`, until both are through."""
-    for pair in zip_longest(one, other):
-        yield from (item for item in pair if item is not None)
 
 
 def _idea(proposal: RecipeProposal, plan: Plan, passages: tuple[str, ...]) -> Idea:

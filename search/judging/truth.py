@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from search.judging.indices import IndexLookup, IndexWatch
+from search.judging.transposed import TransposedProducts
 from search.reference import WHOLE, Problem, as_tuple
 
 _EPS = 2.0**-23
@@ -38,7 +39,7 @@ class Truth:
         Args:
             moved: applied to every floating-point input and parameter first, e.g. a rounding.
         """
-        with _default_double(), torch.no_grad():
+        with _default_double(), torch.no_grad(), TransposedProducts():
             wide = tuple(_widen(value, moved) for value in inputs)
             if moved is None:
                 return as_tuple(self.model(*wide))

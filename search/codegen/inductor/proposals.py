@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice, zip_longest
 from typing import Any
 
 from kb.errors import NoRecipe
@@ -153,3 +154,20 @@ def _cost(shop: Composer, part: Segment, shares: Mapping[str, float]) -> float:
 
 def _card(shop: Composer) -> RecipeCard | None:
     return next((card for card in shop.cards.values() if card.pattern == COMPILER), None)
+
+
+def second(
+    ahead: Iterator[RecipeProposal], sure: Iterable[RecipeProposal]
+) -> Iterator[RecipeProposal]:
+    """Yield the first of `ahead`, all of `sure`, the others of `ahead`: with two candidates nobody ends below `sure`."""
+    yield from islice(ahead, 1)
+    yield from sure
+    yield from ahead
+
+
+def in_turns(
+    one: Iterable[RecipeProposal], other: Iterable[RecipeProposal]
+) -> Iterator[RecipeProposal]:
+    """Yield the first of `one`, the first of `other`, the second of `one`, until both are through."""
+    for pair in zip_longest(one, other):
+        yield from (item for item in pair if item is not None)
