@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from search.outcome import Passed, Ratio, from_json, to_json
+from search.outcome import KernelTime, Passed, Ratio, from_json, to_json
 from search.profilers.timeline import (
     Timeline,
     doubt,
@@ -14,6 +14,7 @@ from search.profilers.timeline import (
     own_share,
     plain_name,
     read_capture,
+    working_share,
 )
 
 RECORDED = Path(__file__).parent / "recorded"
