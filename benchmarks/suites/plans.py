@@ -172,7 +172,8 @@ def without_memory(task: Task) -> Problem:
         initial_state={},
         outputs=tuple(TensorLayout.of(one) for one in as_tuple(result)),
         single_output=isinstance(result, torch.Tensor),
-        views=False,
+        views=frozenset(),
+        twins=frozenset(),
         draw=lambda _: inputs,
     )
 

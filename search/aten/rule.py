@@ -7,6 +7,7 @@ An entry of `op_db` is a problem where all of this holds; what does not is liste
 3. On some sample input it returns dense float32 tensors that are not empty, and finite.
 4. Equal inputs give equal answers, the inputs stay as they are, and the answer is none of them, nor a view.
 5. The call can be written as a program that draws its inputs.
+6. No shape and no branch depends on the values of its inputs: the judge needs a graph of what is computed.
 
 Of those the 160 with the most sample inputs are the suite, ties by name. The list is fixed for a version of
 torch. Each problem is the largest such sample, made larger where the operator allows it, since samples of
@@ -21,13 +22,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import torch
 
 from search.aten.programs import OperatorCall, Unwritable, enlarged, function_name, write_program
 from search.aten.samples import OperatorSample, samples_of
+from search.costs.trace import trace
 
 NUMBER = 160
 _ELEMENTS = 1 << 18  # of a problem's tensors, where an operator allows more than its samples have
@@ -66,18 +68,27 @@ class Selection:
 
 def select_operators(number: int = NUMBER) -> Selection:
     """Apply the rule to the torch that is installed."""
-    found: list[OperatorProblem] = []
+    found: list[tuple[OperatorProblem, Iterator[OperatorProblem]]] = []
     refused: list[tuple[str, str]] = []
     for entry in _entries():
         name = str(entry.name)
+        problems = _problems(entry, name)
         try:
-            found.append(_problem(entry, name))
+            found.append((next(problems), problems))
         except Unwritable as reason:
             refused.append((name, str(reason)))
-    ranked = sorted(found, key=lambda one: (-one.samples, one.name))
-    refused += [(one.name, f"beyond the first {number}") for one in ranked[number:]]
+    chosen: list[OperatorProblem] = []
+    for first, others in sorted(found, key=lambda one: (-one[0].samples, one[0].name)):
+        if len(chosen) == number:
+            refused.append((first.name, f"beyond the first {number}"))
+            continue
+        traced = next((one for one in chain([first], others) if has_graph(one.program)), None)
+        if traced is not None:
+            chosen.append(traced)
+        else:
+            refused.append((first.name, "a shape or a branch depends on its inputs' values"))
     return Selection(
-        chosen=tuple(sorted(ranked[:number], key=lambda one: one.name)),
+        chosen=tuple(sorted(chosen, key=lambda one: one.name)),
         refused=tuple(sorted(refused)),
     )
 
@@ -101,12 +112,18 @@ def _entries() -> Iterator[Any]:
             yield entry
 
 
-def _problem(entry: Any, name: str) -> OperatorProblem:
+def _problems(entry: Any, name: str) -> Iterator[OperatorProblem]:
+    """Yield the operator on its samples, the largest first.
+
+    Raises:
+        Unwritable: it can be judged on none.
+    """
     if torch.float32 not in entry.dtypes:
         raise Unwritable("it takes no float32 on a processor")
+    if name.removeprefix("new_").startswith("empty"):
+        raise Unwritable("its answer is memory that nobody has written")
     written = function_name(name)
-    with _quiet(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with _repeatable():
         try:
             samples = list(
                 islice(
@@ -116,28 +133,43 @@ def _problem(entry: Any, name: str) -> OperatorProblem:
         # torch's own test code: what it raises has no class in common.
         except Exception as error:
             raise Unwritable(f"its samples cannot be made: {type(error).__name__}") from error
-        calls = [
-            OperatorCall(name=written, arguments=(one.input, *one.args), options=dict(one.kwargs))
-            for one in samples
-        ]
-        reasons = []
-        for call in sorted(calls, key=_elements, reverse=True)[:_TRIED]:
-            for tried in (_larger(call), call):
-                if tried is None:
-                    continue
-                try:
-                    _require_judged(tried)
-                    title = f"{name}: the operator of torch {torch.__version__.partition('+')[0]}."
-                    program = _program(tried, title)
-                    return OperatorProblem(
-                        name=name,
-                        samples=len(samples),
-                        program=program,
-                        asked=samples_of(calls, title),
-                    )
-                except Unwritable as error:
-                    reasons.append(str(error))
-    raise Unwritable(reasons[-1] if reasons else "it has no sample inputs")
+    calls = [
+        OperatorCall(name=written, arguments=(one.input, *one.args), options=dict(one.kwargs))
+        for one in samples
+    ]
+    reasons, none = [], True
+    for call in sorted(calls, key=_elements, reverse=True)[:_TRIED]:
+        for enlarges in (True, False):
+            try:
+                with _repeatable():
+                    found = _written(call, calls, name, enlarges=enlarges)
+            except Unwritable as error:
+                reasons.append(str(error))
+                continue
+            if found is not None:
+                none = False
+                yield found
+    if none:
+        raise Unwritable(reasons[-1] if reasons else "it has no sample inputs")
+
+
+def _written(
+    call: OperatorCall, calls: list[OperatorCall], name: str, *, enlarges: bool
+) -> OperatorProblem | None:
+    """Return the problem of a call, None where it cannot be enlarged and should be.
+
+    Raises:
+        Unwritable: it cannot be judged.
+    """
+    tried = _larger(call) if enlarges else call
+    if tried is None:
+        return None
+    _require_judged(tried)
+    title = f"{name}: the operator of torch {torch.__version__.partition('+')[0]}."
+    program = _program(tried, title)
+    return OperatorProblem(
+        name=name, samples=len(calls), program=program, asked=samples_of(calls, title)
+    )
 
 
 def _program(call: OperatorCall, title: str) -> str:
@@ -151,6 +183,18 @@ def _program(call: OperatorCall, title: str) -> str:
     except Exception:  # noqa: BLE001 - a factorization of a matrix that is not positive, for one
         fine = False
     return program if fine else write_program(call, title, exact=True)
+
+
+def has_graph(program: str) -> bool:
+    """Say whether a program can be traced: no shape and no branch depends on the values of its inputs."""
+    names: dict[str, Any] = {}
+    exec(program, names)  # noqa: S102 - it was written here
+    try:
+        with _quiet():
+            trace(names["Model"](), tuple(names["get_inputs"]()))
+    except Exception:  # noqa: BLE001 - torch.export raises whatever it likes
+        return False
+    return True
 
 
 def _larger(call: OperatorCall) -> OperatorCall | None:
@@ -234,6 +278,13 @@ def _is_view(call: OperatorCall) -> bool:
 
 def _elements(call: OperatorCall) -> int:
     return sum(x.numel() for x in call.arguments if isinstance(x, torch.Tensor))
+
+
+@contextmanager
+def _repeatable() -> Iterator[None]:
+    with _quiet(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
 
 
 @contextmanager

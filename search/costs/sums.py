@@ -65,7 +65,7 @@ def _pooling(operator: Operator, graph: OperatorGraph, shapes: list[Shape]) -> i
 
 
 def _reduction(operator: Operator, _: OperatorGraph, shapes: list[Shape]) -> int:
-    if operator_name(operator) == "cdist":
+    if operator_name(operator) in ("cdist", "pdist"):
         return max(shapes[0][-1:], default=1)
     read = max(math.prod(shape) for shape in shapes)
     return read // max(math.prod(operator.shape), 1)
@@ -73,18 +73,23 @@ def _reduction(operator: Operator, _: OperatorGraph, shapes: list[Shape]) -> int
 
 def _normalization(operator: Operator, _: OperatorGraph, shapes: list[Shape]) -> int:
     shape, given = shapes[0], operator.args[1] if len(operator.args) > 1 else None
+    counted: Shape
     match operator_name(operator), given:
         case "batch_norm", _:
-            return 1  # a reference in evaluation mode has its statistics
+            counted = ()  # a reference in evaluation mode has its statistics
+        case (("native_batch_norm" | "_native_batch_norm_legit"), _):
+            counted = (shape[0], *shape[2:])  # of a call that finds them
         case "group_norm", int(groups):
-            return math.prod(shape[1:]) // max(groups, 1)
+            counted = (math.prod(shape[1:]) // max(groups, 1),)
         case "instance_norm", _:
-            return math.prod(shape[2:])
+            counted = shape[2:]
         case "local_response_norm", int(size):
-            return size
+            counted = (size,)
         case _, tuple(sizes):
-            return math.prod(shape[-len(sizes) :])
-    return max(shape, default=1)
+            counted = shape[-len(sizes) :]
+        case _:
+            counted = (max(shape, default=1),)
+    return math.prod(counted)
 
 
 def _along(operator: Operator, _: OperatorGraph, shapes: list[Shape]) -> int:

@@ -11,7 +11,7 @@ from kb.app.bench.suites import Suite, SuiteOptions, task_folder
 from kb.config import Home
 from kb.progress import Progress
 
-_REFUSED = "refused.json"
+_REFUSED = "refused-2.json"  # by the second version of the rule
 _SAMPLES = ".samples.json"
 
 
@@ -47,6 +47,8 @@ def write_programs(folder: Path, progress: Progress) -> None:
     progress("reading torch's OpInfo")
     found = select_operators()
     folder.mkdir(parents=True, exist_ok=True)
+    for old in (*folder.glob("*.py"), *folder.glob(f"*{_SAMPLES}")):
+        old.unlink()
     for one in found.chosen:
         stem = one.name.replace(".", "_")
         asked = json.dumps([asdict(sample) for sample in one.asked])
