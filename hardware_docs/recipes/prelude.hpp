@@ -339,6 +339,9 @@ template <int N, class V> INL V vpowi(V x) {
 template <class V> INL V vpow(V x, V y) {
   return lanewise2(x, y, [](float a, float b) { return __builtin_powf(a, b); });
 }
+template <class V> INL V vfmod(V x, V y) {
+  return lanewise2(x, y, [](float a, float b) { return __builtin_fmodf(a, b); });
+}
 
 // What has no vector form here goes lane by lane through the library.
 #define LANEWISE(F) template <class V> INL V v##F(V x) { return lanewise(x, [](float v) { return __builtin_##F##f(v); }); }

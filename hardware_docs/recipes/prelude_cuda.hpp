@@ -146,6 +146,7 @@ template <int N, class V> INL V vpowi(V x) {
   else { const V h = vpowi<N / 2>(x); return h * h; }
 }
 template <class V> INL V vpow(V x, V y) { return lanewise2(x, y, [](float a, float b) { return powf(a, b); }); }
+template <class V> INL V vfmod(V x, V y) { return lanewise2(x, y, [](float a, float b) { return fmodf(a, b); }); }
 
 #define LANEWISE(F) template <class V> INL V v##F(V v) { return lanewise(v, [](float x) { return F##f(x); }); }
 LANEWISE(exp2) LANEWISE(log2) LANEWISE(log10) LANEWISE(sin) LANEWISE(cos) LANEWISE(tan) LANEWISE(atan) LANEWISE(sinh) LANEWISE(cosh) LANEWISE(floor) LANEWISE(ceil)

@@ -229,6 +229,7 @@ erf = Function("verf", costly=True)
 gelu = Function("vgelu", costly=True)
 gelu_tanh = Function("vgelu_tanh", costly=True)
 power = Function("vpow", costly=True)
+remainder = Function("vfmod", costly=True)  # with the sign of what is divided
 whole_power = Function("vpowi", rest="integer")
 FUNCTIONS: tuple[Function, ...] = tuple(
     value for value in list(globals().values()) if isinstance(value, Function)

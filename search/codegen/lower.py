@@ -9,12 +9,13 @@ from functools import cached_property
 from kb.errors import NoRecipe
 from search.codegen.canonical import canonical
 from search.codegen.ir import SHORT, IrBuilder, IrNode, Unsupported, refs, writes
+from search.codegen.operators.arithmetic import ARITHMETIC
 from search.codegen.operators.losses import LOSSES
 from search.codegen.operators.pointwise import POINTWISE, VIEWS, Rule
 from search.codegen.operators.reductions import reductions
 from search.costs.graph import Operator, OperatorGraph, Ref
 
-RULES: dict[str, Rule] = {**POINTWISE, **reductions(POINTWISE), **LOSSES}
+RULES: dict[str, Rule] = {**POINTWISE, **ARITHMETIC, **reductions(POINTWISE), **LOSSES}
 _INTEGERS = ("int64", "int32")
 # Operators of several results, each a part of their first argument's memory.
 PIECES = frozenset({

@@ -89,7 +89,7 @@ def number(value: Any, default: float | None = None) -> float:
     raise Unsupported
 
 
-def _combine(builder: IrBuilder, formula: Formula, *values: Any) -> IrNode:
+def combine(builder: IrBuilder, formula: Formula, *values: Any) -> IrNode:
     """Add `formula` of operands and literals; masks among them count as zero and one."""
     nodes = [builder.operand(value) if isinstance(value, Ref) else None for value in values]
 
@@ -106,7 +106,9 @@ def _combine(builder: IrBuilder, formula: Formula, *values: Any) -> IrNode:
     return builder.map(make, *(node for node in nodes if node is not None))
 
 
-def _unary(formula: Formula) -> Rule:
+def unary(formula: Formula) -> Rule:
+    """Return the rule of one operand."""
+
     def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         return builder.map(formula, _value(builder, operator))
 
@@ -120,11 +122,13 @@ def _value(builder: IrBuilder, operator: Operator) -> IrNode:
     return node
 
 
-def _binary(formula: Formula) -> Rule:
+def binary(formula: Formula) -> Rule:
+    """Return the rule of two operands, literals among them."""
+
     def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         if len(operator.args) < 2:
             raise Unsupported
-        return _combine(builder, formula, operator.args[0], operator.args[1])
+        return combine(builder, formula, operator.args[0], operator.args[1])
 
     return rule
 
@@ -140,15 +144,9 @@ def _sum(formula: Formula) -> Rule:
             return x if alpha == 1 else alpha * x
 
         pair = values["self"], values["other"]
-        return _combine(builder, lambda x, y: formula(x, y, scaled), *pair)
+        return combine(builder, lambda x, y: formula(x, y, scaled), *pair)
 
     return rule
-
-
-def _divide(builder: IrBuilder, operator: Operator) -> IrNode:
-    if arguments(operator).get("rounding_mode") is not None:
-        raise Unsupported
-    return _combine(builder, python.truediv, operator.args[0], operator.args[1])
 
 
 def _logical(formula: Formula) -> Rule:
@@ -201,7 +199,7 @@ def _clamp(builder: IrBuilder, operator: Operator) -> IrNode:
             x = whole(x, limit) if isinstance(bound, Ref) else quick(limit, x)
         return x
 
-    return _combine(builder, make, values["self"], *(bound for bound, _, _ in bounds))
+    return combine(builder, make, values["self"], *(bound for bound, _, _ in bounds))
 
 
 def _power(builder: IrBuilder, operator: Operator) -> IrNode:
@@ -209,10 +207,10 @@ def _power(builder: IrBuilder, operator: Operator) -> IrNode:
     if isinstance(base, Ref) and not isinstance(exponent, Ref):
         power = number(exponent)
         if power.is_integer() and abs(power) <= 8:
-            return _combine(builder, lambda x: ir.whole_power(x, power), base)
+            return combine(builder, lambda x: ir.whole_power(x, power), base)
         if power in (0.5, -0.5):
-            return _combine(builder, ir.sqrt if power > 0 else ir.rsqrt, base)
-    return _combine(builder, ir.power, base, exponent)
+            return combine(builder, ir.sqrt if power > 0 else ir.rsqrt, base)
+    return combine(builder, ir.power, base, exponent)
 
 
 def _leak(x: Expression, slope: Term) -> Expression:
@@ -221,7 +219,7 @@ def _leak(x: Expression, slope: Term) -> Expression:
 
 def _with_slope(builder: IrBuilder, operator: Operator) -> IrNode:
     slope = operator.args[1] if len(operator.args) > 1 else 0.01
-    return _combine(builder, _leak, operator.args[0], slope)
+    return combine(builder, _leak, operator.args[0], slope)
 
 
 def _prelu(builder: IrBuilder, operator: Operator) -> IrNode:
@@ -278,7 +276,7 @@ def _fused(formula: Formula) -> Rule:
 
     def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         value = number(dict(operator.kwargs).get("value"), 1.0)
-        return _combine(builder, lambda x, y, z: formula(x, y, z, value), *operator.args[:3])
+        return combine(builder, lambda x, y, z: formula(x, y, z, value), *operator.args[:3])
 
     return rule
 
@@ -289,7 +287,7 @@ def _between(x: Expression, y: Expression, weight: Expression) -> Expression:
 
 
 def _lerp(builder: IrBuilder, operator: Operator) -> IrNode:
-    return _combine(builder, _between, *operator.args[:3])
+    return combine(builder, _between, *operator.args[:3])
 
 
 def _dropout(builder: IrBuilder, operator: Operator) -> IrNode:
@@ -310,7 +308,7 @@ def _same(builder: IrBuilder, operator: Operator) -> IrNode:
 
 def _converted(builder: IrBuilder, operator: Operator) -> IrNode:
     if builder.operand(operator.args[0]).mask and operator.dtype == "float32":
-        return _combine(builder, lambda x: x, operator.args[0])
+        return combine(builder, lambda x: x, operator.args[0])
     return _same(builder, operator)
 
 
@@ -327,15 +325,13 @@ def _expand(builder: IrBuilder, operator: Operator) -> IrNode:
 
 
 POINTWISE: dict[str, Rule] = {
-    **{name: _unary(formula) for name, formula in _UNARY.items()},
-    **{name: _binary(formula) for name, formula in _BINARY.items()},
+    **{name: unary(formula) for name, formula in _UNARY.items()},
+    **{name: binary(formula) for name, formula in _BINARY.items()},
     **dict.fromkeys((*VIEWS, *_IDENTITIES), _same),
     **dict.fromkeys(_CONVERSIONS, _converted),
     "add": _sum(lambda x, y, scaled: x + scaled(y)),
     "sub": _sum(lambda x, y, scaled: x - scaled(y)),
     "rsub": _sum(lambda x, y, scaled: y - scaled(x)),
-    "div": _divide,
-    "true_divide": _divide,
     **dict.fromkeys(("logical_and", "bitwise_and", "__and__"), _logical(python.and_)),
     **dict.fromkeys(("logical_or", "bitwise_or", "__or__"), _logical(python.or_)),
     **dict.fromkeys(("logical_not", "bitwise_not"), _logical(python.invert)),
@@ -343,7 +339,7 @@ POINTWISE: dict[str, Rule] = {
     "masked_fill": _masked_fill,
     "clamp": _clamp,
     "clamp_min": _clamp,
-    "clamp_max": _binary(ir.minimum),
+    "clamp_max": binary(ir.minimum),
     "pow": _power,
     "leaky_relu": _with_slope,
     "prelu": _prelu,
