@@ -262,18 +262,19 @@ def _outputs(result: Any) -> tuple[torch.Tensor, ...]:
 
 
 def _is_view(call: OperatorCall) -> bool:
-    own = [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in call.arguments]
-    before = [x.clone() for x in own if isinstance(x, torch.Tensor)]
-    function = OperatorCall(name=call.name, arguments=tuple(own), options=call.options)
+    own = [_cloned(value) for value in call.arguments]
+    options = {name: _cloned(value) for name, value in call.options.items()}
+    given = [x for x in (*own, *options.values()) if isinstance(x, torch.Tensor)]
+    before = [x._version for x in given]
+    function = OperatorCall(name=call.name, arguments=tuple(own), options=options)
     outputs = _outputs(function.run_in_place())
-    given = [x for x in own if isinstance(x, torch.Tensor)]
     places = {x.untyped_storage().data_ptr() for x in given}
-    changed = any(
-        not torch.equal(one, two)
-        for one, two in zip(before, given, strict=True)
-        if not bool(torch.isnan(one).any() if one.is_floating_point() else False)
-    )
-    return changed or any(x.untyped_storage().data_ptr() in places for x in outputs)
+    written = before != [x._version for x in given]  # with what was there before, too
+    return written or any(x.untyped_storage().data_ptr() in places for x in outputs)
+
+
+def _cloned(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
 def _elements(call: OperatorCall) -> int:
