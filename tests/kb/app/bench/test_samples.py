@@ -10,6 +10,7 @@ import torch
 
 from kb.app.bench.rows import SuiteRow, answered_row
 from kb.app.bench.samples import AskedSample, OtherSamples, ordered, read_samples
+from kb.app.device import make_judge
 from kb.config import Home
 from kb.errors import TaskError
 from search.aten import kernels
@@ -73,6 +74,29 @@ def test_a_kernel_that_is_wrong_on_a_sample_is_told(asked, samples, monkeypatch)
     (answer,) = samples.answers(asked[:1])
     assert answer.by == "wrong"
     assert "differs from the reference" in answer.reason
+
+
+def test_a_kernel_that_is_refused_is_judged_again_for_longer(asked, samples, monkeypatch):
+    program = """import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x0):
+        y = torch.softmax(x0, 1)
+        x0.zero_()
+        return y
+"""
+    seconds: list[float] = []
+
+    def counted(*args, limits, **options):
+        seconds.append(limits.timing_seconds)
+        return make_judge(*args, limits=limits, **options)
+
+    monkeypatch.setattr(kernels, "write_kernel", lambda *_: program)
+    monkeypatch.setattr("kb.app.bench.samples.make_judge", counted)
+    (answer,) = samples.answers(asked[:1])
+    assert (answer.by, seconds) == ("wrong", [0.05, 1.0])
+    assert "refused" in answer.reason
 
 
 def test_a_winner_without_a_plan_leaves_every_sample_to_the_library(asked, samples):
