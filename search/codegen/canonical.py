@@ -279,8 +279,11 @@ def _recurrent_layers(graph: _Graph, operator: Operator) -> Sequence[Operator] |
     return found.written_out() if found else None
 
 
-def _recurrent_result(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
-    """What is taken of a recurrent operator's results: all steps, the last states, or an LSTM's last cells."""
+def _result(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
+    """What is taken of a recurrent operator's results: all steps, the last states, or an LSTM's last cells; a moment."""
+    moments = graph.made_by(operator.args[0], "var_mean", "std_mean")
+    if moments is not None:
+        return (_moment(operator, moments),)
     found = graph.recurrent(graph.made_by(operator.args[0], *GATES))
     if found is None:
         return None
@@ -289,8 +292,20 @@ def _recurrent_result(graph: _Graph, operator: Operator) -> Sequence[Operator] |
     return (new_operator(operator.name, "alias.default", (operator.args[0],), operator.shape),)
 
 
+def _moment(operator: Operator, moments: Operator) -> Operator:
+    """Return the operator that computes one result of `var_mean` or `std_mean` alone."""
+    if operator.args[1] == 0:
+        target = moments.target.replace("_mean", "", 1)
+        return replace(
+            moments, name=operator.name, target=target, shape=operator.shape, dtype="float32"
+        )
+    values = arguments(moments, "self", "dim")
+    dims = None if isinstance(values.get("dim"), bool) else values.get("dim")
+    return new_operator(operator.name, "mean.dim", (values["self"], dims), operator.shape)
+
+
 _REWRITES: Mapping[str, Rewrite] = {
-    "getitem": _recurrent_result,
+    "getitem": _result,
     **dict.fromkeys(GATES, _recurrent_layers),
     "scaled_dot_product_attention": _attention,
     "flip": _reversed_scan,

@@ -62,6 +62,21 @@ def _reduction(reduction: ir.Reduction) -> Rule:
     return rule
 
 
+def _of_numbers(builder: IrBuilder, operator: Operator) -> IrNode:
+    """The sum, or the mean, of what is no NaN."""
+    values = arguments(operator, "self", "dim")
+    if values.get("dtype") not in (None, "float32", "torch.float32"):
+        raise Unsupported
+    node = _float(builder, values["self"])
+    dims = _dims(values.get("dim"), len(node.shape))
+    kept = builder.map(lambda x: ir.select(ir.differ(x, x), 0.0, x), node)
+    found = builder.reduce(ir.SUM, kept, dims)
+    if operator.target.startswith("nanmean"):
+        ones = builder.map(lambda x: ir.number_of(ir.equal(x, x)), node)
+        found = builder.map(python.truediv, found, builder.reduce(ir.SUM, ones, dims))
+    return builder.view(found, operator.shape)
+
+
 def _extreme(reduction: ir.Reduction, pair: Rule) -> Rule:
     """`max` and `min`: of two tensors, or of elements; where indices are wanted they stay whole."""
 
@@ -266,6 +281,8 @@ def reductions(pointwise: dict[str, Rule]) -> dict[str, Rule]:
     return {
         "sum": _reduction(ir.SUM),
         "mean": _reduction(ir.MEAN),
+        "nansum": _of_numbers,
+        "nanmean": _of_numbers,
         "amax": _reduction(ir.MAX),
         "amin": _reduction(ir.MIN),
         "prod": _reduction(ir.PROD),

@@ -38,6 +38,15 @@ GRAPHS = {
     "spreads both ways": reference(
         "return a.var(-1, keepdim=True) * 2, a.std(0)", f"{N}(40, 65) + 1000"
     ),
+    "moments together": reference(
+        "v, m = torch.var_mean(a, 1)\ns, n = torch.std_mean(a, (0, 2), correction=0, keepdim=True)\n"
+        "return v + m, (a - n) / s, torch.std_mean(a)[1], torch.var_mean(a, -1, unbiased=False)[0]",
+        f"{N}(4, 50, 65)",
+    ),
+    "sums of what is a number": reference(
+        "b = torch.where(a > 1.5, float('nan'), a)\nreturn torch.nansum(b, -1), torch.nanmean(b, 0), torch.nanmean(b)",
+        f"{N}(40, 65)",
+    ),
     "extremes": reference("return a.amax(-1) - a.amin(-1)", f"{N}(4, 50, 65)"),
     "broadcast three ways": reference("return a * b + c", f"{N}(4, 1, 5)", f"{N}(3, 1)", f"{N}(1)"),
     "two results": reference("x = a + 1\ny = x * 2\nreturn x, y", f"{N}(13, 7)"),
