@@ -300,16 +300,13 @@ class Recipes:
             yield from from_lessons(self._shop, self._base, lessons, self._target.architecture)
         if self._target.device != "gpu":
             return
-        if self._seed is not None:
-            yield from between(self._seed)
+        ahead = list(between(self._seed)) if self._seed is not None else []
         several = list(whole_program(self._shop)) if self._base is not None else []
-        yield from several
         # One part each comes after the compiler's whole: to list these takes long where parts are many.
-        first = next(own, None) if not several else None
-        if first is not None and first.speed <= 1:
+        ahead += several or islice(own, 1)
+        if ahead and ahead[0].speed <= 1:
             yield from self._compiled()
-        if first is not None:
-            yield first
+        yield from ahead
 
     def _compiled(self) -> Iterator[RecipeProposal]:
         """Yield torch.compile's code, or say why it is no candidate."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from math import inf
+from statistics import geometric_mean
 from typing import Any
 
 from kb.records.schema import LessonRecord
@@ -141,11 +142,11 @@ def proposals(
             yield proposal
 
 
-def throughout(shop: Composer) -> tuple[frozenset[str], dict[str, Choice]]:
+def throughout(shop: Composer) -> tuple[frozenset[str], dict[str, Choice], float]:
     """Return recipes for all products and convolutions that they are expected to do no slower than the library.
 
     Returns:
-        What stays the library's, and the recipes by segment.
+        What stays the library's, the recipes by segment, and their speed over torch.compile as expected.
     """
 
     def worse(part: Segment) -> bool:
@@ -161,12 +162,13 @@ def throughout(shop: Composer) -> tuple[frozenset[str], dict[str, Choice]]:
         for name, (part, cards) in found.items()
         if cards
     }
-    return kept, choices
+    expected = [shop.expected(part, cards[0]) for part, cards in found.values() if cards]
+    return kept, choices, geometric_mean(expected or [1.0])
 
 
 def whole_program(shop: Composer) -> Iterator[RecipeProposal]:
     """Yield the plan in which recipes do several products and convolutions at once, and all that is between."""
-    kept, found = throughout(shop)
+    kept, found, speed = throughout(shop)
     if len(found) < 2:
         return
     card = shop.cards[next(iter(found.values())).recipe]
@@ -176,6 +178,7 @@ def whole_program(shop: Composer) -> Iterator[RecipeProposal]:
         note=f"Here: recipes do {len(found)} products and convolutions, the library {len(kept)}.",
         plan=shop.complete(kept, found),
         focus=None,
+        speed=speed,
     )
 
 

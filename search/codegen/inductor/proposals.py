@@ -38,7 +38,7 @@ def between(seed: CompilerSeed) -> Iterator[RecipeProposal]:
     """Yield torch.compile's code with all products and convolutions done by recipes that are expected to be faster."""
     if _card(seed.shop) is None or seed.refusal:
         return
-    kept, found = throughout(seed.shop)
+    kept, found, speed = throughout(seed.shop)
     if not found:
         return
     try:
@@ -57,6 +57,7 @@ def between(seed: CompilerSeed) -> Iterator[RecipeProposal]:
         ),
         plan=plan,
         focus=None,
+        speed=speed,
     )
 
 

@@ -118,7 +118,7 @@ def test_planes_are_of_any_rank_only_where_no_recipe_for_planes_fits(
         source = reference("return self.c(a)", f"{N}(2, 32, 20, 20)", init=f"self.c = {body}")
         shop = three_languages.workshop(Bench(source, {}), cards, "triton")
         (part,) = shop.cut(())
-        kept, _ = throughout(shop)
+        kept, _, _ = throughout(shop)
         return [card.name for card in shop.recipes(part)], bool(kept)
 
     usual, kept = recipes("nn.Conv2d(32, 32, 3)")
