@@ -39,7 +39,7 @@ _FAMILIES = {
     "pooling": ("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
                 "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
                 "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "max_pool2d_with_indices",
-                "max_pool3d_with_indices", "fractional_max_pool2d", "fractional_max_pool3d"),
+                "max_pool3d_with_indices"),
     "normalization": ("layer_norm", "native_layer_norm", "batch_norm", "group_norm",
                       "instance_norm", "rms_norm", "local_response_norm", "native_group_norm",
                       "native_batch_norm", "_native_batch_norm_legit"),

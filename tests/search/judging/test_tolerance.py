@@ -115,6 +115,18 @@ def test_special_values_must_come_out_as_the_framework_brings_them_out(
     assert not inside(trial, (cleaned,))
 
 
+def test_what_the_truth_has_of_special_values_is_right_too(make_task: Callable[..., Task]) -> None:
+    """torch's GELU of infinity is NaN in float32 on some processors, and infinity in float64."""
+    text = "torch.nn.functional.gelu(x)"
+    problem = problem_of(make_task, text, "torch.randn(64, 64)", special_values=True)
+    trial = make_trials(problem, 1).trials[-1]
+    (x,) = trial.inputs
+    assert bool((x == torch.inf).any())
+    assert inside(trial, problem.run(x))
+    assert inside(trial, (problem.model.double()(x.double()).float(),))
+    assert not inside(trial, (torch.where(x == torch.inf, 0.0, problem.run(x)[0].float()),))
+
+
 def test_a_reference_that_has_no_float64_is_told(make_task: Callable[..., Task]) -> None:
     problem = problem_of(
         make_task, "x @ torch.ones(8, 8, dtype=torch.float32)", "torch.randn(8, 8)"
