@@ -11,7 +11,7 @@ from search.codegen.ir import Shape, refs
 from search.codegen.operators.new import new_operator
 from search.codegen.operators.pointwise import arguments
 from search.codegen.operators.recurrent import GATES, Recurrent, recurrent
-from search.costs.graph import Operator, OperatorGraph, Ref
+from search.costs.graph import Operator, OperatorGraph, Ref, Value
 
 # Operators with such names are the author's own: the framework has no one function for them.
 OWN = "recipe."
@@ -33,6 +33,11 @@ class _Graph:
     def shape(self, value: Any) -> Shape:
         """Return the shape of a reference, () of what is none."""
         return self._graph.shape(value.name) if isinstance(value, Ref) else ()
+
+    def dtype(self, value: Ref) -> str:
+        """Return the type of a value's elements."""
+        entries: tuple[Value | Operator, ...] = (*self._graph.values, *self._graph.operators)
+        return next(entry.dtype for entry in entries if entry.name == value.name)
 
     def made_by(self, value: Any, *packets: str) -> Operator | None:
         """Return the operator that computes `value`, if it is one of `packets`."""
@@ -234,28 +239,57 @@ def _diagonal_product(graph: _Graph, operator: Operator) -> Sequence[Operator] |
 
 
 def _attention(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
-    """Attention without a mask as two products and a softmax between them."""
+    """Attention as two products and a softmax between them; what is masked is minus infinity before it."""
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
     values = {**arguments(operator, *names), **dict(operator.kwargs)}
-    if any(values.get(name) for name in (*names[3:], "enable_gqa")):
+    mask = values.get("attn_mask")
+    if values.get("dropout_p") or values.get("enable_gqa"):
         return None
     query, key = (graph.shape(values[side]) for side in ("query", "key"))
     if query[:-2] != key[:-2]:
         return None
     name, scores = operator.name, (*query[:-1], key[-2])
     scale = query[-1] ** -0.5 if values.get("scale") is None else values["scale"]
-    turned = (*key[:-2], key[-1], key[-2])
-    return (
+    turned, given = (*key[:-2], key[-1], key[-2]), values["query"]
+    made = [
         new_operator(f"{name}_turned", "transpose.int", (values["key"], -2, -1), turned),
-        new_operator(
-            f"{name}_scores", "matmul.default", (values["query"], Ref(f"{name}_turned")), scores
-        ),
+        new_operator(f"{name}_scores", "matmul.default", (given, Ref(f"{name}_turned")), scores),
         new_operator(f"{name}_scaled", "mul.Tensor", (Ref(f"{name}_scores"), scale), scores),
-        new_operator(f"{name}_shares", "softmax.int", (Ref(f"{name}_scaled"), -1), scores),
-        new_operator(
-            name, "matmul.default", (Ref(f"{name}_shares"), values["value"]), operator.shape
-        ),
-    )
+    ]
+    if values.get("is_causal"):
+        made += _lower(name, given, scores[-2:])
+        mask, truth = Ref(made[-1].name), True
+    else:
+        truth = mask is not None and graph.dtype(mask) == "bool"
+    last = Ref(f"{name}_scaled")
+    if mask is not None:
+        target, args = (
+            ("where.ScalarOther", (mask, last, -math.inf))
+            if truth
+            else ("add.Tensor", (last, mask))
+        )
+        last = Ref(f"{name}_masked")
+        made.append(new_operator(last.name, target, args, scores))
+    made.append(new_operator(f"{name}_shares", "softmax.int", (last, -1), scores))
+    shares = Ref(f"{name}_shares")
+    if mask is not None and truth and not values.get("is_causal"):
+        # Of a row that is masked as a whole torch returns zeros.
+        shares = Ref(f"{name}_seen")
+        args = (mask, Ref(f"{name}_shares"), 0.0)
+        made.append(new_operator(shares.name, "where.ScalarOther", args, scores))
+    made.append(new_operator(name, "matmul.default", (shares, values["value"]), operator.shape))
+    return made
+
+
+def _lower(name: str, like: Any, square: Shape) -> list[Operator]:
+    """Return what says of a matrix where it is not beyond its diagonal."""
+    ones, lower = (Ref(f"{name}_{part}") for part in ("ones", "lower"))
+    inside = new_operator(f"{name}_inside", "gt.Scalar", (lower, 0.5), square)
+    return [
+        new_operator(ones.name, "new_ones.default", (like, square), square),
+        new_operator(lower.name, "tril.default", (ones,), square),
+        replace(inside, dtype="bool"),
+    ]
 
 
 def _einsum_product(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:

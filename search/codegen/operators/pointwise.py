@@ -292,7 +292,10 @@ def _lerp(builder: IrBuilder, operator: Operator) -> IrNode:
 
 def _dropout(builder: IrBuilder, operator: Operator) -> IrNode:
     values = arguments(operator, "input", "p", "train")
-    if values.get("train") and number(values.get("p"), 0.5) > 0:
+    share = number(values.get("p"), 0.5) if values.get("train") else 0.0
+    if share == 1 and operator.target.startswith("dropout."):
+        return builder.map(lambda x: x * 0.0, builder.operand(values["input"]))
+    if share > 0:
         raise Unsupported
     return builder.operand(values["input"])
 

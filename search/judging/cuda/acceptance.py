@@ -241,8 +241,7 @@ class Acceptance:
 
     def _check_share(self, share: float | None, working: float) -> None:
         shown = "none of the device's time" if share is None else f"{share:.0%} of its time"
-        counted = share if share is None or share >= _LITTLE else working
-        if counted is None or counted < _DECOY:
+        if share is None or (share if share >= _LITTLE else working) < _DECOY:
             raise Fault(
                 Refused(
                     reason=f"{shown} is in kernels of its own: they are beside the library's, which does the work",

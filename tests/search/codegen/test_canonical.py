@@ -45,6 +45,17 @@ GRAPHS = {
     "attention with a scale of zero": reference(
         "return F.relu(F.scaled_dot_product_attention(a, a, a, scale=0.0))", f"{N}(2, 33, 40)"
     ),
+    "causal attention": reference(
+        "return F.scaled_dot_product_attention(a, b, b * 2, is_causal=True)", f"{N}(2, 3, 40, 48)", f"{N}(2, 3, 56, 48)"
+    ),
+    "attention with a mask that is added": reference(
+        "return F.scaled_dot_product_attention(a, b, b * 2, c)", f"{N}(2, 3, 40, 48)", f"{N}(2, 3, 56, 48)",
+        f"{N}(40, 56)",
+    ),
+    "attention with a mask of truth values, one row of it empty": reference(
+        "return F.scaled_dot_product_attention(a, b, b * 2, c)", f"{N}(2, 3, 40, 48)", f"{N}(2, 3, 56, 48)",
+        f"({N}(2, 1, 40, 56) > 0) & (torch.arange(40) != 7)[:, None]",
+    ),
     "an einsum that is a product": reference(
         "return F.relu(torch.einsum('bijl,lk->bijk', a, b))", f"{N}(2, 3, 20, 33)", f"{N}(33, 40)"
     ),
@@ -146,8 +157,7 @@ def test_parts_of_what_was_rewritten(
         "return F.linear(a, torch.ones(8))",
         "return torch.einsum('bij,jk->bik', a, torch.ones(1, 5))",
         "return F.linear(a, torch.ones(6, 8), torch.ones(1))",
-        "return F.scaled_dot_product_attention(a, a, a, is_causal=True)",
-        "return F.scaled_dot_product_attention(a, a, a, torch.zeros(2, 2))",
+        "return F.scaled_dot_product_attention(a[:, None], a[:, None], a[:, None], enable_gqa=True)",
     ],
 )
 def test_what_has_no_other_form_is_left_to_the_library(
