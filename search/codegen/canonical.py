@@ -292,6 +292,35 @@ def _lower(name: str, like: Any, square: Shape) -> list[Operator]:
     ]
 
 
+def _distances(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
+    """Distances between rows as norms of their differences, which a recipe of rows keeps in registers."""
+    values = arguments(operator, "x1", "x2", "p")
+    left, right = (graph.shape(values[side]) for side in ("x1", "x2"))
+    if left[:-2] != right[:-2]:
+        return None
+    name, shape = operator.name, operator.shape
+    one, other, apart = (Ref(f"{name}_{part}") for part in ("left", "right", "apart"))
+    every = (*shape, left[-1])
+    order = values.get("p", 2.0)
+    norm: tuple[Operator, ...] = (
+        new_operator(name, "linalg_vector_norm.default", (apart, order, (-1,)), shape),
+    )
+    if order == 0:  # as torch counts here: what is no number is none, where a norm counts it
+        size, steps, one_each = (Ref(f"{name}_{part}") for part in ("size", "steps", "ones"))
+        norm = (
+            new_operator(size.name, "abs.default", (apart,), every),
+            new_operator(steps.name, "ceil.default", (size,), every),
+            new_operator(one_each.name, "clamp_max.default", (steps, 1), every),
+            new_operator(name, "sum.dim_IntList", (one_each, (-1,)), shape),
+        )
+    return (
+        _view(one.name, values["x1"], (*left[:-1], 1, left[-1])),
+        _view(other.name, values["x2"], (*right[:-2], 1, *right[-2:])),
+        new_operator(apart.name, "sub.Tensor", (one, other), every),
+        *norm,
+    )
+
+
 def _einsum_product(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     """An einsum that sums over the last index of one tensor and the first of a matrix is a product."""
     equation, listed = str(operator.args[0]).replace(" ", ""), operator.args[1]
@@ -344,6 +373,7 @@ _REWRITES: Mapping[str, Rewrite] = {
     "scaled_dot_product_attention": _attention,
     "flip": _reversed_scan,
     "einsum": _einsum_product,
+    "cdist": _distances,
     "conv1d": _line_convolution,
     "max_pool1d": _line_pool,
     "avg_pool1d": _line_pool,

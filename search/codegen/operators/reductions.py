@@ -143,6 +143,9 @@ def _norm(builder: IrBuilder, operator: Operator) -> IrNode:
     if order == 2:
         total = builder.reduce(ir.SUM, builder.map(ir.square, node), dims)
         return builder.view(builder.map(ir.sqrt, total), operator.shape)
+    if order == 0:
+        some = builder.map(lambda x: ir.number_of(ir.differ(x, ir.term(0.0))), node)
+        return builder.view(builder.reduce(ir.SUM, some, dims), operator.shape)
     reductions = {1.0: ir.SUM, math.inf: ir.MAX, -math.inf: ir.MIN}
     if order not in reductions:
         raise Unsupported

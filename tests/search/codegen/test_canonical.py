@@ -56,6 +56,11 @@ GRAPHS = {
         "return F.scaled_dot_product_attention(a, b, b * 2, c)", f"{N}(2, 3, 40, 48)", f"{N}(2, 3, 56, 48)",
         f"({N}(2, 1, 40, 56) > 0) & (torch.arange(40) != 7)[:, None]",
     ),
+    "distances between rows": reference(
+        "return torch.cdist(a, b), torch.cdist(a, b, 1.0) * 2, torch.cdist(a, b, float('inf'))"
+        " + torch.cdist(torch.relu(a), torch.relu(b), 0.0)",
+        f"{N}(2, 40, 33)", f"{N}(2, 9, 33)",
+    ),
     "an einsum that is a product": reference(
         "return F.relu(torch.einsum('bijl,lk->bijk', a, b))", f"{N}(2, 3, 20, 33)", f"{N}(33, 40)"
     ),
