@@ -11,7 +11,7 @@ import torch
 from kb.errors import TaskError
 from search.judging.bounds import pieces
 from search.judging.trial import InputTrial, TrialSet
-from search.judging.truth import watched
+from search.judging.truth.reference import watched
 from search.outcome import Refused
 from search.reference import Problem, TensorLayout
 from search.sandbox.faults import Fault, forged, wrong

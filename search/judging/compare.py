@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from search.judging.trial import InputTrial
-from search.judging.truth import Truth
+from search.judging.truth.reference import Truth
 from search.reference import WHOLE, Problem
 
 _SHOWN = 4

@@ -18,7 +18,7 @@ import torch
 from search import seeds
 from search.judging import inputs as distributions
 from search.judging.trial import InputTrial, RowCut, TrialSet, inside
-from search.judging.truth import Truth, jitter
+from search.judging.truth.reference import Truth, jitter
 from search.reference import Problem
 
 _SHARE = 0.01  # of an output's elements, at most: where more are wrong, it is no luck

@@ -11,7 +11,7 @@ import torch
 from search.judging import inputs as distributions
 from search.judging.bounds import edges, pieces
 from search.judging.trial import InputTrial, RowCut, TrialBounds, inside
-from search.judging.truth import Truth, Watched, plain
+from search.judging.truth.reference import Truth, Watched, plain
 from search.reference import WHOLE, Problem
 
 Edges = tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]  # the low ones and the high ones

@@ -30,7 +30,7 @@ from search.judging.precision import rule
 from search.judging.redraw import RedrawnTrials
 from search.judging.trial import InputTrial, RowCut, Sums, TrialBounds, TrialSet
 from search.judging.trivial import probe
-from search.judging.truth import ROUNDINGS, Truth, Watched, away, jitter, plain, watched
+from search.judging.truth.reference import ROUNDINGS, Truth, Watched, away, jitter, plain, watched
 from search.reference import WHOLE, Problem
 
 _Bound = tuple[Slack, tuple[torch.Tensor, ...]]  # of an output, with the limits of indices

@@ -9,7 +9,7 @@ import torch
 from kb.errors import TaskError
 from search.judging.inputs import scaled
 from search.judging.trial import InputTrial, TrialSet, inside
-from search.judging.truth import Truth
+from search.judging.truth.reference import Truth
 from search.reference import WHOLE, Problem
 
 _SAME_SHARE, _SAME = 1e-6, 1e-9  # relative and absolute: of two truths that are one

@@ -1,6 +1,6 @@
 """Elementwise operators that are composed of others, and other names of operators, as torch defines them.
 
-Where torch says what becomes of infinities, NaN and the sign of zero, it is the same here.
+What becomes of infinities and NaN is as torch has it.
 """
 
 from __future__ import annotations

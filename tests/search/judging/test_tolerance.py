@@ -10,7 +10,7 @@ from search.judging.compare import explain
 from search.judging.inputs import DISTRIBUTIONS, FEW_LARGE
 from search.judging.tolerance import make_trials
 from search.judging.trial import inside
-from search.judging.truth import Truth
+from search.judging.truth.reference import Truth
 from search.reference import Problem, load_problem
 from search.task import Task
 

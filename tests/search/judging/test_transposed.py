@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from search.judging.transposed import TransposedProducts
+from search.judging.truth.transposed import TransposedProducts
 
 LAYERS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "plain": (nn.ConvTranspose2d(3, 5, 3), (2, 3, 6, 7)),
@@ -34,7 +34,7 @@ def test_products_are_the_convolution(
 ) -> None:
     layer, shape = LAYERS[name]
     layer = layer.double()
-    monkeypatch.setattr("search.judging.transposed._BYTES", 1 if images == 1 else 1 << 28)
+    monkeypatch.setattr("search.judging.truth.transposed._BYTES", 1 if images == 1 else 1 << 28)
     torch.manual_seed(0)
     x = torch.randn(shape, dtype=torch.float64)
     with torch.no_grad():
@@ -47,7 +47,7 @@ def test_products_are_the_convolution(
 def test_it_is_what_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     monkeypatch.setattr(
-        "search.judging.transposed.transposed", lambda *a: (calls.append(1), a[0])[1]
+        "search.judging.truth.transposed.transposed", lambda *a: (calls.append(1), a[0])[1]
     )
     layer, x = nn.ConvTranspose2d(3, 3, 1), torch.randn(1, 3, 2, 2)
     with torch.no_grad(), TransposedProducts("cpu"):

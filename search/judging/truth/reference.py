@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from search.judging.indices import IndexLookup, IndexWatch
-from search.judging.transposed import TransposedProducts
+from search.judging.truth.transposed import TransposedProducts
 from search.reference import WHOLE, Problem, as_tuple
 
 _EPS = 2.0**-23

@@ -16,7 +16,7 @@ _BYTES = 1 << 28  # of one product before it is added
 class TransposedProducts(TorchDispatchMode):
     """Computes transposed convolutions in float64 element by element of the kernel.
 
-    The truth of one problem of KernelBench took 85 s on an H100 without it (level 2, 13; cuDNN 9).
+    The truth of one problem of KernelBench took 85 s on an H100 without it (level 2, 13).
 
     Args:
         device: kind of device where it does so.

@@ -1,0 +1,1 @@
+"""The truth that answers are compared with."""
