@@ -38,7 +38,7 @@ def main(url: str, run: str, requests: int) -> None:
         noted=ledger.noted("code"),
     )
     print("ready", flush=True)
-    sys.stdin.readline()
+    waits = sys.stdin.readline() == "one\n"  # request, then wait until all have begun
     for number in range(requests):
         text = Message(role="user", content=f"{run} {number} " + "x" * 170)
         try:
@@ -48,6 +48,9 @@ def main(url: str, run: str, requests: int) -> None:
         except Exhausted as spent:
             print(spent)
             return
+        if waits and number == 0:
+            print("begun", flush=True)
+            sys.stdin.readline()
     print("all asked")
 
 

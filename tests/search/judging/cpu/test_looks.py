@@ -170,9 +170,15 @@ def test_a_thread_counts_for_the_processors_time_that_it_had(
     assert child.stdout is not None
     child.stdout.readline()
     stopped(child)
-    share = looked_at(child, built["own"], sampled=sampled).share()
-    assert share is not None
-    assert share < 0.5  # of what they had, a part that depends on what else runs; counted by looks it would be 0.8
+    for _ in range(3):  # on a busy machine one look may fall between
+        before = threads(child.pid)
+        share = looked_at(child, built["own"], sampled=sampled).share()
+        had = {thread: spent - before[thread] for thread, spent in threads(child.pid).items()}
+        assert share is not None
+        assert share < 0.5  # counted by looks it would be 0.8
+        if share == pytest.approx(1 - had[child.pid] / sum(had.values()), abs=0.2):
+            return
+    pytest.fail(f"{share} of {had}")
 
 
 MOVED = """
