@@ -36,6 +36,8 @@ _ELEMENTS = 1 << 18  # of a problem's tensors, where an operator allows more tha
 _TRIED = 8  # of the samples of one operator, the largest first
 _MOST_OUTPUTS = 16
 _MOST_SAMPLES = 200  # of one operator that are looked at
+# How operators and torch.export refuse what they are given.
+_REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, AssertionError, Unwritable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +182,7 @@ def _program(call: OperatorCall, title: str) -> str:
     try:
         outputs = _outputs(names["Model"]()(*names["get_inputs"]()))
         fine = all(bool(torch.isfinite(value).all()) for value in outputs)
-    except Exception:  # noqa: BLE001 - a factorization of a matrix that is not positive, for one
+    except _REFUSALS:  # a factorization of a matrix that is not positive, for one
         fine = False
     return program if fine else write_program(call, title, exact=True)
 
@@ -192,7 +194,7 @@ def has_graph(program: str) -> bool:
     try:
         with _quiet():
             trace(names["Model"](), tuple(names["get_inputs"]()))
-    except Exception:  # noqa: BLE001 - torch.export raises whatever it likes
+    except _REFUSALS:
         return False
     return True
 
@@ -204,7 +206,7 @@ def _larger(call: OperatorCall) -> OperatorCall | None:
         return None
     try:
         small, large = _outputs(two.run()), _outputs(four.run())
-    except Exception:  # noqa: BLE001 - an operator that refuses such shapes
+    except _REFUSALS:  # such shapes
         return None
     grows = sum(x.numel() for x in large) > 2 * sum(x.numel() for x in small)
     tensors = [x for x in four.arguments if isinstance(x, torch.Tensor)]
@@ -265,7 +267,7 @@ def _is_view(call: OperatorCall) -> bool:
     try:
         # With an infinity among its values: running statistics change although they are told not to.
         return _writes_or_shows(call, torch.inf)
-    except Exception:  # noqa: BLE001 - what an operator refuses, it refuses in its own way
+    except _REFUSALS:
         return _writes_or_shows(call, None)
 
 
