@@ -245,7 +245,7 @@ def _require_judged(call: OperatorCall) -> None:
         raise Unwritable("equal inputs give different answers")
     if any(one.shape == x.shape and torch.equal(one, x) for one in first for x in arguments):
         raise Unwritable("its answer is its input: nothing is computed")
-    if _is_view(call):
+    if writes_or_shows(call):
         raise Unwritable(
             "its answer is a view of its input, or its input changes: nothing is computed"
         )
@@ -263,15 +263,16 @@ def _outputs(result: Any) -> tuple[torch.Tensor, ...]:
     return tuple(values)
 
 
-def _is_view(call: OperatorCall) -> bool:
+def writes_or_shows(call: OperatorCall) -> bool:
+    """Say whether a call changes an argument, or answers with the memory of one."""
     try:
         # With an infinity among its values: running statistics change although they are told not to.
-        return _writes_or_shows(call, torch.inf)
+        return _run_writes(call, torch.inf)
     except _REFUSALS:
-        return _writes_or_shows(call, None)
+        return _run_writes(call, None)
 
 
-def _writes_or_shows(call: OperatorCall, value: float | None) -> bool:
+def _run_writes(call: OperatorCall, value: float | None) -> bool:
     own = [_cloned(one) for one in call.arguments]
     options = {name: _cloned(one) for name, one in call.options.items()}
     given = [x for x in (*own, *options.values()) if isinstance(x, torch.Tensor)]
