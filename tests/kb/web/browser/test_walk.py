@@ -35,12 +35,14 @@ def test_from_the_list_of_runs_to_what_changed_in_a_node(kept_server, open_page)
     page.fill("#q", "sinkhorn zen4")
     page.locator("#runs tbody tr").nth(1).wait_for(state="detached")
     page.get_by_role("link", name="sinkhorn-1", exact=True).click()
+    page.wait_for_url("**/runs/sinkhorn-1")
     assert "20.73x" in page.locator(".figures").inner_text()
     page.locator("label[for=axis-tokens]").click()
     assert page.locator("figure.axis-tokens").is_visible()
     assert not page.locator("figure.axis-candidates").is_visible()
     page.locator("figure.axis-tokens a.mark").last.click()
     page.get_by_role("link", name="the reference", exact=True).click()
+    page.wait_for_url("**/diff/reference")
     assert "against the reference" in page.locator("h1").inner_text()
     assert page.locator("tr.added").count() > 100
     assert page.evaluate("window.jumped") < 0.02
@@ -71,15 +73,16 @@ def test_an_idea_is_followed_through_two_runs(kept_server, open_page):
     page, seen = open_page()
     page.goto(f"{kept_server}/ideas?q=cpu-rows-simd")
     page.locator("#ideas a.go").first.click()
+    page.wait_for_url("**/ideas/cpu-rows-simd")
     assert page.locator("svg.gains a").count() >= 3
     listed = page.locator("table.rows a.go")
     runs = {text.rpartition(" ")[0] for text in listed.all_inner_texts()}
     assert {"sinkhorn-1", "causal-attention-1"} <= runs
     for run in ("sinkhorn-1", "causal-attention-1"):
         listed.filter(has_text=run).first.click()
-        assert f"/runs/{run}/nodes/" in page.url
+        page.wait_for_url(f"**/runs/{run}/nodes/*")
         page.get_by_role("link", name="what became of it in all runs").click()
-        assert page.url.endswith("/ideas/cpu-rows-simd")
+        page.wait_for_url("**/ideas/cpu-rows-simd")
     assert seen.errors == []
     assert seen.strangers(kept_server) == []
 
@@ -107,7 +110,7 @@ def test_everything_is_reached_by_keys(kept_server, open_page):
     page.goto(f"{kept_server}/")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    assert page.url.endswith("#main"), "the first stop leads past the navigation"
+    page.wait_for_url("**#main")  # the first stop leads past the navigation
     assert seen.errors == []
 
 
