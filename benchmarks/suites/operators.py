@@ -3,6 +3,7 @@
     kb bench aten --list                       # writes the operators' programs
     python -m benchmarks.suites.operators ~/.local/share/kb/suites/aten-2.13.0
     python -m benchmarks.suites.operators FOLDER --part 1 2 --only add --only 'nn_functional_*'
+    python -m benchmarks.suites.operators FOLDER --target mi300x    # a dry run: compiled, checked in the interpreter
 
 An operator's candidates are tried in the author's order until one is right, on every distribution of inputs, infinities and
 NaN too. `kb bench aten` asks more: it times them, judges the best again, and asks for the operator's other samples. It takes
@@ -41,6 +42,7 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", action="append", default=[], metavar="GLOB")
+    parser.add_argument("--target", default="auto")
     parser.add_argument("--part", nargs=2, type=int, default=(1, 1), metavar=("N", "OF"))
     options = parser.parse_args()
     paths = [
@@ -52,7 +54,7 @@ def main() -> None:
         parser.error(f"{options.folder}: expected programs that kb bench aten --list wrote")
     number, of = options.part
     knowledge = open_knowledge(Home.find().make(), lambda *_: None)
-    place = choose_place("auto")
+    place = choose_place(options.target)
     zygote, counts = make_zygote(place), Counter[str]()
     try:
         for path in paths[number - 1 :: of]:
@@ -71,7 +73,9 @@ def judged(path: Path, place, knowledge, zygote) -> dict:
     told: dict = {"operator": path.stem, "right": None, "wrong": [], "said": said}
     try:
         task = load_task(path)
-        settings = task.settings.model_copy(update={"special_values": True})
+        settings = task.settings.model_copy(
+            update={"special_values": True, "target": place.target.name}
+        )
         task = replace(task, settings=settings)
         problem = load_problem(task, device=place.device)
         graph = operator_graph(problem)
@@ -91,11 +95,14 @@ def judged(path: Path, place, knowledge, zygote) -> dict:
             try:
                 judge.prepare(lambda _: None)
                 for record, draft in drafts:
-                    outcome = judge.judge(draft.source)
-                    if outcome.kind == "passed":
+                    # A dry run asks few of the distributions else.
+                    outcome = judge.judge(draft.source, thorough=place.how == "dry")
+                    unchecked = getattr(outcome, "unchecked", "")
+                    if outcome.kind in ("passed", "checked") and not unchecked:
                         told["right"] = record
                         break
-                    told["wrong"].append([record, outcome.kind, getattr(outcome, "reason", "")])
+                    reason = unchecked or getattr(outcome, "reason", "")
+                    told["wrong"].append([record, outcome.kind, reason])
             finally:
                 judge.close()
     except KbError as error:

@@ -129,8 +129,7 @@ class Recipes:
             )
         elif wanted and {"cpp", "triton"} & set(self._languages):
             self._seed = CompilerSeed(self._shop, task.source, graph, device, here=here)
-            figures = device.figures if device is not None else None
-            if device is not None and figures is not None and read_device(0) is not None:
+            if device is not None and read_device(0) is not None:
                 # The judge's preparation leaves cores idle. On a processor it would be disturbed.
                 begin_capture(task.source, device)
         self._base: frozenset[str] | None = None

@@ -137,7 +137,7 @@ def _placed(device: str, figures: Mapping[str, Any] | None) -> Iterator[Callable
         yield lambda value: _moved(value, device)
         return
     if not figures:
-        raise RuntimeError("Inductor writes for this vendor's GPUs only where one is")
+        raise RuntimeError("there is no GPU here, and no figures of one")
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from search.codegen.inductor.fake_cuda import fake_cuda

@@ -1,4 +1,4 @@
-"""Has Inductor write Triton for an NVIDIA GPU that is not here: nothing of it is asked, its figures are given.
+"""Has Inductor write Triton for a GPU that is not here: nothing of it is asked, its figures are given.
 
 Inductor asks torch and Triton what the device can do. Their answers are replaced in this process, which
 writes code and ends. What is written is what such a device would be given, but for one pass: replacing
@@ -22,12 +22,12 @@ def fake_cuda(figures: Mapping[str, Any]) -> Iterator[None]:
     """Answer for a GPU.
 
     Args:
-        figures: ``capability`` (two numbers), ``units``, ``shared`` (bytes a block may have) and ``name``.
+        figures: ``capability`` (two numbers), ``units``, ``shared`` (bytes a block may have), ``warp`` (threads) and ``name``.
     """
     major, minor = figures["capability"]
     properties = types.SimpleNamespace(
         name=figures["name"], major=major, minor=minor, total_memory=1 << 36,
-        multi_processor_count=figures["units"], regs_per_multiprocessor=65536, warp_size=32,
+        multi_processor_count=figures["units"], regs_per_multiprocessor=65536, warp_size=figures["warp"],
         max_threads_per_multi_processor=2048, max_threads_per_block=1024, gcnArchName="",
         shared_memory_per_block=49152, shared_memory_per_block_optin=figures["shared"],
         L2_cache_size=1 << 25,

@@ -30,6 +30,7 @@ from search.targets.cpu import read_facts
 from search.targets.cuda import read_device
 
 _SECONDS = 300.0
+_PLAIN = [8, 0]
 _KEPT = 2000  # answers, of some 20 kB each
 
 
@@ -38,10 +39,10 @@ class Device:
     """A GPU that code is written for.
 
     Attributes:
-        figures: see `fake_cuda`; None where code is written only on a machine that has one.
+        figures: see `fake_cuda`.
     """
 
-    figures: Mapping[str, Any] | None
+    figures: Mapping[str, Any]
 
 
 def device_of(target: TargetRecord) -> Device | None:
@@ -49,10 +50,10 @@ def device_of(target: TargetRecord) -> Device | None:
     if target.device != "gpu":
         return None
     matched = re.fullmatch(r"sm_(\d+)(\d)a?", target.architecture)
-    if matched is None:
-        return Device(figures=None)
+    # Another vendor's GPU is given what every NVIDIA GPU would be: Triton, and nothing that only some of them have.
     figures = {
-        "capability": [int(matched[1]), int(matched[2])],
+        "capability": [int(matched[1]), int(matched[2])] if matched else _PLAIN,
+        "warp": target.simd_width or 32,
         "units": target.units,
         "shared": target.limits["shared_memory_per_block"],
         "name": target.title,

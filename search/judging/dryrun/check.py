@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from kb.errors import TaskError
 from search.judging.checks import told
@@ -15,7 +15,7 @@ from search.judging.dryrun.assembler import Assembler, triton_folder
 from search.judging.dryrun.compilation import Built, Compilation
 from search.judging.dryrun.nvcc import NativeBuilds
 from search.judging.dryrun.session import Answers, DryCandidateSession, Unchecked
-from search.judging.dryrun.small_shapes import Variant, variants
+from search.judging.dryrun.small_shapes import Variant, own_shapes, variants
 from search.judging.limits import Limits
 from search.judging.tolerance import make_trials
 from search.judging.trial import TrialSet
@@ -51,6 +51,25 @@ class DryFinding:
     answers: Answers | Fault
 
 
+class _Questions:
+    """What a candidate is asked on one variant of the task."""
+
+    def __init__(self, variant: Variant, seed: int) -> None:
+        self.variant = variant
+        self.trial_set = make_trials(variant.problem, seed)
+        small = variant.problem
+        self.layout = plan(small.inputs, small.state, small.outputs)
+        self.arena = Arena.create(self.layout)
+
+    def chosen(self, *, thorough: bool) -> TrialSet:
+        """Return all trials, or a few."""
+        if thorough:
+            return self.trial_set
+        trials = self.trial_set.trials
+        quick = tuple(one for one in trials if one.distribution in _QUICK)
+        return replace(self.trial_set, trials=quick[:4] or trials[:2])
+
+
 class DryCheck:
     """Examines candidates of one task.
 
@@ -78,10 +97,8 @@ class DryCheck:
         self._zygote = zygote or Zygote(DRY)
         self._assembler = Assembler(self._zygote, folder / "assembly", limits.build_seconds)
         self._native = NativeBuilds(self._zygote, folder / "native", limits.build_seconds)
-        self._small: Variant | None = None
-        self._trial_set: TrialSet
-        self._arena: Arena
-        self._layout: dict[str, Any] = {}
+        self._small: _Questions | None = None
+        self._own: _Questions | None = None  # for candidates that take no smaller shapes
         self._missing = "no smaller shapes of the task were found that the reference runs on"
 
     def prepare(self, progress: Callable[[str], None]) -> DryPrepared:
@@ -93,9 +110,6 @@ class DryCheck:
         triton_folder()
         progress("smaller shapes for the interpreter")
         self._choose_variant()
-        small = self._small.problem if self._small is not None else None
-        self._layout = plan(small.inputs, small.state, small.outputs) if small else plan((), {}, ())
-        self._arena = Arena.create(self._layout)
         progress("Triton's compilers")
         self._folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="dry-", dir=self._folder) as scratch:
@@ -111,14 +125,14 @@ class DryCheck:
     def _choose_variant(self) -> None:
         for variant in variants(self._problem):
             try:
-                self._trial_set = make_trials(variant.problem, self._seed)
+                self._small = _Questions(variant, self._seed)
             except TaskError as error:
                 self._missing = str(error)
                 continue
-            self._small = variant
             return
 
-    def _worker(self, scratch: Path) -> Worker:
+    def _worker(self, scratch: Path, questions: _Questions | None = None) -> Worker:
+        arena = questions.arena if questions is not None else Arena.create(plan((), {}, ()))
         cell = Cell(
             single=True,
             readable=(),
@@ -127,7 +141,7 @@ class DryCheck:
             cpu_seconds=3600,
             file_bytes=_FILE,
         )
-        return Worker(self._zygote, self._arena, cell, None, {"device": "dry", "environment": {}})
+        return Worker(self._zygote, arena, cell, None, {"device": "dry", "environment": {}})
 
     def examine(
         self, source: str, architectures: Sequence[Architecture], *, thorough: bool = False
@@ -143,7 +157,7 @@ class DryCheck:
         try:
             # Two compile side by side; the first one's answers are checked as well.
             for _ in range(min(2, len(architectures))):
-                workers.append(self._worker(scratch))
+                workers.append(self._worker(scratch, self._small))
             return self._examine(workers, scratch, source, architectures, thorough)
         except Fault as fault:
             return DryFinding(built={a.name: fault for a in architectures}, answers=fault)
@@ -180,7 +194,9 @@ class DryCheck:
             if compilation.crash is not None:
                 answers = compilation.crash
             elif not compilation.hopeless and alive is None:
-                answers = self._answers(workers[0], source, architectures, compilation, thorough)
+                answers = self._answers(
+                    workers[0], scratch, source, architectures, compilation, thorough
+                )
             for worker, share in zip(workers[1:], shares[1:], strict=False):
                 self._take(worker, share, compilation)
             self._adapt(workers[0], architectures, compilation)
@@ -249,6 +265,7 @@ class DryCheck:
     def _answers(
         self,
         worker: Worker,
+        scratch: Path,
         source: str,
         architectures: Sequence[Architecture],
         compilation: Compilation,
@@ -256,24 +273,64 @@ class DryCheck:
     ) -> Answers | Fault:
         if self._small is None:
             return Answers(unchecked=self._missing)
-        trial_set = self._trial_set
-        if not thorough:
-            chosen = [t for t in trial_set.trials if t.distribution in _QUICK]
-            trial_set = replace(trial_set, trials=tuple(chosen[:4]) or trial_set.trials[:2])
-        candidate_session = DryCandidateSession(
-            self._small, trial_set, self._arena, worker, self._limits, source=source
-        )
+        session = self._session(worker, self._small, source, thorough)
         try:
-            candidate_session.aim(architectures[0])
-            candidate_session.load({}, self._layout)
+            session.aim(architectures[0])
+            session.load({}, self._small.layout)
             if compilation.pending(architectures):
                 self._adapt(worker, architectures, compilation)
-                candidate_session.aim(architectures[0])
-            return candidate_session.answers()
+                session.aim(architectures[0])
+            answers = session.answers()
         except Unchecked as reason:
-            return Answers(unchecked=str(reason))
+            answers = reason.answers()
         except Fault as fault:
             return fault
+        if answers.bound and (questions := self._own_shapes()) is not None:
+            return self._answers_there(questions, scratch, source, architectures[0], thorough)
+        return answers
+
+    def _own_shapes(self) -> _Questions | None:
+        """Return the task's own shapes, None where they are too large or asked about already."""
+        if self._own is None and self._small is not None and self._small.variant.changed:
+            variant = own_shapes(self._problem)
+            with suppress(TaskError):
+                self._own = _Questions(variant, self._seed) if variant is not None else None
+        return self._own
+
+    def _answers_there(
+        self,
+        questions: _Questions,
+        scratch: Path,
+        source: str,
+        architecture: Architecture,
+        thorough: bool,
+    ) -> Answers | Fault:
+        """Return what is known of a candidate's answers on the task's own shapes."""
+        worker = self._worker(scratch, questions)
+        session = self._session(worker, questions, source, thorough)
+        try:
+            self._open([worker], scratch, source, architecture)
+            session.aim(architecture)
+            session.load({}, questions.layout)
+            return session.answers()
+        except Unchecked as reason:
+            return reason.answers()
+        except Fault as fault:
+            return fault
+        finally:
+            worker.close()
+
+    def _session(
+        self, worker: Worker, questions: _Questions, source: str, thorough: bool
+    ) -> DryCandidateSession:
+        return DryCandidateSession(
+            questions.variant,
+            questions.chosen(thorough=thorough),
+            questions.arena,
+            worker,
+            self._limits,
+            source=source,
+        )
 
     def _adapt(
         self, worker: Worker, architectures: Sequence[Architecture], compilation: Compilation

@@ -296,8 +296,10 @@ class LaunchInterceptor:
         self, tuner: Any, configs: list[Any], args: Sequence[Any], kwargs: dict[str, Any]
     ) -> Any:
         if not self._compiling:
-            chosen = self._chosen.get(id(tuner))
-            return chosen if chosen in configs else configs[0]
+            chosen = self._chosen.get(
+                id(tuner)
+            )  # a configuration equals others, and compares with no None
+            return chosen if chosen is not None and chosen in configs else configs[0]
         last: BaseException | None = None
         for number, config in enumerate(configs):
             try:

@@ -33,16 +33,30 @@ class Answers:
 
     Attributes:
         unchecked: why nothing is, "" where they are right.
+        bound: it is written for the task's own shapes, and was asked on smaller ones.
     """
 
     max_error: float | None = None
     allowed_error: float | None = None
     unchecked: str = ""
     notes: tuple[str, ...] = ()
+    bound: bool = False
 
 
 class Unchecked(Exception):
-    """The interpreter cannot show whether the answers are right; the message says why."""
+    """The interpreter cannot show whether the answers are right; the message says why.
+
+    Args:
+        bound: see `Answers`.
+    """
+
+    def __init__(self, reason: str, *, bound: bool = False) -> None:
+        super().__init__(reason)
+        self.bound = bound
+
+    def answers(self) -> Answers:
+        """Return what is known of answers that are not checked."""
+        return Answers(unchecked=str(self), bound=self.bound)
 
 
 class DryCandidateSession(CandidateSession):
@@ -107,13 +121,14 @@ class DryCandidateSession(CandidateSession):
         try:
             self.question()
         except Unchecked as reason:
-            return Answers(unchecked=str(reason))
+            return reason.answers()
         except Fault as fault:
             size = specialised(self._source, self._variant.changed)
             if isinstance(fault.outcome, Wrong) and size is not None:
                 return Answers(
                     unchecked=f"it is written for the task's shapes (it names {size}), which are too "
-                    "large to interpret"
+                    "large to interpret",
+                    bound=True,
                 )
             raise
         return Answers(
@@ -168,11 +183,13 @@ class DryCandidateSession(CandidateSession):
         if smaller and kind in {"bounds", "empty"}:
             raise Unchecked(
                 f"it is written for the task's shapes: on smaller ones {text}, which was not seen at "
-                "the task's own"
+                "the task's own",
+                bound=True,
             )
         if smaller and not kind:
             raise Unchecked(
-                f"it does not take smaller shapes than the task's: {given.get('type')}: {text[:300]}"
+                f"it does not take smaller shapes than the task's: {given.get('type')}: {text[:300]}",
+                bound=True,
             )
         if kind == "endless":
             raise Fault(TimedOut(reason=text, seconds=self._budget))

@@ -17,8 +17,9 @@ from search.judged import JudgedTask
 from search.reference import Problem, load_problem
 
 _FUNCTIONS = ("get_inputs", "get_init_inputs")
-_ELEMENTS = 1 << 15  # of inputs, parameters and outputs together
-_FLOPS = 1 << 24  # of matrix products and convolutions
+# Elements of inputs, parameters and outputs together; operations of matrix products and convolutions.
+_SMALL = (1 << 15, 1 << 24)
+_BEARABLE = (1 << 20, 1 << 26)  # for a candidate that takes no other shapes
 _KEPT = (16, 4)  # constants up to here may say what a program does, not how much of it
 _HALVINGS = 14
 
@@ -45,7 +46,7 @@ def variants(problem: Problem) -> Iterator[Variant]:
     task = problem.task
     tree = ast.parse(task.source)
     constants = sorted(_constants(tree))
-    if _cost(task, task.source) is not None:
+    if _fits(task, task.source, _SMALL):
         yield Variant(problem=problem, changed={})
     tried: set[tuple[int, ...]] = set()
     for kept, divided in product(_KEPT, (True, False)):
@@ -56,7 +57,7 @@ def variants(problem: Problem) -> Iterator[Variant]:
                 continue
             tried.add(key)
             source = _rewritten(tree, changed)
-            if _cost(task, source) is None:
+            if not _fits(task, source, _SMALL):
                 continue
             small = replace(
                 task, name=f"{task.name} (small)", source=source, identity=hash_source(source)
@@ -65,6 +66,12 @@ def variants(problem: Problem) -> Iterator[Variant]:
                 yield Variant(problem=load_problem(small, problem.seed), changed=changed)
             except TaskError:
                 continue  # these sizes do not go together
+
+
+def own_shapes(problem: Problem) -> Variant | None:
+    """Return the task as it is, None where an interpreter would take too long."""
+    fits = _fits(problem.task, problem.task.source, _BEARABLE)
+    return Variant(problem=problem, changed={}) if fits else None
 
 
 def plan(constants: list[int], kept: int, factor: int, *, divided: bool = True) -> dict[int, int]:
@@ -163,8 +170,8 @@ def _rewritten(tree: ast.Module, changed: Mapping[int, int]) -> str:
             node.value = value
 
 
-def _cost(task: JudgedTask, source: str) -> tuple[int, int] | None:
-    """Return (elements, operations) of a variant, None where it is too much or does not run.
+def _fits(task: JudgedTask, source: str, most: tuple[int, int]) -> bool:
+    """Say whether a variant runs, and has at most so many elements and operations.
 
     The reference is run on tensors that have shapes and no memory.
     """
@@ -177,16 +184,15 @@ def _cost(task: JudgedTask, source: str) -> tuple[int, int] | None:
             init = space.get("get_init_inputs", list)()
             inputs = list(space["get_inputs"]())
             elements = _elements(inputs)
-            if elements > _ELEMENTS:
-                return None
+            if elements > most[0]:
+                return False
             model = space["Model"](*init)
             elements += _elements(model.state_dict().values())
             with FlopCounterMode(display=False) as counter:
                 elements += _elements(_listed(_called(model, inputs)))
     except Exception:  # noqa: BLE001 - the user's program on sizes that it may not take
-        return None
-    flops = int(counter.get_total_flops())
-    return (elements, flops) if elements <= _ELEMENTS and flops <= _FLOPS else None
+        return False
+    return elements <= most[0] and counter.get_total_flops() <= most[1]
 
 
 def _elements(values: Any) -> int:

@@ -84,7 +84,7 @@ def touched(device):  # as a torch with CUDA does where it takes a device to be 
     raise RuntimeError(f"no driver for {device}")
 
 fake_tensor.init_gpu_context = touched
-figures = {"capability": [9, 0], "units": 132, "shared": 232448, "name": "NVIDIA H100"}
+figures = {"capability": [9, 0], "units": 132, "shared": 232448, "warp": 32, "name": "NVIDIA H100"}
 with fake_cuda(figures), FakeTensorMode():
     print(torch.empty(3, device="cuda:0").device)
 with FakeTensorMode():

@@ -138,8 +138,10 @@ TRAINED = reference(
 )
 
 
-def gpu_seed(source: str, cards: Mapping[str, RecipeCard], folder: Path) -> CompilerSeed:
-    target = find_target("h200")
+def gpu_seed(
+    source: str, cards: Mapping[str, RecipeCard], folder: Path, name: str = "h200"
+) -> CompilerSeed:
+    target = find_target(name)
     graph = operator_graph(load_problem(make_task(folder, source)))
     shop = make_shop(source, target, graph, suiting(cards, target, ("triton", "cuda")))
     return CompilerSeed(shop, source, graph, device_of(target))
@@ -150,9 +152,9 @@ def dry_outcome() -> Iterator[Callable[[str, str, Path], Checked]]:
     """Return a function that says what a dry run says of a candidate that is right."""
     zygote = Zygote(DRY)
 
-    def judged(source: str, text: str, folder: Path) -> Checked:
+    def judged(source: str, text: str, folder: Path, name: str = "h200") -> Checked:
         problem = load_problem(make_task(folder, source))
-        judge = DryJudge(problem, find_target("h200"), seed=0, folder=folder, zygote=zygote)
+        judge = DryJudge(problem, find_target(name), seed=0, folder=folder, zygote=zygote)
         try:
             outcome = judge.judge(text)
         finally:
@@ -172,6 +174,21 @@ def test_a_batch_norm_that_counts_in_its_buffers_is_compiled(
     assert seed.refusal == ""
     (found,) = whole(seed)
     assert '_buffers["running_mean"]' in seed.source(found.plan)
+
+
+def test_on_an_amd_gpu_the_code_is_that_for_plain_triton(
+    cards: Mapping[str, RecipeCard], tmp_path: Path, dry_outcome: Callable[..., Checked]
+) -> None:
+    pytest.importorskip("triton")
+    source = reference(
+        "return torch.cat((torch.erf(a), b.flip(1)), 1).sum(0), a[:, [3, 0, 2]]",
+        *["torch.randn(64, 300)"] * 2,
+    )
+    seed = gpu_seed(source, cards, tmp_path, "mi300x")
+    assert seed.refusal == ""
+    (found,) = whole(seed)
+    outcome = dry_outcome(source, seed.source(found.plan), tmp_path, "mi300x")
+    assert {kernel.architecture for kernel in outcome.kernels} == {"gfx942"}
 
 
 def test_on_a_gpu_recipes_do_the_convolutions_within_the_compilers_code(

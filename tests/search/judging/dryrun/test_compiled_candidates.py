@@ -26,7 +26,7 @@ class Model(nn.Module):
 def get_inputs():
     return [torch.randn(40, 96)]
 """
-FIGURES = {"capability": [9, 0], "units": 132, "shared": 232448, "name": "a GPU"}
+FIGURES = {"capability": [9, 0], "units": 132, "shared": 232448, "warp": 32, "name": "a GPU"}
 
 
 @pytest.fixture(scope="module")

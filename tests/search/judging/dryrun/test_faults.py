@@ -245,11 +245,22 @@ def test_an_answer_without_a_kernel_is_refused(examine):
     assert built.trick == "no-own-kernel"
 
 
-def test_a_kernel_written_for_the_tasks_size_is_not_called_wrong(examine):
-    body = GOOD.replace("i < n", "i < 77000") + MODEL
-    built, answers = examine(body)
-    assert isinstance(built, Built)
-    assert "written for the task's shapes" in answers.unchecked
+@pytest.mark.parametrize(("size", "right"), [(77000, True), (76999, False)])
+def test_a_kernel_written_for_the_tasks_size_is_asked_at_that_size(examine, size, right):
+    _, answers = examine(GOOD.replace("i < n", f"i < {size}") + MODEL)
+    if right:
+        assert (answers.unchecked, answers.notes) == ("", ())
+    else:
+        assert isinstance(answers, Wrong), "on smaller shapes alone nobody would know"
+
+
+def test_a_kernel_written_for_a_size_that_is_too_large_is_not_called_wrong(
+    make_desk, architectures
+):
+    desk = make_desk(SCALE.replace("1000, 77", "9001, 77"), Limits(memory=2 << 30))
+    body = GOOD.replace("i < n", f"i < {9001 * 77}") + MODEL
+    finding = desk.examine(HEAD + body, (architectures["sm_90"],))
+    assert "written for the task's shapes" in finding.answers.unchecked
 
 
 def test_inline_assembly_is_compiled_and_not_checked(examine):
