@@ -16,6 +16,7 @@ some hundred elements say nothing of time.
 
 from __future__ import annotations
 
+import logging
 import sys
 import types
 import warnings
@@ -309,6 +310,13 @@ def _repeatable() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
+    """Have torch neither warn nor log: it prints the graphs of what it cannot trace."""
+    logger = logging.getLogger("torch")
+    level = logger.level
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield
+        logger.setLevel(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)

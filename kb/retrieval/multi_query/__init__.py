@@ -62,8 +62,9 @@ class Inquiry:
         judged: names of the records that `expected` could have named. Any other document is weighed by
             what the questions say of it alone.
         hidden: documents that are never told of: lessons that nothing on record proves.
-        menu: kind of the device (``cpu``, ``gpu``) whose measurements the titles of other records are
-            told with; "" for no titles.
+        device: its kind (``cpu``, ``gpu``), whose measurements records are told with; "" for none.
+        target: its name, whose measurements are told before those of others.
+        menu: the titles of other records are wanted.
         limit: documents at most.
         whole: of these, how many at most are told whole; of the others the beginning is.
         tokens: of all documents together, counted by `encoding`.
@@ -81,7 +82,9 @@ class Inquiry:
     expected: tuple[Expected, ...] = ()
     judged: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
-    menu: str = ""
+    device: str = ""
+    target: str = ""
+    menu: bool = False
     limit: int = 16
     whole: int = 16
     tokens: int | None = None

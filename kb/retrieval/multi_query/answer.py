@@ -62,9 +62,10 @@ def answer_inquiry(
             continue
         best = {ids[row]: place for place, row in enumerate(one.rows)}
         shown = page if len(hits) < inquiry.whole else brief
-        passage = _with_lessons(
-            shown(one, passages, best, count), beside.get(one.document, ()), count
-        )
+        lines = [*map(measured_line, beside.get(one.document, ()))]
+        if known_of := menu.measured(one.document, inquiry):
+            lines.insert(0, known_of)
+        passage = _with_lines(shown(one, passages, best, count), lines, count)
         if passage.tokens > left:
             dropped.append(_dropped(one, f"{passage.tokens} tokens, {left} are left"))
             continue
@@ -105,12 +106,10 @@ def _moved(known: Mapping[str, Effect], one: MergedDocument) -> float:
     return max(LEAST, min(MOST, factor(replace(effect, bonus=0.0))))
 
 
-def _with_lessons(
-    found: Passage, beside: Sequence[Document], count: Callable[[str], int]
-) -> Passage:
-    if not beside:
+def _with_lines(found: Passage, lines: Sequence[str], count: Callable[[str], int]) -> Passage:
+    if not lines:
         return found
-    text = "\n\n".join((found.text, *map(measured_line, beside)))
+    text = "\n\n".join((found.text, *lines))
     return replace(found, text=text, tokens=count(text))
 
 

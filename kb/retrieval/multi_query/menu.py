@@ -1,17 +1,19 @@
-"""The titles of what the library holds for a task, beside the few records that a prompt quotes."""
+"""The titles of what the library holds for a task beside the few quoted records, and what was measured of these."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Protocol
 
-from kb.records.schema import Document, GuideRecord, IdeaRecord, TargetRecord
+from kb.records.schema import Document, Evidence, GuideRecord, IdeaRecord, TargetRecord
 from kb.records.types import Hit, MenuEntry
 from kb.retrieval.multi_query import Inquiry
 
 KINDS = ("idea", "kernel")
 TITLES = 24  # that are told at most: some twenty-five tokens each
+WON, LOST = 3, 2  # measurements that are told beside a quoted record
 
 
 class Shelf(Protocol):
@@ -23,12 +25,13 @@ class Shelf(Protocol):
 
 
 class Menu:
-    """Lists the records in scope, those nearest to an inquiry first."""
+    """Lists the records in scope, those nearest to an inquiry first, and says what was measured of them."""
 
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
         self._documents: tuple[Document, ...] | None = None
-        self._kinds: dict[str, frozenset[str]] = {}
+        self._known: tuple[TargetRecord, ...] | None = None
+        self._measured: dict[str, tuple[Evidence, ...]] | None = None
 
     def entries(
         self, inquiry: Inquiry, near: Sequence[str], quoted: Iterable[Hit]
@@ -48,21 +51,45 @@ class Menu:
         ]
         inside = [one for one in found if _concerns(one, families)]
         inside.sort(key=lambda one: (place.get(one.path, len(place)), one.name))
-        targets = self._targets(inquiry.menu)
+        targets = self._targets(inquiry.device)
         return tuple(
             MenuEntry(name=one.name, title=one.record.title, gained=gained(one, targets))
             for one in inside[:TITLES]
         )
 
+    def measured(self, document: str, inquiry: Inquiry) -> str:
+        """Return what was measured of a record on the device, or on others of its kind, in a line; "" for nothing."""
+        evidence = self._evidence().get(document, ())
+        kind = self._targets(inquiry.device)
+        for targets in ({inquiry.target}, kind & self._alike(inquiry.scope.architecture), kind):
+            known = [one for one in evidence if one.target in targets]
+            if known:
+                ((target, _),) = Counter(one.target for one in known).most_common(1)
+                return evidence_line(target, [one for one in known if one.target == target])
+        return ""
+
+    def _evidence(self) -> dict[str, tuple[Evidence, ...]]:
+        if self._measured is None:
+            self._measured = {
+                one.path: one.record.evidence
+                for one in self._all()
+                if isinstance(one.record, IdeaRecord) and one.record.evidence
+            }
+        return self._measured
+
+    def _alike(self, architectures: Sequence[str]) -> frozenset[str]:
+        """Return the names of the targets of some architectures."""
+        return frozenset(one.name for one in self._records() if one.architecture in architectures)
+
     def _targets(self, device: str) -> frozenset[str]:
         """Return the names of the targets of one kind."""
-        if device not in self._kinds:
-            self._kinds[device] = frozenset(
-                one.record.name
-                for one in self._shelf.documents("target")
-                if isinstance(one.record, TargetRecord) and one.record.device == device
-            )
-        return self._kinds[device]
+        return frozenset(one.name for one in self._records() if one.device == device)
+
+    def _records(self) -> tuple[TargetRecord, ...]:
+        if self._known is None:
+            listed = (one.record for one in self._shelf.documents("target"))
+            self._known = tuple(one for one in listed if isinstance(one, TargetRecord))
+        return self._known
 
     def _all(self) -> tuple[Document, ...]:
         if self._documents is None:
@@ -89,3 +116,22 @@ def gained(document: Document, targets: frozenset[str]) -> str:
     if len(gains) == 1:
         return f"{gains[0]:.2f}x"
     return f"{median(gains):.2f}x, median of {len(gains)}"
+
+
+def evidence_line(target: str, evidence: Sequence[Evidence]) -> str:
+    """Return the most and the least that one target gained, with the sizes: the regime decides."""
+    known = sorted(
+        ((one.gain, one) for one in evidence if one.gain is not None), key=lambda one: -one[0]
+    )
+    won = [_told(gain, one) for gain, one in known if gain >= 1]
+    lost = [_told(gain, one) for gain, one in reversed(known) if gain < 1]
+    lost += [f"{one.task} failed" for one in evidence if one.gain is None]
+    parts = [*won[:WON], *(["; ".join(lost[:LOST])] if lost else [])]
+    more = len(evidence) - len(won[:WON]) - len(lost[:LOST])
+    rest = f"; {more} more in between" if more else ""
+    return f"Measured on {target}, times the speed of eager: {'; '.join(parts)}{rest}."
+
+
+def _told(gain: float, one: Evidence) -> str:
+    beside = f" ({one.over_compile:.2f} of torch.compile)" if one.over_compile is not None else ""
+    return f"{one.task} {gain:.2f}{beside}"

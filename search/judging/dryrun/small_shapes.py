@@ -19,7 +19,7 @@ from search.reference import Problem, load_problem
 _FUNCTIONS = ("get_inputs", "get_init_inputs")
 # Elements of inputs, parameters and outputs together; operations of matrix products and convolutions.
 _SMALL = (1 << 15, 1 << 24)
-_BEARABLE = (1 << 20, 1 << 26)  # for a candidate that takes no other shapes
+_BEARABLE = (1 << 22, 1 << 26)  # for a candidate that takes no other shapes
 _KEPT = (16, 4)  # constants up to here may say what a program does, not how much of it
 _HALVINGS = 14
 

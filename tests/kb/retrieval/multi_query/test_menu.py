@@ -1,18 +1,21 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kb.config import shipped_docs
 from kb.records.library import load_library
-from kb.records.schema import Document
+from kb.records.schema import Document, Evidence
 from kb.records.types import Hit, Passage, Scope
 from kb.retrieval.multi_query import Inquiry
-from kb.retrieval.multi_query.menu import TITLES, Menu, gained
+from kb.retrieval.multi_query.menu import TITLES, Menu, evidence_line, gained
 
 LIBRARY = load_library(shipped_docs())
 HERE = Inquiry(
     questions=(),
     scope=Scope(language=("cpp",), dtype=("float32",)),
     families=("softmax",),
-    menu="cpu",
+    device="cpu",
+    menu=True,
 )
 
 
@@ -51,3 +54,28 @@ def test_a_title_says_what_was_measured_on_such_devices_and_nothing_where_nothin
     assert "median of" in gained(measured, frozenset({"zen4", "zen5"}))
     assert gained(measured, frozenset({"h200"})) == ""
     assert gained(record("variance-from-squares"), frozenset({"zen4"})) == "usually loses"
+
+
+def test_a_quoted_record_says_where_it_won_and_where_it_lost() -> None:
+    gains = {"8x8": 0.5, "64x64": 1.2, "512x512": 3.0, "900x900": 2.0, "128x128": 1.1, "16x16": 0.9}
+    evidence = [
+        Evidence(task=task, target="h200", before=gain, after=1.0) for task, gain in gains.items()
+    ]
+    evidence.append(Evidence(task="9x9", target="h200", before=1.0, outcome="failed"))
+    evidence[2] = evidence[2].model_copy(update={"note": "1.50x over torch.compile (1.4 to 1.6)"})
+    assert evidence_line("h200", evidence) == (
+        "Measured on h200, times the speed of eager: 512x512 3.00 (1.50 of torch.compile); "
+        "900x900 2.00; 64x64 1.20; 8x8 0.50; 16x16 0.90; 2 more in between."
+    )
+
+
+def test_what_was_measured_on_the_device_is_told_before_what_was_on_others() -> None:
+    menu, path = Menu(Library()), record("cpu-rows-simd").path
+    known = {one.target for one in record("cpu-rows-simd").record.evidence}
+    assert {"zen5", "x86-amx"} <= known
+    for name in ("zen5", "x86-amx"):
+        there = replace(HERE, target=name)
+        assert menu.measured(path, there).startswith(f"Measured on {name}, ")
+    assert menu.measured(path, HERE), "on another of its kind"
+    assert menu.measured(path, replace(HERE, device="gpu")) == ""
+    assert menu.measured(record("online-softmax").path, HERE) == ""
