@@ -1,8 +1,9 @@
-"""CpuJudge programs against their reference, as a search does at its end, and print speed-ups.
+"""Judge programs against their reference, as a search does at its end, and print speed-ups.
 
     python benchmarks/judge_program.py examples/kernels/mish              # reference.py, program.py
     python benchmarks/judge_program.py examples/kernels/mish OTHER.py     # and another program
     python benchmarks/judge_program.py REFERENCE.py PROGRAM.py --seconds 1
+    python benchmarks/judge_program.py REFERENCE.py PROGRAM.py --target h200    # a dry run where none is here
 
 One JSON object a program: its fate, its seconds, those of eager and of torch.compile, and the
 speed-up over each with the interval that the judge gives it.
@@ -11,30 +12,22 @@ speed-up over each with the interval that the judge gives it.
 import argparse
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
-from kb.config import shipped_docs
-from kb.records.library import load_library
-from kb.records.schema import TargetRecord
-from search.judging.cpu.judge import CpuJudge
+from kb.app.device import choose_place, make_judge
+from search.judging import Judge
 from search.judging.limits import Limits
-from search.outcome import Passed
+from search.outcome import Checked, Passed
 from search.reference import load_problem
-from search.targets.cpu import match_target, read_facts
 from search.task import load_task
 
 
-def here() -> TargetRecord:
-    """Return the record of this machine's processor."""
-    described = [d for d in load_library(shipped_docs()) if isinstance(d.record, TargetRecord)]
-    record = match_target(described, read_facts()).record
-    assert isinstance(record, TargetRecord)
-    return record
-
-
-def told(program: Path, judge: CpuJudge) -> dict[str, object]:
-    """CpuJudge one program and say what became of it."""
+def told(program: Path, judge: Judge) -> dict[str, object]:
+    """Judge one program and say what became of it."""
     outcome = judge.judge(program.read_text(), thorough=True)
+    if isinstance(outcome, Checked):
+        return {"program": str(program), "kind": outcome.kind, "unchecked": outcome.unchecked}
     if not isinstance(outcome, Passed):
         return {"program": str(program), **failure(outcome)}
     return {
@@ -54,31 +47,45 @@ def told(program: Path, judge: CpuJudge) -> dict[str, object]:
 
 def failure(outcome: object) -> dict[str, object]:
     """Return what an outcome that did not pass says."""
-    return {name: getattr(outcome, name) for name in ("kind", "reason", "detail")}
+    return {name: getattr(outcome, name, "") for name in ("kind", "reason", "detail")}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("paths", nargs="+", type=Path, help="a folder, or a reference and programs")
+    parser.add_argument("--target", default="auto")
     parser.add_argument("--seconds", type=float, default=10.0, help="of timing, a program")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     reference, *programs = asked.paths
     if reference.is_dir():
         reference, programs = reference / "reference.py", [reference / "program.py", *programs]
-    target = here()
+    place, task = choose_place(asked.target), load_task(reference)
+    settings = task.settings.model_copy(update={"target": place.target.name})
+    task = replace(task, settings=settings)
     with tempfile.TemporaryDirectory() as name:
-        problem = load_problem(load_task(reference), seed=asked.seed)
+        problem = load_problem(task, seed=asked.seed, device=place.device)
         limits = Limits(thorough_seconds=asked.seconds)
-        judge = CpuJudge(problem, target, folder=Path(name), limits=limits)
-        prepared = judge.prepare()
-        baselines = {n: float(f"{s:.4g}") for n, s in prepared.baselines.items()}
-        work = prepared.work
-        print(json.dumps({"target": target.name, "baselines": baselines, "no_compile": prepared.compile_error,
-                          "flops": work and work.flops, "bytes": work and work.bytes}), flush=True)  # fmt: skip
-        for program in programs:
-            print(json.dumps(told(program, judge)), flush=True)
-        judge.close()
+        judge = make_judge(place, task, problem, folder=Path(name), limits=limits)
+        try:
+            prepared = judge.prepare(lambda _: None)
+            baselines = {n: float(f"{s:.4g}") for n, s in prepared.baselines.items()}
+            work = prepared.work
+            about = {
+                "target": place.target.name,
+                "timed": place.how != "dry",
+                "baselines": baselines,
+                "no_compile": prepared.compile_error,
+                "flops": work and work.flops,
+                "bytes": work and work.bytes,
+            }
+            print(json.dumps(about), flush=True)
+            for program in programs:
+                print(json.dumps(told(program, judge)), flush=True)
+        finally:
+            judge.close()
 
 
 if __name__ == "__main__":
