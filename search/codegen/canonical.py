@@ -12,6 +12,7 @@ from search.codegen.operators.new import new_operator
 from search.codegen.operators.pointwise import arguments
 from search.codegen.operators.recurrent import GATES, Recurrent, recurrent
 from search.costs.graph import Operator, OperatorGraph, Ref, Value
+from search.costs.windows import even_padding
 
 # Operators with such names are the author's own: the framework has no one function for them.
 OWN = "recipe."
@@ -114,9 +115,9 @@ def _line_convolution(graph: _Graph, operator: Operator) -> Sequence[Operator] |
     """A convolution of lines as one of planes of height one."""
     names = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
     values = arguments(operator, *names)
-    padding = values.get("padding", 0)
     shape, kernel = graph.shape(values["input"]), graph.shape(values["weight"])
-    if len(shape) != 3 or isinstance(padding, str):
+    padding = even_padding(values.get("padding", 0), kernel[2:], values.get("dilation", 1))
+    if len(shape) != 3 or padding is None:
         return None
     name = operator.name
     given = [Ref(f"{name}_input"), Ref(f"{name}_weight"), values.get("bias")]

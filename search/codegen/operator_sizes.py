@@ -12,6 +12,7 @@ from search.codegen.lower import LoweredProgram, packet
 from search.codegen.operators.pointwise import arguments
 from search.codegen.operators.recurrent import GATES, RECURRENCE
 from search.costs.graph import Operator, Ref
+from search.costs.windows import even_padding
 
 Dims = dict[str, int | str]
 _SCANS = {"cumsum": "sum", "cumprod": "product", "cummax": "max", "cummin": "min"}
@@ -61,11 +62,11 @@ def _conv(operator: Operator, shapes: list[Shape], kind: str) -> tuple[str, Dims
     names = ["input", "weight", "bias", "stride", "padding", "dilation"]
     names += ["groups"] if kind == "conv2d" else ["transposed", "output_padding", "groups"]
     values = arguments(operator, *names)
-    padding = values.get("padding", 0)
-    if len(shapes[0]) != 4 or isinstance(padding, str) or values.get("transposed"):
+    dilation = _pair(values.get("dilation", 1))
+    padding = even_padding(values.get("padding", 0), shapes[1][2:], dilation)
+    if len(shapes[0]) != 4 or padding is None or values.get("transposed"):
         return None
     stride, pad = _pair(values.get("stride", 1)), _pair(padding)
-    dilation = _pair(values.get("dilation", 1))
     (n, c, h, w), (oc, _, kh, kw) = shapes[0], shapes[1]
     sizes = {"n": n, "c": c, "h": h, "w": w, "oc": oc}
     sizes |= {"oh": operator.shape[2], "ow": operator.shape[3], "kh": kh, "kw": kw}
@@ -82,7 +83,9 @@ def _general_conv(operator: Operator, shapes: list[Shape], kind: str) -> tuple[s
     names += ["output_padding", "groups", "dilation"] if turned else ["dilation", "groups"]
     values = arguments(operator, *names)
     rank, groups = len(shapes[1]) - 2, int(values.get("groups", 1))
-    if len(shapes[0]) != rank + 2 or isinstance(values.get("padding"), str):
+    dilation = values.get("dilation", 1)
+    padding = even_padding(values.get("padding", 0), shapes[1][2:], dilation)
+    if len(shapes[0]) != rank + 2 or padding is None:
         return None
     sizes: Dims = {"n": shapes[0][0], "c": shapes[0][1], "oc": operator.shape[1], "rank": rank}
     sizes |= {"groups": groups, "bias": int(len(shapes) > 2), "transposed": int(turned), "pool": ""}
@@ -91,8 +94,8 @@ def _general_conv(operator: Operator, shapes: list[Shape], kind: str) -> tuple[s
         ("o", 1, operator.shape[2:]),
         ("k", 1, shapes[1][2:]),
         ("s", 1, values.get("stride", 1)),
-        ("p", 0, values.get("padding", 0)),
-        ("l", 1, values.get("dilation", 1)),
+        ("p", 0, padding),
+        ("l", 1, dilation),
     ]
     for letter, neutral, given in listed:
         whole = given * rank if isinstance(given, tuple) and len(given) == 1 else given

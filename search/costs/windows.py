@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -64,16 +64,40 @@ def _axes(operator: Operator, graph: OperatorGraph, turned: bool) -> Iterable[_A
         dilation = _each(operator, 4, rank) if name.startswith("max") else (1,) * rank
     padding: Any = operator.args[4 if "conv" in name else 3 : 5 if "conv" in name else 4]
     if padding in (("same",), ("valid",)):
-        same = padding == ("same",)
-        pads = tuple(
-            same * apart * (wide - 1) // 2 for wide, apart in zip(kernel, dilation, strict=True)
-        )
+        pads = tuple(before for before, _ in named_padding(padding[0], kernel, dilation))
     else:
         pads = _each(operator, 4 if "conv" in name else 3, rank, (0,) * rank)
     sizes, windows = shape[len(shape) - rank :], operator.shape[len(operator.shape) - rank :]
     if turned:  # each element of the input has a window of the result
         sizes, windows = windows, sizes
     return map(_Axis._make, zip(sizes, windows, kernel, stride, dilation, pads, strict=True))
+
+
+def named_padding(
+    name: str, kernel: Sequence[int], dilation: Sequence[int]
+) -> tuple[tuple[int, int], ...]:
+    """Return what a convolution adds before and after each axis for ``same`` or ``valid`` padding."""
+    spans = [
+        apart * (wide - 1) * (name == "same") for wide, apart in zip(kernel, dilation, strict=True)
+    ]
+    return tuple((span // 2, span - span // 2) for span in spans)
+
+
+def even_padding(padding: Any, kernel: Sequence[int], dilation: Any) -> Any:
+    """Return a convolution's padding in numbers, None where it differs between the sides of an axis.
+
+    Args:
+        padding: in numbers, or by name.
+        kernel: its sizes by axis.
+        dilation: by axis, or one number for all.
+    """
+    if not isinstance(padding, str):
+        return padding
+    rank = len(kernel)
+    listed = (dilation,) if isinstance(dilation, int) else tuple(dilation)
+    sides = named_padding(padding, kernel, listed * rank if len(listed) == 1 else listed)
+    even = all(before == after for before, after in sides)
+    return tuple(before for before, _ in sides) if even else None
 
 
 def _along(axis: _Axis, turned: bool) -> WindowUse:

@@ -14,7 +14,7 @@ from search.codegen.propose import throughout
 N = "torch.randn"
 GRAPHS = {
     "volumes": reference(
-        "return F.relu(self.c(a))", f"{N}(2, 5, 4, 6, 9)", init="self.c = nn.Conv3d(5, 7, 3, padding=1)"
+        "return F.relu(self.c(a))", f"{N}(2, 5, 4, 6, 9)", init="self.c = nn.Conv3d(5, 7, 3, padding='same')"
     ),
     "volumes with everything": reference(
         "return self.c(a) * 2", f"{N}(2, 8, 6, 9, 23)",
@@ -45,7 +45,7 @@ GRAPHS = {
         "return self.c(a)", f"{N}(1, 8, 3, 4, 5)", init="self.c = nn.ConvTranspose3d(8, 16, 3, 2, 1, dilation=2)"
     ),
     "a kernel that is flat along the last axis": reference(
-        "return self.c(a)", f"{N}(2, 3, 12, 9, 5)", init="self.c = nn.Conv3d(3, 64, (3, 3, 1), bias=False)"
+        "return self.c(a)", f"{N}(2, 3, 12, 9, 5)", init="self.c = nn.Conv3d(3, 64, (3, 3, 1), bias=False, padding='valid')"
     ),
     "what follows a transposed convolution reads channels and positions": reference(
         "return self.c(a) * b + c", f"{N}(2, 16, 3, 4, 5)", f"{N}(24, 1, 1, 1)", f"{N}(1, 1, 6, 8, 10)",
@@ -109,6 +109,26 @@ def test_a_convolution_without_a_batch_is_the_librarys(
 ) -> None:
     source = reference("return F.relu(self.c(a)) + 1", given, init=f"self.c = {layer}")
     assert [part.pattern for part in Bench(source, cards).parts()] == ["library", "pointwise"]
+
+
+@pytest.mark.parametrize(
+    ("layer", "given", "padding"),
+    [
+        ("nn.Conv1d(2, 4, 3, padding='same', dilation=2)", f"{N}(2, 2, 9)", (0, 2)),
+        ("nn.Conv1d(2, 4, 3, padding='valid')", f"{N}(2, 2, 9)", (0, 0)),
+        ("nn.Conv2d(2, 4, (3, 5), padding='same')", f"{N}(2, 2, 8, 9)", (1, 2)),
+        ("nn.Conv2d(2, 4, (3, 4), padding='same')", f"{N}(2, 2, 8, 9)", None),
+    ],
+)
+def test_padding_by_name_is_that_of_numbers_where_both_sides_are_alike(
+    layer: str, given: str, padding: tuple[int, int] | None, cards: dict[str, RecipeCard]
+) -> None:
+    source = reference("return F.relu(self.c(a)) + 1", given, init=f"self.c = {layer}")
+    part = Bench(source, cards).parts()[0]
+    if padding is None:
+        assert part.pattern == "library"
+    else:
+        assert (part.pattern, part.dims["ph"], part.dims["pw"]) == ("conv", *padding)
 
 
 def test_planes_are_of_any_rank_only_where_no_recipe_for_planes_fits(
