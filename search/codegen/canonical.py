@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from search.codegen.ir import Shape, refs
+from search.codegen.operators import products
 from search.codegen.operators.new import new_operator
 from search.codegen.operators.pointwise import arguments
 from search.codegen.operators.recurrent import GATES, Recurrent, recurrent
@@ -47,9 +48,13 @@ class _Graph:
 
     def recurrent(self, operator: Operator | None) -> Recurrent | None:
         """Return what a recurrent operator is made of, None where it stays as it is."""
-        if operator is None or operator.name in self._whole:
+        if operator is None or self.is_whole(operator):
             return None
         return recurrent(self._graph, operator)
+
+    def is_whole(self, operator: Operator) -> bool:
+        """Whether `operator` stays as it is."""
+        return operator.name in self._whole
 
     def is_inner(self, operator: Operator) -> bool:
         """Whether one operator reads `operator`, and it is not returned."""
@@ -322,22 +327,6 @@ def _distances(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     )
 
 
-def _einsum_product(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
-    """An einsum that sums over the last index of one tensor and the first of a matrix is a product."""
-    equation, listed = str(operator.args[0]).replace(" ", ""), operator.args[1]
-    given, _arrow, made = equation.partition("->")
-    terms = given.split(",")
-    if len(terms) != 2 or len(listed) != 2 or "." in equation or not terms[0]:
-        return None
-    (left, right), summed = terms, terms[0][-1]
-    plain = len(set(left)) == len(left) and len(right) == 2 and right[0] == summed
-    if not plain or right[1] in left or made != left[:-1] + right[1]:
-        return None
-    if graph.shape(listed[0])[-1] != graph.shape(listed[1])[0]:
-        return None  # one of them is broadcast
-    return (new_operator(operator.name, "matmul.default", (listed[0], listed[1]), operator.shape),)
-
-
 def _recurrent_layers(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     found = graph.recurrent(operator)
     return found.written_out() if found else None
@@ -348,6 +337,10 @@ def _result(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     moments = graph.made_by(operator.args[0], "var_mean", "std_mean")
     if moments is not None:
         return (_moment(operator, moments),)
+    step = graph.made_by(operator.args[0], "lstm_cell")
+    if step is not None and not graph.is_whole(step):
+        result = Ref(products.cells_of(step) if operator.args[1] else step.name)
+        return (new_operator(operator.name, "alias.default", (result,), operator.shape),)
     found = graph.recurrent(graph.made_by(operator.args[0], *GATES))
     if found is None:
         return None
@@ -369,11 +362,11 @@ def _moment(operator: Operator, moments: Operator) -> Operator:
 
 
 _REWRITES: Mapping[str, Rewrite] = {
+    **products.REWRITES,
     "getitem": _result,
     **dict.fromkeys(GATES, _recurrent_layers),
     "scaled_dot_product_attention": _attention,
     "flip": _reversed_scan,
-    "einsum": _einsum_product,
     "cdist": _distances,
     "conv1d": _line_convolution,
     "max_pool1d": _line_pool,

@@ -64,6 +64,22 @@ GRAPHS = {
     "an einsum that is a product": reference(
         "return F.relu(torch.einsum('bijl,lk->bijk', a, b))", f"{N}(2, 3, 20, 33)", f"{N}(33, 40)"
     ),
+    "einsums of batches, of turned matrices and of several dimensions": reference(
+        "return torch.einsum('bhi,hij->bhj', a, b), torch.einsum('bqhd,bkhd->bhqk', c, c * 2),"
+        " torch.einsum('bchw,cd->bdhw', c, d)",
+        f"{N}(9, 3, 20)", f"{N}(3, 20, 7)", f"{N}(2, 5, 4, 6)", f"{N}(5, 8)",
+    ),
+    "products that are scaled and added to": reference(
+        "return torch.baddbmm(a, a, b, beta=0.5), torch.addmm(c, b[0], c, alpha=2), torch.addmm(c, c, b[0], beta=0)",
+        f"{N}(2, 33, 33)", f"{N}(2, 33, 33)", f"{N}(33, 33)",
+    ),
+    "cells of recurrent layers": reference(
+        "h, c = self.l(a, (b, b * 2))\nreturn h, c, self.g(a), self.r(a, c)", f"{N}(9, 20)", f"{N}(9, 33)",
+        init="self.l = nn.LSTMCell(20, 33)\nself.g = nn.GRUCell(20, 33)\nself.r = nn.RNNCell(20, 33, bias=False)",
+    ),
+    "a bilinear layer and a gate": reference(
+        "return self.l(a, b), F.glu(b, 1)", f"{N}(2, 4, 33)", f"{N}(2, 4, 20)", init="self.l = nn.Bilinear(33, 20, 9)"
+    ),
     "a state that is overwritten": reference(
         "self.h.copy_(b)\nself.h = torch.tanh(self.h + a)\nreturn self.h * 2", f"{N}(4, 33)", f"{N}(4, 33)",
         init="self.h = torch.zeros(4, 33)",
