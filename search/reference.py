@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # Outputs are of these types. Whole ones are compared exactly, or hold indices (`search.judging.indices`).
 FLOATS = frozenset({torch.float32, torch.float16, torch.bfloat16})
 WHOLE = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool})
+MOST_OUTPUTS = 256
 _NORMS = (nn.modules.batchnorm._NormBase,)
 Scalar = int | float | bool | str | None
 Inputs = tuple[torch.Tensor | Scalar, ...]
@@ -78,6 +79,7 @@ class Problem:
         views: numbers of the outputs that share memory with an input.
         twins: numbers of those that share memory with another output.
         draw: makes a fresh set of inputs from a seed, as `get_inputs()` does.
+        writes: buffers that the forward changes.
     """
 
     task: JudgedTask
@@ -92,6 +94,7 @@ class Problem:
     views: frozenset[int]
     twins: frozenset[int]
     draw: Callable[[int], Inputs]
+    writes: tuple[str, ...] = ()
 
     @property
     def packs(self) -> bool:
@@ -167,6 +170,7 @@ def load_problem(task: Task | JudgedTask, seed: int = 0, device: str = "cpu") ->
     state = _perturbed(model, initial, seed)
     model.load_state_dict(state)
     model.to(device)
+    before = {name: value.clone() for name, value in model.named_buffers()}
     result = _run_twice(task, model, inputs)
     views, twins = _shared_outputs(model, inputs)
     return Problem(
@@ -182,6 +186,7 @@ def load_problem(task: Task | JudgedTask, seed: int = 0, device: str = "cpu") ->
         views=views,
         twins=twins,
         draw=fresh,
+        writes=tuple(n for n, one in model.named_buffers() if not _same(one, before.get(n, one))),
     )
 
 
@@ -370,6 +375,8 @@ def _checked_outputs(task: JudgedTask, result: Any) -> tuple[TensorLayout, ...]:
     values = (result,) if isinstance(result, torch.Tensor) else tuple(result)
     if not values:
         raise TaskError(f"{path}: forward returns an empty tuple: return at least one tensor")
+    if len(values) > MOST_OUTPUTS:
+        raise TaskError(f"{path}: forward returns {len(values)} tensors: at most {MOST_OUTPUTS}")
     for number, value in enumerate(values):
         if not isinstance(value, torch.Tensor):
             raise TaskError(

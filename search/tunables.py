@@ -27,7 +27,7 @@ _NAME = "KNOBS"
 _MOST_KNOBS = 8
 _MOST_VALUES = 64
 _LARGEST = 1 << 53  # what a float holds exactly: Optuna counts in floats
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_NUMBER = r"[-+]?(?:\d{1,40}(?!\d)\.?\d{0,40}|\.\d{1,40})(?:[eE][-+]?\d{1,9})?"
 REACH = 0.8  # of the best merit of a run: what is further behind is not worth tuning
 
 

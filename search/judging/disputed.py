@@ -52,7 +52,7 @@ def is_right(
     few = all(int(one.sum()) <= _SHARE * one.numel() for one in wrong)
     if not few or not _bounded_by_rounding(trial):
         return False
-    one_sided = trial.distribution in distributions.ONE_SIDED
+    one_sided = distributions.plain_name(trial.distribution) in distributions.ONE_SIDED
     times = max(_usual(count, one_sided=one_sided) for count in trial_set.sums.terms)
     answers = (outputs, trial.low, trial.high)
     truth = Truth(problem, state)

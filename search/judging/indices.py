@@ -126,6 +126,11 @@ class IndexLookup:
     search: PlaceSearch
 
     @property
+    def whole(self) -> bool:
+        """Whether what is searched are whole numbers or truth values."""
+        return not self.search.source.is_floating_point()
+
+    @property
     def nbytes(self) -> int:
         """Bytes that it keeps alive."""
         return self.search.source.nbytes + sum(base.nbytes for _, base in self.trail)
@@ -169,6 +174,12 @@ class IndexWatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's 
         del types
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
+        for argument, value in zip(func._schema.arguments, args, strict=False):
+            written = argument.alias_info is not None and argument.alias_info.is_write
+            if written and isinstance(
+                value, torch.Tensor
+            ):  # no index any more, or not every element
+                self._origins.pop(_memory(value), None)
         if name in _COPIES and _memory(args[0]) in self._origins:
             self._origins[_memory(result)] = (result, args[0])
         elif name in _SEARCHES:

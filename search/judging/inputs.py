@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ _STRUCTURED = (
     0.25  # fraction of exact zeros from which they are a pattern, e.g. a triangular matrix
 )
 
+_BYTES = (torch.int8, torch.uint8)
 _PERMUTED = 1 << 16  # elements; of more, one in a thousand is drawn without a permutation
 
 
@@ -75,10 +77,11 @@ def _special(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
 
 
 def spiked(base: torch.Tensor, generator: torch.Generator, *, far: bool) -> torch.Tensor:
-    """Return `base` with one element in a thousand replaced by values of other distributions.
+    """Return `base` with a few elements, at most one in a thousand, replaced by values of other distributions.
 
     A program that looks at some elements to see which range it may assume finds the task's own; which
-    elements differ, it learns only by looking at all of them.
+    elements differ, it learns only by looking at all of them. Where one in a thousand always was, 20,000 elements
+    of any tensor told.
 
     Args:
         base: the task's own draw.
@@ -86,7 +89,9 @@ def spiked(base: torch.Tensor, generator: torch.Generator, *, far: bool) -> torc
     """
     values = base.flatten().clone()
     kinds = (_offset, _huge) if far else (_normal, _negative, _tiny)
-    count = min(values.numel(), max(len(kinds), values.numel() // 1000))
+    most = max(len(kinds), values.numel() // 1000)
+    share = float(torch.rand((), generator=generator, device=generator.device))
+    count = min(values.numel(), round(len(kinds) * (most / len(kinds)) ** share))
     places = _places(values.numel(), count, generator)
     for at, kind in enumerate(kinds):
         chosen = places[at :: len(kinds)]
@@ -132,7 +137,28 @@ FEW_LARGE = "spiked far"  # a few elements decide what is rounded away in a sum
 ONE_SIDED = frozenset(
     {"large mean", "large negative mean", "sparse", "near one", "tiny", FEW_LARGE}
 )
+POSITIVE = (
+    ", positive"  # of a reference that takes no other: the same draw, each element's absolute value
+)
+_ONE_SIGN = frozenset(
+    {"task", "negative", "large mean", "large negative mean", "near one", SPECIAL}
+)
 _NAMED = {**DISTRIBUTIONS, WIDE: _wide, SPECIAL: _special}
+
+
+def plain_name(distribution: str) -> str:
+    """Return the distribution whose absolute values a draw may be of."""
+    return distribution.removesuffix(POSITIVE)
+
+
+def is_spiked(distribution: str) -> bool:
+    """Say whether a draw is the task's own but for a few elements."""
+    return plain_name(distribution) in SPIKED
+
+
+def may_be_positive(distribution: str) -> bool:
+    """Say whether its absolute values are worth asking, where the reference takes nothing below zero."""
+    return not distribution.endswith(POSITIVE) and distribution not in _ONE_SIGN
 
 
 def draw(problem: Problem, distribution: str, seed: int) -> tuple[Any, ...]:
@@ -142,7 +168,7 @@ def draw(problem: Problem, distribution: str, seed: int) -> tuple[Any, ...]:
     which are valid; where its tensors have a pattern of zeros, every distribution keeps that.
     """
     refilled = all(isinstance(x, torch.Tensor) and x.is_floating_point() for x in problem.inputs)
-    made = distribution != "task" and distribution not in SPIKED
+    made = distribution != "task" and not is_spiked(distribution)
     # Drawing a gibibyte takes seconds: where every value is replaced, any draw does.
     base = problem.inputs if made and refilled else problem.draw(seed)
     return base if distribution == "task" else redrawn(base, distribution, seed)
@@ -150,9 +176,16 @@ def draw(problem: Problem, distribution: str, seed: int) -> tuple[Any, ...]:
 
 def redrawn(base: tuple[Any, ...], distribution: str, seed: int) -> tuple[Any, ...]:
     """Return `base` with its floating-point elements drawn from `distribution`, all of them or spikes."""
-    if distribution in SPIKED:
-        return _spiked(base, seed, far=SPIKED[distribution])
-    fill = _NAMED[distribution]
+    name = plain_name(distribution)
+    if name != distribution:
+        made = redrawn(base, name, seed)
+        return tuple(
+            value.abs() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+            for value in made
+        )
+    if name in SPIKED:
+        return _spiked(base, seed, far=SPIKED[name])
+    fill = _NAMED[name]
     assert fill is not None
     device = next(value.device for value in base if isinstance(value, torch.Tensor))
     generator = seeds.generator(device, seed)
@@ -201,6 +234,10 @@ def input_notes(problem: Problem, one: Sequence[Any], other: Sequence[Any]) -> l
         for number, (a, b) in enumerate(zip(one, other, strict=True))
         if one is not other and isinstance(a, torch.Tensor) and torch.equal(a, b)
     ]
+    notes += [
+        f"forward changes its buffer {name}: what it leaves there is not compared"
+        for name in problem.writes
+    ]
     if problem.countable and problem.state and not problem.packs:
         notes.append(
             "no input is a floating-point tensor: weights change from call to call, for a table of the answers to all "
@@ -212,14 +249,22 @@ def input_notes(problem: Problem, one: Sequence[Any], other: Sequence[Any]) -> l
 def scaled(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Return parameters that are others, and valid: each element times its own secret factor from 0.8 to 1.
 
-    No error can be greater than with the parameters given. Whole numbers stay.
+    No error can be greater than with the parameters given. Bytes, which may be quantised weights, change places;
+    other whole numbers stay, for they may be places themselves.
     """
     made = {}
     for name, value in state.items():
+        generator = seeds.generator(value.device, seeds.secret())
+        if value.dtype in _BYTES and value.numel() > 1:
+            made[name] = (
+                value.reshape(-1)
+                .roll(1 + secrets.randbelow(value.numel() - 1))
+                .reshape(value.shape)
+            )
+            continue
         if not value.is_floating_point():
             made[name] = value
             continue
-        generator = seeds.generator(value.device, seeds.secret())
         factor = torch.empty_like(value).uniform_(0.8, 1.0, generator=generator)
         made[name] = factor.mul_(value)
     return made

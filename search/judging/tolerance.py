@@ -37,9 +37,11 @@ _Bound = tuple[Slack, tuple[torch.Tensor, ...]]  # of an output, with the limits
 _EPS = 2.0**-23
 _KERNELBENCH = (1e-4, 1e-4)  # absolute, relative
 _FEW, _DRAWS, _LEAST_DRAWS = 1024, 5, 2  # elements of an answer; roundings of its inputs
+_MET = 8  # roundings of inputs that tell which integers are right
 _USED = 4  # the framework takes more than this part of a tolerance: it was made for other inputs
 _SAME_SHARE, _SAME = 1e-6, 1e-9  # relative and absolute: of two truths that are one
 _WIDER = 8  # times the rounding of inputs that may turn an integer or a boolean over
+_NOT_FINITE = "the reference's output is not finite"
 _MOST_BYTES = 1 << 30  # of all trials together; beyond it they are made again when asked for
 
 
@@ -65,13 +67,16 @@ def make_trials(
     trials: list[InputTrial] = []
     dropped: list[tuple[str, str]] = []
     shelf = RedrawnTrials(problem, truth)
-    for number, name in enumerate(_names(problem)):
+    names = list(_names(problem))
+    for number, name in enumerate(names):
         # The second set of the task's own inputs is what catches an answer kept from the first.
         drawn = seeds.secret() if seed is None else seed + 7919 * (number + 1)
         again = partial(_trial, problem, truth, name, drawn, sums)
         made, cut = _first_trial(problem, shelf, again, (name, drawn, sums))
         if isinstance(made, str):
             dropped.append((name, made))
+            if made == _NOT_FINITE and distributions.may_be_positive(name):
+                names.append(name + distributions.POSITIVE)
             continue
         room = -1 if cut is not None else room - made.recall().nbytes
         if room < 0:
@@ -215,7 +220,7 @@ def _bounded(
     eager, exact = answered.values, tuple(value.double() for value in known.values)
     special = name == distributions.SPECIAL
     if not special and not finite((*eager, *exact)):
-        return "the reference's output is not finite"
+        return _NOT_FINITE
     errors = [_error(one, other) for one, other in zip(eager, exact, strict=True)]
     told = _told(problem)
     if told is not None and _keeps(errors, exact, told):
@@ -227,6 +232,12 @@ def _bounded(
     low, high = (list(edge) for edge in edges(exact, slack, limits))
     for number, (least, greatest) in _met(problem, truth, inputs, answered, known).items():
         low[number], high[number], slack[number] = least, greatest, told_slack(0.0, 0.0)
+    given = (*inputs, *problem.state.values())
+    rounded = any(isinstance(x, torch.Tensor) and x.is_floating_point() for x in given)
+    for number, lookup in enumerate(known.lookups):
+        if lookup is not None and lookup.whole and not rounded:  # the very values are known
+            low[number] = high[number] = known.values[number]
+            slack[number] = told_slack(0.0, 0.0)
     kept = TrialBounds(
         inputs=inputs,
         low=tuple(low),
@@ -251,10 +262,11 @@ def _measured(  # noqa: PLR0913 - what a trial consists of
     sums: Sums,
 ) -> list[_Bound]:
     """Return by output what follows from the errors that right answers were seen to have."""
-    told, one_sided = _told(problem), name in distributions.ONE_SIDED
+    told, kind = _told(problem), distributions.plain_name(name)
+    one_sided = kind in distributions.ONE_SIDED
     counts = (max(count, sums.recurrence) for count in sums.terms)
     grown = tuple(growth(count, one_sided=one_sided) for count in counts)
-    also = (away,) if name == distributions.FEW_LARGE else ()
+    also = (away,) if kind == distributions.FEW_LARGE else ()
     moved = _move(problem, truth, inputs, exact, errors, grown, also)
     precision = "strict" if told is not None else rule(problem)
     types = [layout.dtype for layout in problem.outputs]
@@ -294,7 +306,7 @@ def _met(
     tensors = (*inputs, *problem.state.values())
     if numbers and any(isinstance(x, torch.Tensor) and x.is_floating_point() for x in tensors):
         generator = torch.Generator(known.outputs[0].device).manual_seed(problem.seed)
-        moves = [lambda x: jitter(x, generator, _WIDER)] * _LEAST_DRAWS
+        moves = [lambda x: jitter(x, generator, _WIDER)] * _MET
         seen += [truth(inputs, move) for move in (*moves, *ROUNDINGS.get(rule(problem), ()))]
     found = {}
     for number in numbers:

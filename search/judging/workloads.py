@@ -132,7 +132,12 @@ def verdict(
         most: the workload that counts most, whose profile is kept.
     """
     shown = next(outcome for workload, outcome in found if workload == most)
-    counted = [(workload.weight, one) for workload, one in found if not workload.held_out]
+    # An answer that is the same for every input is no work, whatever weight its workload has.
+    work = [(workload, one) for workload, one in found if not one.degenerate] or found
+    counted = [(workload.weight, one) for workload, one in work if not workload.held_out]
+    counted = counted or [
+        (workload.weight, one) for workload, one in found if not workload.held_out
+    ]
     common = [name for name in shown.speedup if all(name in one.speedup for _, one in found)]
     speedup = {}
     for name in common:

@@ -35,8 +35,10 @@ _REASONS = (
 _MOST_LOOPS = 3  # that one symptom names
 _TYPE = re.compile(r"^\s*scalar_type: (?:const )?(\w+)")
 # Vector types, by hand or of intrinsics: what is written in them is vectorised by whoever wrote it.
-_TYPEDEF = re.compile(r"typedef\s[^;]*?\b(\w+)\s+__attribute__\s*\(\(\s*(?:__)?vector_size")
-_USING = re.compile(r"using\s+(\w+)[^;=]*=[^;]*vector_size")
+_TYPEDEF = re.compile(
+    r"typedef\s[^;]{0,200}?\b(\w{1,80})\s{1,20}__attribute__\s{0,20}\(\(\s{0,20}(?:__)?vector_size"
+)
+_USING = re.compile(r"using\s{1,20}(\w{1,80})[^;=]{0,100}=[^;]{0,200}vector_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

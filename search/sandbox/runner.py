@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from kb.runtime import cpp
+from search.reference import MOST_OUTPUTS
 from search.sandbox.missing_names import missing_names
 from search.sandbox.parameters import construct
 from search.sandbox.shared_memory import (
@@ -28,7 +29,6 @@ from search.sandbox.shared_memory import (
     FAILED,
     GO,
     KEEP,
-    MOST_OUTPUTS,
     NO_CALL,
     ON_COPIES,
     PIN,
@@ -210,6 +210,11 @@ def _copies(inputs: Sequence[Any]) -> list[Any]:
     """Return the inputs in other memory; what lies in their own is no input any more."""
     made = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
     scrub(inputs)
+    for value, copy in zip(inputs, made, strict=True):
+        if isinstance(value, torch.Tensor) and not value.is_floating_point() and value.dim():
+            value.copy_(
+                copy.flip(tuple(range(copy.dim())))
+            )  # whole numbers that are valid, elsewhere
     return made
 
 

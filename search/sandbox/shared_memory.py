@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ NO_CALL, ON_COPIES = (
     1,
     2,
 )  # values of EMPTY; with copies of the inputs, their own memory is scrubbed first
-MOST_OUTPUTS = 256
 _HEAD = 4096
 _NAME = "kb-arena"
 _ALIGN = 4096
@@ -143,12 +142,23 @@ def poisoned(tensor: torch.Tensor) -> bool:
 
 def mappings(pid: int) -> list[tuple[int, int]]:
     """Return where (start, end) process `pid` has mapped an arena, as the kernel says."""
-    found = []
+    return [span for span, kind in _mapped(pid) if kind == "arena"]
+
+
+def shared_pages(pid: int) -> list[tuple[int, int]]:
+    """Return where process `pid` has mapped memory, no arena, that may lie at several addresses."""
+    return [span for span, kind in _mapped(pid) if kind == "shared"]
+
+
+def _mapped(pid: int) -> Iterator[tuple[tuple[int, int], str]]:
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-        if f"/memfd:{_NAME}" in line:
-            start, _, end = line.split(maxsplit=1)[0].partition("-")
-            found.append((int(start, 16), int(end, 16)))
-    return found
+        place, permissions, *_, name = (
+            line.split(maxsplit=5) if line.count("/") else (*line.split()[:2], "")
+        )
+        if permissions[3] == "s":
+            start, _, end = place.partition("-")
+            kind = "arena" if name.startswith(f"/memfd:{_NAME}") else "shared"
+            yield (int(start, 16), int(end, 16)), kind
 
 
 _libc = ctypes.CDLL(None)

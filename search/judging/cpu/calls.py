@@ -21,7 +21,7 @@ from search.judging.checks import check_outputs, told
 from search.judging.cpu.glances import Glance
 from search.judging.cpu.kept import AnswerBytes, KeptAnswers, Span, overlap
 from search.judging.cpu.looks import Looks
-from search.judging.cpu.refusals import check_inputs, early, in_place, reused
+from search.judging.cpu.refusals import aliased, check_inputs, early, in_place, reused
 from search.judging.cpu.standstill import waited, waited_here
 from search.judging.cpu.timing import CpuPinning
 from search.judging.cpu.turns import Turns
@@ -40,6 +40,7 @@ from search.sandbox.shared_memory import (
     Arena,
     mappings,
     scrub,
+    shared_pages,
 )
 
 _LONG = 0.001  # seconds of a call from which waiting for it need not be all polling
@@ -77,6 +78,10 @@ def kept_processor(before: tuple[int, int], after: tuple[int, int], took: int) -
     """
     preempted, waiting = after[0] > before[0], after[1] - before[1]
     return waiting < (min(_WAITED, _PREEMPTED_SHARE * took) if preempted else _WAITED)
+
+
+def _any_overlap(spans: Sequence[Span], mapped: Sequence[tuple[int, int]]) -> bool:
+    return any(overlap(span, (start, end - start)) for span in spans for start, end in mapped)
 
 
 class Calls(Turns):
@@ -253,8 +258,7 @@ class Calls(Turns):
         return self._shared(self._kept.own(self._kept.last.spans))
 
     def _shared(self, spans: Sequence[Span]) -> bool:
-        shared = mappings(self.pid)
-        return any(overlap(span, (start, end - start)) for span in spans for start, end in shared)
+        return _any_overlap(spans, mappings(self.pid))
 
     # -------------------------------------------------------------------------------------------------
 
@@ -300,6 +304,8 @@ class Calls(Turns):
         except Fault:
             pieces = ()  # its description says first what it is instead
         self._put(self._placed)
+        if recheck and _any_overlap(self._kept.own(spans), shared_pages(self.pid)):
+            raise aliased()
         # Whole numbers cannot be NaN.
         if self._problem.special and self._shared(self._kept.own(spans)):
             raise in_place()

@@ -30,14 +30,17 @@ class RoundDraws:
     def _audited(self) -> InputTrial:
         """Return the trial whose distribution the next audit is of: of every three, two are spiked.
 
+        Where the task asks for infinities and NaN, one in four has such.
+
         Spikes are what a program does not see that guesses its range from some elements.
         """
         if not self._next:
             trials = [trial for trial in self._trial_set.trials[1:] if trial.special is None]
-            spiked = [trial for trial in trials if trial.distribution in distributions.SPIKED]
+            spiked = [trial for trial in trials if distributions.is_spiked(trial.distribution)]
             others = [trial for trial in trials if trial.distribution != "task"] or trials
             others = others or list(self._trial_set.trials[:1])
             spikes = [secrets.choice(spiked) for _ in range(2)] if spiked else []
-            self._next = [*spikes, secrets.choice(others)]
+            special = [trial for trial in self._trial_set.trials if trial.special is not None]
+            self._next = [*spikes, *special, secrets.choice(others)]
             random.SystemRandom().shuffle(self._next)
         return self._next.pop()

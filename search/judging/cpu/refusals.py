@@ -47,6 +47,17 @@ def in_place() -> Fault:
     )
 
 
+def aliased() -> Fault:
+    """Return the fault of an answer in pages that may lie at other addresses too."""
+    return Fault(
+        Refused(
+            reason="its answer lies in shared pages, which may be those of another answer or of another part of this "
+            "one: allocate the output in memory of its own",
+            trick="aliased-outputs",
+        )
+    )
+
+
 def reused() -> Fault:
     """Return the fault of an answer that does not stay what it was."""
     return Fault(

@@ -19,6 +19,7 @@ from search.judging.cpu.looks import Looks
 from search.judging.cpu.refusals import early, in_place
 from search.judging.cpu.timing import CpuPinning, Drawn, Sample
 from search.judging.disputed import is_right
+from search.judging.inputs import SPECIAL
 from search.judging.tolerance import bounds_of
 from search.judging.trial import InputTrial, TrialSet, inside
 from search.outcome import BuildFailed
@@ -249,6 +250,13 @@ class CandidateSession:
         Raises:
             Fault: it is wrong, was kept from an earlier call, or was finished after the clock.
         """
+        if drawn.trial.distribution == SPECIAL:
+            if not self._within_its_bounds(drawn, got, eager):
+                raise wrong(
+                    "the answer of a timed call has other infinities or NaN than the framework's, although it passed "
+                    "the trials: does it keep state between calls?"
+                )
+            return
         if not finite(eager):
             return  # the framework itself cannot take them: that draw tells nothing
         if self._agrees(drawn, got, eager):

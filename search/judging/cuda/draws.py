@@ -57,8 +57,8 @@ class Draws:
         self._bases: deque[tuple[Any, ...]] = deque(maxlen=1 if self._floating else _MOST_BASES)
         self._cost, self._renewed = 0.0, -1e9
         self._audited = [trial for trial in trial_set.trials[1:] if trial.special is None]
-        spikes = distributions.SPIKED
-        self._spiked = [trial for trial in self._audited if trial.distribution in spikes]
+        spikes = distributions.is_spiked
+        self._spiked = [trial for trial in self._audited if spikes(trial.distribution)]
         self._kept = False
 
     def keep_one(self) -> None:
@@ -95,7 +95,7 @@ class Draws:
         values drawn.
         """
         name = given.trial.distribution
-        if name != "task" and name not in distributions.SPIKED:
+        if name != "task" and not distributions.is_spiked(name):
             return distributions.redrawn(given.base, name, given.seed)
         generator: torch.Generator | None = None
         made = []
