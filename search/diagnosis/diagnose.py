@@ -11,7 +11,7 @@ from kb.records.schema import SYMPTOMS, TargetRecord
 from search.attempt import Attempt, Diagnosis
 from search.costs.graph import Work
 from search.diagnosis.facts import ProgramFacts, beyond
-from search.diagnosis.gpu_rules import findings
+from search.diagnosis.gpu_rules import SPLIT, findings, least_times
 from search.finding import COUNTED, INFERRED, OPERATORS, SEEN, TOLD, Evidence, Finding, Look, lossy
 from search.outcome import Checked, Passed
 from synth.bottleneck import Bottleneck, Confidence
@@ -24,7 +24,6 @@ _FAULT = 0.25e-6  # seconds that the kernel takes to map and clear a page, at le
 _WALK = 10e-9  # seconds of a walk through the page tables that the caches hold
 _WORTH = 0.05  # of a call's time: what could gain less is left for later
 _MOST_LINES = 7
-_SPLIT = 3
 _MOST_FUNCTIONS = 3  # that a line names
 # The rate that arithmetic can reach under each precision policy; explicit tolerances are strict.
 _RATES = {"tf32": "tf32", "half": "float16"}
@@ -145,7 +144,9 @@ def _on_gpu(ground: DiagnosisGround, attempt: Attempt | None, look: Look) -> tup
     passed = outcome if isinstance(outcome, Passed) else None
     seconds = ground.baselines.get("eager", inf) if attempt is None else attempt.seconds
     if seconds == inf:  # nothing is timed where the device is not
-        return tuple(_eager(ground, seconds)) if attempt is None else ()
+        rate = _RATES.get(ground.precision, "float32")
+        least = least_times(ground.work, ground.target.peak, ground.bandwidth, rate)
+        return (least, *_eager(ground, seconds)) if attempt is None else ()
     rate, peak = _peak(ground, seconds)
     program = ProgramFacts(
         work=ground.work,
@@ -172,7 +173,7 @@ def _peak(ground: DiagnosisGround, seconds: float) -> tuple[str, float]:
     peaks = ground.target.peak
     rate = _RATES.get(ground.precision, "float32")
     rate = rate if rate in peaks else "float32"
-    half = peaks.get("float16", 0.0) / _SPLIT
+    half = peaks.get("float16", 0.0) / SPLIT
     if rate == "float32" and ground.work.flops / seconds > peaks[rate] < half:
         return "float32 as three half-precision products", half
     return rate, peaks[rate]
@@ -197,7 +198,7 @@ def _eager(ground: DiagnosisGround, seconds: float) -> list[Finding]:
                 symptom="many-small-operators",
                 text=f"Eager runs {ground.operators} operators one after the other.",
                 gain=0.5,
-                evidence=SEEN,
+                evidence=OPERATORS,
             )
         )
     if seconds < _LAUNCH * ground.operators:

@@ -7,14 +7,16 @@ rule whose features are missing says nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from search.costs.graph import Work
 from search.diagnosis.facts import NEAR, ProgramFacts, Rule, beyond
 from search.diagnosis.ncu_rules import COUNTER_RULES
 from search.finding import COUNTED, INFERRED, SEEN, TOLD, Finding, lossy
 from search.profilers.static_resources import Occupancy, occupancy
 from synth.device_facts import duration
 
+SPLIT = 3  # products of halves for one of float32's accuracy
 _PRODUCTS = {"matmul", "convolution", "attention"}
 _ROWS = {"softmax", "normalization", "reduction", "loss", "scan"}
 
@@ -273,3 +275,29 @@ RULES: tuple[Rule, ...] = (
     _bound, _launches, _library, _copies, _spills, _occupancy, _tail, _losses, _tensor_cores, _rows,
     _memory_peak, *COUNTER_RULES,
 )  # fmt: skip
+
+
+def least_times(work: Work, peaks: Mapping[str, float], bandwidth: float, rate: str) -> Finding:
+    """Return what a GPU that is not here would take at least, by its peaks.
+
+    Args:
+        peaks: FLOP/s of the device by type.
+        bandwidth: bytes a second.
+        rate: the type that the task's precision allows.
+    """
+    rate = rate if rate in peaks else "float32"
+    memory, compute = work.bytes / bandwidth, work.flops / peaks[rate]
+    arithmetic = f"{duration(compute)} at the peak of {rate}"
+    half = peaks.get("float16", 0.0) / SPLIT
+    if rate == "float32" and half > peaks[rate]:
+        halves = duration(work.flops / half)
+        arithmetic += f", {halves} where products are three of halves at its accuracy"
+    symptom = "compute-bound" if compute > memory else "memory-bound"
+    return Finding(
+        symptom=symptom,
+        text=f"Its arithmetic takes {arithmetic}; what has to be moved takes {duration(memory)}, "
+        f"what eager moves {duration(work.traffic / bandwidth)}. Nothing was measured.",
+        gain=0.0,
+        evidence=INFERRED,
+        headline=True,
+    )

@@ -11,7 +11,7 @@ from search.attempt import Attempt, Diagnosis, Draft, Idea
 from search.costs.graph import Work
 from search.diagnosis.diagnose import DiagnosisGround, diagnose
 from search.diagnosis.facts import ProgramFacts
-from search.diagnosis.gpu_rules import RULES, findings
+from search.diagnosis.gpu_rules import RULES, findings, least_times
 from search.finding import SEEN, Finding, Look
 from search.outcome import Checked, Kernel, KernelTime, Passed, Ratio
 from search.profilers.ncu import Counted, parse_csv
@@ -290,3 +290,14 @@ def test_what_the_compiler_warns_of_is_a_finding_before_a_guess() -> None:
     )  # fmt: skip
     checked = of(Checked(kernels=(dry,), max_error=0.0, allowed_error=1.0))
     assert "serialized" in " ".join(diagnose(ground, checked).lines)
+
+
+def test_a_gpu_that_is_not_here_takes_at_least_what_its_peaks_allow() -> None:
+    moved = Work(flops=2e9, bytes=1e6, traffic=9e6, families=("matmul",))
+    peaks = {"float32": 1e12, "float16": 9e12, "tf32": 4e12}
+    strict = least_times(moved, peaks, 1e9, "float32")
+    assert strict.symptom == "compute-bound"
+    assert "2 ms at the peak of float32, 667 us where products are three of halves" in strict.text
+    assert "moved takes 1 ms, what eager moves 9 ms" in strict.text
+    shorter = least_times(moved, peaks, 1e9, "tf32")
+    assert (shorter.symptom, "halves" in shorter.text) == ("memory-bound", False)
