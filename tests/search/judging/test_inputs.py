@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from search.judging.inputs import DISTRIBUTIONS, draw, input_notes, scaled, spiked
+from search.judging.tolerance import make_trials
 from search.reference import load_problem
 from search.seeds import generator
 from search.task import Task
@@ -42,11 +43,11 @@ def test_a_distribution_keeps_shapes_and_whole_numbers(
 
 
 @pytest.mark.parametrize("far", [False, True])
-def test_one_element_in_a_thousand_is_of_another_distribution(far: bool) -> None:
+def test_some_elements_are_of_another_distribution(far: bool) -> None:
     base = torch.rand(100, 100)
     values = spiked(base, generator("cpu", 1), far=far)
     changed = values != base
-    assert 5 <= int(changed.sum()) <= 10
+    assert 2 <= int(changed.sum()) <= 10
     assert bool(((values[changed] < 0) | (values[changed] > 1)).any())
     assert bool((values[changed].abs() > 100).any()) is far
 
@@ -56,14 +57,20 @@ def test_places_of_spikes_in_a_large_tensor_are_different_ones_and_the_same_agai
     far: bool,
 ) -> None:
     base = torch.rand(1000, 1000)
-    values = spiked(base, generator("cpu", 3), far=far)
+    drawn = {seed: spiked(base, generator("cpu", seed), far=far) for seed in range(20)}
+    counts = {seed: int((values != base).sum()) for seed, values in drawn.items()}
+    # A look at a fiftieth of it meets none in some draws, and hundreds in others.
+    assert min(counts.values()) < 20
+    assert 300 < max(counts.values()) <= 1000
+    most = max(counts, key=lambda seed: counts[seed])
+    values = drawn[most]
     changed = values != base
-    assert 980 <= int(changed.sum()) <= 1000
     # Every part of it has some, and of each kind.
     assert int((changed.view(20, -1).sum(1) > 0).sum()) == 20
     outliers = values[changed].abs()
-    assert int((outliers > 2000).sum()) > 300 if far else int((outliers < 0.01).sum()) > 300
-    assert torch.equal(values, spiked(base, generator("cpu", 3), far=far))
+    many = counts[most] // 4
+    assert int((outliers > 2000).sum() if far else (outliers < 0.01).sum()) > many
+    assert torch.equal(values, spiked(base, generator("cpu", most), far=far))
 
 
 def test_a_small_tensor_has_a_spike_of_each_kind() -> None:
@@ -79,6 +86,43 @@ def test_inputs_that_are_the_same_in_every_draw_are_named(make_task: Callable[..
     assert "packing: tables" in notes[1]
     one = problem.draw(1)
     assert not any("every draw" in note for note in input_notes(problem, one, one))
+
+
+def test_a_reference_that_takes_nothing_below_zero_is_asked_on_absolute_values(
+    make_task: Callable[..., Task],
+) -> None:
+    source = (
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, p):\n        return p * torch.log(p)\n"
+        "def get_inputs():\n    return [torch.rand(40, 40) * 0.5 + 0.5]\n"
+    )
+    trials = make_trials(load_problem(make_task(source)), 3).trials
+    asked = {trial.distribution: trial.inputs[0] for trial in trials}
+    assert {"normal, positive", "spiked, positive"} <= set(asked)
+    assert all(bool((values > 0).all()) for values in asked.values())
+    # Far spikes may all be positive by themselves.
+    far = asked.get("spiked far", asked.get("spiked far, positive"))
+    assert 2 <= int(((far < 0.5) | (far > 1)).sum()) <= 5, "the others are the task's own"
+
+
+def test_what_a_forward_leaves_in_its_buffers_is_named(make_task: Callable[..., Task]) -> None:
+    source = (
+        "import torch\nclass Model(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.register_buffer('seen', torch.zeros(4))\n        self.register_buffer('kept', torch.ones(4))\n"
+        "    def forward(self, x):\n        self.seen.copy_(x.sum(0))\n        return x * self.kept\n"
+        "def get_inputs():\n    return [torch.randn(3, 4)]\n"
+    )
+    problem = load_problem(make_task(source))
+    assert problem.writes == ("seen",)
+    (note,) = input_notes(problem, problem.draw(1), problem.draw(2))
+    assert note == "forward changes its buffer seen: what it leaves there is not compared"
+
+
+def test_bytes_change_places_for_they_may_be_weights() -> None:
+    state = {"weight": torch.randint(-8, 8, (30, 30), dtype=torch.int8)}
+    other = scaled(state)["weight"]
+    assert (other.dtype, other.shape) == (torch.int8, (30, 30))
+    assert not torch.equal(other, state["weight"])
+    assert torch.equal(other.flatten().sort()[0], state["weight"].flatten().sort()[0])
 
 
 def test_other_parameters_are_never_larger_and_whole_numbers_stay() -> None:

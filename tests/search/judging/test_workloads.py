@@ -199,3 +199,11 @@ def test_nothing_is_judged_further_once_a_workload_failed():
     outcome = WorkloadJudge(seats, allow_slower=False).judge("x")
     assert outcome == replace(first.outcome, reason="workload a: 3 differ")
     assert second.asked == 0
+
+
+def test_a_workload_whose_answer_never_changes_does_not_count():
+    constant = load("one", 3.0), passed(50.0, degenerate=True)
+    told = judged((load("a"), passed(2.0)), constant)
+    assert told.speedup["eager"].ratio == pytest.approx(2.0)
+    assert not told.degenerate
+    assert judged(constant).degenerate
