@@ -61,9 +61,10 @@ def answer_inquiry(
         if not passages:
             continue
         best = {ids[row]: place for place, row in enumerate(one.rows)}
-        shown = page if len(hits) < inquiry.whole else brief
+        whole = len(hits) < inquiry.whole
+        shown = page if whole else brief
         lines = [*map(measured_line, beside.get(one.document, ()))]
-        if known_of := menu.measured(one.document, inquiry):
+        if known_of := menu.measured(one.document, inquiry, whole=whole):
             lines.insert(0, known_of)
         passage = _with_lines(shown(one, passages, best, count), lines, count)
         if passage.tokens > left:

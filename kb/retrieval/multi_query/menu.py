@@ -57,15 +57,20 @@ class Menu:
             for one in inside[:TITLES]
         )
 
-    def measured(self, document: str, inquiry: Inquiry) -> str:
-        """Return what was measured of a record on the device, or on others of its kind, in a line; "" for nothing."""
+    def measured(self, document: str, inquiry: Inquiry, *, whole: bool = True) -> str:
+        """Return what was measured of a record on the device, or on others of its kind, in a line; "" for nothing.
+
+        Args:
+            whole: with the sizes, else the range alone.
+        """
         evidence = self._evidence().get(document, ())
         kind = self._targets(inquiry.device)
         for targets in ({inquiry.target}, kind & self._alike(inquiry.scope.architecture), kind):
             known = [one for one in evidence if one.target in targets]
             if known:
                 ((target, _),) = Counter(one.target for one in known).most_common(1)
-                return evidence_line(target, [one for one in known if one.target == target])
+                line = evidence_line if whole else range_line
+                return line(target, [one for one in known if one.target == target])
         return ""
 
     def _evidence(self) -> dict[str, tuple[Evidence, ...]]:
@@ -130,6 +135,14 @@ def evidence_line(target: str, evidence: Sequence[Evidence]) -> str:
     more = len(evidence) - len(won[:WON]) - len(lost[:LOST])
     rest = f"; {more} more in between" if more else ""
     return f"Measured on {target}, times the speed of eager: {'; '.join(parts)}{rest}."
+
+
+def range_line(target: str, evidence: Sequence[Evidence]) -> str:
+    """Return the least and the most that one target gained."""
+    gains = [one.gain for one in evidence if one.gain is not None]
+    if not gains:
+        return f"Measured on {target}: failed."
+    return f"Measured on {target}: {min(gains):.2f} to {max(gains):.2f} times the speed of eager ({len(gains)})."
 
 
 def _told(gain: float, one: Evidence) -> str:

@@ -7,7 +7,7 @@ from kb.records.library import load_library
 from kb.records.schema import Document, Evidence
 from kb.records.types import Hit, Passage, Scope
 from kb.retrieval.multi_query import Inquiry
-from kb.retrieval.multi_query.menu import TITLES, Menu, evidence_line, gained
+from kb.retrieval.multi_query.menu import TITLES, Menu, evidence_line, gained, range_line
 
 LIBRARY = load_library(shipped_docs())
 HERE = Inquiry(
@@ -66,6 +66,9 @@ def test_a_quoted_record_says_where_it_won_and_where_it_lost() -> None:
     assert evidence_line("h200", evidence) == (
         "Measured on h200, times the speed of eager: 512x512 3.00 (1.50 of torch.compile); "
         "900x900 2.00; 64x64 1.20; 8x8 0.50; 16x16 0.90; 2 more in between."
+    )
+    assert range_line("h200", evidence) == (
+        "Measured on h200: 0.50 to 3.00 times the speed of eager (6)."
     )
 
 
