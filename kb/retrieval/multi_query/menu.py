@@ -13,7 +13,7 @@ from kb.retrieval.multi_query import Inquiry
 
 KINDS = ("idea", "kernel")
 TITLES = 24  # that are told at most: some twenty-five tokens each
-WON, LOST = 3, 2  # measurements that are told beside a quoted record
+MOST, LEAST = 3, 2  # measurements that are told beside a quoted record, the best and the worst
 
 
 class Shelf(Protocol):
@@ -128,13 +128,13 @@ def evidence_line(target: str, evidence: Sequence[Evidence]) -> str:
     known = sorted(
         ((one.gain, one) for one in evidence if one.gain is not None), key=lambda one: -one[0]
     )
-    won = [_told(gain, one) for gain, one in known if gain >= 1]
-    lost = [_told(gain, one) for gain, one in reversed(known) if gain < 1]
-    lost += [f"{one.task} failed" for one in evidence if one.gain is None]
-    parts = [*won[:WON], *(["; ".join(lost[:LOST])] if lost else [])]
-    more = len(evidence) - len(won[:WON]) - len(lost[:LOST])
-    rest = f"; {more} more in between" if more else ""
-    return f"Measured on {target}, times the speed of eager: {'; '.join(parts)}{rest}."
+    best, rest = known[:MOST], known[MOST:]
+    worst = rest[max(0, len(rest) - LEAST) :]
+    parts = [_told(gain, one) for gain, one in (*best, *worst)]
+    if between := len(rest) - len(worst):
+        parts.insert(len(best), f"{between} more in between")
+    parts += [f"{one.task} failed" for one in evidence if one.gain is None][:LEAST]
+    return f"Measured on {target}, times the speed of eager: {'; '.join(parts)}."
 
 
 def range_line(target: str, evidence: Sequence[Evidence]) -> str:

@@ -65,7 +65,7 @@ def test_a_quoted_record_says_where_it_won_and_where_it_lost() -> None:
     evidence[2] = evidence[2].model_copy(update={"note": "1.50x over torch.compile (1.4 to 1.6)"})
     assert evidence_line("h200", evidence) == (
         "Measured on h200, times the speed of eager: 512x512 3.00 (1.50 of torch.compile); "
-        "900x900 2.00; 64x64 1.20; 8x8 0.50; 16x16 0.90; 2 more in between."
+        "900x900 2.00; 64x64 1.20; 1 more in between; 16x16 0.90; 8x8 0.50; 9x9 failed."
     )
     assert range_line("h200", evidence) == (
         "Measured on h200: 0.50 to 3.00 times the speed of eager (6)."
