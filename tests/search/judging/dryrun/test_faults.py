@@ -257,8 +257,8 @@ def test_a_kernel_written_for_the_tasks_size_is_asked_at_that_size(examine, size
 def test_a_kernel_written_for_a_size_that_is_too_large_is_not_called_wrong(
     make_desk, architectures
 ):
-    desk = make_desk(SCALE.replace("1000, 77", "9001, 77"), Limits(memory=2 << 30))
-    body = GOOD.replace("i < n", f"i < {9001 * 77}") + MODEL
+    desk = make_desk(SCALE.replace("1000, 77", "40001, 77"), Limits(memory=2 << 30))
+    body = GOOD.replace("i < n", f"i < {40001 * 77}") + MODEL
     finding = desk.examine(HEAD + body, (architectures["sm_90"],))
     assert "written for the task's shapes" in finding.answers.unchecked
 
