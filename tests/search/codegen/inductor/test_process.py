@@ -126,7 +126,13 @@ def test_the_oldest_answers_go(answers, monkeypatch):
 
 
 GPU = process.Device(
-    figures={"capability": [9, 0], "units": 132, "shared": 232448, "warp": 32, "name": "NVIDIA H200"}
+    figures={
+        "capability": [9, 0],
+        "units": 132,
+        "shared": 232448,
+        "warp": 32,
+        "name": "NVIDIA H200",
+    }
 )
 
 
