@@ -170,8 +170,7 @@ def load_problem(task: Task | JudgedTask, seed: int = 0, device: str = "cpu") ->
     state = _perturbed(model, initial, seed)
     model.load_state_dict(state)
     model.to(device)
-    before = {name: value.clone() for name, value in model.named_buffers()}
-    result = _run_twice(task, model, inputs)
+    result, writes = _run_twice(task, model, inputs)
     views, twins = _shared_outputs(model, inputs)
     return Problem(
         task=task,
@@ -186,14 +185,13 @@ def load_problem(task: Task | JudgedTask, seed: int = 0, device: str = "cpu") ->
         views=views,
         twins=twins,
         draw=fresh,
-        writes=tuple(n for n, one in model.named_buffers() if not _same(one, before.get(n, one))),
+        writes=writes,
     )
 
 
 def _require_device(device: str) -> None:
-    if (
-        device == "cuda"
-    ):  # read when memory is first asked for; answers of gigabytes leave no room for gaps
+    if device == "cuda":
+        # Read when memory is first asked for: answers of gigabytes leave no room for gaps.
         os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     if device == "cuda" and not torch.cuda.is_available():
         raise ToolchainError(
@@ -317,9 +315,12 @@ def _perturbed(
     return state
 
 
-def _run_twice(task: JudgedTask, model: nn.Module, inputs: tuple[Any, ...]) -> Any:
-    """Run the reference on equal inputs with two random states; refuse one that differs."""
+def _run_twice(
+    task: JudgedTask, model: nn.Module, inputs: tuple[Any, ...]
+) -> tuple[Any, tuple[str, ...]]:
+    """Return what two runs on equal inputs answer, and the buffers that they change; refuse one that is random."""
     results = []
+    before = {name: value.clone() for name, value in model.named_buffers()}
     for seed in (1, 2):
         copies = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
         with foreign(task, "Model.forward()"), _seeded(seed), torch.no_grad():
@@ -344,7 +345,7 @@ def _run_twice(task: JudgedTask, model: nn.Module, inputs: tuple[Any, ...]) -> A
                 f"{task.reference}: two runs on equal inputs differ in output {number} of {len(outputs)}: the reference "
                 "is random (dropout in training mode?): call self.eval() in its constructor or remove it"
             )
-    return first
+    return first, tuple(n for n, one in model.named_buffers() if not _same(one, before.get(n, one)))
 
 
 def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:

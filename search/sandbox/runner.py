@@ -212,9 +212,8 @@ def _copies(inputs: Sequence[Any]) -> list[Any]:
     scrub(inputs)
     for value, copy in zip(inputs, made, strict=True):
         if isinstance(value, torch.Tensor) and not value.is_floating_point() and value.dim():
-            value.copy_(
-                copy.flip(tuple(range(copy.dim())))
-            )  # whole numbers that are valid, elsewhere
+            # Whole numbers that are valid, in other places.
+            value.copy_(copy.flip(tuple(range(copy.dim()))))
     return made
 
 

@@ -152,13 +152,14 @@ def shared_pages(pid: int) -> list[tuple[int, int]]:
 
 def _mapped(pid: int) -> Iterator[tuple[tuple[int, int], str]]:
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-        place, permissions, *_, name = (
-            line.split(maxsplit=5) if line.count("/") else (*line.split()[:2], "")
-        )
-        if permissions[3] == "s":
+        place, permissions, _, _, _, *path = line.split(maxsplit=5)
+        name = path[0] if path else ""
+        arena = name.startswith(
+            f"/memfd:{_NAME}"
+        )  # of a private mapping too: it shows what nobody wrote to
+        if arena or permissions[3] == "s":
             start, _, end = place.partition("-")
-            kind = "arena" if name.startswith(f"/memfd:{_NAME}") else "shared"
-            yield (int(start, 16), int(end, 16)), kind
+            yield (int(start, 16), int(end, 16)), "arena" if arena else "shared"
 
 
 _libc = ctypes.CDLL(None)

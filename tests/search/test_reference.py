@@ -207,3 +207,12 @@ def test_what_varies_but_for_the_values_of_tensors_is_no_task(
     problem = load_problem(make_task(f"{source}\ndef get_inputs():\n    return [{drawn}]\n"))
     with pytest.raises(TaskError, match=told):
         problem.draw(7)
+
+
+def test_more_outputs_than_an_arena_has_places_for_are_refused_in_a_line(make_task):
+    source = (
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return tuple(x + n for n in range(300))\n"
+        "def get_inputs():\n    return [torch.randn(4)]\n"
+    )
+    with pytest.raises(TaskError, match="300 tensors: at most 256"):
+        load_problem(make_task(source))
