@@ -174,12 +174,11 @@ class IndexWatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's 
         del types
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
-        for argument, value in zip(func._schema.arguments, args, strict=False):
-            written = argument.alias_info is not None and argument.alias_info.is_write
-            if written and isinstance(
-                value, torch.Tensor
-            ):  # no index any more, or not every element
-                self._origins.pop(_memory(value), None)
+        if (
+            torch.Tag.inplace_view not in func.tags
+        ):  # which turns a tensor, and changes nothing in it
+            named = zip((one.name for one in func._schema.arguments), args, strict=False)
+            self._forget(func._schema.arguments, {**dict(named), **(kwargs or {})})
         if name in _COPIES and _memory(args[0]) in self._origins:
             self._origins[_memory(result)] = (result, args[0])
         elif name in _SEARCHES:
@@ -191,6 +190,13 @@ class IndexWatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's 
                 search = PlaceSearch(name=name, given=given, found=found)
                 self._origins[_memory(found)] = (found, search)
         return result
+
+    def _forget(self, arguments: Sequence[Any], given: Mapping[str, Any]) -> None:
+        """Take what an operator writes to for indices no more."""
+        for argument in arguments:
+            value, alias = given.get(argument.name), argument.alias_info
+            if isinstance(value, torch.Tensor) and alias is not None and alias.is_write:
+                self._origins.pop(_memory(value), None)
 
     def lookup(self, output: torch.Tensor) -> IndexLookup | None:
         """Return how to find the values at the indices in `output`, None where it holds none."""

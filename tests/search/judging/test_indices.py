@@ -65,8 +65,10 @@ def test_indices_that_are_changed_in_place_are_indices_no_more() -> None:
         output = torch.argmax(X, -1)
         output[output > 5] = -100
         other = torch.argmax(X, -1).remainder_(4)
+        turned = torch.argmax(X, -1).unsqueeze_(0)
     assert watch.lookup(output) is None
     assert watch.lookup(other) is None
+    assert watch.lookup(turned) is not None, "nothing in it was changed"
 
 
 def test_places_of_whole_numbers_are_exact(make_task: Callable[..., Task]) -> None:
