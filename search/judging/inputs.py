@@ -249,22 +249,20 @@ def input_notes(problem: Problem, one: Sequence[Any], other: Sequence[Any]) -> l
 def scaled(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Return parameters that are others, and valid: each element times its own secret factor from 0.8 to 1.
 
-    No error can be greater than with the parameters given. Bytes, which may be quantised weights, change places;
-    other whole numbers stay, for they may be places themselves.
+    No error can be greater than with the parameters given. Bytes, which may be quantised weights, change places every
+    second time: they may be a mask as well, without which a reference answers nothing that can be compared. Other
+    whole numbers stay, for they may be places themselves.
     """
     made = {}
     for name, value in state.items():
-        generator = seeds.generator(value.device, seeds.secret())
-        if value.dtype in _BYTES and value.numel() > 1:
-            made[name] = (
-                value.reshape(-1)
-                .roll(1 + secrets.randbelow(value.numel() - 1))
-                .reshape(value.shape)
-            )
+        if value.dtype in _BYTES and value.numel() > 1 and secrets.randbits(1):
+            places = 1 + secrets.randbelow(value.numel() - 1)
+            made[name] = value.reshape(-1).roll(places).reshape(value.shape)
             continue
         if not value.is_floating_point():
             made[name] = value
             continue
+        generator = seeds.generator(value.device, seeds.secret())
         factor = torch.empty_like(value).uniform_(0.8, 1.0, generator=generator)
         made[name] = factor.mul_(value)
     return made
