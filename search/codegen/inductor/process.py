@@ -31,6 +31,7 @@ from search.targets.cuda import read_device
 
 _SECONDS = 300.0
 _PLAIN = [8, 0]
+_SHARED = 48 << 10  # bytes that every GPU gives a block, for records that do not say
 _KEPT = 2000  # answers, of some 20 kB each
 
 
@@ -53,9 +54,9 @@ def device_of(target: TargetRecord) -> Device | None:
     # Another vendor's GPU is given what every NVIDIA GPU would be: Triton, and nothing that only some of them have.
     figures = {
         "capability": [int(matched[1]), int(matched[2])] if matched else _PLAIN,
-        "warp": target.simd_width or 32,
+        "warp": target.simd_width,
         "units": target.units,
-        "shared": target.limits["shared_memory_per_block"],
+        "shared": target.limits.get("shared_memory_per_block", _SHARED),
         "name": target.title,
     }
     return Device(figures=figures)

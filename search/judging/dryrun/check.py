@@ -98,7 +98,9 @@ class DryCheck:
         self._assembler = Assembler(self._zygote, folder / "assembly", limits.build_seconds)
         self._native = NativeBuilds(self._zygote, folder / "native", limits.build_seconds)
         self._small: _Questions | None = None
-        self._own: _Questions | None = None  # for candidates that take no smaller shapes
+        # For candidates that take no smaller shapes; found when the first one asks.
+        self._own: _Questions | None = None
+        self._own_sought = False
         self._missing = "no smaller shapes of the task were found that the reference runs on"
 
     def prepare(self, progress: Callable[[str], None]) -> DryPrepared:
@@ -291,7 +293,10 @@ class DryCheck:
 
     def _own_shapes(self) -> _Questions | None:
         """Return the task's own shapes, None where they are too large or asked about already."""
-        if self._own is None and self._small is not None and self._small.variant.changed:
+        if self._own_sought or self._small is None:
+            return self._own
+        self._own_sought = True
+        if self._small.variant.changed:
             variant = own_shapes(self._problem)
             with suppress(TaskError):
                 self._own = _Questions(variant, self._seed) if variant is not None else None
