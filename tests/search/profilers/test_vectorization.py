@@ -114,3 +114,10 @@ def test_the_report_of_a_candidate_is_made_behind_the_builders_walls(tmp_path: P
 )
 def test_what_is_no_report_has_no_findings(text: str) -> None:
     assert parse_report(text, KERNEL) == ()
+
+
+@pytest.mark.parametrize("word", ["typedef ", "using a "])
+def test_a_million_letters_that_begin_a_vector_type_take_no_hour(word: str) -> None:
+    lines = [*KERNEL.splitlines(), "// " + word * (1_000_000 // len(word))]
+    report = "kernel.cpp:1:1: missed: couldn't vectorize loop\n"
+    assert parse_report(report, "\n".join(lines)) is not None
