@@ -176,5 +176,5 @@ def test_tuning_that_is_broken_off_ends_as_an_unbroken_one(tmp_path) -> None:
 
 
 def test_a_million_digits_are_no_number_and_take_no_day() -> None:
-    long = 'KNOBS = {"TILE": [1, 2]}\nTILE = 1\n# #define TILE ' + "1" * 1_000_000 + "x\n"
-    assert read_knobs(long) is not None
+    long = tunable('KNOBS = {"TILE": [1, 2]}\nTILE = 1\n#define TILE ' + "1" * 1_000_000 + "x\n")
+    assert long.chosen == {"TILE": 1}
