@@ -12,6 +12,7 @@ speed-up over each with the interval that the judge gives it.
 import argparse
 import json
 import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,6 +51,40 @@ def failure(outcome: object) -> dict[str, object]:
     return {name: getattr(outcome, name, "") for name in ("kind", "reason", "detail")}
 
 
+def judged(
+    reference: Path, programs: Sequence[Path], target: str, *, seconds: float, seed: int = 1
+) -> Iterator[dict[str, object]]:
+    """Yield what the task takes on a device, and then what became of each program.
+
+    Args:
+        target: a device's name, or ``auto``.
+        seconds: of timing, a program.
+    """
+    place, task = choose_place(target), load_task(reference)
+    settings = task.settings.model_copy(update={"target": place.target.name})
+    task = replace(task, settings=settings)
+    with tempfile.TemporaryDirectory() as name:
+        problem = load_problem(task, seed=seed, device=place.device)
+        limits = Limits(thorough_seconds=seconds)
+        judge = make_judge(place, task, problem, folder=Path(name), limits=limits)
+        try:
+            prepared = judge.prepare(lambda _: None)
+            baselines = {n: float(f"{s:.4g}") for n, s in prepared.baselines.items()}
+            work = prepared.work
+            yield {
+                "target": place.target.name,
+                "timed": place.how != "dry",
+                "baselines": baselines,
+                "no_compile": prepared.compile_error,
+                "flops": work and work.flops,
+                "bytes": work and work.bytes,
+            }
+            for program in programs:
+                yield told(program, judge)
+        finally:
+            judge.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -62,30 +97,8 @@ def main() -> None:
     reference, *programs = asked.paths
     if reference.is_dir():
         reference, programs = reference / "reference.py", [reference / "program.py", *programs]
-    place, task = choose_place(asked.target), load_task(reference)
-    settings = task.settings.model_copy(update={"target": place.target.name})
-    task = replace(task, settings=settings)
-    with tempfile.TemporaryDirectory() as name:
-        problem = load_problem(task, seed=asked.seed, device=place.device)
-        limits = Limits(thorough_seconds=asked.seconds)
-        judge = make_judge(place, task, problem, folder=Path(name), limits=limits)
-        try:
-            prepared = judge.prepare(lambda _: None)
-            baselines = {n: float(f"{s:.4g}") for n, s in prepared.baselines.items()}
-            work = prepared.work
-            about = {
-                "target": place.target.name,
-                "timed": place.how != "dry",
-                "baselines": baselines,
-                "no_compile": prepared.compile_error,
-                "flops": work and work.flops,
-                "bytes": work and work.bytes,
-            }
-            print(json.dumps(about), flush=True)
-            for program in programs:
-                print(json.dumps(told(program, judge)), flush=True)
-        finally:
-            judge.close()
+    for row in judged(reference, programs, asked.target, seconds=asked.seconds, seed=asked.seed):
+        print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -17,11 +17,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from statistics import geometric_mean
 
-from benchmarks.judge_program import told
-from kb.app.device import choose_place, make_judge
-from search.judging.limits import Limits
-from search.reference import load_problem
-from search.task import load_task
+from benchmarks.judge_program import judged
 
 HERE = Path(__file__).parent
 
@@ -47,27 +43,21 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[], metavar="GLOB")
     parser.add_argument("--seconds", type=float, default=3.0, help="of timing, a program")
     asked = parser.parse_args()
-    place = choose_place(asked.target)
     best: dict[str, list[float]] = defaultdict(list)
+    timed: object = False
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for arm, task_name, files in programs(folder, asked.only):
-            task = load_task(HERE / "gpu_tasks" / f"{task_name}.py")
-            problem = load_problem(task, seed=1, device=place.device)
-            limits = Limits(thorough_seconds=asked.seconds)
-            judge = make_judge(place, task, problem, folder=folder / "judge", limits=limits)
-            gains = [1.0]
-            try:
-                judge.prepare(lambda _: None)
-                for file in files:
-                    row = {"arm": arm, "task": task_name, **told(file, judge)}
-                    row["program"] = file.name
-                    print(json.dumps(row), flush=True)
-                    gains.append(row["speedup"]["eager"][0] if "speedup" in row else 1.0)
-            finally:
-                judge.close()
+        for arm, task, files in programs(Path(name), asked.only):
+            reference = HERE / "gpu_tasks" / f"{task}.py"
+            about, *rows = judged(reference, files, asked.target, seconds=asked.seconds)
+            timed, gains = about["timed"], [1.0]
+            for file, row in zip(files, rows, strict=True):
+                print(
+                    json.dumps({"arm": arm, "task": task, **row, "program": file.name}), flush=True
+                )
+                speedup = row.get("speedup")
+                gains += [speedup["eager"][0]] if isinstance(speedup, dict) else []
             best[arm].append(max(gains))
-    if place.how == "dry":
+    if not timed:
         return
     for arm, gains in best.items():
         print(

@@ -73,12 +73,10 @@ def test_indices_that_are_changed_in_place_are_indices_no_more() -> None:
 
 def test_places_of_whole_numbers_are_exact(make_task: Callable[..., Task]) -> None:
     problem = problem_of(make_task, "torch.argsort(x)", "torch.randint(1 << 30, 1 << 31, (20000,))")
-    x = problem.inputs[0]
     for trial in make_trials(problem, 3).trials:
         given = trial.inputs[0]
         assert inside(trial, (given.sort(stable=False)[1],))
         assert not inside(trial, ((given >> 10).sort()[1],)), "the last bits were left out"
-    assert x.dtype == torch.int64
 
 
 def test_the_last_of_equal_values_is_as_right_as_the_first(make_task: Callable[..., Task]) -> None:
