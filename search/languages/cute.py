@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Collection, Mapping
 from importlib.util import find_spec
+from itertools import pairwise
 
 from search.languages import Unbuildable, Unit
 from search.languages.native_parts import NativeParts
@@ -101,7 +102,7 @@ def explained(message: str) -> str:
     message = _COLOURS.sub("", message)
     lines = [line[:_LONGEST_READ].strip() for line in message.splitlines()[:_MOST_LINES]]
     found: dict[str, None] = {}
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+    for line, following in pairwise([*lines, ""]):
         error, place = _ERROR.match(line), _PLACE.match(following)
         if error:
             where = f"line {place[1]}: " if place else ""

@@ -6,6 +6,7 @@ import hashlib
 import os
 import resource
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Sequence
@@ -135,7 +136,7 @@ class Builder:
                 raise ToolchainError(
                     f"the compiler cannot be started: {log.splitlines()[-1] if log else status}"
                 )
-            detail = self._language.explain(log) or f"the compiler ended with status {status}"
+            detail = self._language.explain(log) or _ended(status)
             first = detail.splitlines()[0]
             raise Fault(
                 BuildFailed(
@@ -148,6 +149,13 @@ class Builder:
     def _late(self, took: float) -> Fault:
         reason = f"the compiler was still busy after {self._seconds:.0f} s, which all parts have together"
         return Fault(TimedOut(reason=reason, seconds=took, build_seconds=took))
+
+
+def _ended(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        return f"the compiler was ended by {signal.Signals(-code).name}: is the machine's memory used up?"
+    return f"the compiler ended with exit code {code} and said nothing"
 
 
 def used(build: Path) -> bool:

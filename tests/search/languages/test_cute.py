@@ -4,7 +4,14 @@ import pytest
 
 from search.languages import LANGUAGES, Unbuildable
 from search.languages.compilers import compiler_fault
-from search.languages.cute import Cute, kernel_names, own_kernel, own_symbols, package_folders
+from search.languages.cute import (
+    Cute,
+    explained,
+    kernel_names,
+    own_kernel,
+    own_symbols,
+    package_folders,
+)
 
 
 def test_the_language_is_registered() -> None:
@@ -109,3 +116,7 @@ def test_of_a_profile_only_declared_kernels_are_own() -> None:
 def test_the_packages_folders_are_known_without_importing_it() -> None:
     assert any(path.endswith("/cutlass") for path in package_folders())
     assert any(path.endswith("/nvidia_cutlass_dsl") for path in package_folders())
+
+
+def test_a_compiler_that_was_ended_without_a_word_is_not_explained() -> None:
+    assert explained("") == ""

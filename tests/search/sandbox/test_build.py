@@ -1,4 +1,5 @@
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,21 @@ def test_parts_whose_time_is_up_are_not_begun_anew(
         builder.build(_parts(*(f'extern "C" int f() {{ return {n}; }}' for n in range(12))))
     assert fault.value.outcome.kind == "timed_out"
     assert len(list(tmp_path.glob("*.so"))) == 1
+
+
+def test_a_compiler_that_is_killed_says_by_what(
+    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait = Child.wait
+
+    def killed(self: Child, seconds: float) -> int | None:
+        self.signal(signal.SIGKILL)
+        return wait(self, seconds)
+
+    monkeypatch.setattr(Child, "wait", killed)
+    with pytest.raises(Fault) as fault:
+        _builder(zygote, tmp_path).build(_parts('extern "C" int f() { return 1; }'))
+    assert "the compiler was ended by SIGKILL" in fault.value.outcome.reason
 
 
 def test_a_candidates_parts_together_are_bounded_in_size(

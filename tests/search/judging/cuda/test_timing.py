@@ -25,6 +25,7 @@ class Device:
         flushes: False for one whose caches are never emptied.
         beyond: seconds that a call costs outside its events.
         fill: seconds of putting the inputs of a call in place.
+        late: seconds that the host adds to each emptying of the caches.
     """
 
     def __init__(
@@ -35,9 +36,10 @@ class Device:
         flushes: bool = True,
         beyond: float = 0.0,
         fill: float = 10e-6,
+        late: float = 0.0,
     ) -> None:
         self.call, self.told, self.host, self.flushes = call, told, host, flushes
-        self.beyond, self.fill = beyond, fill
+        self.beyond, self.fill, self.late = beyond, fill, late
         self.given: list[Any] = []
 
     def batch(
@@ -45,7 +47,7 @@ class Device:
     ) -> Batch:
         self.given.append(given)
         device = 0.0 if empty else self.call + self.beyond
-        each = (FLUSH * flushes if self.flushes else 0.0) + device
+        each = ((FLUSH + self.late) * flushes if self.flushes else 0.0) + device
         slow = max(each, 0.0 if empty else self.host)
         seen = 0.0 if empty else (self.call if self.told is None else self.told)
         return Batch(
@@ -54,10 +56,16 @@ class Device:
 
 
 def race(
-    candidate: Device | None, watch: Callable[[], object] = lambda: None, beyond: float = 0.0
+    candidate: Device | None,
+    watch: Callable[[], object] = lambda: None,
+    beyond: float = 0.0,
+    late: float = 0.0,
 ) -> CudaTimingSession:
     return CudaTimingSession(
-        rivals={"eager": Device(40e-6, beyond=beyond), "compile": Device(30e-6, beyond=beyond)},
+        rivals={
+            "eager": Device(40e-6, beyond=beyond, late=late),
+            "compile": Device(30e-6, beyond=beyond),
+        },
         candidate=candidate,
         draw=lambda calls: ["fresh"] * calls,
         check=lambda batch, given: None,
@@ -120,6 +128,16 @@ def test_where_the_caches_are_emptied_several_times_a_part_may_be_missing() -> N
     slow = Device(20e-6, host=150e-6, beyond=-0.9 * FLUSH)  # five times for each call
     assert race(slow).run().seconds["candidate"] == pytest.approx(20e-6)
     assert "not emptied" in refusal(Device(20e-6, host=150e-6, beyond=-3 * FLUSH)).reason
+
+
+def test_a_framework_that_the_host_delays_makes_no_cheat_of_a_candidate() -> None:
+    for delay in ({"beyond": 80e-6}, {"late": 80e-6}):
+        timing = race(Device(20e-6), **delay).run()
+        assert timing.seconds["candidate"] == pytest.approx(20e-6)
+        with pytest.raises(Fault) as caught:
+            race(Device(20e-6, flushes=False), **delay).run()
+        assert isinstance(caught.value.outcome, Refused)
+        assert "not emptied" in caught.value.outcome.reason
 
 
 def test_what_may_be_spared_leaves_more_than_the_cache_holds() -> None:
