@@ -1,5 +1,7 @@
 // Shared by every rendered recipe: one vector type, its loads and stores, and vector mathematics.
 // GCC vector extensions keep it portable; the few builtins are those that GCC 12 does not find alone.
+#include <cstddef>
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS  // libstdc++ takes a sixth of a second to read Bessel functions and the like, which nobody calls
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
