@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
+import tempfile
+from functools import cache
 from pathlib import Path
 
 from kb.app.lessons.learning import believed_memory
@@ -106,10 +110,20 @@ def task_of(model: ModelSettings = MODEL, retrieval: bool = True, **requests: in
     return Task(name="softmax", path=path, reference=path, source=REFERENCE, settings=settings)
 
 
+@cache
+def library_home() -> Path:
+    """Return a home with the shipped library, which a process reads once: that takes five seconds."""
+    folder = Path(tempfile.mkdtemp(prefix="kb-library-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    open_knowledge(Home(folder).make()).store.engine.dispose()
+    return folder
+
+
 class Place:
     """A home with the shipped library, a lesson that nothing proves, a manual and a record."""
 
     def __init__(self, folder: Path) -> None:
+        shutil.copytree(library_home(), folder / "home")
         self.home = Home(folder / "home").make()
         self.home.lessons.mkdir(parents=True, exist_ok=True)
         (self.home.lessons / "zebra-lesson.md").write_text(LESSON.format(title="Zebra tiles win"))
