@@ -12,8 +12,6 @@ import torch
 from kb.errors import TaskError
 from search import seeds
 from search.costs.graph import OperatorGraph
-from search.costs.sums import longest_recurrence, longest_sum
-from search.costs.trace import operator_graph
 from search.judging import inputs as distributions
 from search.judging.bounds import (
     Slack,
@@ -26,9 +24,10 @@ from search.judging.bounds import (
     told_slack,
     unsettled,
 )
+from search.judging.host_screen import HostScreen, first_line, graph_of
 from search.judging.precision import rule
 from search.judging.redraw import RedrawnTrials
-from search.judging.trial import InputTrial, RowCut, Sums, TrialBounds, TrialSet
+from search.judging.trial import InputTrial, RowCut, Sums, TrialBounds, TrialSet, sums_of
 from search.judging.trivial import probe
 from search.judging.truth.reference import ROUNDINGS, Truth, Watched, away, jitter, plain, watched
 from search.reference import WHOLE, Problem
@@ -63,7 +62,9 @@ def make_trials(
         TaskError: the reference cannot run in float64, or a trivial answer passes every trial.
     """
     truth = Truth(problem)
-    sums = _sums(problem, graph)
+    if graph is None:
+        graph = graph_of(problem)
+    sums, host = sums_of(problem, graph), HostScreen(problem, graph)
     trials: list[InputTrial] = []
     dropped: list[tuple[str, str]] = []
     shelf = RedrawnTrials(problem, truth)
@@ -72,7 +73,8 @@ def make_trials(
         # The second set of the task's own inputs is what catches an answer kept from the first.
         drawn = seeds.secret() if seed is None else seed + 7919 * (number + 1)
         again = partial(_trial, problem, truth, name, drawn, sums)
-        made, cut = _first_trial(problem, shelf, again, (name, drawn, sums))
+        first = partial(again, host=host)
+        made, cut = _first_trial(problem, shelf, first, (name, drawn, sums))
         if isinstance(made, str):
             dropped.append((name, made))
             if made == _NOT_FINITE and distributions.may_be_positive(name):
@@ -138,7 +140,12 @@ def _refusal(problem: Problem, name: str, error: Exception) -> str:
     Raises:
         TaskError: they are its own.
     """
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    first = first_line(error)
+    if isinstance(error, torch.AcceleratorError):
+        raise TaskError(
+            f"{problem.task.reference}: a kernel of the reference failed on '{name}' inputs and ended all work on the device "
+            f"({first[:120]}): keep values and indices in range inside forward, e.g. by clamp"
+        ) from error
     if name == "task":
         raise TaskError(
             f"{problem.task.reference}: the reference cannot run in float64 ({first[:200]}): do not fix dtypes inside "
@@ -154,28 +161,18 @@ def _names(problem: Problem) -> tuple[str, ...]:
     return ("task", *distributions.DISTRIBUTIONS, *wide, *special)
 
 
-def _sums(problem: Problem, graph: OperatorGraph | None) -> Sums:
-    """Return how long the sums are that each output comes from.
-
-    Where the reference cannot be traced, no sum is taken to be longer than its longest dimension.
-    """
-    count = len(problem.outputs)
-    if graph is None:
-        try:
-            graph = operator_graph(problem)
-        except TaskError:
-            tensors = (*problem.inputs, *problem.state.values())
-            extents = (max(x.shape, default=1) for x in tensors if isinstance(x, torch.Tensor))
-            return Sums(terms=(max(extents),) * count)
-    single = len(graph.outputs) == count
-    each = [(name,) for name in graph.outputs] if single else [graph.outputs] * count
-    terms = tuple(longest_sum(graph, names) for names in each)
-    return Sums(terms=terms, recurrence=longest_recurrence(graph))
-
-
-def _trial(problem: Problem, truth: Truth, name: str, seed: int, sums: Sums) -> InputTrial | str:
+def _trial(
+    problem: Problem,
+    truth: Truth,
+    name: str,
+    seed: int,
+    sums: Sums,
+    host: HostScreen | None = None,
+) -> InputTrial | str:
     """Return a trial, or why it cannot be one."""
     inputs = distributions.draw(problem, name, seed)
+    if host is not None and name != "task" and (refused := host.refusal(inputs)):
+        return f"the reference refuses it: {refused[:120]}"
     return _bounded(problem, truth, name, inputs, _answered(problem, inputs), sums)
 
 

@@ -8,9 +8,12 @@ from typing import Any
 
 import torch
 
+from search.costs.graph import OperatorGraph
+from search.costs.sums import longest_recurrence, longest_sum
 from search.judging import inputs as distributions
 from search.judging.bounds import Slack, pieces
 from search.judging.indices import IndexLookup
+from search.reference import Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +177,22 @@ class Sums:
 
     terms: tuple[int, ...]
     recurrence: int = 1
+
+
+def sums_of(problem: Problem, graph: OperatorGraph | None) -> Sums:
+    """Return how long the sums are that each output comes from.
+
+    Where the reference cannot be traced, no sum is taken to be longer than its longest dimension.
+    """
+    count = len(problem.outputs)
+    if graph is None:
+        tensors = (*problem.inputs, *problem.state.values())
+        extents = (max(x.shape, default=1) for x in tensors if isinstance(x, torch.Tensor))
+        return Sums(terms=(max(extents),) * count)
+    single = len(graph.outputs) == count
+    each = [(name,) for name in graph.outputs] if single else [graph.outputs] * count
+    terms = tuple(longest_sum(graph, names) for names in each)
+    return Sums(terms=terms, recurrence=longest_recurrence(graph))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

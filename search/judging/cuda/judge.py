@@ -28,6 +28,7 @@ from search.judging.cuda.memory import (
     Mirror,
     Regions,
     choose_sets,
+    give_back,
     memory_room,
     memory_told,
     plan,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cuda-23"
+JUDGE_VERSION = "cuda-24"
 _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
 _EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take
@@ -268,7 +269,7 @@ class CudaJudge:
             # Not before: an error's frames hold the tensors that were compared.
             told = memory_told()
             self._trial_set.forget()
-            torch.cuda.empty_cache()
+            give_back()
             if "memory" in outcome.reason:
                 outcome = replace(outcome, detail=f"{outcome.detail}\n{told}".strip())
         return replace(outcome, build_seconds=build_seconds)
@@ -392,8 +393,7 @@ class CudaJudge:
         memory = vars(self).pop("_memory", None)  # none where it could not be prepared
         if memory is not None:
             memory.close()
-        # Whoever judges next may need all of the device's memory.
         self._timed_baselines = None
         for part in ("_mirror", "_draws", "_trial_set"):
             vars(self).pop(part, None)
-        torch.cuda.empty_cache()
+        give_back()

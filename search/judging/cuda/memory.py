@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -333,6 +334,12 @@ def free_memory() -> int:
     gc.collect()
     torch.cuda.empty_cache()
     return int(torch.cuda.mem_get_info()[0])
+
+
+def give_back() -> None:
+    """Give memory that no tensor uses back to the device: whoever judges next may need all of it."""
+    with suppress(torch.AcceleratorError):  # after a failed kernel nothing can be given back
+        torch.cuda.empty_cache()
 
 
 def memory_told() -> str:

@@ -1,0 +1,112 @@
+"""Which inputs a reference refuses, asked on the host: a kernel that asserts on a GPU ends all work there.
+
+On a processor an operator that is given what it is not defined for raises, and the distribution is left out. On a GPU it
+asserts, after which no kernel of the process runs any more.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from kb.errors import TaskError
+from search.costs.graph import Operator, OperatorGraph, Ref
+from search.costs.trace import operator_graph
+from search.reference import Problem
+
+_BY_VALUE = {"bernoulli", "binary_cross_entropy", "multinomial", "nanquantile", "quantile"}
+_BY_INDEX = {
+    "cross_entropy_loss", "embedding", "embedding_bag", "gather", "index", "index_add", "index_copy", "index_put",
+    "index_select", "nll_loss", "nll_loss2d", "nll_loss_nd", "one_hot", "put", "scatter", "scatter_add", "scatter_reduce",
+    "take", "take_along_dim",
+}  # fmt: skip
+_IN_RANGE = {
+    "arange",
+    "argmax",
+    "argmin",
+    "argsort",
+    "max",
+    "min",
+    "sort",
+    "topk",
+}  # places that there are
+
+
+def graph_of(problem: Problem) -> OperatorGraph | None:
+    """Return what the reference computes, None where it cannot be traced."""
+    try:
+        return operator_graph(problem)
+    except TaskError:
+        return None
+
+
+def may_assert(graph: OperatorGraph) -> bool:
+    """Say whether an operator may be given values or indices that it asserts on.
+
+    Indices that `get_inputs()` draws are valid; those that are computed from drawn values may not be.
+    """
+    made = {one.name: one for one in graph.operators}
+    return any(
+        _packet(one) in _BY_VALUE
+        or (_packet(one) in _BY_INDEX and any(_computed(made, name) for name in _read(one.args)))
+        for one in graph.operators
+    )
+
+
+class HostScreen:
+    """Runs a reference that may assert on a GPU on the host first.
+
+    Args:
+        graph: of the reference; None where it cannot be traced, and every reference is asked.
+    """
+
+    def __init__(self, problem: Problem, graph: OperatorGraph | None) -> None:
+        on_gpu = any(isinstance(one, torch.Tensor) and one.is_cuda for one in problem.inputs)
+        asked = on_gpu and (graph is None or may_assert(graph))
+        self._model = copy.deepcopy(problem.model).cpu() if asked else None
+
+    def refusal(self, inputs: tuple[Any, ...]) -> str:
+        """Return the first line of why the reference takes no such inputs; empty where it takes them."""
+        if self._model is None:
+            return ""
+        return refused(self._model, inputs)
+
+
+def refused(model: torch.nn.Module, inputs: tuple[Any, ...]) -> str:
+    """Return the first line of what a reference on the host raises; empty where it answers."""
+    given = (one.cpu() if isinstance(one, torch.Tensor) else one for one in inputs)
+    try:
+        with torch.no_grad():
+            model(*given)
+    except Exception as error:  # noqa: BLE001 - the user's program may raise anything
+        return first_line(error)
+    return ""
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what an exception says, its kind where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _packet(one: Operator) -> str:
+    return one.target.partition(".")[0].removesuffix("_")
+
+
+def _computed(made: Mapping[str, Operator], name: str) -> bool:
+    one = made.get(name)
+    if one is None or "int" not in one.dtype:
+        return False
+    if _packet(one) == "getitem":  # of several results
+        return any(_packet(made[of]) not in _IN_RANGE for of in _read(one.args) if of in made)
+    return _packet(one) not in _IN_RANGE
+
+
+def _read(values: Any) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, Ref):
+            yield value.name
+        elif isinstance(value, tuple):
+            yield from _read(value)

@@ -1,0 +1,60 @@
+"""What would assert on a GPU is asked on the host."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from search.costs.trace import operator_graph
+from search.judging.host_screen import HostScreen, may_assert, refused
+from search.reference import Problem, load_problem
+from search.task import Task
+
+SOURCE = """
+import torch
+import torch.nn.functional as F
+class Model(torch.nn.Module):
+    def forward(self, a, b):
+        return {}
+def get_inputs():
+    return [{}]
+"""
+FLOATS = "torch.rand(8, 10), torch.rand(8, 10)"
+INDEXED = "torch.rand(8, 10), torch.randint(0, 8, (5,))"
+
+
+@pytest.mark.parametrize(
+    ("forward", "inputs", "asserts"),
+    [
+        ("F.binary_cross_entropy(a, b)", FLOATS, True),
+        ("torch.quantile(a, 0.3, dim=1) + b.sum()", FLOATS, True),
+        ("a[(b[0] * 8).long()]", FLOATS, True),
+        ("torch.gather(a, 1, (b * 10).to(torch.int64))", FLOATS, True),
+        ("a[b]", INDEXED, False),
+        ("F.embedding(b, a)", INDEXED, False),
+        ("torch.gather(a, 1, torch.argmax(b, 1, keepdim=True))", FLOATS, False),
+        ("torch.gather(a, 1, torch.topk(b, 3, dim=1)[1])", FLOATS, False),
+        ("F.binary_cross_entropy_with_logits(a, b)", FLOATS, False),
+    ],
+)
+def test_operators_that_may_assert_are_known(
+    make_task: Callable[..., Task], forward: str, inputs: str, asserts: bool
+) -> None:
+    problem = load_problem(make_task(SOURCE.format(forward, inputs)))
+    assert may_assert(operator_graph(problem)) is asserts
+
+
+@pytest.fixture
+def entropy(make_task: Callable[..., Task]) -> Problem:
+    return load_problem(make_task(SOURCE.format("F.binary_cross_entropy(a, b)", FLOATS)))
+
+
+def test_the_host_says_why_inputs_are_refused(entropy: Problem) -> None:
+    there, here = torch.rand(8, 10), torch.rand(8, 10)
+    assert refused(entropy.model, (there, here)) == ""
+    assert "between 0 and 1" in refused(entropy.model, (there + 1, here))
+
+
+def test_on_a_processor_nobody_asks_twice(entropy: Problem) -> None:
+    screen = HostScreen(entropy, operator_graph(entropy))
+    assert screen.refusal((torch.rand(8, 10) + 1, torch.rand(8, 10))) == ""
