@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 from kb.app.bench.devices import BenchDevice
 from kb.app.bench.rows import Status, SuiteRow, answered_row, one_line, solved_row
 from kb.app.live import RunIsLive
+from kb.errors import ConnectionLost, StoreError
 from kb.progress import say
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ class ProblemProcess:
             return None
         if "report" in events and "error" not in events:
             return self._died_at_a_sample(blank, code)
+        self._require_knowledge()
         judged: Status = "unsolved" if "judged" in events else "not_judged"
         row = replace(blank, status=judged, seconds=round(seconds, 3))
         if "error" in events:
@@ -163,6 +165,16 @@ class ProblemProcess:
         if self._overdue:
             return replace(row, reason=f"not done after {seconds:.0f} s: ended")
         return replace(row, reason=_died(code, self.job.log))
+
+    def _require_knowledge(self) -> None:
+        """See that the knowledge base could be used.
+
+        Raises:
+            StoreError: it could not, as it could not for any other problem.
+        """
+        error = self._events.get("error", {})
+        if error.get("kind") in (StoreError.__name__, ConnectionLost.__name__):
+            raise StoreError(f"{error['message']} (the suite ends here; the same command goes on)")
 
     def _is_anothers(self) -> bool:
         """Say whether another process works on the run, and tell the user."""

@@ -24,6 +24,7 @@ from kb.app.bench.session import Bench
 from kb.app.live import working_on
 from kb.config import Home
 from kb.database import open_engine
+from kb.errors import StoreError
 from search.runs.storage import Storage
 from search.task import load_task
 
@@ -61,6 +62,13 @@ def test_a_reference_that_kills_its_process_is_a_row_that_says_so(work):
     row = work("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     assert row.status == "not_judged"
     assert "ended by SIGKILL" in row.reason
+
+
+def test_a_knowledge_base_that_cannot_be_read_ends_the_suite_and_is_no_row(work, tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "kb.sqlite").write_text("no database, and longer than its head" * 100)
+    with pytest.raises(StoreError, match="the suite ends here; the same command goes on"):
+        work("return torch.relu(x)")
 
 
 def test_what_a_reference_prints_is_in_the_log_and_no_event(work, tmp_path):
