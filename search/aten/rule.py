@@ -36,6 +36,7 @@ NUMBER = 160
 _ELEMENTS = 1 << 18  # of a problem's tensors, where an operator allows more than its samples have
 _TRIED = 8  # of the samples of one operator, the largest first
 _MOST_OUTPUTS = 16
+_THREADS = 4  # for tensors of some hundred elements; with 64 it took ten times as long
 _MOST_SAMPLES = 200  # of one operator that are looked at
 # How operators and torch.export refuse what they are given.
 _REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, AssertionError, Unwritable)
@@ -71,6 +72,15 @@ class Selection:
 
 def select_operators(number: int = NUMBER) -> Selection:
     """Apply the rule to the torch that is installed."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(min(threads, _THREADS))
+    try:
+        return _select(number)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _select(number: int) -> Selection:
     found: list[tuple[OperatorProblem, Iterator[OperatorProblem]]] = []
     refused: list[tuple[str, str]] = []
     for entry in _entries():
