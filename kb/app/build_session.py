@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from kb.app.choices import check_settings, choose_author, choose_language
-from kb.app.device import JudgingDevice, choose_place
+from kb.app.device import JudgingDevice, choose_place, make_zygote
 from kb.app.lessons.learning import open_memory
 from kb.app.mailbox import Mail, with_mailbox
 from kb.app.models import make_cast
@@ -34,12 +34,14 @@ def prepare(
     *,
     place: JudgingDevice | None = None,
     asks: bool = True,
+    judges: bool = False,
 ) -> Setup:
     """Load and check all that a run needs to begin.
 
     Args:
         place: where candidates are judged, where the task is not to say.
         asks: False where no model is ever asked, and none need be there.
+        judges: a judge is opened next, and its warm process begins now; whoever asks for that closes the setup.
     """
     from kb.database import open_engine
     from search.prompting.prompts import user_templates
@@ -53,7 +55,16 @@ def prepare(
         if task.prompts is not None:  # authors without a model never look there
             user_templates(task)
     storage = Storage(open_engine(home))
-    problem, graph, work = _reference(task, place, progress)
+    zygote = None
+    if judges and not task.elsewhere and not task.settings.workloads:
+        zygote = make_zygote(place)
+        zygote.begin()
+    try:
+        problem, graph, work = _reference(task, place, progress)
+    except BaseException:
+        if zygote is not None:
+            zygote.close()
+        raise
     return Setup(
         home=home,
         task=task,
@@ -64,6 +75,7 @@ def prepare(
         graph=graph,
         work=work,
         storage=storage,
+        zygote=zygote,
     )
 
 

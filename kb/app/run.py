@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -97,14 +97,14 @@ def evolve(
 
     began = time.monotonic()
     try:
-        setup = prepare(home, task, progress)
+        setup = prepare(home, task, progress, judges=True)
     except ConnectionLost:
-        setup = outlast(open_engine(home), lambda: prepare(home, task, progress))
+        setup = outlast(open_engine(home), lambda: prepare(home, task, progress, judges=True))
     given = about_of(setup)
     setup = _capped(setup, turn)
     record = setup.storage.begin(task_slug(task), given)
     try:
-        with working_on(home, record.run):
+        with closing(setup), working_on(home, record.run):
             session = _built(setup, record, progress, begun)
             found = _search(session, record, began, progress, watch, turn)
             return _conclude(session, record, found)
@@ -190,14 +190,15 @@ def _go_on(
     task = stored_task(home, run, row.about)
     for line in notices(task):
         announce(line)
-    setup = _capped(prepare(home, task, progress), turn)
-    check_same_place(row.about, setup)
-    record = storage.record(run)
-    record.mark("running")
-    with _interruptible(record):
-        session = build(setup, run, progress, as_of=row.started)
-    found = _search(session, record, began - record.elapsed, progress, watch, turn)
-    return _conclude(session, record, found)
+    with closing(prepare(home, task, progress, judges=True)) as whole:
+        setup = _capped(whole, turn)
+        check_same_place(row.about, setup)
+        record = storage.record(run)
+        record.mark("running")
+        with _interruptible(record):
+            session = build(setup, run, progress, as_of=row.started)
+        found = _search(session, record, began - record.elapsed, progress, watch, turn)
+        return _conclude(session, record, found)
 
 
 def notices(task: Task) -> tuple[str, ...]:
@@ -353,8 +354,9 @@ def open_judge(session: Session) -> Iterator[Judge]:
     from search.judging.serial import serial
 
     judge: Judge = open_remote(session) or make_judge(
-        session.place, session.task, session.problem, folder=session.home.root / "cache"
-    )
+        session.place, session.task, session.problem,
+        folder=session.home.root / "cache", zygote=session.zygote,
+    )  # fmt: skip
     if session.task.settings.search.overlap and not isinstance(judge, Prefetching):
         judge = serial(judge)
     try:

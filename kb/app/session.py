@@ -21,11 +21,16 @@ if TYPE_CHECKING:
     from search.runs.snapshot import RunSnapshot
     from search.runs.spending import Ledger
     from search.runs.storage import Storage
+    from search.sandbox.zygote import Zygote
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What is known of a run before it begins: everything that its record says at its start."""
+    """What is known of a run before it begins: everything that its record says at its start.
+
+    Attributes:
+        zygote: the judge's warm process, which imports torch meanwhile; None where nobody judges here.
+    """
 
     home: Home
     task: Task
@@ -36,6 +41,12 @@ class Setup:
     graph: OperatorGraph
     work: Work
     storage: Storage
+    zygote: Zygote | None = None
+
+    def close(self) -> None:
+        """End the warm process."""
+        if self.zygote is not None:
+            self.zygote.close()
 
     @property
     def target(self) -> TargetRecord:
