@@ -23,16 +23,8 @@ _BY_INDEX = {
     "index_select", "nll_loss", "nll_loss2d", "nll_loss_nd", "one_hot", "put", "scatter", "scatter_add", "scatter_reduce",
     "take", "take_along_dim",
 }  # fmt: skip
-_IN_RANGE = {
-    "arange",
-    "argmax",
-    "argmin",
-    "argsort",
-    "max",
-    "min",
-    "sort",
-    "topk",
-}  # places that there are
+# Their results are places that there are.
+_IN_RANGE = {"arange", "argmax", "argmin", "argsort", "max", "min", "sort", "topk"}
 
 
 def graph_of(problem: Problem) -> OperatorGraph | None:
@@ -66,13 +58,19 @@ class HostScreen:
     def __init__(self, problem: Problem, graph: OperatorGraph | None) -> None:
         on_gpu = any(isinstance(one, torch.Tensor) and one.is_cuda for one in problem.inputs)
         asked = on_gpu and (graph is None or may_assert(graph))
-        self._model = copy.deepcopy(problem.model).cpu() if asked else None
+        self._model = host_model(problem) if asked else None
 
     def refusal(self, inputs: tuple[Any, ...]) -> str:
         """Return the first line of why the reference takes no such inputs; empty where it takes them."""
         if self._model is None:
             return ""
         return refused(self._model, inputs)
+
+
+def host_model(problem: Problem) -> torch.nn.Module | None:
+    """Return the reference on the host, None where it does not run there even on its own inputs."""
+    model = copy.deepcopy(problem.model).cpu()
+    return None if refused(model, problem.inputs) else model
 
 
 def refused(model: torch.nn.Module, inputs: tuple[Any, ...]) -> str:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from search.costs.trace import operator_graph
-from search.judging.host_screen import HostScreen, may_assert, refused
+from search.judging.host_screen import HostScreen, host_model, may_assert, refused
 from search.reference import Problem, load_problem
 from search.task import Task
 
@@ -53,6 +53,15 @@ def test_the_host_says_why_inputs_are_refused(entropy: Problem) -> None:
     there, here = torch.rand(8, 10), torch.rand(8, 10)
     assert refused(entropy.model, (there, here)) == ""
     assert "between 0 and 1" in refused(entropy.model, (there + 1, here))
+
+
+def test_a_reference_that_runs_on_a_gpu_alone_is_not_asked(
+    entropy: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert host_model(entropy) is not None
+    there = torch.empty(1, device="meta")
+    monkeypatch.setattr(type(entropy.model), "forward", lambda *_: there.item())
+    assert host_model(entropy) is None
 
 
 def test_on_a_processor_nobody_asks_twice(entropy: Problem) -> None:
