@@ -84,6 +84,18 @@ def vlower(a, i, b, j):
 
 
 @triton.jit
+def vordered(x):
+    # Whole numbers in the order of the elements; not a number has the greatest.
+    i = x.to(tl.int32, bitcast=True)
+    return tl.where(x == x, i ^ ((i >> 31) & 0x7FFFFFFF), 0x7FFFFFFF)
+
+
+@triton.jit
+def vunordered(i):
+    return (i ^ ((i >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
+
+
+@triton.jit
 def vwide(i, mask):
     return i + 0 * mask.to(tl.int32)
 

@@ -53,6 +53,8 @@ _FAMILIES = {
     "pool": ("pooling",),
     "scan": ("scan",),
     "place": ("reduction",),
+    "select": ("sort",),
+    "histogram": ("gather-scatter",),
     "recurrence": ("scan",),
     "conv": ("convolution",),
     "ndconv": ("convolution",),

@@ -11,18 +11,24 @@ from search.codegen.iteration_space import Misfit
 from search.codegen.lower import LoweredProgram
 from search.codegen.operator_sizes import (
     anchor_dims,
+    histogram_dims,
     place_dims,
     pool_dims,
     recurrence_dims,
     scan_dims,
+    select_dims,
 )
 from search.codegen.segments import INNER, GrowingSegment, Segment, as_segments, leaving
 
-FUSED = ("pointwise", "rows", "pool", "scan", "place", "conv", "ndconv", "matmul", "recurrence")
+FUSED = (
+    "pointwise", "rows", "pool", "scan", "place", "select", "histogram", "conv", "ndconv", "matmul", "recurrence",
+)  # fmt: skip
 _READ = {
     "pool": pool_dims,
     "scan": scan_dims,
     "place": place_dims,
+    "select": select_dims,
+    "histogram": histogram_dims,
     "recurrence": recurrence_dims,
 }
 
@@ -138,8 +144,8 @@ class _Cutter:
         )
 
     def _joins(self, group: GrowingSegment, name: str) -> bool:
-        if self._depends(name, group):
-            return False
+        if self._depends(name, group) or group.pattern in ("select", "histogram"):
+            return False  # nothing follows a selection or a count in its kernel
         node = self._nodes[name]
         coming = self._masks(name, group)
         if group.anchor is None:
@@ -241,6 +247,12 @@ class _Cutter:
 
     def _place_opaque(self, name: str) -> None:
         operator = self._program.operators[name]
+        whole = (
+            self._of.get(self._nodes[name].operands[0]) if operator.target == "getitem" else None
+        )
+        if whole is not None and whole.pattern == "select":
+            self._add(whole, name)
+            return
         for pattern, read in _READ.items():
             found = read(self._program, operator)
             if found is not None and pattern in INNER:
@@ -287,7 +299,8 @@ class _Cutter:
         for group in groups:
             inside = set(group.members())
             left = leaving(self._program, group)
-            if group.anchor and group.pattern in FUSED and len(left) > 1:
+            one = group.pattern != "select"  # which writes values and their places
+            if group.anchor and group.pattern in FUSED and one and len(left) > 1:
                 members = sorted(inside, key=list(self._nodes).index)
                 first = min(members.index(name) for name in left)
                 found |= set(members[first + 1 :])
@@ -316,7 +329,7 @@ def plane_borders(
         return (shape[-1] if shape else 1,)
     if pattern == "ndconv":
         return (math.prod(shape[2:]),)
-    if pattern in ("scan", "place"):
+    if pattern in ("scan", "place", "select", "histogram"):
         inner = int(dims["inner"])
         return (int(dims["length"]) * inner, inner)
     return (shape[-1] * shape[-2],)

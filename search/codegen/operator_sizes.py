@@ -15,6 +15,7 @@ from search.costs.graph import Operator, Ref
 from search.costs.windows import even_padding
 
 Dims = dict[str, int | str]
+_MEDIANS = ("median", "nanmedian")
 _SCANS = {"cumsum": "sum", "cumprod": "product", "cummax": "max", "cummin": "min"}
 
 
@@ -197,18 +198,68 @@ def place_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
     if kind not in ("argmax", "argmin") or operator.dtype != "int64":
         return None
     source = program.nodes[program.read(operator)[values["self"].name]]
-    shape, dim = source.shape, values.get("dim")
+    shape = source.shape
     if not source.usable or source.mask or source.integer or 0 in shape or not shape:
         return None
     kept = int(bool(values.get("keepdim")))
-    if dim is None:
-        rows, length, inner, dim = 1, source.numel, 1, -1
+    return {"extreme": kind[3:], **_lines(shape, values.get("dim")), "kept": kept}
+
+
+def _lines(shape: Shape, dim: int | None) -> Dims:
+    """Return the sizes of the lines along `dim`; None means that all elements are one line."""
+    if dim is None or not shape:
+        rows, length, inner, dim = 1, math.prod(shape), 1, -1
     else:
         dim = int(dim) % len(shape)
         inner, length = math.prod(shape[dim + 1 :]), shape[dim]
         rows = math.prod(shape[:dim]) * inner
-    sizes: Dims = {"extreme": kind[3:], "rows": rows, "length": length, "inner": inner}
-    return {**sizes, "dim": dim, "kept": kept, "rank": len(shape)}
+    return {"rows": rows, "length": length, "inner": inner, "dim": dim, "rank": len(shape)}
+
+
+def select_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
+    """Return the sizes of a median, None where no recipe computes it.
+
+    ``values`` and ``places`` are the numbers of these results among those that are wanted, -1 of one that is not.
+    """
+    kind = packet(operator.target)
+    if kind not in _MEDIANS or operator.dtype != "float32":
+        return None
+    values = arguments(operator, "self", "dim", "keepdim")
+    shape, dim = _float_shape(program, operator), values.get("dim")
+    if shape is None or isinstance(dim, str):
+        return None
+    users = (program.operators[name] for name in program.users[operator.name])
+    taken = [0] if dim is None else [user.args[1] for user in users]
+    if len({*taken}) != len(taken):
+        return None
+    found = {
+        name: taken.index(at) if at in taken else -1 for at, name in enumerate(("values", "places"))
+    }
+    sizes: Dims = {"nan": int(kind == "median"), "kept": int(bool(values.get("keepdim")))}
+    return {**sizes, **_lines(shape, dim), **found}
+
+
+def histogram_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
+    """Return the sizes of a histogram, None where no recipe computes it.
+
+    ``low`` and ``high`` are its bounds as text; where they are the same, the elements' least and greatest are.
+    """
+    if packet(operator.target) != "histc" or operator.dtype != "float32":
+        return None
+    values = arguments(operator, "self", "bins", "min", "max")
+    shape = _float_shape(program, operator)
+    low, high = float(values.get("min", 0)), float(values.get("max", 0))
+    if shape is None or not math.isfinite(low) or not math.isfinite(high) or low > high:
+        return None
+    sizes: Dims = {"bins": int(values.get("bins", 100)), "low": repr(low), "high": repr(high)}
+    return {**sizes, **_lines(shape, None)}
+
+
+def _float_shape(program: LoweredProgram, operator: Operator) -> Shape | None:
+    """Return the shape of the float32 elements that `operator` reads; None where it reads others, or none."""
+    source = program.nodes[program.read(operator)[operator.args[0].name]]
+    fits = source.usable and source.dtype == "float32" and not source.mask and not source.integer
+    return source.shape if fits and 0 not in source.shape else None
 
 
 def _is_taken_apart(program: LoweredProgram, operator: Operator) -> bool:

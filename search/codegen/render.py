@@ -136,7 +136,7 @@ def _context(
     if part.pattern in INNER:
         source = program.nodes[part.anchor].operands[0]
         load, text = _load(program, part, source, fn)
-        post, more = _tail(program, part, part.post, part.anchor, f"{fn}_post")
+        post, more = _tail(program, part, part.tail, part.anchor, f"{fn}_post")
         return {"d": dims, "load": load, "post": post}, text + more
     last = program.nodes[part.pool].operands[0] if part.pool else None
     epilogue, text = _tail(program, part, part.nodes, part.anchor, f"{fn}_epilogue", last)

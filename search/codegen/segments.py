@@ -8,7 +8,13 @@ from dataclasses import dataclass, field, replace
 from search.codegen.lower import LoweredProgram
 from search.codegen.operator_sizes import any_rank, operand_order
 
-INNER = ("pool", "scan", "place")  # anchors that may compute what they read on the way in
+INNER = (
+    "pool",
+    "scan",
+    "place",
+    "select",
+    "histogram",
+)  # anchors that may compute what they read on the way in
 _OPERANDS_FIRST = ("conv", "ndconv", "matmul", "recurrence")
 
 
@@ -18,14 +24,13 @@ class Segment:
 
     Attributes:
         id: stable name: the pattern and the node that it ends with.
-        pattern: ``pointwise``, ``rows``, ``pool``, ``scan``, ``place``, ``conv``, ``ndconv``,
-            ``matmul``, ``recurrence`` or
-            ``library``.
+        pattern: ``pointwise``, ``rows``, ``pool``, ``scan``, ``place``, ``select``, ``histogram``,
+            ``conv``, ``ndconv``, ``matmul``, ``recurrence`` or ``library``.
         anchor: the convolution, product, pooling, scan or library operator.
         nodes: primitive nodes that it computes; with an anchor, those after it (before it for
             ``pool`` and ``scan``).
         pool: the pooling operator that a convolution feeds.
-        post: nodes after the pooling or the scan.
+        post: nodes after the pooling or the scan; of a selection the results that are wanted.
         inputs: nodes that it reads, the anchor's operands first (views of them where sizes are read
             at run time).
         outputs: nodes that others read, or that the forward returns.
@@ -41,6 +46,11 @@ class Segment:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     dims: Mapping[str, int | str]
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """The nodes of `post` that are computed, not only named."""
+        return () if self.pattern == "select" else self.post
 
 
 def seen_as(part: Segment, pattern: str) -> Segment | None:

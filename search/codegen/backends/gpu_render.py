@@ -371,12 +371,12 @@ def _inner(painter: _Painter) -> tuple[dict[str, object], str]:
     text = extent.shape(shape, found.space.full)
     before = "\n".join(f"    {line}" for line in painter.lines)
     painter.lines = []
-    if part.post:
-        last = _last(program, part, part.post)
-        functions["post"] = _tail(painter, part.post, part.anchor, "shape", last, "post")
-    painter.allocate(
-        0, _reshaped("shape", program.nodes[part.anchor].shape, _result(program, part))
-    )
+    if part.tail:
+        last = _last(program, part, part.tail)
+        functions["post"] = _tail(painter, part.tail, part.anchor, "shape", last, "post")
+    for at, name in enumerate(part.outputs):
+        wanted = program.nodes[name].shape
+        painter.allocate(at, _reshaped("shape", program.nodes[part.anchor].shape, wanted))
     return _finished(painter, functions, text, before)
 
 
