@@ -1,12 +1,14 @@
 """Which inputs a reference refuses, asked on the host: a kernel that asserts on a GPU ends all work there.
 
 On a processor an operator that is given what it is not defined for raises, and the distribution is left out. On a GPU it
-asserts, after which no kernel of the process runs any more.
+asserts, after which no kernel of the process runs any more. On either, one draw of a distribution may be refused and
+another taken.
 """
 
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,6 +17,7 @@ import torch
 from kb.errors import TaskError
 from search.costs.graph import Operator, OperatorGraph, Ref
 from search.costs.trace import operator_graph
+from search.judging import inputs as distributions
 from search.reference import Problem
 
 _BY_VALUE = {"bernoulli", "binary_cross_entropy", "multinomial", "nanquantile", "quantile"}
@@ -23,6 +26,9 @@ _BY_INDEX = {
     "index_select", "nll_loss", "nll_loss2d", "nll_loss_nd", "one_hot", "put", "scatter", "scatter_add", "scatter_reduce",
     "take", "take_along_dim",
 }  # fmt: skip
+# Draws of a distribution, and seconds that they may take; one that refuses every second draw is left out but for one
+# time in 4,096.
+_DRAWS, _SECONDS = 12, 1.0
 # Their results are places that there are.
 _IN_RANGE = {"arange", "argmax", "argmin", "argsort", "max", "min", "sort", "topk"}
 
@@ -49,22 +55,36 @@ def may_assert(graph: OperatorGraph) -> bool:
 
 
 class HostScreen:
-    """Runs a reference that may assert on a GPU on the host first.
+    """Runs a reference that may refuse values, or assert on them on a GPU, on the host first.
 
     Args:
-        graph: of the reference; None where it cannot be traced, and every reference is asked.
+        graph: of the reference; None where it cannot be traced, and on a GPU every reference is asked.
     """
 
     def __init__(self, problem: Problem, graph: OperatorGraph | None) -> None:
         on_gpu = any(isinstance(one, torch.Tensor) and one.is_cuda for one in problem.inputs)
-        asked = on_gpu and (graph is None or may_assert(graph))
+        asked = on_gpu if graph is None else may_assert(graph)
+        self._problem = problem
         self._model = host_model(problem) if asked else None
 
-    def refusal(self, inputs: tuple[Any, ...]) -> str:
-        """Return the first line of why the reference takes no such inputs; empty where it takes them."""
+    def refusal(self, distribution: str, seed: int) -> str:
+        """Return the first line of why the reference takes no inputs of a distribution; empty where it takes them.
+
+        Two quantiles are between zero and one by luck: timed calls draw again, so that several draws are looked at.
+
+        Args:
+            seed: of the draw that is meant; others are made from those after it.
+        """
         if self._model is None:
             return ""
-        return refused(self._model, inputs)
+        end = time.monotonic() + _SECONDS
+        for number in range(_DRAWS):
+            if number and time.monotonic() > end:
+                break
+            inputs = distributions.draw(self._problem, distribution, seed + number)
+            if said := refused(self._model, inputs):
+                return said
+        return ""
 
 
 def host_model(problem: Problem) -> torch.nn.Module | None:

@@ -170,9 +170,9 @@ def _trial(
     host: HostScreen | None = None,
 ) -> InputTrial | str:
     """Return a trial, or why it cannot be one."""
-    inputs = distributions.draw(problem, name, seed)
-    if host is not None and name != "task" and (refused := host.refusal(inputs)):
+    if host is not None and name != "task" and (refused := host.refusal(name, seed)):
         return f"the reference refuses it: {refused[:120]}"
+    inputs = distributions.draw(problem, name, seed)
     return _bounded(problem, truth, name, inputs, _answered(problem, inputs), sums)
 
 

@@ -7,6 +7,7 @@ import torch
 
 from search.costs.trace import operator_graph
 from search.judging.host_screen import HostScreen, host_model, may_assert, refused
+from search.judging.inputs import draw
 from search.reference import Problem, load_problem
 from search.task import Task
 
@@ -64,6 +65,17 @@ def test_a_reference_that_runs_on_a_gpu_alone_is_not_asked(
     assert host_model(entropy) is None
 
 
-def test_on_a_processor_nobody_asks_twice(entropy: Problem) -> None:
-    screen = HostScreen(entropy, operator_graph(entropy))
-    assert screen.refusal((torch.rand(8, 10) + 1, torch.rand(8, 10))) == ""
+def test_values_that_are_valid_by_luck_are_refused(make_task: Callable[..., Task]) -> None:
+    problem = load_problem(make_task(SOURCE.format("torch.quantile(a, b[0, :2])", FLOATS)))
+    screen = HostScreen(problem, operator_graph(problem))
+    seeds = range(0, 4000, 100)
+    taken = [refused(problem.model, draw(problem, "normal", seed)) == "" for seed in seeds]
+    assert any(taken)
+    assert all("range [0, 1]" in screen.refusal("normal", seed) for seed in seeds)
+    assert screen.refusal("task", 0) == ""
+
+
+def test_what_takes_all_values_is_not_asked(make_task: Callable[..., Task]) -> None:
+    problem = load_problem(make_task(SOURCE.format("torch.log(a) + b", FLOATS)))
+    screen = HostScreen(problem, operator_graph(problem))
+    assert screen.refusal("negative", 0) == ""
