@@ -36,7 +36,7 @@ from search.judging.cuda.memory import (
 )
 from search.judging.cuda.runner import MOST_CALLS
 from search.judging.cuda.session import CudaCandidateSession
-from search.judging.cuda.timing import CudaTimingSession, require_free, resident_share
+from search.judging.cuda.timing import CudaTimingSession, heard_again, require_free, resident_share
 from search.judging.cuda.worker import CudaWorker, make_zygote
 from search.judging.inputs import input_notes
 from search.judging.limits import Limits, Prepared
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cuda-24"
+JUDGE_VERSION = "cuda-25"
 _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
 _EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take
@@ -257,7 +257,7 @@ class CudaJudge:
         try:
             prebuilt = self._verdict.build(source)
             build_seconds = time.monotonic() - start
-            passed, compiled = self._hear(source, prebuilt, thorough)
+            passed, compiled = heard_again(lambda: self._hear(source, prebuilt, thorough))
             outcome, build_seconds = passed, build_seconds + compiled
         except torch.OutOfMemoryError:
             reason = "the device had no memory left for comparing its answers: it holds too much"

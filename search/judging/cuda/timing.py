@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from search.judging.cpu.timing import Timing, brief, interval
 from search.judging.cuda.batches import Batch
-from search.outcome import Crashed, Refused
+from search.outcome import Crashed, Passed, Refused
 from search.sandbox.faults import Fault
 
 _WARM_SECONDS = 0.05  # of work before the first block, for the clocks to rise
@@ -37,7 +37,9 @@ _CHARGED = 60e-6
 _UNEVEN = 0.35
 
 
+_HOLDS = "holds-the-device"
 _ALONE = 3  # times that it is asked at most
+_HEARD = 3  # times that a candidate is judged which seems to hold the device
 _HELD = 1.25  # times slower: eager beside a candidate against eager alone
 _AHEAD = (
     1.5  # the device is given so much longer to empty the caches than the host takes to enqueue
@@ -319,10 +321,29 @@ def require_free(first: Timing, here: Timing, alone: Callable[[], Timing]) -> fl
             Refused(
                 reason=f"eager took {beside * 1e6:.0f} us beside it and {after * 1e6:.0f} us without: it keeps the device "
                 "busy between its calls",
-                trick="holds-the-device",
+                trick=_HOLDS,
             )
         )
     return after / before
+
+
+def heard_again(hear: Callable[[], tuple[Passed, float]]) -> tuple[Passed, float]:
+    """Return what judging a candidate comes to, judged again where it seems to hold the device.
+
+    Where eager waits for the host, a host that is slow for seconds looks the same: a graph capture of ResNet-18, 9
+    times as fast as eager, was refused on an H200 since eager took 3.4 ms beside it and 2.5 without. A program that
+    holds the device is seen to each time, and what is reported is of the time in which nothing was seen.
+
+    Raises:
+        Fault: every time, or for another reason.
+    """
+    for left in reversed(range(_HEARD)):
+        try:
+            return hear()
+        except Fault as fault:
+            if not left or getattr(fault.outcome, "trick", "") != _HOLDS:
+                raise
+    raise AssertionError
 
 
 def _middle(timing: Timing) -> float:

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 
 from search.judging.indices import IndexLookup, IndexWatch
+from search.judging.precision import allowed_tf32
+from search.judging.truth.rounded import RoundedOperands
 from search.judging.truth.transposed import TransposedProducts
 from search.reference import WHOLE, Problem, as_tuple
 
@@ -37,9 +39,15 @@ class Truth:
         """Return what it computes.
 
         Args:
-            moved: applied to every floating-point input and parameter first, e.g. a rounding.
+            moved: applied to every floating-point input and parameter first, e.g. a rounding. One to TF32 is applied
+                inside too, to what convolutions read, and products where the task lets the framework do so.
         """
-        with _default_double(), torch.no_grad(), self._products(inputs):
+        with (
+            _default_double(),
+            torch.no_grad(),
+            self._products(inputs),
+            self._rounded(moved),
+        ):
             wide = tuple(_widen(value, moved) for value in inputs)
             if moved is None:
                 return as_tuple(self.model(*wide))
@@ -53,6 +61,14 @@ class Truth:
             getattr(module, "transposed", False) for module in self.model.modules()
         )
         return TransposedProducts() if on_gpu and transposes else nullcontext()
+
+    def _rounded(
+        self, moved: Callable[[torch.Tensor], torch.Tensor] | None
+    ) -> AbstractContextManager[object]:
+        if moved is None or moved not in ROUNDINGS["tf32"]:
+            return nullcontext()
+        products, _ = allowed_tf32(self._problem.task.settings.precision)
+        return RoundedOperands(moved, products=products)
 
     def values(
         self, inputs: tuple[Any, ...], moved: Callable[[torch.Tensor], torch.Tensor] | None = None

@@ -8,9 +8,15 @@ import pytest
 
 from search.judging.cuda.batches import Batch
 from search.judging.cpu.timing import Timing
-from search.judging.cuda.timing import CudaTimingSession, Pace, require_free, resident_share
+from search.judging.cuda.timing import (
+    CudaTimingSession,
+    Pace,
+    heard_again,
+    require_free,
+    resident_share,
+)
 from search.sandbox.faults import Fault
-from search.outcome import Crashed, Refused
+from search.outcome import Crashed, Passed, Refused
 
 FLUSH = 50e-6
 
@@ -286,3 +292,28 @@ def test_one_block_in_which_the_device_was_free_says_nothing_of_the_others() -> 
     with pytest.raises(Fault):
         require_free(before, eager(100e-6, *[200e-6] * 5), lambda: alone)
     assert require_free(before, eager(*[104e-6] * 5, 300e-6), lambda: alone) == 1
+
+
+def heard(*said: object) -> Callable[[], tuple[Passed, float]]:
+    """Return what judges again and again: an outcome each, a refusal's trick as text."""
+    left = iter(said)
+
+    def hear() -> tuple[Passed, float]:
+        one = next(left)
+        if isinstance(one, Passed):
+            return one, 1.5
+        raise Fault(Refused(reason="so it is said", trick=str(one)))
+
+    return hear
+
+
+def test_a_candidate_is_judged_again_where_a_slow_host_looks_like_a_held_device() -> None:
+    passed = Passed(seconds=1e-3, samples=1, speedup={}, max_error=0.0, allowed_error=0.0)
+    assert heard_again(heard(passed)) == (passed, 1.5)
+    assert heard_again(heard("holds-the-device", "holds-the-device", passed)) == (passed, 1.5)
+    with pytest.raises(Fault) as found:
+        heard_again(heard(*["holds-the-device"] * 3))
+    assert found.value.outcome.trick == "holds-the-device"
+    with pytest.raises(Fault) as found:
+        heard_again(heard("holds-the-device", "cached-output", passed))
+    assert found.value.outcome.trick == "cached-output"
