@@ -240,6 +240,7 @@ def _bounded(
         low=tuple(low),
         high=tuple(high),
         special=eager if special else None,
+        written=truth.written_out(inputs) if special else (),
         whole=tuple(
             value.to(layout.dtype) if layout.dtype in WHOLE else None
             for value, layout in zip(known.outputs, problem.outputs, strict=True)

@@ -24,6 +24,7 @@ class TrialBounds:
         low, high: for each output, the least and the greatest allowed element; of an output that holds
             indices, the value at the index.
         special: the reference's output where it may be infinite or NaN, else None.
+        written: the truth there from operators that are written out as others, where that can be done.
         whole: for each output of integers or booleans, the reference's own, else None.
         lookups: for each output that holds indices, how to find the values at them, else None.
     """
@@ -32,6 +33,7 @@ class TrialBounds:
     low: tuple[torch.Tensor, ...]
     high: tuple[torch.Tensor, ...]
     special: tuple[torch.Tensor, ...] | None = None
+    written: tuple[torch.Tensor, ...] = ()
     whole: tuple[torch.Tensor | None, ...] = ()
     lookups: tuple[IndexLookup | None, ...] = ()
 
@@ -127,6 +129,12 @@ class InputTrial:
             # The framework's own infinities and NaN may be its kernel's, as are those of the truth's type.
             fine |= torch.isnan(value) & torch.isnan(self.low[number])
             fine = torch.where(torch.isfinite(wanted), fine, same | fine)
+            for other in self.recall().written[number : number + 1]:
+                # Beside what is finite in every way of writing it, in which nothing is special.
+                odd = ~(torch.isfinite(wanted) & torch.isfinite(other))
+                margin = self.slack[number].margin(other.double())
+                near = (value == other.to(value.dtype)) | ((value - other).abs() <= margin)
+                fine |= odd & (near | (torch.isnan(value) & torch.isnan(other)))
         return ~fine if permitted is None else ~(fine & permitted)
 
 

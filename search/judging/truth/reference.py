@@ -14,6 +14,7 @@ from search.judging.indices import IndexLookup, IndexWatch
 from search.judging.precision import allowed_tf32
 from search.judging.truth.rounded import RoundedOperands
 from search.judging.truth.transposed import TransposedProducts
+from search.judging.truth.written_out import WrittenOut
 from search.reference import WHOLE, Problem, as_tuple
 
 _EPS = 2.0**-23
@@ -75,6 +76,14 @@ class Truth:
     ) -> tuple[torch.Tensor, ...]:
         """Return the same, with values in place of the indices that stand for them."""
         return watched(self._problem, lambda: self(inputs, moved)).values
+
+    def written_out(self, inputs: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
+        """Return the same from operators that are written out as others, see `WrittenOut`; nothing where that fails."""
+        try:
+            with WrittenOut():
+                return self.values(inputs)
+        except (RuntimeError, TypeError, ValueError, NotImplementedError):
+            return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,135 @@
+"""Operators written out as others: an infinity or a NaN may become something else that is right too.
+
+A group norm that scales and shifts its input in one step has inf - inf where one that subtracts the mean first has inf. A
+padded convolution that skips the padding has no 0 * inf where one that multiplies the zeros has. Which of them a library
+takes is its own affair, and may be another one on another device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, get_decompositions
+from torch.nn.functional import pad
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_aten = torch.ops.aten
+_KEPT = [  # in the set of operators that others are decomposed to
+    _aten.native_layer_norm,
+    _aten.native_batch_norm,
+    _aten._native_batch_norm_legit,
+    _aten.grid_sampler_2d,
+]
+_DIRECTLY = 2  # of the compute modes of cdist: no product of matrices
+
+
+class WrittenOut(TorchDispatchMode):
+    """Computes operators by torch's own decompositions, convolutions on padded inputs, and distances directly."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._table = {**core_aten_decompositions(), **get_decompositions(_KEPT)}
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        named = dict(kwargs or {})
+        if func is _aten._cdist_forward.default:
+            return func(*args[:3], _DIRECTLY)
+        written = _WRITTEN.get(func) or self._table.get(func)
+        if written is not None:
+            with self:
+                found = written(*args, **named)
+            if found is not NotImplemented:
+                return found
+        return func(*args, **named)
+
+
+def padded(  # noqa: PLR0913 - as the operator has them
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Any:
+    """Return a convolution whose zeros stand in its input: around it, and between where it is transposed."""
+    if not transposed and not any(padding):
+        return NotImplemented  # nothing is to be written out
+    axes = len(stride)
+    if transposed:
+        spread = x.new_zeros(
+            (*x.shape[:2], *((n - 1) * s + 1 for n, s in zip(x.shape[2:], stride, strict=True)))
+        )
+        places: tuple[Any, ...] = (..., *(slice(None, None, s) for s in stride))
+        spread[places] = x
+        reach = [
+            d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding, strict=True)
+        ]
+        around = [(r, r + more) for r, more in zip(reach, output_padding, strict=True)]
+        columns = weight.shape[1]
+        weight = weight.view(groups, -1, *weight.shape[1:]).transpose(1, 2)
+        weight = weight.reshape(groups * columns, -1, *weight.shape[3:]).flip(
+            tuple(range(2, 2 + axes))
+        )
+        x, stride = spread, (1,) * axes
+    else:
+        around = [(p, p) for p in padding]
+    x = pad(x, [side for pair in reversed(around) for side in pair])
+    return torch.convolution(
+        x, weight, bias, stride, (0,) * axes, dilation, False, (0,) * axes, groups
+    )
+
+
+def group_norm(  # noqa: PLR0913 - as the operator has them
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    batch: int,
+    channels: int,
+    inner: int,
+    groups: int,
+    eps: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return a group norm that subtracts the mean before it scales, with the means and inverse deviations.
+
+    torch's decomposition scales and shifts in one step on a processor, and so does its kernel.
+    """
+    rows = x.reshape(batch, groups, channels // groups * inner)
+    variance, mean = variance_and_mean(rows, [-1], correction=0, keepdim=True)
+    inverse = torch.rsqrt(variance + eps)
+    found = ((rows - mean) * inverse).view(batch, channels, inner)
+    if weight is not None:
+        found = found * weight.view(1, channels, 1)
+    if bias is not None:
+        found = found + bias.view(1, channels, 1)
+    return found.view(x.shape), mean.view(batch, groups), inverse.view(batch, groups)
+
+
+def variance_and_mean(
+    x: torch.Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return variance and mean, the mean as a sum: a mean that is updated is no number behind an infinity."""
+    dims = list(dim) if dim is not None else list(range(x.dim()))
+    variance = torch.var(x, dims, correction=correction, keepdim=keepdim)
+    return variance, torch.mean(x, dims, keepdim=keepdim)
+
+
+_WRITTEN: Mapping[Any, Callable[..., Any]] = {
+    _aten.convolution.default: padded,
+    _aten.native_group_norm.default: group_norm,
+    _aten.var_mean.correction: variance_and_mean,
+}

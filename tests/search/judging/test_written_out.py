@@ -1,0 +1,105 @@
+"""What infinities become where operators are written out: as right as what the library makes of them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from search.judging.tolerance import make_trials
+from search.judging.truth.written_out import WrittenOut
+from search.reference import load_problem
+from search.task import Task
+
+INF, NAN = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(
+    ("groups", "kernel", "stride", "padding", "dilation"),
+    [(2, 3, 2, 1, 1), (1, 4, 1, 0, 2), (4, 2, 3, 1, 1), (1, 1, 1, 2, 1)],
+)
+def test_convolutions_on_padded_inputs_are_the_same(
+    axes: int, transposed: bool, groups: int, kernel: int, stride: int, padding: int, dilation: int
+) -> None:
+    torch.manual_seed(0)
+    more = 1 if transposed and stride > 1 else 0
+    first, second = (4, 8) if transposed else (8, 4)
+    x = torch.randn(2, 4, *(9, 8, 7)[:axes], dtype=torch.float64)
+    weight = torch.randn(
+        first, (second if transposed else 4) // groups, *[kernel] * axes, dtype=torch.float64
+    )
+    bias = torch.randn(8, dtype=torch.float64)
+    numbers = [[one] * axes for one in (stride, padding, dilation)]
+    arguments = (x, weight, bias, *numbers, transposed, [more] * axes, groups)
+    with WrittenOut():
+        got = torch.convolution(*arguments)
+    torch.testing.assert_close(got, torch.convolution(*arguments))
+
+
+def test_norms_and_samples_are_the_same() -> None:
+    torch.manual_seed(0)
+    x, scale, shift = torch.randn(3, 4, 5, 6), torch.randn(4), torch.randn(4)
+    places = torch.rand(3, 7, 8, 2) * 2 - 1
+    asked = {
+        "group": lambda: F.group_norm(x, 2, scale, shift),
+        "bare group": lambda: torch.native_group_norm(x, None, None, 3, 4, 30, 2, 1e-5)[1],
+        "layer": lambda: F.layer_norm(x, [5, 6]),
+        "batch": lambda: F.batch_norm(x, None, None, scale, shift, training=True),
+        "samples": lambda: F.grid_sample(x, places, align_corners=False),
+        "variance": lambda: torch.var_mean(x, dim=(1, 3), correction=1)[0],
+        "distances": lambda: torch.cdist(x.flatten(2), x.flatten(2)),
+    }
+    for name, run in asked.items():
+        with WrittenOut():
+            got = run()
+        torch.testing.assert_close(got, run(), msg=lambda told, name=name: f"{name}: {told}")
+
+
+def test_infinities_are_what_the_formula_says() -> None:
+    x = torch.tensor([[[1.0, 2.0], [3.0, -INF]], [[1.0, 2.0], [3.0, 5.0]]])
+    scale = torch.tensor([INF, 1.0])
+    with WrittenOut():
+        normed, mean, _ = torch.native_group_norm(x, scale, None, 2, 2, 2, 1, 1e-5)
+        padded = torch.conv1d(torch.ones(1, 1, 2), torch.tensor([[[INF, 1.0, 1.0]]]), padding=1)
+    assert mean.flatten().tolist() == [-INF, 2.75]
+    assert normed[1, 0].tolist() == [-INF, -INF]
+    assert normed[0].isnan().all()
+    assert padded.isnan().tolist() == [[[True, False]]]
+
+
+SOURCE = """
+import torch
+import torch.nn.functional as F
+class Model(torch.nn.Module):
+    def forward(self, x, scale, shift):
+        return {}
+def get_inputs():
+    return [torch.randn(4, 6, 5), torch.rand(6), torch.rand(6)]
+"""
+
+
+def test_either_way_of_writing_it_is_right_on_special_values_alone(
+    make_task: Callable[..., Task],
+) -> None:
+    task = make_task(SOURCE.format("F.group_norm(x, 2, scale, shift)"))
+    settings = task.settings.model_copy(update={"special_values": True})
+    problem = load_problem(replace(task, settings=settings))
+    differ = 0
+    for seed in range(0, 40_000, 1000):
+        *_, trial = make_trials(problem, seed=seed).trials
+        assert trial.special is not None
+        x, scale, shift = trial.inputs
+        rows = x.reshape(4, 2, 15)
+        centred = rows - rows.mean(2, keepdim=True)
+        inverse = torch.rsqrt(centred.square().mean(2, keepdim=True) + 1e-5)
+        got = (centred * inverse).view(4, 6, 5) * scale[:, None] + shift[:, None]
+        assert not trial.wrong(0, got).any()
+        assert not trial.wrong(0, trial.special[0]).any()
+        differ += int((got.isnan() != trial.special[0].isnan()).sum())
+        settled = trial.special[0].isfinite()
+        for wrong in (torch.full_like(got, NAN), torch.full_like(got, INF), got + 1):
+            assert trial.wrong(0, wrong)[settled].all()
+    assert differ > 0
