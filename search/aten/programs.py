@@ -11,6 +11,8 @@ import torch
 
 _PLAIN = (bool, int, float, str, type(None))
 _NAMED = (torch.dtype, torch.memory_format, torch.layout)
+# Which place of a plane each element goes to, and how many dimensions a plane has.
+_PLANES = {f"torch.nn.functional.max_unpool{axes}d": axes for axes in (1, 2, 3)}
 _LISTED = 4096  # elements of a tensor whose values a program may list
 
 
@@ -78,7 +80,8 @@ def write_program(call: OperatorCall, title: str, *, exact: bool = False) -> str
     else:
         made = f"{call.name}({', '.join(arguments)})"
     names = ", ".join(f"x{number}" for number in range(len(tensors)))
-    drawn = "\n".join(f"        {_laid_out(tensor, exact=exact)}," for tensor in tensors)
+    plane = _PLANES.get(call.name, 0)
+    drawn = "\n".join(f"        {_laid_out(tensor, plane, exact=exact)}," for tensor in tensors)
     return (
         f'"""{title}"""\n\nimport torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, {names}):\n'
         f"        return {made}\n\n\ndef get_inputs():\n    return [\n{drawn}\n    ]\n\n\ndef get_init_inputs():\n"
@@ -155,13 +158,13 @@ def _written(value: Any, tensors: list[torch.Tensor]) -> str:
     raise Unwritable(f"an argument is a {type(value).__name__}")
 
 
-def _laid_out(tensor: torch.Tensor, *, exact: bool) -> str:
+def _laid_out(tensor: torch.Tensor, plane: int, *, exact: bool) -> str:
     """Return an expression that makes a tensor like this one, in its layout as far as that has no gaps."""
     if tensor.numel() == 0:
         return f"torch.empty({list(tensor.shape)}, dtype={tensor.dtype})"
     if tensor.is_complex():
         raise Unwritable("a tensor is complex")
-    made = _listed(tensor) if exact and tensor.numel() <= _LISTED else _drawn(tensor)
+    made = _listed(tensor) if exact and tensor.numel() <= _LISTED else _drawn(tensor, plane)
     if not tensor.is_contiguous() and tensor.dim() > 1:
         made = f"{made}.transpose(0, 1).contiguous().transpose(0, 1)"
     return made
@@ -177,15 +180,53 @@ def _listed(tensor: torch.Tensor) -> str:
     return f"{listed}.reshape({list(tensor.shape)})"
 
 
-def _drawn(tensor: torch.Tensor) -> str:
-    """Return an expression that draws a tensor like this one."""
+def _drawn(tensor: torch.Tensor, plane: int = 0) -> str:
+    """Return an expression that draws a tensor like this one.
+
+    Args:
+        plane: how many last dimensions are the places of one plane, none of which may be named twice.
+    """
     shape = list(tensor.shape)
     if tensor.dtype is torch.bool:
         return f"torch.randint(0, 2, {shape}).bool()"
     low, high = _range(tensor)
     if tensor.is_floating_point():
         return f"torch.empty({shape}, dtype={tensor.dtype}).uniform_({low!r}, {high!r})"
-    return f"torch.randint({int(low)}, {int(high) + 1}, {shape}, dtype={tensor.dtype})"
+    least, count = int(low), int(high) + 1 - int(low)
+    distinct = _distinct(tensor)
+    if plane and count >= math.prod(shape[-plane:]):
+        distinct = len(shape) - plane, math.prod(shape[-plane:])
+    if distinct is None:
+        return f"torch.randint({least}, {least + count}, {shape}, dtype={tensor.dtype})"
+    dim, length = distinct
+    whole = shape[dim + 1 :] != [] and length == math.prod(
+        shape[dim:]
+    )  # is all that follows one line
+    lines = [*shape[:dim], count, *([] if whole else shape[dim + 1 :])]
+    drawn = f"torch.rand({lines}).argsort({dim}).narrow({dim}, 0, {length})"
+    drawn += ".contiguous()" if length < count and dim else ""
+    drawn += f".reshape({shape})" if whole else ""
+    return f"{drawn}.add({least}).to({tensor.dtype})" if least else f"{drawn}.to({tensor.dtype})"
+
+
+def _distinct(tensor: torch.Tensor) -> tuple[int, int] | None:
+    """Return along which dimension no whole number occurs twice, and how many there are; None where each does.
+
+    What is written to places that are named so has an order only if no two of them meet. From that dimension on all may
+    be one line, as the places in a plane are.
+    """
+    for dim in range(max(tensor.dim() - 3, 0), tensor.dim() - 1):
+        if _all_differ(tensor.flatten(dim), dim):
+            return dim, math.prod(tensor.shape[dim:])
+    for dim in range(tensor.dim()):
+        if _all_differ(tensor, dim):
+            return dim, tensor.shape[dim]
+    return None
+
+
+def _all_differ(tensor: torch.Tensor, dim: int) -> bool:
+    ordered = tensor.sort(dim).values
+    return tensor.shape[dim] > 1 and not bool((ordered.diff(dim=dim) == 0).any())
 
 
 def _range(tensor: torch.Tensor) -> tuple[float, float]:

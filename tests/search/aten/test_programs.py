@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -95,3 +97,38 @@ def test_calls_are_made_larger_where_their_answers_grow_with_them():
     assert _larger(call("torch.cov", torch.rand(3, 16))) is None
     assert _larger(call("torch.mm", torch.rand(4, 4), torch.rand(4, 4))) is None
     assert enlarged(call("torch.stack", [torch.rand(3)]), 100) is None
+
+
+def drawn(program: str) -> list[torch.Tensor]:
+    made: dict[str, Any] = {}
+    exec(program, made)
+    return made["get_inputs"]()
+
+
+def test_places_that_never_meet_are_drawn_so():
+    index = torch.stack([torch.randperm(10)[:5] for _ in range(6)], dim=1)
+    call = OperatorCall(
+        name="torch.scatter", arguments=(torch.rand(10, 6), 0, index, torch.rand(5, 6)), options={}
+    )
+    for _ in range(20):
+        _, places, _ = drawn(write_program(call, "scatter"))
+        assert places.shape == index.shape
+        assert places.dtype == index.dtype
+        assert all(len(set(column.tolist())) == 5 for column in places.T)
+    plane = torch.arange(6).view(1, 1, 2, 3) * 2
+    call = OperatorCall(
+        name="torch.nn.functional.max_unpool2d",
+        arguments=(torch.rand(1, 1, 2, 3), plane.clamp(max=9), 2),
+        options={},
+    )
+    _, places = drawn(write_program(call, "unpool"))
+    assert places.shape == plane.shape
+    assert len(set(places.flatten().tolist())) == 6
+    assert int(places.max()) <= 9
+
+
+def test_whole_numbers_that_meet_are_drawn_as_before():
+    call = OperatorCall(
+        name="torch.gather", arguments=(torch.rand(3, 4), 0, torch.zeros(3, 4).long()), options={}
+    )
+    assert "torch.randint(0, 1, [3, 4], dtype=torch.int64)" in write_program(call, "gather")
