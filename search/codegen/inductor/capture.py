@@ -147,14 +147,18 @@ def _placed(device: str, figures: Mapping[str, Any] | None) -> Iterator[Callable
 
 
 def _drawn(module: types.ModuleType) -> tuple[Any, ...]:
-    """Return inputs of a reference without memory where it makes such: Inductor asks for their shapes alone."""
+    """Return inputs of a reference without memory where it makes such: Inductor asks for their shapes alone.
+
+    They have no gaps: the judge gives candidates none, and Inductor writes strides into its code.
+    """
     import torch
 
     try:
         with torch.device("meta"):
-            return tuple(module.get_inputs())
+            drawn = tuple(module.get_inputs())
     except Exception:  # noqa: BLE001 - the user's program, which may read what it draws
-        return tuple(module.get_inputs())
+        drawn = tuple(module.get_inputs())
+    return tuple(x.clone() if isinstance(x, torch.Tensor) else x for x in drawn)
 
 
 def _moved(value: Any, device: str) -> Any:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from dry import make_task
 from recipe_bench import Bench, load, reference
 
@@ -54,6 +55,17 @@ def test_the_compilers_code_is_a_program_without_the_compiler_that_is_right(case
     assert 'self._modules["c"]._parameters["weight"]' in text
     for mine, eager in case.bench.errors(text):
         assert mine <= 8 * eager + 1e-6
+
+
+def test_inputs_with_gaps_are_compiled_as_the_judge_gives_them(
+    cards: Mapping[str, RecipeCard], target: TargetRecord
+) -> None:
+    source = reference("return F.relu(a) * 2 + 1", "torch.randn(64, 96)[:, :64]")
+    case = Case(source, cards, target)
+    (found,) = whole(case.seed)
+    given = case.bench.inputs[0].clone()
+    answer = load(case.seed.source(found.plan)).ModelNew()(given)
+    torch.testing.assert_close(answer, torch.relu(given) * 2 + 1)
 
 
 def test_a_part_is_replaced_by_a_recipe_and_the_rest_stays_the_compilers(case: Case) -> None:
