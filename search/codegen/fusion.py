@@ -275,7 +275,8 @@ class _Cutter:
             inside = set(group.members())
             leaving = [n for n in group.members() if set(self._program.users[n]) - inside]
             alone = leaving == [source] and self._program.users[source] == (name,)
-            if alone and group.pattern == "conv" and pattern == "pool":
+            even = pattern == "pool" and not (dims["uneven_h"] or dims["uneven_w"])
+            if alone and group.pattern == "conv" and even:
                 group.pool, group.dims = name, {**group.dims, **dims}
                 self._of[name] = group
                 return
