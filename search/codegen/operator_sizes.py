@@ -257,6 +257,17 @@ def histogram_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
     return {**sizes, **_lines(shape, None)}
 
 
+def pairs_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
+    """Return the sizes of the distances between all pairs of rows; ``order`` is that of the norm, as text."""
+    if packet(operator.target) not in ("pdist", "_pdist_forward") or operator.dtype != "float32":
+        return None
+    shape = _float_shape(program, operator)
+    if shape is None or 0 in operator.shape:
+        return None
+    order = float(arguments(operator, "self", "p").get("p", 2.0))
+    return {"order": repr(order), **_lines(shape, -1)}
+
+
 def _float_shape(program: LoweredProgram, operator: Operator) -> Shape | None:
     """Return the shape of the float32 elements that `operator` reads; None where it reads others, or none."""
     source = program.nodes[program.read(operator)[operator.args[0].name]]

@@ -65,6 +65,7 @@ _SAMPLES: Mapping[str, tuple[str, str, str]] = {
     "medians of rows": ("return torch.median(a, -1)[0]", "N(250, 1028)", ""),
     "a median of everything": ("return torch.median(a)", "N(250, 1028)", ""),
     "a histogram": ("return torch.histc(a, 100)", "N(250, 1028)", ""),
+    "distances": ("return F.pdist(a)", "N(250, 68)", ""),
     "a transposed convolution": (
         "return F.relu(self.c(a))", "N(2, 12, 15, 15)", "self.c = nn.ConvTranspose2d(12, 20, 3, 2, 1, 1)"
     ),
