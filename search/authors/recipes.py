@@ -57,6 +57,7 @@ _FAMILIES = {
     "histogram": ("gather-scatter",),
     "pairs": ("reduction",),
     "recurrence": ("scan",),
+    "sample": ("gather-scatter",),
     "conv": ("convolution",),
     "ndconv": ("convolution",),
     "matmul": ("matmul",),

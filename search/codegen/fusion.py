@@ -16,6 +16,7 @@ from search.codegen.operator_sizes import (
     place_dims,
     pool_dims,
     recurrence_dims,
+    sample_dims,
     scan_dims,
     select_dims,
 )
@@ -23,7 +24,7 @@ from search.codegen.segments import INNER, GrowingSegment, Segment, as_segments,
 
 FUSED = (
     "pointwise", "rows", "pool", "scan", "place", "select", "histogram", "pairs", "conv", "ndconv", "matmul",
-    "recurrence",
+    "recurrence", "sample",
 )  # fmt: skip
 _READ = {
     "pool": pool_dims,
@@ -33,6 +34,7 @@ _READ = {
     "histogram": histogram_dims,
     "pairs": pairs_dims,
     "recurrence": recurrence_dims,
+    "sample": sample_dims,
 }
 
 
@@ -331,7 +333,7 @@ def plane_borders(
     """
     if pattern in ("matmul", "recurrence"):
         return (shape[-1] if shape else 1,)
-    if pattern == "ndconv":
+    if pattern in ("ndconv", "sample"):
         return (math.prod(shape[2:]),)
     if pattern in ("scan", "place", "select", "histogram", "pairs"):
         inner = int(dims["inner"])

@@ -17,6 +17,7 @@ from search.costs.windows import even_padding
 
 Dims = dict[str, int | str]
 _POOLS = ("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "adaptive_max")
+_SAMPLES = ("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 _MEDIANS = ("median", "nanmedian")
 _SCANS = {"cumsum": "sum", "cumprod": "product", "cummax": "max", "cummin": "min"}
 
@@ -266,6 +267,26 @@ def pairs_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
         return None
     order = float(arguments(operator, "self", "p").get("p", 2.0))
     return {"order": repr(order), **_lines(shape, -1)}
+
+
+def sample_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
+    """Return the sizes of samples at places that a grid gives, by axis; a plane has a depth of one."""
+    if packet(operator.target) not in _SAMPLES or operator.dtype != "float32":
+        return None
+    values = arguments(operator, "self", "grid", "mode", "padding", "corners")
+    read = program.read(operator)
+    nodes = [program.nodes[read[values[name].name]] for name in ("self", "grid")]
+    whole = (node.usable and node.dtype == "float32" and not node.mask for node in nodes)
+    if not all(whole) or 0 in (*operator.shape, *nodes[0].shape):
+        return None
+    rank = len(operator.shape) - 2
+    sizes: Dims = {"rank": rank, "n": operator.shape[0], "c": operator.shape[1]}
+    for letter, shape in (("i", nodes[0].shape), ("o", operator.shape)):
+        for axis, size in zip("dhw", (1,) * (3 - rank) + shape[2:], strict=True):
+            sizes[letter + axis] = size
+    sizes["mode"] = ("bilinear", "nearest", "bicubic")[values["mode"]]
+    sizes["padding"] = ("zeros", "border", "reflection")[values["padding"]]
+    return {**sizes, "corners": int(bool(values["corners"]))}
 
 
 def _float_shape(program: LoweredProgram, operator: Operator) -> Shape | None:
