@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from search.codegen.ir import Shape, refs
-from search.codegen.operators import products
+from search.codegen.operators import pools, products
 from search.codegen.operators.new import new_operator
 from search.codegen.operators.pointwise import arguments
+from search.codegen.operators.pools import each, view
 from search.codegen.operators.recurrent import GATES, Recurrent, recurrent
 from search.costs.graph import Operator, OperatorGraph, Ref, Value
 from search.costs.windows import even_padding
@@ -56,6 +57,12 @@ class _Graph:
         """Whether `operator` stays as it is."""
         return operator.name in self._whole
 
+    def read_parts(self, operator: Operator) -> frozenset[int]:
+        """Return the numbers of those results of `operator` that are read."""
+        users = self._users.get(operator.name, ())
+        read = (u for u in users if u.name in self._graph.outputs or u.name in self._users)
+        return frozenset(user.args[1] for user in read)
+
     def is_inner(self, operator: Operator) -> bool:
         """Whether one operator reads `operator`, and it is not returned."""
         return (
@@ -91,10 +98,6 @@ def _packet(operator: Operator) -> str:
     return operator.target.split(".", maxsplit=1)[0]
 
 
-def _view(name: str, value: Ref, shape: Shape) -> Operator:
-    return new_operator(name, "reshape.default", (value, shape), shape)
-
-
 def _reversed_scan(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     """``flip``, a running sum or product, and ``flip`` back: the same from the other end."""
     scan = graph.made_by(operator.args[0], *_SCANS)
@@ -110,12 +113,6 @@ def _reversed_scan(graph: _Graph, operator: Operator) -> Sequence[Operator] | No
     return (new_operator(operator.name, target, (first.args[0], dim), operator.shape),)
 
 
-def _tuple(value: Any, rank: int) -> tuple[int, ...]:
-    """Return what an operator was given for each of `rank` dimensions, or once for all."""
-    listed = (value,) if isinstance(value, int) else tuple(int(item) for item in value)
-    return listed * rank if len(listed) == 1 else listed
-
-
 def _line_convolution(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     """A convolution of lines as one of planes of height one."""
     names = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
@@ -127,7 +124,7 @@ def _line_convolution(graph: _Graph, operator: Operator) -> Sequence[Operator] |
     name = operator.name
     given = [Ref(f"{name}_input"), Ref(f"{name}_weight"), values.get("bias")]
     sizes = [
-        (start, *_tuple(value, 1))
+        (start, *each(value, 1))
         for start, value in (
             (1, values.get("stride", 1)),
             (0, padding),
@@ -137,92 +134,11 @@ def _line_convolution(graph: _Graph, operator: Operator) -> Sequence[Operator] |
     plane = (*operator.shape[:2], 1, operator.shape[2])
     args = (*given, *sizes, values.get("groups", 1))
     return (
-        _view(f"{name}_input", values["input"], (*shape[:2], 1, shape[2])),
-        _view(f"{name}_weight", values["weight"], (*kernel[:2], 1, kernel[2])),
+        view(f"{name}_input", values["input"], (*shape[:2], 1, shape[2])),
+        view(f"{name}_weight", values["weight"], (*kernel[:2], 1, kernel[2])),
         new_operator(f"{name}_plane", "conv2d.default", args, plane),
-        _view(name, Ref(f"{name}_plane"), operator.shape),
+        view(name, Ref(f"{name}_plane"), operator.shape),
     )
-
-
-def _line_pool(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
-    """A pooling of lines as one of planes of height one."""
-    kind, values = _pooling(operator)
-    shape = graph.shape(values["self"])
-    if len(shape) != 3:
-        return None
-    name = operator.name
-    sizes = {key: (start, *_tuple(values[key], 1)) for key, start in _POOL_SIZES}
-    plane = (*operator.shape[:2], 1, operator.shape[2])
-    return (
-        _view(f"{name}_input", values["self"], (*shape[:2], 1, shape[2])),
-        _pool(f"{name}_plane", kind, Ref(f"{name}_input"), sizes, values, plane),
-        _view(name, Ref(f"{name}_plane"), operator.shape),
-    )
-
-
-def _volume_pool(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
-    """A pooling of volumes as one of their planes, then one across the planes."""
-    kind, values = _pooling(operator)
-    shape = graph.shape(values["self"])
-    unusual = values.get("ceil_mode") or values.get("divisor_override")
-    if len(shape) != 5 or unusual or any(step != 1 for step in _tuple(values["dilation"], 3)):
-        return None
-    name, (n, c, d, h, w), (od, oh, ow) = operator.name, shape, operator.shape[2:]
-    sizes = {key: _tuple(values[key], 3) for key, _ in _POOL_SIZES}
-    planes = {key: size[1:] for key, size in sizes.items()}
-    across = {key: (sizes[key][0], neutral) for key, neutral in _POOL_SIZES}
-    return (
-        _view(f"{name}_planes", values["self"], (n, c * d, h, w)),
-        _pool(f"{name}_pooled", kind, Ref(f"{name}_planes"), planes, values, (n, c * d, oh, ow)),
-        _view(f"{name}_lines", Ref(f"{name}_pooled"), (n, c, d, oh * ow)),
-        _pool(f"{name}_across", kind, Ref(f"{name}_lines"), across, values, (n, c, od, oh * ow)),
-        _view(name, Ref(f"{name}_across"), operator.shape),
-    )
-
-
-# What a pooling says of each dimension, and of one that it leaves alone.
-_POOL_SIZES = (("kernel", 1), ("stride", 1), ("padding", 0), ("dilation", 1))
-
-
-def _pooling(operator: Operator) -> tuple[str, dict[str, Any]]:
-    """Return the kind of a pooling, ``max`` or ``avg``, and its arguments."""
-    kind = _packet(operator)[:3]
-    last = ("dilation", "ceil_mode") if kind == "max" else (
-        "ceil_mode", "count_include_pad", "divisor_override")  # fmt: skip
-    values = arguments(operator, "self", "kernel", "stride", "padding", *last)
-    values = {"padding": 0, "dilation": 1, **values}
-    return kind, {**values, "stride": values.get("stride") or values["kernel"]}
-
-
-def _pool(
-    name: str,
-    kind: str,
-    value: Ref,
-    sizes: Mapping[str, Any],
-    values: Mapping[str, Any],
-    shape: Shape,
-) -> Operator:
-    ceil = bool(values.get("ceil_mode"))
-    args = (value, sizes["kernel"], sizes["stride"], sizes["padding"])
-    if kind == "max":
-        return new_operator(name, "max_pool2d.default", (*args, sizes["dilation"], ceil), shape)
-    counted = (ceil, values.get("count_include_pad", True), values.get("divisor_override"))
-    return new_operator(name, "avg_pool2d.default", (*args, *counted), shape)
-
-
-def _even_pool(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
-    """An adaptive average whose windows are all alike as an ordinary one; one window stays a mean."""
-    shape, rank = graph.shape(operator.args[0]), int(_packet(operator)[-2])
-    read, made = shape[2:], operator.shape[2:]
-    if len(shape) != rank + 2 or math.prod(made) == 1:
-        return None
-    if any(old % new for old, new in zip(read, made, strict=True)):
-        return None
-    window = tuple(old // new for old, new in zip(read, made, strict=True))
-    target = f"avg_pool{rank}d.default"
-    whole = new_operator(operator.name, target, (operator.args[0], window, window), operator.shape)
-    rewrite = _REWRITES.get(_packet(whole))
-    return (rewrite(graph, whole) if rewrite else None) or (whole,)
 
 
 def _diagonal_product(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
@@ -238,7 +154,7 @@ def _diagonal_product(graph: _Graph, operator: Operator) -> Sequence[Operator] |
         shape = (size, 1) if side == 0 else (1, size)
         product = (factor, Ref(name))
         return (
-            _view(name, vector, shape),
+            view(name, vector, shape),
             new_operator(operator.name, "mul.Tensor", product, operator.shape),
         )
     return None
@@ -320,8 +236,8 @@ def _distances(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
             new_operator(name, "sum.dim_IntList", (one_each, (-1,)), shape),
         )
     return (
-        _view(one.name, values["x1"], (*left[:-1], 1, left[-1])),
-        _view(other.name, values["x2"], (*right[:-2], 1, *right[-2:])),
+        view(one.name, values["x1"], (*left[:-1], 1, left[-1])),
+        view(other.name, values["x2"], (*right[:-2], 1, *right[-2:])),
         new_operator(apart.name, "sub.Tensor", (one, other), every),
         *norm,
     )
@@ -333,7 +249,13 @@ def _recurrent_layers(graph: _Graph, operator: Operator) -> Sequence[Operator] |
 
 
 def _result(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
-    """What is taken of a recurrent operator's results: all steps, the last states, or an LSTM's last cells; a moment."""
+    """What is taken of a recurrent operator's results: all steps, the last states, or an LSTM's last cells; a moment.
+
+    Also the greatest elements of a pooling.
+    """
+    pool = graph.made_by(operator.args[0], *(f"adaptive_max_pool{rank}d" for rank in (1, 2, 3)))
+    if pool is not None and operator.args[1] == 0 and not graph.is_whole(pool):
+        return pools.greatest(graph, operator, pool)
     moments = graph.made_by(operator.args[0], "var_mean", "std_mean")
     if moments is not None:
         return (_moment(operator, moments),)
@@ -363,16 +285,12 @@ def _moment(operator: Operator, moments: Operator) -> Operator:
 
 _REWRITES: Mapping[str, Rewrite] = {
     **products.REWRITES,
+    **pools.REWRITES,
     "getitem": _result,
     **dict.fromkeys(GATES, _recurrent_layers),
     "scaled_dot_product_attention": _attention,
     "flip": _reversed_scan,
     "cdist": _distances,
     "conv1d": _line_convolution,
-    "max_pool1d": _line_pool,
-    "avg_pool1d": _line_pool,
-    "max_pool3d": _volume_pool,
-    "avg_pool3d": _volume_pool,
-    **dict.fromkeys((f"adaptive_avg_pool{rank}d" for rank in (1, 2, 3)), _even_pool),
     **dict.fromkeys(("matmul", "mm"), _diagonal_product),
 }

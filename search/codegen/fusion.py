@@ -12,16 +12,19 @@ from search.codegen.lower import LoweredProgram
 from search.codegen.operator_sizes import (
     anchor_dims,
     histogram_dims,
+    pairs_dims,
     place_dims,
     pool_dims,
     recurrence_dims,
+    sample_dims,
     scan_dims,
     select_dims,
 )
 from search.codegen.segments import INNER, GrowingSegment, Segment, as_segments, leaving
 
 FUSED = (
-    "pointwise", "rows", "pool", "scan", "place", "select", "histogram", "conv", "ndconv", "matmul", "recurrence",
+    "pointwise", "rows", "pool", "scan", "place", "select", "histogram", "pairs", "conv", "ndconv", "matmul",
+    "recurrence", "sample",
 )  # fmt: skip
 _READ = {
     "pool": pool_dims,
@@ -29,7 +32,9 @@ _READ = {
     "place": place_dims,
     "select": select_dims,
     "histogram": histogram_dims,
+    "pairs": pairs_dims,
     "recurrence": recurrence_dims,
+    "sample": sample_dims,
 }
 
 
@@ -144,8 +149,8 @@ class _Cutter:
         )
 
     def _joins(self, group: GrowingSegment, name: str) -> bool:
-        if self._depends(name, group) or group.pattern in ("select", "histogram"):
-            return False  # nothing follows a selection or a count in its kernel
+        if self._depends(name, group) or group.pattern in ("select", "histogram", "pairs"):
+            return False  # nothing follows a selection, a count or distances in their kernel
         node = self._nodes[name]
         coming = self._masks(name, group)
         if group.anchor is None:
@@ -275,7 +280,8 @@ class _Cutter:
             inside = set(group.members())
             leaving = [n for n in group.members() if set(self._program.users[n]) - inside]
             alone = leaving == [source] and self._program.users[source] == (name,)
-            if alone and group.pattern == "conv" and pattern == "pool":
+            even = pattern == "pool" and not (dims["uneven_h"] or dims["uneven_w"])
+            if alone and group.pattern == "conv" and even:
                 group.pool, group.dims = name, {**group.dims, **dims}
                 self._of[name] = group
                 return
@@ -327,9 +333,9 @@ def plane_borders(
     """
     if pattern in ("matmul", "recurrence"):
         return (shape[-1] if shape else 1,)
-    if pattern == "ndconv":
+    if pattern in ("ndconv", "sample"):
         return (math.prod(shape[2:]),)
-    if pattern in ("scan", "place", "select", "histogram"):
+    if pattern in ("scan", "place", "select", "histogram", "pairs"):
         inner = int(dims["inner"])
         return (int(dims["length"]) * inner, inner)
     return (shape[-1] * shape[-2],)

@@ -14,6 +14,7 @@ from kb.errors import NoRecipe, TaskError
 from search.codegen.canonical import OWN
 from search.codegen.ir import Shape
 from search.codegen.lower import PIECES, SHOWS, LoweredProgram, packet
+from search.codegen.operators.pools import ADAPTIVE_MAX
 from search.codegen.segments import Segment
 from search.costs.graph import Operator, Ref, Value
 
@@ -33,6 +34,7 @@ _OWN_CALLS = {
     f"{OWN}{scan}": f"torch.{scan}({{0}}.flip({{1}}), {{1}}).flip({{1}})"
     for scan in ("cumsum", "cumprod")
 }
+_OWN_CALLS[ADAPTIVE_MAX] = "torch.nn.functional.adaptive_max_pool2d({0}, {1})"
 # Operators of the framework that show a part of a tensor, or an element several times: an answer must have no gaps.
 _PARTS = frozenset({
     *PIECES, "select", "slice", "narrow", "diagonal", "linalg_diagonal", "expand", "expand_as", "broadcast_to", "unfold",

@@ -10,11 +10,14 @@ from search.codegen.canonical import OWN
 from search.codegen.ir import SHORT, Shape
 from search.codegen.lower import LoweredProgram, packet
 from search.codegen.operators.pointwise import arguments
+from search.codegen.operators.pools import ADAPTIVE_MAX
 from search.codegen.operators.recurrent import GATES, RECURRENCE
 from search.costs.graph import Operator, Ref
 from search.costs.windows import even_padding
 
 Dims = dict[str, int | str]
+_POOLS = ("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "adaptive_max")
+_SAMPLES = ("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 _MEDIANS = ("median", "nanmedian")
 _SCANS = {"cumsum": "sum", "cumprod": "product", "cummax": "max", "cummin": "min"}
 
@@ -255,6 +258,37 @@ def histogram_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
     return {**sizes, **_lines(shape, None)}
 
 
+def pairs_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
+    """Return the sizes of the distances between all pairs of rows; ``order`` is that of the norm, as text."""
+    if packet(operator.target) not in ("pdist", "_pdist_forward") or operator.dtype != "float32":
+        return None
+    shape = _float_shape(program, operator)
+    if shape is None or 0 in operator.shape:
+        return None
+    order = float(arguments(operator, "self", "p").get("p", 2.0))
+    return {"order": repr(order), **_lines(shape, -1)}
+
+
+def sample_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
+    """Return the sizes of samples at places that a grid gives, by axis; a plane has a depth of one."""
+    if packet(operator.target) not in _SAMPLES or operator.dtype != "float32":
+        return None
+    values = arguments(operator, "self", "grid", "mode", "padding", "corners")
+    read = program.read(operator)
+    nodes = [program.nodes[read[values[name].name]] for name in ("self", "grid")]
+    whole = (node.usable and node.dtype == "float32" and not node.mask for node in nodes)
+    if not all(whole) or 0 in (*operator.shape, *nodes[0].shape):
+        return None
+    rank = len(operator.shape) - 2
+    sizes: Dims = {"rank": rank, "n": operator.shape[0], "c": operator.shape[1]}
+    for letter, shape in (("i", nodes[0].shape), ("o", operator.shape)):
+        for axis, size in zip("dhw", (1,) * (3 - rank) + shape[2:], strict=True):
+            sizes[letter + axis] = size
+    sizes["mode"] = ("bilinear", "nearest", "bicubic")[values["mode"]]
+    sizes["padding"] = ("zeros", "border", "reflection")[values["padding"]]
+    return {**sizes, "corners": int(bool(values["corners"]))}
+
+
 def _float_shape(program: LoweredProgram, operator: Operator) -> Shape | None:
     """Return the shape of the float32 elements that `operator` reads; None where it reads others, or none."""
     source = program.nodes[program.read(operator)[operator.args[0].name]]
@@ -269,15 +303,31 @@ def _is_taken_apart(program: LoweredProgram, operator: Operator) -> bool:
 
 
 def pool_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
-    """Return the sizes of a pooling over planes, None where no recipe computes it."""
+    """Return the sizes of a pooling over planes, None where no recipe computes it.
+
+    ``uneven_h`` and ``uneven_w`` say of an axis that its windows are those of a pooling to a given size which
+    does not divide the axis: window q of Q reaches from q X / Q, rounded down, to (q + 1) X / Q, rounded up.
+    """
     kind = packet(operator.target)
-    if kind not in ("max_pool2d", "avg_pool2d") or operator.dtype != "float32":
+    if operator.target == ADAPTIVE_MAX:
+        kind = "adaptive_max"
+    if kind not in _POOLS or operator.dtype != "float32":
         return None
     source = program.nodes[program.read(operator)[operator.args[0].name]]
     if len(source.shape) != 4 or not source.usable or 0 in operator.shape:
         return None
+    n, c, h, w = source.shape
+    given = kind.startswith("adaptive")
+    found = _given_size(operator, (h, w)) if given else _given_windows(operator)
+    if found is None:
+        return None
+    sizes: Dims = {"pool": kind.removeprefix("adaptive_")[:3], "rows": n * c, "ih": h, "iw": w}
+    return {**sizes, "poh": operator.shape[2], "pow": operator.shape[3], **found}
+
+
+def _given_windows(operator: Operator) -> Dims | None:
     names = ["self", "kernel", "stride", "padding"]
-    if kind == "max_pool2d":
+    if packet(operator.target) == "max_pool2d":
         values = arguments(operator, *names, "dilation", "ceil_mode")
         fits = _pair(values.get("dilation", 1)) == (1, 1)
     else:
@@ -287,8 +337,17 @@ def pool_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
         return None
     kernel, pad = _pair(values["kernel"]), _pair(values.get("padding", 0))
     stride = _pair(values.get("stride") or kernel)
-    n, c, h, w = source.shape
-    sizes: Dims = {"pool": kind[:3], "rows": n * c, "ih": h, "iw": w}
-    sizes |= {"pkh": kernel[0], "pkw": kernel[1], "psh": stride[0], "psw": stride[1]}
-    sizes |= {"pph": pad[0], "ppw": pad[1], "poh": operator.shape[2], "pow": operator.shape[3]}
+    sizes: Dims = {"pkh": kernel[0], "pkw": kernel[1], "psh": stride[0], "psw": stride[1]}
+    sizes |= {"pph": pad[0], "ppw": pad[1], "uneven_h": 0, "uneven_w": 0}
     return {**sizes, "count_include_pad": int(bool(values.get("count_include_pad", True)))}
+
+
+def _given_size(operator: Operator, planes: tuple[int, int]) -> Dims:
+    """Return the windows of a pooling to a given size; of an uneven axis the largest, and a stride of 0."""
+    sizes: Dims = {"pph": 0, "ppw": 0, "count_include_pad": 0}
+    for axis, old, new in zip("hw", planes, operator.shape[2:], strict=True):
+        uneven, each = old % new > 0, old // new
+        largest = (2 * new - math.gcd(old, new) + old - 1) // new
+        sizes |= {f"pk{axis}": largest if uneven else each, f"ps{axis}": 0 if uneven else each}
+        sizes[f"uneven_{axis}"] = int(uneven)
+    return sizes

@@ -14,8 +14,9 @@ INNER = (
     "place",
     "select",
     "histogram",
+    "pairs",
 )  # anchors that may compute what they read on the way in
-_OPERANDS_FIRST = ("conv", "ndconv", "matmul", "recurrence")
+_OPERANDS_FIRST = ("conv", "ndconv", "matmul", "recurrence", "sample")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class Segment:
     Attributes:
         id: stable name: the pattern and the node that it ends with.
         pattern: ``pointwise``, ``rows``, ``pool``, ``scan``, ``place``, ``select``, ``histogram``,
-            ``conv``, ``ndconv``, ``matmul``, ``recurrence`` or ``library``.
+            ``pairs``, ``conv``, ``ndconv``, ``matmul``, ``recurrence``, ``sample`` or ``library``.
         anchor: the convolution, product, pooling, scan or library operator.
         nodes: primitive nodes that it computes; with an anchor, those after it (before it for
             ``pool`` and ``scan``).

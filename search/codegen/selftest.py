@@ -65,10 +65,12 @@ _SAMPLES: Mapping[str, tuple[str, str, str]] = {
     "medians of rows": ("return torch.median(a, -1)[0]", "N(250, 1028)", ""),
     "a median of everything": ("return torch.median(a)", "N(250, 1028)", ""),
     "a histogram": ("return torch.histc(a, 100)", "N(250, 1028)", ""),
+    "distances": ("return F.pdist(a)", "N(250, 68)", ""),
     "a transposed convolution": (
         "return F.relu(self.c(a))", "N(2, 12, 15, 15)", "self.c = nn.ConvTranspose2d(12, 20, 3, 2, 1, 1)"
     ),
     "a recurrence": ("return self.r(a)[0]", "N(12, 3, 20)", "self.r = nn.GRU(20, 36)"),
+    "samples of planes": ("return F.grid_sample(a, b, align_corners=False)", "N(2, 6, 20, 20), N(2, 12, 12, 2)", ""),
     "a product": ("return F.relu(a @ b)", "N(260, 268), N(268, 276)", ""),
     "a product of two-byte tensors": (
         "return F.silu(self.l(a))", "N(260, 268).bfloat16()", "self.l = nn.Linear(268, 276).bfloat16()"
