@@ -36,6 +36,9 @@ GRAPHS = {
     "volumes by their corners": reference(sampled("bilinear", True, ".relu()"), *VOLUMES),
     "the nearest of volumes": reference(sampled("nearest", False), *VOLUMES),
     "a plane of one element": reference(sampled("bilinear", True), f"{N}(2, 3, 1, 1)", f"{N}(2, 5, 3, 2)"),
+    "places mostly outside": reference(
+        sampled("bilinear", False, ".exp()"), f"{N}(2, 3, 5, 7, 9)", f"{N}(2, 7, 11, 9, 3) * 4"
+    ),
     "few places": reference(sampled("bilinear", False), f"{N}(3, 1, 4, 5)", f"{N}(3, 1, 2, 2)"),
     "an affine grid": reference(
         "g = F.affine_grid(b, (2, 3, 8, 6), align_corners=False)\nreturn F.grid_sample(torch.tanh(a), g, align_corners=False)",
