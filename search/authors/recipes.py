@@ -55,6 +55,7 @@ _FAMILIES = {
     "place": ("reduction",),
     "select": ("sort",),
     "histogram": ("gather-scatter",),
+    "factor": ("matmul",),
     "recurrence": ("scan",),
     "conv": ("convolution",),
     "ndconv": ("convolution",),

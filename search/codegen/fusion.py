@@ -11,6 +11,7 @@ from search.codegen.iteration_space import Misfit
 from search.codegen.lower import LoweredProgram
 from search.codegen.operator_sizes import (
     anchor_dims,
+    factor_dims,
     histogram_dims,
     place_dims,
     pool_dims,
@@ -21,7 +22,8 @@ from search.codegen.operator_sizes import (
 from search.codegen.segments import INNER, GrowingSegment, Segment, as_segments, leaving
 
 FUSED = (
-    "pointwise", "rows", "pool", "scan", "place", "select", "histogram", "conv", "ndconv", "matmul", "recurrence",
+    "pointwise", "rows", "pool", "scan", "place", "select", "histogram", "factor", "conv", "ndconv", "matmul",
+    "recurrence",
 )  # fmt: skip
 _READ = {
     "pool": pool_dims,
@@ -29,6 +31,7 @@ _READ = {
     "place": place_dims,
     "select": select_dims,
     "histogram": histogram_dims,
+    "factor": factor_dims,
     "recurrence": recurrence_dims,
 }
 
@@ -144,8 +147,8 @@ class _Cutter:
         )
 
     def _joins(self, group: GrowingSegment, name: str) -> bool:
-        if self._depends(name, group) or group.pattern in ("select", "histogram"):
-            return False  # nothing follows a selection or a count in its kernel
+        if self._depends(name, group) or group.pattern in ("select", "histogram", "factor"):
+            return False  # nothing follows a selection, a factorisation or a count in its kernel
         node = self._nodes[name]
         coming = self._masks(name, group)
         if group.anchor is None:
@@ -329,7 +332,7 @@ def plane_borders(
         return (shape[-1] if shape else 1,)
     if pattern == "ndconv":
         return (math.prod(shape[2:]),)
-    if pattern in ("scan", "place", "select", "histogram"):
+    if pattern in ("scan", "place", "select", "histogram", "factor"):
         inner = int(dims["inner"])
         return (int(dims["length"]) * inner, inner)
     return (shape[-1] * shape[-2],)

@@ -9,6 +9,7 @@ from typing import Any
 from search.codegen.canonical import OWN
 from search.codegen.ir import SHORT, Shape
 from search.codegen.lower import LoweredProgram, packet
+from search.codegen.operators.factors import FACTORS, factor_sizes
 from search.codegen.operators.pointwise import arguments
 from search.codegen.operators.recurrent import GATES, RECURRENCE
 from search.costs.graph import Operator, Ref
@@ -253,6 +254,14 @@ def histogram_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
         return None
     sizes: Dims = {"bins": int(values.get("bins", 100)), "low": repr(low), "high": repr(high)}
     return {**sizes, **_lines(shape, None)}
+
+
+def factor_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
+    """Return the sizes of a factorisation of matrices, None where no recipe computes it."""
+    if packet(operator.target) not in FACTORS:
+        return None
+    source = program.nodes[program.read(operator)[operator.args[0].name]]
+    return factor_sizes(operator, source)
 
 
 def _float_shape(program: LoweredProgram, operator: Operator) -> Shape | None:

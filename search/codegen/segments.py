@@ -14,6 +14,7 @@ INNER = (
     "place",
     "select",
     "histogram",
+    "factor",
 )  # anchors that may compute what they read on the way in
 _OPERANDS_FIRST = ("conv", "ndconv", "matmul", "recurrence")
 
@@ -25,7 +26,7 @@ class Segment:
     Attributes:
         id: stable name: the pattern and the node that it ends with.
         pattern: ``pointwise``, ``rows``, ``pool``, ``scan``, ``place``, ``select``, ``histogram``,
-            ``conv``, ``ndconv``, ``matmul``, ``recurrence`` or ``library``.
+            ``factor``, ``conv``, ``ndconv``, ``matmul``, ``recurrence`` or ``library``.
         anchor: the convolution, product, pooling, scan or library operator.
         nodes: primitive nodes that it computes; with an anchor, those after it (before it for
             ``pool`` and ``scan``).
