@@ -56,6 +56,7 @@ _FAMILIES = {
     "select": ("sort",),
     "histogram": ("gather-scatter",),
     "pairs": ("reduction",),
+    "factor": ("matmul",),
     "recurrence": ("scan",),
     "sample": ("gather-scatter",),
     "conv": ("convolution",),

@@ -11,6 +11,7 @@ from search.codegen.iteration_space import Misfit
 from search.codegen.lower import LoweredProgram
 from search.codegen.operator_sizes import (
     anchor_dims,
+    factor_dims,
     histogram_dims,
     pairs_dims,
     place_dims,
@@ -23,7 +24,7 @@ from search.codegen.operator_sizes import (
 from search.codegen.segments import INNER, GrowingSegment, Segment, as_segments, leaving
 
 FUSED = (
-    "pointwise", "rows", "pool", "scan", "place", "select", "histogram", "pairs", "conv", "ndconv", "matmul",
+    "pointwise", "rows", "pool", "scan", "place", "select", "histogram", "pairs", "factor", "conv", "ndconv", "matmul",
     "recurrence", "sample",
 )  # fmt: skip
 _READ = {
@@ -33,6 +34,7 @@ _READ = {
     "select": select_dims,
     "histogram": histogram_dims,
     "pairs": pairs_dims,
+    "factor": factor_dims,
     "recurrence": recurrence_dims,
     "sample": sample_dims,
 }
@@ -149,8 +151,13 @@ class _Cutter:
         )
 
     def _joins(self, group: GrowingSegment, name: str) -> bool:
-        if self._depends(name, group) or group.pattern in ("select", "histogram", "pairs"):
-            return False  # nothing follows a selection, a count or distances in their kernel
+        if self._depends(name, group) or group.pattern in (
+            "select",
+            "histogram",
+            "pairs",
+            "factor",
+        ):
+            return False  # nothing follows a selection, a count, distances or a factorisation in their kernel
         node = self._nodes[name]
         coming = self._masks(name, group)
         if group.anchor is None:
@@ -335,7 +342,7 @@ def plane_borders(
         return (shape[-1] if shape else 1,)
     if pattern in ("ndconv", "sample"):
         return (math.prod(shape[2:]),)
-    if pattern in ("scan", "place", "select", "histogram", "pairs"):
+    if pattern in ("scan", "place", "select", "histogram", "pairs", "factor"):
         inner = int(dims["inner"])
         return (int(dims["length"]) * inner, inner)
     return (shape[-1] * shape[-2],)

@@ -15,6 +15,7 @@ INNER = (
     "select",
     "histogram",
     "pairs",
+    "factor",
 )  # anchors that may compute what they read on the way in
 _OPERANDS_FIRST = ("conv", "ndconv", "matmul", "recurrence", "sample")
 
@@ -26,7 +27,7 @@ class Segment:
     Attributes:
         id: stable name: the pattern and the node that it ends with.
         pattern: ``pointwise``, ``rows``, ``pool``, ``scan``, ``place``, ``select``, ``histogram``,
-            ``pairs``, ``conv``, ``ndconv``, ``matmul``, ``recurrence``, ``sample`` or ``library``.
+            ``pairs``, ``factor``, ``conv``, ``ndconv``, ``matmul``, ``recurrence``, ``sample`` or ``library``.
         anchor: the convolution, product, pooling, scan or library operator.
         nodes: primitive nodes that it computes; with an anchor, those after it (before it for
             ``pool`` and ``scan``).

@@ -64,6 +64,7 @@ _SAMPLES: Mapping[str, tuple[str, str, str]] = {
     "places of rows": ("return torch.argmax(a, -1).float()", "N(250, 1028)", ""),
     "medians of rows": ("return torch.median(a, -1)[0]", "N(250, 1028)", ""),
     "a median of everything": ("return torch.median(a)", "N(250, 1028)", ""),
+    "a factor of matrices": ("return torch.cholesky_inverse(a)", "N(37, 5, 5)", ""),
     "a histogram": ("return torch.histc(a, 100)", "N(250, 1028)", ""),
     "distances": ("return F.pdist(a)", "N(250, 68)", ""),
     "a transposed convolution": (

@@ -20,7 +20,9 @@ from search.costs.trace import operator_graph
 from search.judging import inputs as distributions
 from search.reference import Problem
 
-_BY_VALUE = {"bernoulli", "binary_cross_entropy", "multinomial", "nanquantile", "quantile"}
+_BY_VALUE = {
+    "bernoulli", "binary_cross_entropy", "cholesky", "linalg_cholesky", "linalg_cholesky_ex", "multinomial", "nanquantile", "quantile",
+}  # fmt: skip
 _BY_INDEX = {
     "cross_entropy_loss", "embedding", "embedding_bag", "gather", "index", "index_add", "index_copy", "index_put",
     "index_select", "nll_loss", "nll_loss2d", "nll_loss_nd", "one_hot", "put", "scatter", "scatter_add", "scatter_reduce",

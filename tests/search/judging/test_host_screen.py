@@ -29,6 +29,7 @@ INDEXED = "torch.rand(8, 10), torch.randint(0, 8, (5,))"
     [
         ("F.binary_cross_entropy(a, b)", FLOATS, True),
         ("torch.quantile(a, 0.3, dim=1) + b.sum()", FLOATS, True),
+        ("torch.linalg.cholesky(a[:, :8] + torch.eye(8)) + b.sum()", FLOATS, True),
         ("a[(b[0] * 8).long()]", FLOATS, True),
         ("torch.gather(a, 1, (b * 10).to(torch.int64))", FLOATS, True),
         ("a[b]", INDEXED, False),

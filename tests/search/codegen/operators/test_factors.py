@@ -1,0 +1,63 @@
+"""Factorisations of small matrices in all languages that have recipes for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import three_languages
+from recipe_bench import Bench, reference
+
+from search.codegen.library import RecipeCard
+
+N = "torch.randn"
+
+POSITIVE = "(lambda x: x @ x.mT + torch.eye(x.shape[-1]))(torch.randn({0}))"
+TRIANGLES = "torch.rand({0}) + torch.eye(({0})[-1])"
+CHOLESKY = {
+    "lower": reference("return torch.cholesky(a)", POSITIVE.format("(37, 5, 5)")),
+    "upper of a chain": reference(
+        "return torch.cholesky(a * 2 + b, upper=True)", POSITIVE.format("(3, 7, 6, 6)"), "torch.eye(6)"
+    ),
+    "the other triangle is not read": reference(
+        "return torch.cholesky(a), torch.cholesky(b, True)",
+        "torch.eye(9) + 9 * torch.rand(9, 9).triu(1)",
+        "torch.eye(9) + 9 * torch.rand(9, 9).tril(-1)",
+    ),
+    "one element": reference("return torch.cholesky(a)", "torch.rand(70, 1, 1) + 1"),
+    "linalg": reference("return torch.linalg.cholesky(a) * 2", POSITIVE.format("(4, 32, 32)")),
+    "inverse": reference("return torch.cholesky_inverse(a)", TRIANGLES.format("(37, 5, 5)")),
+    "inverse, upper": reference(
+        "return torch.relu(torch.cholesky_inverse(a - b, upper=True))", TRIANGLES.format("(3, 17, 17)"), "torch.zeros(17)"
+    ),
+    "inverse of one": reference("return torch.cholesky_inverse(a)", TRIANGLES.format("(3, 3)")),
+}  # fmt: skip
+GRAPHS = {**CHOLESKY}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(GRAPHS))
+@pytest.mark.filterwarnings("ignore:.*is deprecated in favor of:UserWarning")
+def test_factors_are_right_in_cpp(name: str, cards: dict[str, RecipeCard]) -> None:
+    found = three_languages.cpp(GRAPHS[name], cards)
+    assert three_languages.right(found), found
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*is deprecated in favor of:UserWarning")
+def test_factors_are_right_in_triton(cards: dict[str, RecipeCard], tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    for name, found in three_languages.triton(GRAPHS, cards, tmp_path).items():
+        assert three_languages.right(found), (name, found)
+
+
+def test_a_chain_before_a_factorisation_is_in_its_kernel(cards: dict[str, RecipeCard]) -> None:
+    source = reference("return torch.relu(torch.cholesky_inverse(a * 2))", f"{N}(5, 4, 4)")
+    parts = Bench(source, cards).parts()
+    assert [part.pattern for part in parts] == ["factor", "pointwise"]
+    assert (parts[0].dims["rows"], parts[0].dims["kind"]) == (5, "inverse")
+
+
+def test_a_large_matrix_is_left_to_the_library(cards: dict[str, RecipeCard]) -> None:
+    source = reference("return torch.cholesky_inverse(a)", f"{N}(2, 33, 33)")
+    assert [part.pattern for part in Bench(source, cards).parts()] == ["library"]
