@@ -76,7 +76,10 @@ def test_values_that_are_valid_by_luck_are_refused(make_task: Callable[..., Task
     assert screen.refusal("task", 0) == ""
 
 
-def test_what_takes_all_values_is_not_asked(make_task: Callable[..., Task]) -> None:
+def test_what_takes_all_values_is_not_asked(
+    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
     problem = load_problem(make_task(SOURCE.format("torch.log(a) + b", FLOATS)))
     screen = HostScreen(problem, operator_graph(problem))
+    monkeypatch.setattr(type(problem.model), "forward", lambda *_: pytest.fail("it was asked"))
     assert screen.refusal("negative", 0) == ""
