@@ -199,9 +199,7 @@ def _drawn(tensor: torch.Tensor, plane: int = 0) -> str:
     if distinct is None:
         return f"torch.randint({least}, {least + count}, {shape}, dtype={tensor.dtype})"
     dim, length = distinct
-    whole = shape[dim + 1 :] != [] and length == math.prod(
-        shape[dim:]
-    )  # is all that follows one line
+    whole = length != shape[dim]  # all that follows is one line
     lines = [*shape[:dim], count, *([] if whole else shape[dim + 1 :])]
     drawn = f"torch.rand({lines}).argsort({dim}).narrow({dim}, 0, {length})"
     drawn += ".contiguous()" if length < count and dim else ""

@@ -51,17 +51,12 @@ _FAMILIES = {
     "pointwise": ("elementwise",),
     "rows": ("normalization", "softmax", "reduction"),
     "pool": ("pooling",),
-    "scan": ("scan",),
-    "place": ("reduction",),
     "select": ("sort",),
-    "histogram": ("gather-scatter",),
-    "pairs": ("reduction",),
-    "factor": ("matmul",),
-    "recurrence": ("scan",),
-    "sample": ("gather-scatter",),
-    "conv": ("convolution",),
-    "ndconv": ("convolution",),
-    "matmul": ("matmul",),
+    **dict.fromkeys(("scan", "recurrence"), ("scan",)),
+    **dict.fromkeys(("place", "pairs"), ("reduction",)),
+    **dict.fromkeys(("histogram", "sample"), ("gather-scatter",)),
+    **dict.fromkeys(("conv", "ndconv"), ("convolution",)),
+    **dict.fromkeys(("matmul", "factor"), ("matmul",)),
 }
 
 
