@@ -88,15 +88,19 @@ def make_trials(
         trials=tuple(trials),
         dropped=tuple(dropped),
         sums=sums,
-        widened=tuple(
-            trial.distribution
-            for trial in trials
-            if any(slack.told is not None and slack.seen is not None for slack in trial.slack)
-        ),
+        widened=_widened(trials),
         cut=shelf.cut,
         forget=shelf.forget,
     )
     return replace(trial_set, degenerate=probe(problem, trial_set))
+
+
+def _widened(trials: list[InputTrial]) -> tuple[str, ...]:
+    return tuple(
+        trial.distribution
+        for trial in trials
+        if any(slack.told is not None and slack.seen is not None for slack in trial.slack)
+    )
 
 
 def _first_trial(

@@ -42,7 +42,7 @@ class TrialBounds:
         """Bytes that it keeps alive."""
         given = (x for x in self.inputs if isinstance(x, torch.Tensor))
         kept = sum(x.nbytes for x in self.lookups if x)
-        return kept + sum(x.nbytes for x in (*self.low, *self.high, *given))
+        return kept + sum(x.nbytes for x in (*self.low, *self.high, *self.written, *given))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
