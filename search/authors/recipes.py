@@ -18,10 +18,12 @@ from search.codegen.backends.replay import launch_bound, replayed
 from search.codegen.inductor.process import begin_capture, device_of
 from search.codegen.inductor.proposals import (
     between,
+    captured,
     in_turns,
     openings,
     replacements,
     second,
+    waiting,
     whole,
 )
 from search.codegen.inductor.seed import CompilerSeed
@@ -259,20 +261,18 @@ class Recipes:
     def _replaying(
         self, moment: Moment, found: Iterator[RecipeProposal]
     ) -> Iterator[RecipeProposal]:
-        """Yield plans with their launches captured, where the parent's are, or first where launches dominate."""
+        """Yield plans with their launches captured where the parent's are; where launches dominate, such come first."""
         card = next((card for card in self._shop.cards.values() if card.pattern == REPLAY), None)
         parent = moment.parent
         if parent is not None and parent.draft.plan.get("replayed"):
             yield from (replace(one, plan={**one.plan, "replayed": True}) for one in found)
             return
-        if parent is not None or card is None or not launch_bound(self._graph, self._target):
-            yield from found
-            return
-        first = list(islice(found, _REPLAYS))
-        for one in first:
-            title, note = f"{card.title}: {one.title}", f"{one.note} Its launches are captured."
-            plan = {**one.plan, "replayed": True}
-            yield replace(one, card=card, title=title, note=note, plan=plan, focus=None)
+        first: list[RecipeProposal] = []
+        if card is not None and parent is None and launch_bound(self._graph, self._target):
+            first = list(islice(found, _REPLAYS))
+            yield from (captured(card, one.title, one.note, one.plan) for one in first)
+        elif card is not None and parent is not None:
+            yield from waiting(card, parent, moment.diagnosis.symptoms)
         yield from first
         yield from found
 

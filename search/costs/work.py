@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from kb.errors import TaskError
+from kb.records.schema import TargetRecord
 from search.costs.graph import Operator, OperatorGraph, Value, Work
 from search.costs.lower_bound import sure
 from search.costs.trace import family, flops_of, nbytes, operands, operator_graph, operator_name
@@ -13,6 +14,7 @@ from search.reference import Problem
 
 # A byte from memory costs a core about as much as eight operations of its vector units.
 _BYTE = 8
+_PRODUCTS = frozenset({"matmul", "convolution"})
 # Operators with an exponential, a logarithm or the like for each element.
 _SLOW = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "logaddexp", "logit", "xlogy", "logcumsumexp",
@@ -39,6 +41,25 @@ def operator_costs(graph: OperatorGraph) -> dict[str, float]:
         one.name: max(flops_of(one, graph), _BYTE * _moved(one, sizes)) if family(one) else 0.0
         for one in graph.operators
     }
+
+
+def least_seconds(graph: OperatorGraph, target: TargetRecord) -> float:
+    """Return how long `target` takes at least for the operators one by one.
+
+    Products and convolutions reach half the peak of TF32: short operands are used where a task allows them, and
+    elsewhere three products of halves do for one of float32.
+    """
+    sizes = _sizes(graph)
+    plain = target.peak["float32"]
+    products = max(plain, target.peak.get("tf32", 0.0) / 2)
+    return sum(
+        max(
+            flops_of(one, graph) / (products if family(one) in _PRODUCTS else plain),
+            _moved(one, sizes) / target.bandwidth,
+        )
+        for one in graph.operators
+        if family(one)
+    )
 
 
 def _sizes(graph: OperatorGraph) -> dict[str, int]:

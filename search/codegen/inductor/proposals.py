@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice, zip_longest
 from typing import Any
 
@@ -155,6 +155,26 @@ def _cost(shop: Composer, part: Segment, shares: Mapping[str, float]) -> float:
 
 def _card(shop: Composer) -> RecipeCard | None:
     return next((card for card in shop.cards.values() if card.pattern == COMPILER), None)
+
+
+def captured(card: RecipeCard, title: str, note: str, plan: Plan) -> RecipeProposal:
+    """Return the idea to capture the launches of `plan`, which has this title and note."""
+    return RecipeProposal(
+        card=card,
+        title=f"{card.title}: {title}",
+        note=f"{note} Its launches are captured.",
+        plan={**plan, "replayed": True},
+        focus=None,
+    )
+
+
+def waiting(
+    card: RecipeCard, parent: Attempt, symptoms: Collection[str]
+) -> Iterator[RecipeProposal]:
+    """Yield the idea to capture the launches of `parent`, where it is a plan that passed and waited for the host."""
+    if parent.draft.plan and parent.merit and "launch-bound" in symptoms:
+        note = f"Here: node {parent.number}, at which the device waits for the host."
+        yield captured(card, parent.idea.title, note, parent.draft.plan)
 
 
 def second(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +153,25 @@ def test_a_scan_needs_no_library(documents: list[Document]) -> None:
     asked = author(source, documents, "nvidia/h200", library="forbidden")
     ideas = {idea.record for idea in asked.ideas(moment(), 3)}
     assert {"gpu-scan-rows", "gpu-scan-blocks"} <= ideas
+
+
+def test_what_waits_for_the_host_is_captured_and_nothing_else(documents: list[Document]) -> None:
+    asked = author(TWO_PARTS, documents, "nvidia/h200")
+    (idea,) = asked.ideas(moment(), 1)
+    (parent,) = judged(asked, [idea])
+    busy, idle = moment((parent,), parent), moment((parent,), parent)
+    idle = replace(idle, diagnosis=Diagnosis(symptoms=("launch-bound",), lines=()))
+    first = asked.ideas(idle, 1)[0]
+    assert first.record == "gpu-replay-captured-launches"
+    draft = asked.draft(idle, first, 0, ())
+    assert draft is not None
+    assert "torch.cuda.CUDAGraph()" in draft.source
+    assert "torch.cuda.CUDAGraph()" not in parent.draft.source
+    assert not any(one.plan["plan"].get("replayed") for one in asked.ideas(busy, 8))
+    attempt = replace(parent, number=2, idea=first, draft=draft)
+    later = moment((parent, attempt), attempt)
+    further = asked.ideas(later, 2)
+    assert further
+    assert all(one.plan["plan"]["replayed"] for one in further), (
+        "a captured parent's ideas are captured"
+    )

@@ -101,7 +101,9 @@ def test_launches_dominate_where_operators_are_many_and_small() -> None:
     body = "for _ in range(20):\n    a = torch.tanh(self.l(a))\nreturn a"
     small = reference(body, "torch.randn(4, 64)", init="self.l = nn.Linear(64, 64)")
     large = reference(body, "torch.randn(8192, 1024)", init="self.l = nn.Linear(1024, 1024)")
+    middle = reference(body, "torch.randn(2048, 1024)", init="self.l = nn.Linear(1024, 1024)")
     assert launch_bound(Bench(small, {}).graph, target)
+    assert launch_bound(Bench(middle, {}).graph, target), "on tensor cores"
     assert not launch_bound(Bench(large, {}).graph, target)
 
 
