@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
 
 from kb.errors import TaskError
+from search import seeds
 from search.costs.graph import Operator, OperatorGraph, Ref
 from search.costs.trace import operator_graph
 from search.judging import inputs as distributions
@@ -77,14 +79,26 @@ class HostScreen:
         Args:
             seed: of the draw that is meant; others are made from those after it.
         """
+        return self._first(partial(distributions.draw, self._problem, distribution), seed)
+
+    @property
+    def least_factor(self) -> float:
+        """Return the least factor by which elements may be scaled apart, so that the reference still takes them."""
+        apart, given = distributions.scaled_apart, self._problem.inputs
+        for least in distributions.FACTORS:
+            if not self._first(partial(apart, given, least=least), seeds.secret()):
+                return least
+        return distributions.FACTORS[-1]
+
+    def _first(self, make: Callable[[int], tuple[Any, ...]], seed: int) -> str:
+        """Return what the reference says of the first inputs, of several that `make` makes, that it refuses."""
         if self._model is None:
             return ""
         end = time.monotonic() + _SECONDS
         for number in range(_DRAWS):
             if number and time.monotonic() > end:
                 break
-            inputs = distributions.draw(self._problem, distribution, seed + number)
-            if said := refused(self._model, inputs):
+            if said := refused(self._model, make(seed + number)):
                 return said
         return ""
 

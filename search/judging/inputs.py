@@ -137,6 +137,9 @@ FEW_LARGE = "spiked far"  # a few elements decide what is rounded away in a sum
 ONE_SIDED = frozenset(
     {"large mean", "large negative mean", "sparse", "near one", "tiny", FEW_LARGE}
 )
+# Elements are scaled apart by factors from the first to 1; from the second where a reference refuses that, as a
+# factorization does whose matrix is then not positive.
+FACTORS = (0.8, 0.999)
 POSITIVE = (
     ", positive"  # of a reference that takes no other: the same draw, each element's absolute value
 )
@@ -195,6 +198,23 @@ def redrawn(base: tuple[Any, ...], distribution: str, seed: int) -> tuple[Any, .
         else value
         for value in base
     )
+
+
+def scaled_apart(base: tuple[Any, ...], seed: int, least: float) -> tuple[Any, ...]:
+    """Return `base` with each floating-point element times its own factor, from `least` to 1.
+
+    Signs, zeros and bounds stay, the values do not, and no error can be greater than on the values given.
+    """
+    generator: torch.Generator | None = None
+    made = []
+    for value in base:
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            generator = generator or seeds.generator(value.device, seed)
+            factor = torch.empty_like(value).uniform_(least, 1.0, generator=generator)
+            made.append(factor.mul_(value))
+        else:
+            made.append(value)
+    return tuple(made)
 
 
 def _spiked(base: tuple[Any, ...], seed: int, *, far: bool) -> tuple[Any, ...]:

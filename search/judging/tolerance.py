@@ -62,8 +62,7 @@ def make_trials(
         TaskError: the reference cannot run in float64, or a trivial answer passes every trial.
     """
     truth = Truth(problem)
-    if graph is None:
-        graph = graph_of(problem)
+    graph = graph or graph_of(problem)
     sums, host = sums_of(problem, graph), HostScreen(problem, graph)
     trials: list[InputTrial] = []
     dropped: list[tuple[str, str]] = []
@@ -91,6 +90,7 @@ def make_trials(
         widened=_widened(trials),
         cut=shelf.cut,
         forget=shelf.forget,
+        least_factor=host.least_factor,
     )
     return replace(trial_set, degenerate=probe(problem, trial_set))
 

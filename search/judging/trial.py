@@ -214,6 +214,7 @@ class TrialSet:
         degenerate: the reference's answer is the same for all inputs and parameters.
         cut: how the bounds of rows can be found apart, where that was seen on every trial; else None.
         forget: lets go of the tensors of the trial that was made again last.
+        least_factor: by which elements of the inputs may be scaled apart, see `scaled_apart`.
     """
 
     trials: tuple[InputTrial, ...]
@@ -223,6 +224,7 @@ class TrialSet:
     degenerate: bool = False
     cut: RowCut | None = None
     forget: Callable[[], None] = lambda: None
+    least_factor: float = distributions.FACTORS[0]
 
     def parts(
         self, inputs: tuple[Any, ...], *answers: tuple[torch.Tensor, ...]

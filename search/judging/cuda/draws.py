@@ -90,25 +90,14 @@ class Draws:
     def make(self, given: Given) -> tuple[Any, ...]:
         """Return the inputs of a call, on the device.
 
-        Of the task's own distribution every floating-point element is scaled by its own factor between 0.8
-        and 1: signs, zeros and bounds stay, the values do not, and no error can be greater than on the
-        values drawn.
+        Of the task's own distribution every floating-point element is scaled by its own factor, see `scaled_apart`.
         """
         name = given.trial.distribution
         if name != "task" and not distributions.is_spiked(name):
             return distributions.redrawn(given.base, name, given.seed)
-        generator: torch.Generator | None = None
-        made = []
-        for value in given.base:
-            if isinstance(value, torch.Tensor) and value.is_floating_point():
-                generator = generator or seeds.generator(value.device, given.seed)
-                factor = torch.empty_like(value).uniform_(0.8, 1.0, generator=generator)
-                made.append(factor.mul_(value))
-            else:
-                made.append(value)
-        if name == "task":
-            return tuple(made)
-        return distributions.redrawn(tuple(made), name, given.seed)
+        least = self._trial_set.least_factor
+        made = distributions.scaled_apart(given.base, given.seed, least)
+        return made if name == "task" else distributions.redrawn(made, name, given.seed)
 
     def _trial(self) -> InputTrial:
         if not self._audited:

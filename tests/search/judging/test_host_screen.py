@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from search.costs.trace import operator_graph
+from search.judging.cuda.draws import Draws
 from search.judging.host_screen import HostScreen, host_model, may_assert, refused
-from search.judging.inputs import draw
+from search.judging.inputs import FACTORS, draw, scaled_apart
+from search.judging.tolerance import make_trials
 from search.reference import Problem, load_problem
 from search.task import Task
 
@@ -83,3 +85,28 @@ def test_what_takes_all_values_is_not_asked(
     screen = HostScreen(problem, operator_graph(problem))
     monkeypatch.setattr(type(problem.model), "forward", lambda *_: pytest.fail("it was asked"))
     assert screen.refusal("negative", 0) == ""
+
+
+def test_a_matrix_stays_positive_where_its_elements_are_scaled_apart(
+    make_task: Callable[..., Task],
+) -> None:
+    """Each element by its own factor from 0.8 to 1 makes another matrix, which has no factor of Cholesky."""
+    drawn = "*(lambda m: [m @ m.mT + 0.1 * torch.eye(6), torch.ones(6, 6)])(torch.randn(3, 6, 6))"
+    problem = load_problem(make_task(SOURCE.format("torch.linalg.cholesky(a) + b", drawn)))
+    wide, narrow = FACTORS
+    assert any(
+        refused(problem.model, scaled_apart(problem.inputs, seed, wide)) for seed in range(12)
+    )
+    trial_set = make_trials(problem)
+    assert trial_set.least_factor == narrow
+    draws = Draws(problem, trial_set)
+    made = [draws.make(one) for one in draws.draw(50, audits=True)]
+    assert not any(refused(problem.model, one) for one in made)
+    assert len({float(a.sum()) for a, _ in made}) == 50
+
+
+def test_elements_are_scaled_far_apart_where_the_reference_takes_them(
+    make_task: Callable[..., Task],
+) -> None:
+    problem = load_problem(make_task(SOURCE.format("torch.quantile(a, b[0, :2])", FLOATS)))
+    assert HostScreen(problem, operator_graph(problem)).least_factor == FACTORS[0]

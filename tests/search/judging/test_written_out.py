@@ -51,11 +51,21 @@ def test_norms_and_samples_are_the_same() -> None:
         "samples": lambda: F.grid_sample(x, places, align_corners=False),
         "variance": lambda: torch.var_mean(x, dim=(1, 3), correction=1)[0],
         "distances": lambda: torch.cdist(x.flatten(2), x.flatten(2)),
+        "differences": lambda: torch.cdist(x.flatten(2).round(), x.flatten(2).round(), 0.0),
     }
     for name, run in asked.items():
         with WrittenOut():
             got = run()
         torch.testing.assert_close(got, run(), msg=lambda told, name=name: f"{name}: {told}")
+
+
+def test_infinities_that_are_equal_differ_on_one_kind_of_device() -> None:
+    one = torch.tensor([[INF, 1.0, 2.0]])
+    other = torch.tensor([[INF, 1.0, 3.0], [1.0, 1.0, 2.0]])
+    assert torch.equal(torch.cdist(one, other, 0.0)[0, 1], torch.tensor(1.0))
+    assert torch.cdist(one, other, 0.0)[0, 0].isnan()
+    with WrittenOut():
+        assert torch.equal(torch.cdist(one, other, 0.0), torch.tensor([[2.0, 1.0]]))
 
 
 def test_infinities_are_what_the_formula_says() -> None:

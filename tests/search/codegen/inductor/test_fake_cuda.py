@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 from recipe_bench import reference
+from torch._prims_common import suggest_memory_format
 
 from kb.app.queries import find_target
-from search.codegen.inductor.fake_cuda import _taken
+from search.codegen.inductor.fake_cuda import _layout, _taken
 from search.codegen.inductor.process import capture, device_of
 
 X = torch.arange(120.0).reshape(2, 3, 4, 5)
@@ -100,3 +101,46 @@ def test_a_tensor_that_stands_for_one_on_the_device_touches_no_device() -> None:
     )
     assert done.stdout == "cuda:0\n", done.stderr
     assert "no driver for cuda:0" in done.stderr, "without it the device is touched"
+
+
+LAST, PLAIN = torch.channels_last, torch.contiguous_format
+# Channels in and out, groups, side of the kernel.
+CONVOLUTIONS = [(64, 64, 1, 3), (64, 128, 1, 1), (64, 64, 64, 3), (64, 128, 64, 3), (64, 64, 4, 3), (1, 32, 1, 3)]  # fmt: skip
+
+
+def operands(
+    convolution: tuple[int, int, int, int], source: torch.memory_format, weight: torch.memory_format
+) -> tuple[torch.Tensor, torch.Tensor]:
+    into, out, groups, side = convolution
+    shapes = (2, into, 9, 9), (out, into // groups, side, side)
+    x, w = (torch.randn(shape) for shape in shapes)
+    return x.to(memory_format=source), w.to(memory_format=weight)
+
+
+@pytest.mark.parametrize("convolution", CONVOLUTIONS, ids=str)
+@pytest.mark.parametrize(
+    ("source", "weight", "result"),
+    [(PLAIN, PLAIN, PLAIN), (LAST, PLAIN, LAST), (PLAIN, LAST, LAST), (LAST, LAST, LAST)],
+)
+def test_a_result_is_channels_last_where_an_operand_is(
+    convolution: tuple[int, int, int, int],
+    source: torch.memory_format,
+    weight: torch.memory_format,
+    result: torch.memory_format,
+) -> None:
+    """Depthwise ones too, and those whose only channel makes both layouts the same numbers: measured on an H200."""
+    assert _layout(*operands(convolution, source, weight), None) is result
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("convolution", CONVOLUTIONS, ids=str)
+@pytest.mark.parametrize("source", [PLAIN, LAST])
+@pytest.mark.parametrize("weight", [PLAIN, LAST])
+def test_the_library_leaves_the_layout_that_is_said(
+    convolution: tuple[int, int, int, int], source: torch.memory_format, weight: torch.memory_format
+) -> None:
+    x, w = (one.cuda() for one in operands(convolution, source, weight))
+    side, groups = convolution[3] // 2, convolution[2]
+    made = torch.convolution(x, w, None, (1, 1), (side, side), (1, 1), False, (0, 0), groups)
+    assert suggest_memory_format(made) is _layout(x, w, None)
