@@ -8,6 +8,7 @@ An entry of `op_db` is a problem where all of this holds; what does not is liste
 4. Equal inputs give equal answers, the inputs stay as they are, and the answer is none of them, nor a view.
 5. The call can be written as a program that draws its inputs.
 6. No shape and no branch depends on the values of its inputs: the judge needs a graph of what is computed.
+7. It was examined within two minutes and 16 GiB, see `search.aten.selection`.
 
 Of those the 160 with the most sample inputs are the suite, ties by name. The list is fixed for a version of
 torch. Each problem is the largest such sample, made larger where the operator allows it, since samples of
@@ -23,7 +24,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 import torch
@@ -32,12 +33,10 @@ from search.aten.programs import OperatorCall, Unwritable, enlarged, function_na
 from search.aten.samples import OperatorSample, samples_of
 from search.costs.trace import trace
 
-NUMBER = 160
 _ELEMENTS = 1 << 18  # of a problem's tensors, where an operator allows more than its samples have
 _TRIED = 8  # of the samples of one operator, the largest first
 _MOST_OUTPUTS = 16
 _DRAWS = 3  # of a program's inputs: one may be taken by luck
-_THREADS = 4  # for tensors of some hundred elements; with 64 it took ten times as long
 _MOST_SAMPLES = 200  # of one operator that are looked at
 # How operators and torch.export refuse what they are given.
 _REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, AssertionError, Unwritable)
@@ -59,55 +58,20 @@ class OperatorProblem:
     asked: tuple[OperatorSample, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """What the rule comes to.
+def examined(entry: Any) -> OperatorProblem:
+    """Return an operator on the largest of its samples that can be traced.
 
-    Attributes:
-        refused: operators that are no problem, with the reason.
+    Raises:
+        Unwritable: it is no problem, and why.
     """
-
-    chosen: tuple[OperatorProblem, ...]
-    refused: tuple[tuple[str, str], ...]
-
-
-def select_operators(number: int = NUMBER) -> Selection:
-    """Apply the rule to the torch that is installed."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(min(threads, _THREADS))
-    try:
-        return _select(number)
-    finally:
-        torch.set_num_threads(threads)
+    problems = _problems(entry, str(entry.name))
+    traced = next((one for one in problems if has_graph(one.program)), None)
+    if traced is None:
+        raise Unwritable("a shape or a branch depends on its inputs' values")
+    return traced
 
 
-def _select(number: int) -> Selection:
-    found: list[tuple[OperatorProblem, Iterator[OperatorProblem]]] = []
-    refused: list[tuple[str, str]] = []
-    for entry in _entries():
-        name = str(entry.name)
-        problems = _problems(entry, name)
-        try:
-            found.append((next(problems), problems))
-        except Unwritable as reason:
-            refused.append((name, str(reason)))
-    chosen: list[OperatorProblem] = []
-    for first, others in sorted(found, key=lambda one: (-one[0].samples, one[0].name)):
-        if len(chosen) == number:
-            refused.append((first.name, f"beyond the first {number}"))
-            continue
-        traced = next((one for one in chain([first], others) if has_graph(one.program)), None)
-        if traced is not None:
-            chosen.append(traced)
-        else:
-            refused.append((first.name, "a shape or a branch depends on its inputs' values"))
-    return Selection(
-        chosen=tuple(sorted(chosen, key=lambda one: one.name)),
-        refused=tuple(sorted(refused)),
-    )
-
-
-def _entries() -> Iterator[Any]:
+def entries() -> Iterator[Any]:
     """Yield the entries of OpInfo that pass the first condition."""
     # torch's own test helpers import this, and nothing that is used here needs it.
     if "expecttest" not in sys.modules:

@@ -42,10 +42,10 @@ def programs_folder(home: Home) -> Path:
 
 def write_programs(folder: Path, progress: Progress) -> None:
     """Apply the rule and write a program an operator; what was refused comes last and says that all is there."""
-    from search.aten.rule import select_operators
+    from search.aten.selection import select_operators
 
     progress("reading torch's OpInfo")
-    found = select_operators()
+    found = select_operators(progress)
     folder.mkdir(parents=True, exist_ok=True)
     for old in (*folder.glob("*.py"), *folder.glob(f"*{_SAMPLES}")):
         old.unlink()
