@@ -57,13 +57,17 @@ class CompilerSeed:
         return out_of_place(self._given)
 
     @cached_property
+    def _alone(self) -> str:
+        """Inductor's code for all of the reference, as a candidate; to write it takes seconds for a large network."""
+        return write(self._source, capture(self._source, device=self._device))
+
+    @cached_property
     def refusal(self) -> str:
         """Why no candidate can be made of what torch.compile writes; empty where one can."""
         if self._device is None and not self._here:
             return "it is judged elsewhere, and its C++ is for the processor of this machine"
         try:
-            found = capture(self._source, device=self._device)
-            write(self._source, found)
+            found, _ = capture(self._source, device=self._device), self._alone
         except (Uncaptured, TaskError) as error:
             return str(error)
         if not self.shop.library and (
@@ -123,7 +127,7 @@ class CompilerSeed:
         """
         try:
             if not plan["segments"]:
-                return write(self._source, capture(self._source, device=self._device))
+                return self._alone
             return self._mixed(plan)
         except Uncaptured as error:
             raise Unfit(str(error)) from error
