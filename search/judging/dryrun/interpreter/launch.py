@@ -19,7 +19,7 @@ from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter, jit
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from search.judging.dryrun.interpreter import libdevice, reductions
+from search.judging.dryrun.interpreter import libdevice, quick_types, reductions
 from search.judging.dryrun.interpreter.builder import CheckedBuilder, peek
 from search.judging.dryrun.interpreter.memory import AccessWatch, ArgumentRegion, KernelFault
 
@@ -166,6 +166,7 @@ class Interpreter:
         seen = types.SimpleNamespace(__globals__={"tl": tl, "core": tl.core})
         self._scope = scope = interpreter._patch_lang(seen)
         try:
+            quick_types.install(scope.set_attr)
             for language in (tl, tl.core):
                 scope.set_attr(language, "reduce", reductions.reduce)
                 scope.set_attr(language, "associative_scan", reductions.scan)
