@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from threading import Event, Timer
 from typing import Any
 
+from kb.errors import TaskError
 from search.aten.programs import Unwritable
 from search.aten.rule import OperatorProblem
 from search.aten.samples import OperatorSample
@@ -49,22 +50,23 @@ def select_operators(
     """
     workers = min(_EXAMINERS, len(os.sched_getaffinity(0)))
     examiners = [_Examiner(seconds) for _ in range(workers)]
+    pool = ThreadPoolExecutor(workers)
     try:
         names = examiners[0].names()
         wanted = set(names if only is None else only)
         places = [place for place, name in enumerate(names) if name in wanted]
         found: list[OperatorProblem] = []
         refused: list[tuple[str, str]] = []
-        with ThreadPoolExecutor(workers) as pool:
-            asked = pool.map(_ask(examiners), places)
-            for done, (place, answer) in enumerate(zip(places, asked, strict=True), start=1):
-                if isinstance(answer, OperatorProblem):
-                    found.append(answer)
-                else:
-                    refused.append((names[place], str(answer)))
-                if done % 50 == 0:
-                    progress(f"reading torch's OpInfo: {done} of {len(places)} operators")
+        asked = pool.map(_ask(examiners), places)
+        for done, (place, answer) in enumerate(zip(places, asked, strict=True), start=1):
+            if isinstance(answer, OperatorProblem):
+                found.append(answer)
+            else:
+                refused.append((names[place], str(answer)))
+            if done % 50 == 0:
+                progress(f"reading torch's OpInfo: {done} of {len(places)} operators")
     finally:
+        pool.shutdown(wait=False, cancel_futures=True)
         for one in examiners:
             one.close()
     found.sort(key=lambda one: (-one.samples, one.name))
@@ -150,7 +152,7 @@ class _Examiner:
         self._process = process
         names = self._read(process)
         if names is None:
-            raise RuntimeError(
+            raise TaskError(
                 "torch's OpInfo cannot be read: python -m search.aten.examiner says why"
             )
         return process, names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from math import inf
 
 from kb.errors import TaskError
 from kb.records.schema import TargetRecord
@@ -50,7 +51,7 @@ def least_seconds(graph: OperatorGraph, target: TargetRecord) -> float:
     elsewhere three products of halves do for one of float32.
     """
     sizes = _sizes(graph)
-    plain = target.peak["float32"]
+    plain = target.peak.get("float32", inf)  # where none is known, traffic alone counts
     products = max(plain, target.peak.get("tf32", 0.0) / 2)
     return sum(
         max(

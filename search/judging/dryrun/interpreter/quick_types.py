@@ -16,7 +16,9 @@ from triton.runtime import interpreter
 _make_block, _equal_types = core.block_type.__init__, core.dtype.__eq__
 _broadcast_values = TritonSemantic.broadcast_impl_value
 _blocks: dict[tuple[int, ...], tuple[Any, int]] = {}  # shapes of types, and their elements
-_shapes: dict[int, tuple[Any, Any, Any]] = {}  # by a type's shape: that, a tensor's elements and its shape
+_shapes: dict[
+    int, tuple[Any, Any, Any]
+] = {}  # by a type's shape: that, a tensor's elements and its shape
 _NO_SHAPE = (core.constexpr(1), core.tuple([]))
 _semantics: dict[int, Any] = {}
 
@@ -36,7 +38,9 @@ def install(set_attribute: Callable[[object, str, object], None]) -> None:
 
 def patch_attribute(obj: object, name: str, member: Any, builder: Any, scope: Any) -> None:
     """Replace a function of the language by one that computes, as the function of Triton that this stands for does."""
-    call = getattr(member, "__wrapped__", member)  # without the check that it is called by the interpreter
+    call = getattr(
+        member, "__wrapped__", member
+    )  # without the check that it is called by the interpreter
     if id(builder) not in _semantics:
         _semantics[id(builder)] = TritonSemantic(builder)
     semantic = _semantics[id(builder)]
