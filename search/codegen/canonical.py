@@ -14,7 +14,7 @@ from search.codegen.operators.pointwise import arguments
 from search.codegen.operators.pools import each, view
 from search.codegen.operators.recurrent import GATES, Recurrent, recurrent
 from search.costs.graph import Operator, OperatorGraph, Ref, Value
-from search.costs.windows import even_padding
+from search.costs.windows import even_padding, named_padding
 
 # Operators with such names are the author's own: the framework has no one function for them.
 OWN = "recipe."
@@ -141,6 +141,38 @@ def _line_convolution(graph: _Graph, operator: Operator) -> Sequence[Operator] |
     )
 
 
+def _uneven_convolution(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
+    """A convolution whose padding is not the same on both sides as one of a padded input."""
+    names = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
+    values = arguments(operator, *names)
+    shape, kernel = graph.shape(values["input"]), graph.shape(values["weight"])
+    dilation = values.get("dilation", 1)
+    uneven = even_padding(values.get("padding", 0), kernel[2:], dilation) is None
+    if len(shape) != len(kernel) or not uneven:
+        return None
+    rank = len(kernel) - 2
+    sides = named_padding(values["padding"], kernel[2:], each(dilation, rank))
+    whole = tuple(n + sum(side) for n, side in zip(shape[2:], sides, strict=True))
+    padded = Ref(f"{operator.name}_padded")
+    around = tuple(side for pair in reversed(sides) for side in pair)
+    stride = each(values.get("stride", 1), rank)
+    args = (padded, values["weight"], values.get("bias"), stride, (0,) * rank, each(dilation, rank))
+    return (
+        new_operator(
+            padded.name,
+            "constant_pad_nd.default",
+            (values["input"], around, 0.0),
+            (*shape[:2], *whole),
+        ),
+        replace(
+            operator,
+            args=(*args, values.get("groups", 1)),
+            kwargs=(),
+            target=f"conv{rank}d.default",
+        ),
+    )
+
+
 def _diagonal_product(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     """A product with a diagonal matrix scales rows or columns."""
     for side, other in ((0, 1), (1, 0)):
@@ -243,6 +275,22 @@ def _distances(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     )
 
 
+def _solutions(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
+    """Solutions from Cholesky factors as products with inverses: of small matrices, which a recipe inverts in double precision."""
+    values = arguments(operator, "self", "input2", "upper")
+    factor, name = values["input2"], operator.name
+    if len(graph.shape(factor)) != len(operator.shape):
+        return None
+    inverse = Ref(f"{name}_inverse")
+    upper = bool(values.get("upper", False))
+    return (
+        new_operator(
+            inverse.name, "cholesky_inverse.default", (factor, upper), graph.shape(factor)
+        ),
+        new_operator(name, "matmul.default", (inverse, values["self"]), operator.shape),
+    )
+
+
 def _recurrent_layers(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     found = graph.recurrent(operator)
     return found.written_out() if found else None
@@ -291,6 +339,8 @@ _REWRITES: Mapping[str, Rewrite] = {
     "scaled_dot_product_attention": _attention,
     "flip": _reversed_scan,
     "cdist": _distances,
+    "cholesky_solve": _solutions,
     "conv1d": _line_convolution,
+    **dict.fromkeys(("conv2d", "conv3d"), _uneven_convolution),
     **dict.fromkeys(("matmul", "mm"), _diagonal_product),
 }

@@ -22,6 +22,7 @@ _KEPT = [  # in the set of operators that others are decomposed to
     _aten._native_batch_norm_legit,
     _aten.grid_sampler_2d,
 ]
+_MOST_ROWS = 64  # of matrices that are inverted row by row
 _DIRECTLY = 2  # of the compute modes of cdist: no product of matrices
 
 
@@ -127,6 +128,33 @@ def group_norm(  # noqa: PLR0913 - as the operator has them
     return found.view(x.shape), mean.view(batch, groups), inverse.view(batch, groups)
 
 
+def inverse_from_factor(factor: torch.Tensor, upper: bool = False) -> Any:
+    """Return the inverse of a matrix from its Cholesky factor row by row, without a look at the other triangle."""
+    size = factor.shape[-1]
+    if size > _MOST_ROWS:
+        return NotImplemented
+    lower = factor.mT if upper else factor
+    rows, found = torch.zeros_like(lower), torch.zeros_like(lower)
+    for row in range(size):
+        products = lower[..., row, :row, None] * rows[..., :row, :row]
+        own = rows[..., row, : row + 1]
+        own[..., :row] = -torch.where(_triangle(row, factor.device), products, 0.0).sum(-2)
+        own[..., row] = 1.0
+        own /= lower[..., row, row, None]
+        found[..., : row + 1, : row + 1] += own[..., :, None] * own[..., None, :]
+    return found
+
+
+def solution_from_factor(right: torch.Tensor, factor: torch.Tensor, upper: bool = False) -> Any:
+    """Return the solution of equations from the Cholesky factor of their matrix, as a product with its inverse."""
+    inverse = inverse_from_factor(factor, upper)
+    return inverse if inverse is NotImplemented else inverse @ right
+
+
+def _triangle(size: int, device: torch.device) -> torch.Tensor:
+    return torch.ones(size, size, dtype=torch.bool, device=device).tril()
+
+
 def variance_and_mean(
     x: torch.Tensor,
     dim: Sequence[int] | None = None,
@@ -142,6 +170,8 @@ def variance_and_mean(
 
 _WRITTEN: Mapping[Any, Callable[..., Any]] = {
     _aten.convolution.default: padded,
+    _aten.cholesky_inverse.default: inverse_from_factor,
+    _aten.cholesky_solve.default: solution_from_factor,
     _aten.native_group_norm.default: group_norm,
     _aten.var_mean.correction: variance_and_mean,
 }

@@ -23,6 +23,16 @@ GRAPHS = {
         "return self.c(a) + a", f"{N}(2, 8, 30)",
         init="self.c = nn.Conv1d(8, 8, 5, padding=2, groups=8, bias=False)",
     ),
+    "convolutions of planes and volumes with more padding behind than before": reference(
+        "return F.relu(self.c(a)) * 2, self.d(a[:, :, :5]) + 1", f"{N}(2, 4, 9, 11, 13)",
+        init="self.c = nn.Conv3d(4, 8, (2, 3, 4), padding='same', dilation=(1, 2, 1))\n"
+        "self.d = nn.Sequential(nn.Flatten(3), nn.Conv2d(4, 8, (3, 4), padding='same', bias=False))",
+    ),
+    "solutions from Cholesky factors": reference(
+        "x = a @ a.mT + torch.eye(6)\nreturn torch.cholesky_solve(b, torch.linalg.cholesky(x)),"
+        " torch.cholesky_solve(b * 2, torch.linalg.cholesky(x, upper=True), upper=True)",
+        f"{N}(7, 6, 6)", f"{N}(7, 6, 3)",
+    ),
     "pooling of lines": reference(
         "return F.max_pool1d(F.relu(a), 4, 2, 1) + F.avg_pool1d(a, 4, 2, 1)", f"{N}(2, 3, 41)"
     ),

@@ -43,12 +43,16 @@ def test_norms_and_samples_are_the_same() -> None:
     torch.manual_seed(0)
     x, scale, shift = torch.randn(3, 4, 5, 6), torch.randn(4), torch.randn(4)
     places = torch.rand(3, 7, 8, 2) * 2 - 1
+    factor = torch.randn(3, 4, 4) * 0.3 + 2 * torch.eye(4)
     asked = {
         "group": lambda: F.group_norm(x, 2, scale, shift),
         "bare group": lambda: torch.native_group_norm(x, None, None, 3, 4, 30, 2, 1e-5)[1],
         "layer": lambda: F.layer_norm(x, [5, 6]),
         "batch": lambda: F.batch_norm(x, None, None, scale, shift, training=True),
         "samples": lambda: F.grid_sample(x, places, align_corners=False),
+        "inverse": lambda: torch.cholesky_inverse(factor),
+        "inverse from above": lambda: torch.cholesky_inverse(factor.mT, upper=True),
+        "solution": lambda: torch.cholesky_solve(x[..., 0], factor.tril()),
         "variance": lambda: torch.var_mean(x, dim=(1, 3), correction=1)[0],
         "distances": lambda: torch.cdist(x.flatten(2), x.flatten(2)),
         "differences": lambda: torch.cdist(x.flatten(2).round(), x.flatten(2).round(), 0.0),
