@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from math import inf
 
 from kb.errors import TaskError
-from kb.records.schema import TargetRecord
 from search.costs.graph import Operator, OperatorGraph, Value, Work
 from search.costs.lower_bound import sure
 from search.costs.trace import family, flops_of, nbytes, operands, operator_graph, operator_name
@@ -44,19 +43,23 @@ def operator_costs(graph: OperatorGraph) -> dict[str, float]:
     }
 
 
-def least_seconds(graph: OperatorGraph, target: TargetRecord) -> float:
-    """Return how long `target` takes at least for the operators one by one.
+def least_seconds(graph: OperatorGraph, peak: Mapping[str, float], bandwidth: float) -> float:
+    """Return how long a device takes at least for the operators one by one.
 
     Products and convolutions reach half the peak of TF32: short operands are used where a task allows them, and
     elsewhere three products of halves do for one of float32.
+
+    Args:
+        peak: FLOP/s by type.
+        bandwidth: bytes a second.
     """
     sizes = _sizes(graph)
-    plain = target.peak.get("float32", inf)  # where none is known, traffic alone counts
-    products = max(plain, target.peak.get("tf32", 0.0) / 2)
+    plain = peak.get("float32", inf)  # where none is known, traffic alone counts
+    products = max(plain, peak.get("tf32", 0.0) / 2)
     return sum(
         max(
             flops_of(one, graph) / (products if family(one) in _PRODUCTS else plain),
-            _moved(one, sizes) / target.bandwidth,
+            _moved(one, sizes) / bandwidth,
         )
         for one in graph.operators
         if family(one)

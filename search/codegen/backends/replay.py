@@ -86,4 +86,5 @@ def replayed(source: str) -> str:
 def launch_bound(graph: OperatorGraph, target: TargetRecord) -> bool:
     """Say whether Python probably takes longer to launch the operators of `graph` than `target` to do them."""
     operators = sum(family(one) is not None for one in graph.operators)
-    return operators >= _FEWEST and least_seconds(graph, target) < _LAUNCH * operators
+    busy = least_seconds(graph, target.peak, target.bandwidth)
+    return operators >= _FEWEST and busy < _LAUNCH * operators

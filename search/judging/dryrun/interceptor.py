@@ -34,7 +34,7 @@ class LaunchInterceptor:
         kernels: of the compilation that is going on, one entry a compiled kernel.
         natives: launches of kernels in CUDA C++ meanwhile.
         faults: what launches did wrong, even where the candidate caught it.
-        seconds: that one launch may take in the interpreter.
+        seconds: of the processor, that one launch may take in the interpreter.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -69,7 +69,7 @@ class LaunchInterceptor:
         self.kernels, self.natives, self.notes = {}, {}, []
         self.faults.clear()
         self._compiling = True
-        self._deadline = time.monotonic() + sample_seconds
+        self._deadline = time.process_time() + sample_seconds
         try:
             yield
         finally:
@@ -80,7 +80,7 @@ class LaunchInterceptor:
         """Interpret what is launched, every program of it."""
         self.faults.clear()
         self._interpreting = True
-        self._deadline = time.monotonic() + seconds
+        self._deadline = time.process_time() + seconds
         try:
             yield
         finally:
@@ -225,7 +225,7 @@ class LaunchInterceptor:
         }
 
     def _interpret(self, kernel: Any, bound: Mapping[str, Any], grid: tuple[int, int, int]) -> None:
-        left = self._deadline - time.monotonic()
+        left = self._deadline - time.process_time()
         if self._compiling and not self._interpreting and left <= 0:
             return
         tensors = list(_tensors(bound))

@@ -22,6 +22,7 @@ from search.sandbox.runner_handle import Worker
 from search.sandbox.shared_memory import Arena, poison
 
 _SLOWER = 3.0  # seconds in the interpreter for each that a call may take on a device
+_BUSY = 3.0  # times as long as its own work a call may take, on a machine with other work
 _MARGIN = 5.0  # seconds after which a process that has not answered is ended
 # Limits of the interpreter, not of the candidate.
 _LIMITS = ("unsupported", "native", "spins", "slow")
@@ -82,9 +83,8 @@ class DryCandidateSession(CandidateSession):
         self._limits = limits
         seats = CpuPinning(stage=0, seat=0)  # nothing is timed, so no core is chosen
         self._budget = _SLOWER * limits.call_seconds
-        super().__init__(
-            variant.problem, trial_set, arena, worker, seats, seconds=self._budget + _MARGIN
-        )
+        seconds = _BUSY * self._budget + _MARGIN
+        super().__init__(variant.problem, trial_set, arena, worker, seats, seconds=seconds)
 
     def load(  # type: ignore[override]  # the source is there already, and so is its time
         self, prebuilt: Mapping[str, str], layout: dict[str, Any]
@@ -96,7 +96,7 @@ class DryCandidateSession(CandidateSession):
             Fault: it cannot be constructed, or its parameters are not the reference's.
         """
         try:
-            super().load("", prebuilt, layout, self._limits.start_seconds + self._budget)
+            super().load("", prebuilt, layout, self._limits.start_seconds + _BUSY * self._budget)
         except Fault as fault:
             reason = str(getattr(fault.outcome, "reason", ""))
             if "raised KernelFault" in reason:
