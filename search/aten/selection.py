@@ -38,7 +38,6 @@ def select_operators(
     progress: Callable[[str], None] = lambda _: None,
     number: int = NUMBER,
     only: Iterable[str] | None = None,
-    seconds: float = _SECONDS,
 ) -> Selection:
     """Apply the rule to the torch that is installed.
 
@@ -46,10 +45,9 @@ def select_operators(
         progress: is told of every fiftieth operator.
         number: of operators that the suite has.
         only: names of operators to look at; None for all.
-        seconds: after which an operator is given up.
     """
     workers = min(_EXAMINERS, len(os.sched_getaffinity(0)))
-    examiners = [_Examiner(seconds) for _ in range(workers)]
+    examiners = [_Examiner(_SECONDS) for _ in range(workers)]
     pool = ThreadPoolExecutor(workers)
     try:
         names = examiners[0].names()
@@ -108,10 +106,24 @@ class _Examiner:
         return list(self._started()[1])
 
     def examine(self, place: int) -> OperatorProblem:
-        """Return the problem of an operator.
+        """Return the problem of an operator; it is asked again where its process ended, which others may have filled.
 
         Raises:
-            Unwritable: it is none, or its process ended.
+            Unwritable: it is none, or its process ended twice.
+        """
+        answer = self._asked(place) or self._asked(place)
+        if answer is None:
+            raise Unwritable("it ended its process, which has 16 GiB of memory")
+        if "reason" in answer:
+            raise Unwritable(answer["reason"])
+        samples = tuple(OperatorSample(**one) for one in answer.pop("asked"))
+        return OperatorProblem(**answer, asked=samples)
+
+    def _asked(self, place: int) -> dict[str, Any] | None:
+        """Return what is said of an operator, None where the process ended.
+
+        Raises:
+            Unwritable: it was not done in time.
         """
         process = self._process if self._process is not None else self._started()[0]
         late = Event()
@@ -123,14 +135,9 @@ class _Examiner:
             timer.cancel()
         if answer is None:
             self.close()
-            ended = "it ended its process, which has 16 GiB of memory"
-            raise Unwritable(
-                f"it was not done after {self._seconds:g} s" if late.is_set() else ended
-            )
-        if "reason" in answer:
-            raise Unwritable(answer["reason"])
-        samples = tuple(OperatorSample(**one) for one in answer.pop("asked"))
-        return OperatorProblem(**answer, asked=samples)
+            if late.is_set():
+                raise Unwritable(f"it was not done after {self._seconds:g} s")
+        return answer
 
     def close(self) -> None:
         """End the process, if there is one."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from search.codegen.ir import Shape, refs
 from search.codegen.operators import pools, products
+from search.codegen.operators.factors import LARGEST
 from search.codegen.operators.new import new_operator
 from search.codegen.operators.pointwise import arguments
 from search.codegen.operators.pools import each, view
@@ -279,8 +280,9 @@ def _solutions(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     """Solutions from Cholesky factors as products with inverses: of small matrices, which a recipe inverts in double precision."""
     values = arguments(operator, "self", "input2", "upper")
     factor, name = values["input2"], operator.name
-    if len(graph.shape(factor)) != len(operator.shape):
-        return None
+    shape = graph.shape(factor)
+    if len(shape) != len(operator.shape) or shape[-1] > LARGEST:
+        return None  # the library solves: an inverse of its own takes longer, and is less exact
     inverse = Ref(f"{name}_inverse")
     upper = bool(values.get("upper", False))
     return (

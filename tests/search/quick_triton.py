@@ -3,7 +3,7 @@
 Triton computes each sum and product of whole numbers a second time, with 64 bits, to assert that it fits; but it
 asserts in debug mode only. And it looks up the language's functions anew for each call of a kernel's function, and
 builds a table of element types for each value, and the type of its shape. Without all that, the same kernels take a
-fifth of the time.
+fraction of the time.
 """
 
 import dataclasses

@@ -12,7 +12,7 @@ from search.costs.work import least_seconds
 
 _FORWARD = re.compile(r"^    def forward\(self(.*)\).*:$", re.MULTILINE)
 # Seconds that Python takes for an operator of a reference: to launch kernels, and to make tensors for them. A program of
-# torch.compile's kernels took 27 to 52 us on networks of 29 to 88 operators, on four hosts of H200s.
+# torch.compile's kernels took 27 to 52 us on three networks of 29 to 88 operators, on H200s.
 _LAUNCH = 40e-6
 _FEWEST = 8  # operators
 _REPLAYED = '''import weakref

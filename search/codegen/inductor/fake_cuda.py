@@ -173,8 +173,8 @@ _METHODS: dict[str, Any] = {
 def _layout(source: torch.Tensor, weight: torch.Tensor, _backend: object) -> torch.memory_format:
     """Return the layout in which cuDNN leaves a convolution's result, which a torch without it does not know.
 
-    On an H200 (torch 2.11, cuDNN 9) it is so of 512 convolutions: of two and three axes, plain, grouped, depthwise and
-    transposed, in float32, with and without TF32, and in float16.
+    On an H200 (torch 2.11) it was so of 512 convolutions: of two and three axes, plain, grouped, depthwise and transposed,
+    in float32, with and without TF32, and in float16. Tests marked `gpu` ask some of them.
     """
     last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(weight.dim())
     formats = (suggest_memory_format(source), suggest_memory_format(weight))

@@ -14,7 +14,7 @@ FACTORS = {
     "linalg_cholesky": ("cholesky", ("self", "upper")),
     "cholesky_inverse": ("inverse", ("self", "upper")),
 }
-_LARGEST = 32  # rows or columns; more is the library's work
+LARGEST = 32  # rows or columns; more is the library's work
 
 
 def factor_sizes(operator: Operator, source: IrNode) -> dict[str, int | str] | None:
@@ -34,7 +34,7 @@ def factor_sizes(operator: Operator, source: IrNode) -> dict[str, int | str] | N
     if not fits or len(source.shape) < 2 or 0 in source.shape:
         return None
     m, n = source.shape[-2:]
-    if max(m, n) > _LARGEST:
+    if max(m, n) > LARGEST:
         return None
     sizes: dict[str, int | str] = {"kind": kind, "upper": int(bool(values.get("upper", False)))}
     sizes |= {"m": m, "n": n, "least": min(m, n)}

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -32,8 +34,20 @@ def test_an_operator_that_is_not_done_is_given_up_and_the_next_is_examined() -> 
         assert examiner.examine(places["exp"]).name == "exp"
         assert examiner._process is not None
         os.kill(examiner._process.pid, signal.SIGKILL)
-        with pytest.raises(Unwritable, match="it ended its process"):
-            examiner.examine(places["add"])
-        assert examiner.examine(places["add"]).name == "add"
+        assert examiner.examine(places["add"]).name == "add", "another process is asked"
     finally:
         examiner.close()
+
+
+def test_a_process_that_used_half_of_its_memory_ends_and_twice_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The limit is that of any process here, so that none answers."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import resource\n"
+        "resource.getrusage = lambda who: type('Usage', (), {'ru_maxrss': 9 << 20})()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    found = select_operators(only=["exp"])
+    assert found.chosen == ()
+    assert found.refused == (("exp", "it ended its process, which has 16 GiB of memory"),)

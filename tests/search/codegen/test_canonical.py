@@ -302,3 +302,8 @@ def right_by_the_library(source: str, cards: dict[str, RecipeCard]) -> bool:
     assert {part.pattern for part in parts} == {"library"}
     ((own, eager),) = bench.errors(bench.candidate({}, ()))
     return own <= eager
+
+
+def test_large_matrices_are_solved_by_the_library(cards: dict[str, RecipeCard]) -> None:
+    source = reference("return torch.cholesky_solve(a, b) * 2", f"{N}(40, 3)", f"{N}(40, 40)")
+    assert [part.pattern for part in Bench(source, cards).parts()] == ["library", "pointwise"]

@@ -1,6 +1,6 @@
 """Types and shapes of an interpreted kernel's values, made once for each shape.
 
-Triton makes them anew for every value: with its own, an interpreted kernel takes half as long again.
+Triton makes them anew for every value, which takes longer than what small kernels compute.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from triton.runtime import interpreter
 
 _make_block, _equal_types = core.block_type.__init__, core.dtype.__eq__
 _broadcast_values = TritonSemantic.broadcast_impl_value
-_blocks: dict[tuple[int, ...], tuple[Any, int]] = {}  # shapes of types, and their elements
-_shapes: dict[
-    int, tuple[Any, Any, Any]
-] = {}  # by a type's shape: that, a tensor's elements and its shape
+# Shapes of types with their elements; by such a shape's identity, the shape itself, a tensor's elements and its shape.
+_blocks: dict[tuple[int, ...], tuple[Any, int]] = {}
+_shapes: dict[int, tuple[Any, Any, Any]] = {}
 _NO_SHAPE = (core.constexpr(1), core.tuple([]))
 _semantics: dict[int, Any] = {}
 
@@ -38,9 +37,8 @@ def install(set_attribute: Callable[[object, str, object], None]) -> None:
 
 def patch_attribute(obj: object, name: str, member: Any, builder: Any, scope: Any) -> None:
     """Replace a function of the language by one that computes, as the function of Triton that this stands for does."""
-    call = getattr(
-        member, "__wrapped__", member
-    )  # without the check that it is called by the interpreter
+    # Without the check that it is the interpreter that calls.
+    call = getattr(member, "__wrapped__", member)
     if id(builder) not in _semantics:
         _semantics[id(builder)] = TritonSemantic(builder)
     semantic = _semantics[id(builder)]
@@ -52,6 +50,7 @@ def patch_attribute(obj: object, name: str, member: Any, builder: Any, scope: An
     scope.set_attr(obj, name, computing)
 
 
+# Triton's interpreter calls it by this name, before anything else can be installed.
 interpreter._patch_attr = patch_attribute
 
 
