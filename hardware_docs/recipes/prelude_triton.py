@@ -341,8 +341,8 @@ def vpow(x, y):
 
 @triton.jit
 def vfmod(x, y):
-    # Whole multiples are taken off in double precision, thirty bits of the quotient at a time, as long as any is left: none is
-    # rounded, since a multiple has at most 24 + 29 bits.
+    # Whole multiples are taken off in double precision, thirty bits of the quotient at a time: none is rounded, since a
+    # multiple has at most 24 + 29 bits. One step does, unless a quotient of the block is longer.
     same = x == y  # a tensor, whichever of the two is a number
     x = tl.where(same, x, x)
     y = tl.where(same, y, y)
@@ -350,10 +350,13 @@ def vfmod(x, y):
     by = tl.abs(y).to(tl.float64)
     usual = (left < float("inf")) & (by > 0.0)
     left = tl.where(usual, left, 0.0)
-    for k in tl.static_range(10):
-        scaled = by * (2.0 ** (29 * (9 - k)))
-        left = left - tl.floor(left / scaled) * scaled
-        left = tl.where(left < 0.0, left + scaled, left)
+    if tl.max((left >= by * (2.0**29)).to(tl.int32) * usual.to(tl.int32)) > 0:
+        for k in tl.static_range(9):
+            scaled = by * (2.0 ** (29 * (9 - k)))
+            left = left - tl.floor(left / scaled) * scaled
+            left = tl.where(left < 0.0, left + scaled, left)
+    left = left - tl.floor(left / by) * by
+    left = tl.where(left < 0.0, left + by, left)
     found = tl.where(by < float("inf"), left, tl.abs(x).to(tl.float64)).to(tl.float32)
     found = tl.where((x < 0.0) | (1.0 / x < 0.0), -found, found)
     return tl.where(usual & (x == x) & (y == y), found, float("nan"))

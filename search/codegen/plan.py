@@ -301,12 +301,12 @@ def _size(program: LoweredProgram, part: Segment) -> int | None:
 def distance(one: Mapping[str, int | str], other: Mapping[str, int | str]) -> float:
     """Return how far two segments' sizes are apart: the sum of logarithmic differences.
 
-    Infinite where what is no size differs (the kind of pooling, the reducers).
+    Infinite where what is no size differs (the kind of pooling, the reducers, a choice that has the number -1).
     """
     total = 0.0
     for key in set(one) | set(other):
         a, b = one.get(key), other.get(key)
-        if isinstance(a, int) and isinstance(b, int):
+        if isinstance(a, int) and isinstance(b, int) and min(a, b) >= 0:
             total += abs(log(a + 1) - log(b + 1))
         elif a != b:
             return inf

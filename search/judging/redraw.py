@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -30,10 +31,14 @@ class PiecedTruth(Truth):
         self._cut = cut
 
     def __call__(
-        self, inputs: tuple[Any, ...], moved: Callable[[torch.Tensor], torch.Tensor] | None = None
+        self,
+        inputs: tuple[Any, ...],
+        moved: Callable[[torch.Tensor], torch.Tensor] | None = None,
+        within: AbstractContextManager[object] | None = None,
     ) -> tuple[torch.Tensor, ...]:
         """Return what it computes, see `Truth`."""
-        return self._cut.run(lambda *some: super(PiecedTruth, self).__call__(some, moved), inputs)
+        whole = super().__call__
+        return self._cut.run(lambda *some: whole(some, moved, within), inputs)
 
 
 class RedrawnTrials:

@@ -76,6 +76,8 @@ class Gap:
         missing: seconds by which the batch was too short to have emptied the caches.
         emptying: seconds that emptying them takes at least.
         host: share of the batch's time that the host took to enqueue it.
+        beside: seconds a call of the framework's own; negative where its events see what the clock does not, as
+            that a kernel starts while the caches are still being emptied.
     """
 
     seconds: float
@@ -84,18 +86,24 @@ class Gap:
     emptying: float
     calls: int
     host: float
+    beside: float = 0.0
 
     @property
     def each(self) -> float:
         """Seconds a call."""
         return self.seconds / self.calls
 
+    @property
+    def charged(self) -> float:
+        """Seconds that a call is charged: its events would have seen what the framework's see and the clock does not."""
+        return self.each - min(self.beside, 0.0)
+
     def less(self, each: float) -> Gap:
         """Return it without what the framework's own calls leave unexplained, where they do.
 
         It is no less missing for that: a host that delays the framework has nobody empty the caches sooner.
         """
-        return replace(self, seconds=self.seconds - max(each, 0.0) * self.calls)
+        return replace(self, seconds=self.seconds - max(each, 0.0) * self.calls, beside=each)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +267,7 @@ class CudaTimingSession:
                 f"{least.emptying / least.calls * 1e6:.0f} us: the caches were not emptied"
             )
         always = all(gap.each > _EACH for gap in gaps)
-        return [gap.each if always or gap.seconds > gap.allowed else 0.0 for gap in gaps]
+        return [gap.charged if always or gap.seconds > gap.allowed else 0.0 for gap in gaps]
 
 
 def often(values: Sequence[float], bound: float) -> bool:

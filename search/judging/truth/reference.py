@@ -35,18 +35,22 @@ class Truth:
             self.model.load_state_dict(dict(state))
 
     def __call__(
-        self, inputs: tuple[Any, ...], moved: Callable[[torch.Tensor], torch.Tensor] | None = None
+        self,
+        inputs: tuple[Any, ...],
+        moved: Callable[[torch.Tensor], torch.Tensor] | None = None,
+        within: AbstractContextManager[object] | None = None,
     ) -> tuple[torch.Tensor, ...]:
         """Return what it computes.
 
         Args:
+            within: how operators are computed; None for what is fast.
             moved: applied to every floating-point input and parameter first, e.g. a rounding. One to TF32 is applied
                 inside too, to what convolutions read, and products where the task lets the framework do so.
         """
         with (
             _default_double(),
             torch.no_grad(),
-            self._products(inputs),
+            within or self._products(inputs),
             self._rounded(moved),
         ):
             wide = tuple(_widen(value, moved) for value in inputs)
@@ -80,8 +84,8 @@ class Truth:
     def written_out(self, inputs: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
         """Return the same from operators that are written out as others, see `WrittenOut`; nothing where that fails."""
         try:
-            with WrittenOut():
-                return self.values(inputs)
+            with WrittenOut():  # which must see transposed convolutions itself
+                return watched(self._problem, lambda: self(inputs, within=nullcontext())).values
         except (RuntimeError, TypeError, ValueError, NotImplementedError):
             return ()
 

@@ -1,6 +1,7 @@
 """What is expected of recipes on a device decides which are tried, and what stays the library's."""
 
 from dataclasses import replace
+from math import inf, log
 
 import pytest
 from recipe_bench import Bench, reference
@@ -8,6 +9,7 @@ from recipe_bench import Bench, reference
 from kb.app.queries import find_target
 from search.codegen.applicability import make_shop, suiting
 from search.codegen.library import RecipeCard, size_of
+from search.codegen.plan import distance
 
 
 def test_what_was_measured_on_a_device_of_its_architecture_counts_where_nothing_was_on_it(
@@ -54,6 +56,13 @@ def test_products_and_convolutions_are_likened_by_the_cube_root_of_their_work(
         assert (shop.expected(part, few["cpu-matmul-packed"]) > 1) is wins
     assert size_of("conv", (4, 64, 64, 56, 56)) == 372
     assert size_of("rows", (4096, 1024)) == 1024
+
+
+def test_what_is_no_size_is_no_distance() -> None:
+    """A run of a second operator ended where a lesson of the first had the number -1 for one of its choices."""
+    known: dict[str, int | str] = {"rows": 10, "which": -1}
+    assert distance(known, known | {"rows": 21}) == pytest.approx(log(2))
+    assert distance(known, known | {"which": 0}) == inf
 
 
 def test_what_needs_a_unit_suits_devices_that_have_it(cards: dict[str, RecipeCard]) -> None:

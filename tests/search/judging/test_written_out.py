@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from search.judging.tolerance import make_trials
+from search.judging.truth.reference import Truth
+from search.judging.truth.transposed import TransposedProducts
 from search.judging.truth.written_out import WrittenOut
 from search.reference import load_problem
 from search.task import Task
@@ -84,6 +86,26 @@ def test_infinities_are_what_the_formula_says() -> None:
     assert padded.isnan().tolist() == [[[True, False]]]
 
 
+def test_transposed_convolutions_are_written_out_beside_fast_products(
+    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU the truth computes them as products, which hid them: right kernels were refused there."""
+    problem = load_problem(make_task(TRANSPOSED))
+    truth = Truth(problem)
+    monkeypatch.setattr(truth, "_products", lambda _: TransposedProducts("cpu"))
+    inputs = (torch.ones(1, 1, 2), torch.tensor([[[INF, 1.0]]]))
+    assert truth(inputs)[0].tolist() == [[[INF, INF, 1.0]]]
+    assert truth.written_out(inputs)[0].isnan().tolist() == [[[False, False, True]]]
+
+
+TRANSPOSED = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x, weight):
+        return torch.nn.functional.conv_transpose1d(x, weight)
+def get_inputs():
+    return [torch.ones(1, 1, 2), torch.ones(1, 1, 2)]
+"""
 SOURCE = """
 import torch
 import torch.nn.functional as F
