@@ -7,11 +7,12 @@ PROCESSES ?= 3
 # Compiled Python is kept, whatever the environment says: else each of a thousand processes compiles it again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install evolve test quick check embed collect clean
+.PHONY: help install evolve test test-all pytest quick check embed collect clean
 
 help:
 	@echo "make evolve [TASK=file.yaml]   install, then search for a faster kernel"
-	@echo "make test                      install, then run every check and test"
+	@echo "make test                      install, then every check, and tests: of the slow ones a fifth, another for each commit"
+	@echo "make test-all                  install, then run every check and test"
 	@echo "make quick                     every check, and the tests that take no compiler, judge or browser"
 	@echo "make install                   install into .venv only"
 
@@ -21,10 +22,22 @@ install:
 evolve: install
 	@.venv/bin/kb evolve $(TASK)
 
-# A file is one process's: its tests share what takes long to make. `tests/conftest.py` says which begin first.
+# Of the tests that take more than a second a commit runs a fifth, which its name chooses: five commits run nearly all.
+PART ?= $(shell git rev-parse HEAD 2>/dev/null | cksum | awk '{print $$1 % 5 + 1}')/5
+
 test: install
 	@$(MAKE) --no-print-directory -j2 check embed collect
-	@.venv/bin/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --durations=15 -rfER
+	@echo "part $(PART) of the slow tests; make test-all runs them all"
+	@$(MAKE) --no-print-directory pytest PART=$(PART)
+
+test-all: install
+	@$(MAKE) --no-print-directory -j2 check embed collect
+	@$(MAKE) --no-print-directory pytest PART=
+
+# A file is one process's: its tests share what takes long to make. `tests/conftest.py` says which begin first.
+pytest:
+	@.venv/bin/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --durations=15 -rfER \
+	  $(if $(PART),--part $(PART))
 
 # About a minute on two cores, for a look before each commit.
 QUICK = tests/test_*.py tests/synth tests/ingest/chunking tests/ingest/readers tests/ingest/scope \

@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -84,13 +85,41 @@ JUDGING = Path(__file__).parent / "search" / "judging"
 TIMING = {"corpus_judge", "make_judge", "norm", "office", "warm"}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the part of the slow tests that is run."""
+    parser.addoption(
+        "--part",
+        metavar="N/M",
+        help="of the tests marked slow, run the N-th of M parts: a test is always in the same",
+    )
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take the slow tests of other parts out of a collection."""
+    asked = config.getoption("--part")
+    if not asked:
+        return
+    number, _, of = asked.partition("/")
+    if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        raise pytest.UsageError(f"--part: expected N/M with N from 1 to M, found {asked!r}")
+
+    def stays(item: pytest.Item) -> bool:
+        slow = item.get_closest_marker("slow") is not None
+        return not slow or zlib.crc32(item.nodeid.encode()) % int(of) == int(number) - 1
+
+    out = [item for item in items if not stays(item)]
+    items[:] = [item for item in items if stays(item)]
+    config.hook.pytest_deselected(items=out)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put files that time programs first, and of the others those that take long last; see `BothEnds`.
 
     Commands that time programs may fail by what else the machine does, one in some thousands: they have a second
     attempt, which is told (an R among the dots). What fails twice has failed. The judge's own tests have one attempt:
     a cheat that passes now and then passes.
     """
+    _leave_out(config, items)
     timed, slow = set(), set()
     for item in items:
         if item.get_closest_marker("timed") or TIMING & set(getattr(item, "fixturenames", ())):

@@ -4,6 +4,7 @@ import argparse
 import math
 from pathlib import Path
 
+import pytest
 import yaml
 
 from benchmarks.ablation import Run, _geometric, _reached, _table
@@ -33,6 +34,7 @@ def test_without_retrieval_nothing_is_returned_and_nothing_recorded() -> None:
     assert witness.documents() == ()
 
 
+@pytest.mark.slow
 def test_the_table_compares_the_arms_seed_by_seed() -> None:
     arms = {
         "with retrieval": [run(0, 3.0, 1.0, speedup=4.0), run(1, 1.0, speedup=4.0)],

@@ -78,6 +78,7 @@ def doubling_pdf(levels: int) -> bytes:
     )
 
 
+@pytest.mark.slow
 def test_a_pdf_that_never_ends_is_given_up(
     folder: Path, store: Store, desk: Confined, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -230,6 +230,7 @@ def test_new_readers_read_everything_again(
     assert ingest([docs], store, terms=terms).changed == ["docs/a.md"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_ingest_keeps_what_it_read(
     docs: Path, store: Store, terms: IngestOptions
 ) -> None:

@@ -34,6 +34,7 @@ def copy(corpus: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(corpus, tmp_path / "shipped"))
 
 
+@pytest.mark.slow
 def test_the_documents_are_read_once(
     corpus: Path, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -46,6 +47,7 @@ def test_the_documents_are_read_once(
     assert second.store.generation() == first.store.generation()
 
 
+@pytest.mark.slow
 def test_a_changed_document_is_read_again(copy: Path, home: Home) -> None:
     open_knowledge(home, shipped=copy)
     path = copy / "guidance" / "softmax.md"
@@ -63,6 +65,7 @@ def test_a_broken_shipped_document_is_one_line(copy: Path, home: Home) -> None:
         open_knowledge(home, shipped=copy)
 
 
+@pytest.mark.slow
 def test_a_lesson_is_found_once_it_is_written(corpus: Path, home: Home) -> None:
     knowledge = open_knowledge(home, shipped=corpus)
     (home.lessons / "transpose-1.md").write_text(LESSON)
@@ -75,6 +78,7 @@ def test_a_lesson_is_found_once_it_is_written(corpus: Path, home: Home) -> None:
     assert found.body == "The padded tile was twice as fast.\n"
 
 
+@pytest.mark.slow
 def test_a_lesson_of_one_home_is_found_in_another_on_the_same_database(
     corpus: Path, tmp_path: Path, make_postgres_database: Callable[[], str],
     monkeypatch: pytest.MonkeyPatch,
@@ -95,6 +99,7 @@ def test_a_lesson_of_one_home_is_found_in_another_on_the_same_database(
         one.store.engine.dispose()
 
 
+@pytest.mark.slow
 def test_a_broken_lesson_is_told_and_stops_nothing(corpus: Path, home: Home) -> None:
     (home.lessons / "bad.md").write_text("---\nkind: lesson\n---\n")
     told: list[str] = []
@@ -102,6 +107,7 @@ def test_a_broken_lesson_is_told_and_stops_nothing(corpus: Path, home: Home) -> 
     assert any(line.startswith("refused lessons:bad.md: ") for line in told)
 
 
+@pytest.mark.slow
 def test_a_lesson_while_it_is_written_and_a_link_to_nothing_stop_no_command(
     corpus: Path, home: Home
 ) -> None:
@@ -126,6 +132,7 @@ def test_an_unknown_embedder_is_one_line(
         open_knowledge(home, shipped=corpus)
 
 
+@pytest.mark.slow
 def test_ingested_notes_are_found_with_their_source(knowledge: Knowledge, tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "n.md").write_text("# Quux\n\nThe quux register holds the mask.\n")
@@ -138,6 +145,7 @@ def test_ingested_notes_are_found_with_their_source(knowledge: Knowledge, tmp_pa
     assert "notes/n.md" not in [hit.passage.document for hit in hits]
 
 
+@pytest.mark.slow
 def test_a_new_home_embeds_next_to_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     texts: list[str] = []
     real = MiniLm.embed
@@ -176,6 +184,7 @@ def test_a_torn_file_of_vectors_is_as_none_and_that_is_said(
     assert "letters-1.npz: expected the vectors" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_search_from_the_command_line_imports_nothing_heavy(corpus: Path, home: Home) -> None:
     open_knowledge(home, shipped=corpus)
     script = (

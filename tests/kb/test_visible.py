@@ -61,6 +61,7 @@ def kb(home: Home, output: int, *words: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("tree",), ("node", "0")])
 def test_what_a_model_wrote_steers_no_terminal(home, run, words):
     command, *more = words
@@ -77,6 +78,7 @@ def test_what_a_model_wrote_steers_no_terminal(home, run, words):
     assert "b⟦U+D800⟧⟦U+202E⟧" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("show",), ("tree",), ("node", "0")])
 def test_what_is_no_utf_8_is_printed_and_read_back_from_json(home, run, words):
     command, *more = words

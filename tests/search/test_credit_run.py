@@ -128,6 +128,7 @@ def library(tmp_path: Path) -> Path:
     return folder.parent
 
 
+@pytest.mark.slow
 def test_what_a_run_measured_moves_what_the_next_one_is_shown(
     library: Path, tmp_path: Path
 ) -> None:

@@ -106,6 +106,7 @@ def home(tmp_path: Path) -> Home:
     return home
 
 
+@pytest.mark.slow
 def test_a_cheat_that_won_before_an_older_judge_neither_wins_nor_teaches(home: Home) -> None:
     record, confirmed, _ = home.run("judge 2", second=True)
     old = home.storage.record("play-1").graph
@@ -128,6 +129,7 @@ def test_a_cheat_that_won_before_an_older_judge_neither_wins_nor_teaches(home: H
             assert entry.retired or one.gain is None or source not in refused
 
 
+@pytest.mark.slow
 def test_a_lesson_whose_winner_is_refused_is_retired_and_the_next_winner_takes_its_place(
     home: Home,
 ) -> None:
@@ -141,6 +143,7 @@ def test_a_lesson_whose_winner_is_refused_is_retired_and_the_next_winner_takes_i
     assert "40.0" not in now.words
 
 
+@pytest.mark.slow
 def test_what_a_second_judge_refused_is_refused_at_once_in_the_next_run(home: Home) -> None:
     first, confirmed, _ = home.run("judge 2", second=True)
     refused = {
@@ -166,6 +169,7 @@ def test_under_other_rules_a_refusal_withdraws_nothing(home: Home) -> None:
     assert {run for run, _ in refused_twins(home.storage, record, confirmed)} == {record.run}
 
 
+@pytest.mark.slow
 def test_what_a_run_withdrew_teaches_nothing_when_it_is_learned_again(home: Home) -> None:
     record, _, _ = home.run("judge 2", second=True)
     again = reported(dict(home.storage.run(record.run).report or {}))
@@ -175,6 +179,7 @@ def test_what_a_run_withdrew_teaches_nothing_when_it_is_learned_again(home: Home
             assert one.node in again or not one.gain or one.gain < 5
 
 
+@pytest.mark.slow
 def test_an_imported_run_proves_nothing_until_a_judge_of_this_record_has_looked(
     home: Home,
 ) -> None:
@@ -205,6 +210,7 @@ def test_an_imported_run_proves_nothing_until_a_judge_of_this_record_has_looked(
     assert Runs(home.storage.engine).fault(named.model_copy(update={"run": other.run}))
 
 
+@pytest.mark.slow
 def test_of_a_run_that_was_broken_off_the_best_gain_nobody_anything_yet(home: Home) -> None:
     graph = home.storage.record("play-1").graph
     counted = {

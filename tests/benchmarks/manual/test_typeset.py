@@ -30,6 +30,7 @@ def manual(tmp_path_factory: pytest.TempPathFactory) -> tuple[ParsedFile, list[P
     return read_document(path.read_bytes(), path.name), placed, pages
 
 
+@pytest.mark.slow
 def test_every_heading_is_found_on_the_page_that_it_was_typeset_on(
     manual: tuple[ParsedFile, list[Placed], int],
 ) -> None:

@@ -37,6 +37,7 @@ def marks(knowledge: Knowledge, questions: Sequence[Question]) -> Mapping[str, l
     }
 
 
+@pytest.mark.slow
 def test_every_answer_is_in_the_library(
     knowledge: Knowledge, questions: Sequence[Question]
 ) -> None:
@@ -54,6 +55,7 @@ def test_there_are_questions_of_every_kind_and_a_third_is_held_out(
     assert 0.25 < sum(question.held_out for question in every) / len(every) < 0.42
 
 
+@pytest.mark.slow
 def test_hybrid_is_as_good_as_it_was(marks: Mapping[str, list[Marks]]) -> None:
     found = intervals(marks["hybrid"])
     assert {

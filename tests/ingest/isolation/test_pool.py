@@ -78,6 +78,7 @@ def found(path: Path, text: str) -> FoundFile:
     return FoundFile(path=path, shown=path.name)
 
 
+@pytest.mark.slow
 def test_a_file_comes_back_as_passages(desk: Confined, tmp_path: Path) -> None:
     made = desk.read(found(tmp_path / "a.md", TEXT))
     assert (made.reading.title, made.reading.body) == ("Tiles", TEXT)
@@ -114,6 +115,7 @@ def test_a_reader_that_fails_is_one_line_and_the_next_file_is_read(
     assert desk.read(found(tmp_path / "a.md", TEXT)).pieces
 
 
+@pytest.mark.slow
 def test_a_file_that_never_ends_is_given_up_and_the_next_file_is_read(
     desk: Confined, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +160,7 @@ def test_a_worker_that_does_not_start_is_one_line(
         one.read(found(tmp_path / "a.md", TEXT))
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_read_does_not_stand_in_for_our_modules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +173,7 @@ def test_a_folder_that_is_read_does_not_stand_in_for_our_modules(
     assert worker.returncode is not None  # it ends with its desk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_worker_that_starts_while_reading_is_ended_is_ended_too(
     moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -37,6 +37,7 @@ def scopes(store: Store) -> dict[str, Scope]:
     return {one.section.split(" > ")[-1]: one.scope for one in found}
 
 
+@pytest.mark.slow
 def test_corrections_are_applied_without_embedding_and_survive_reading_again(
     docs: Path, store: Store
 ) -> None:

@@ -120,6 +120,7 @@ def bomb(size: int) -> bytes:
     return b" " * size
 
 
+@pytest.mark.slow
 def test_a_zip_bomb_is_refused_before_it_fills_the_disk(tmp_path: Path, room: Path) -> None:
     files = {f"{number}.md": bomb(7 << 20) for number in range(20)}
     path = zipped(tmp_path / "bomb.zip", **files)

@@ -52,6 +52,7 @@ def test_a_file_whose_name_looks_like_a_pattern_is_that_file(desk: Confined, tre
     assert set(gather(desk, tree / "x[1].md")) == {"x[1].md"}
 
 
+@pytest.mark.slow
 def test_an_archive_is_read_like_a_folder(desk: Confined, tree: Path) -> None:
     zipped(tree / "more.zip", **{"m/x.md": TEXT, "m/k.py": "x = 1\n", "o.json": ""})
     with gathered([tree], desk) as found:

@@ -101,6 +101,7 @@ def test_the_best_after_each_round_never_falls_and_starts_at_eager(tmp_path):
     assert best[-1] == record.graph.best_speedup
 
 
+@pytest.mark.slow
 def test_a_portfolio_that_another_process_spends_is_left_to_it(tmp_path):
     home = Home(tmp_path / "home").make()
     portfolio = begin(home, [tmp_path / "a.py"], BUDGET, {})

@@ -27,6 +27,7 @@ from search.runs.storage import Storage
 from search.task import load_task
 
 
+@pytest.mark.slow
 def test_a_run_that_is_interrupted_while_it_is_put_together_can_be_gone_on_with(
     tmp_path, monkeypatch
 ):
@@ -78,6 +79,7 @@ def held_elsewhere(home: Home, run: str) -> Iterator[subprocess.Popen[str]]:
         other.communicate()
 
 
+@pytest.mark.slow
 def test_a_run_that_another_process_works_on_is_left_to_it_until_that_process_is_gone(tmp_path):
     home = Home(tmp_path / "home").make()
     record = Storage(open_engine(home)).begin("softmax", {"author": "mcp"})
@@ -114,6 +116,7 @@ def homes(request, tmp_path, monkeypatch) -> tuple[Home, Home]:
     return Home(tmp_path / "one").make(), Home(tmp_path / "other").make()
 
 
+@pytest.mark.slow
 def test_a_run_is_worked_on_in_one_home_of_those_that_share_its_database(homes):
     one, other = homes
     engine = open_engine(one)
@@ -130,6 +133,7 @@ def test_a_run_is_worked_on_in_one_home_of_those_that_share_its_database(homes):
         pass
 
 
+@pytest.mark.slow
 def test_a_run_whose_lock_is_lost_with_the_connection_is_held_anew(
     tmp_path, monkeypatch, make_postgres_database
 ):
@@ -173,6 +177,7 @@ def test_who_holds_a_run_for_hours_keeps_nothing_from_being_cleaned_up(
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_a_run_that_another_process_works_on_is_not_opened_for_an_agent(tmp_path):
     home = Home(tmp_path / "home").make()
     run = Storage(open_engine(home)).begin("softmax", {"author": "mcp"}).run

@@ -85,6 +85,7 @@ def test_the_record_of_answers_is_no_model_that_a_task_may_name(home, monkeypatc
     assert "unknown model 'recorded': known are" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", BAD_REFERENCES)
 def test_a_reference_that_cannot_be_judged_is_refused_in_one_line(
     what, home, tmp_path, monkeypatch, capsys
@@ -141,6 +142,7 @@ def test_a_task_that_is_not_there(home, tmp_path, monkeypatch, capsys):
     assert kb(monkeypatch, capsys, "evolve", "none.yaml")[0] == 2
 
 
+@pytest.mark.slow
 def test_a_mailbox_that_cannot_be_made_is_said_before_anything_is_timed(
     home, tmp_path, monkeypatch, capsys
 ):
@@ -207,6 +209,7 @@ def test_no_compiler(home, tmp_path, monkeypatch, capsys):
     assert "g++" in line
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or shutil.which("unshare") is None, reason="needs unshare"
 )

@@ -54,6 +54,7 @@ def time_briefly(shell) -> None:
     (shell.folder / "level1" / "gate.yaml").write_text(json.dumps(task))
 
 
+@pytest.mark.slow
 def test_a_problem_of_kernelbench_that_cannot_be_judged_is_a_row_with_its_reason(shell):
     done = shell("bench", "kernelbench", ".", "--only", "2", *BUDGET, "--json")
     assert done.returncode == 0, done.stderr
@@ -64,6 +65,7 @@ def test_a_problem_of_kernelbench_that_cannot_be_judged_is_a_row_with_its_reason
     assert "not today" in row["reason"]
 
 
+@pytest.mark.slow
 def test_a_suite_ends_with_a_row_a_problem_and_a_second_call_has_nothing_to_do(shell):
     time_briefly(shell)
     command = ("bench", "tasks", "level1", *BUDGET, "--precision", "strict", "--json")
@@ -101,6 +103,7 @@ def test_a_suite_ends_with_a_row_a_problem_and_a_second_call_has_nothing_to_do(s
     assert "changed" in json.loads(changed.stdout)["rows"][1]["reason"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_run_and_the_same_command_goes_on_with_it(shell):
     time_briefly(shell)
     command = ("bench", "tasks", "level1", "--only", "1", *BUDGET)
@@ -131,6 +134,7 @@ def test_a_folder_without_problems_is_one_line(bare_shell):
     assert "expected a folder level1" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_task_of_another_format_is_imported_and_a_broken_one_is_one_line(make_shell):
     shell = make_shell()
     folder = shell.folder / "square"

@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from kb.native import load_cpp
 
 
+@pytest.mark.slow
 def test_help_shows_every_command_with_an_example(make_shell):
     shell = make_shell()
     text = shell("--help").stdout
@@ -14,6 +17,7 @@ def test_help_shows_every_command_with_an_example(make_shell):
         assert "Example" in shell(command, "--help").stdout
 
 
+@pytest.mark.slow
 def test_search_prints_ranked_passages_with_their_sources(make_shell):
     shell = make_shell()
     done = shell(
@@ -28,6 +32,7 @@ def test_search_prints_ranked_passages_with_their_sources(make_shell):
     assert scores == sorted(scores, reverse=True)
 
 
+@pytest.mark.slow
 def test_ingest_reports_what_became_of_each_file(make_shell):
     shell = make_shell()
     docs = shell.folder / "docs"
@@ -45,6 +50,7 @@ def test_ingest_reports_what_became_of_each_file(make_shell):
     assert len(json.loads(shell("ingest", docs, "--json").stdout)["removed"]) == 1
 
 
+@pytest.mark.slow
 def test_doctor_finds_every_part_of_this_machine_working(make_shell):
     done = make_shell()("doctor", "--json")
     findings = json.loads(done.stdout)
@@ -55,6 +61,7 @@ def test_doctor_finds_every_part_of_this_machine_working(make_shell):
     assert parts["model"] == "off"
 
 
+@pytest.mark.slow
 def test_ideas_lists_every_shipped_idea(make_shell):
     rows = json.loads(make_shell()("ideas", "--json").stdout)
     assert len(rows) >= 40
@@ -72,6 +79,7 @@ def test_the_loader_of_a_best_file_is_the_one_that_the_judge_used():
     assert inspect.getsource(load_cpp).strip() in text
 
 
+@pytest.mark.slow
 def test_an_operator_without_a_recipe_is_named_with_exit_code_three(make_shell):
     shell = make_shell()
     (shell.folder / "scan.py").write_text(

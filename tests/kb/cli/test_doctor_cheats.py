@@ -10,6 +10,7 @@ from search.judging.corpus import cases, run
 pytestmark = pytest.mark.timed
 
 
+@pytest.mark.slow
 def test_doctor_judges_the_corpus(make_shell) -> None:
     done = make_shell()("doctor", "--cheats", "--only", "cheats/zeros", "--json")
     assert done.returncode == 0, done.stderr
@@ -18,6 +19,7 @@ def test_doctor_judges_the_corpus(make_shell) -> None:
     assert "all ended as they should" in done.stderr
 
 
+@pytest.mark.slow
 def test_one_that_gets_away_ends_with_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -33,6 +35,7 @@ def test_one_that_gets_away_ends_with_exit_code_1(
     assert "1 did not end as they should" in shown.err
 
 
+@pytest.mark.slow
 def test_a_pattern_that_fits_nothing_is_told_in_one_line(make_shell) -> None:
     done = make_shell()("doctor", "--cheats", "--only", "nothing")
     assert done.returncode == 2

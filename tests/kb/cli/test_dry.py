@@ -58,6 +58,7 @@ def shell(make_shell):
     return shell
 
 
+@pytest.mark.slow
 def test_dry_prints_what_kernels_need_and_that_nothing_was_timed(shell):
     done = shell(
         "dry", "answer.py", "--reference", "ref.py", "-a", "sm_90", "-a", "mi300x", "--json"
@@ -75,6 +76,7 @@ def test_dry_prints_what_kernels_need_and_that_nothing_was_timed(shell):
     assert report["answers"].startswith("right in the interpreter")
 
 
+@pytest.mark.slow
 def test_dry_draws_a_table_and_fails_where_a_kernel_does_not_compile(shell):
     (shell.folder / "broken.py").write_text(ANSWER.replace("tl.maximum", "tl.maximal"))
     done = shell("dry", "broken.py", "-r", "ref.py", "-a", "sm_80")

@@ -101,6 +101,7 @@ def evolved(make_shell):
     return shell, json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_evolve_prints_one_object_with_baselines_and_intervals(evolved):
     _, report = evolved
     assert {"run", "task", "target", "language", "author", "baselines", "best"} <= report.keys()
@@ -113,6 +114,7 @@ def test_evolve_prints_one_object_with_baselines_and_intervals(evolved):
     assert report["author"] == "llm"
 
 
+@pytest.mark.slow
 def test_the_prompt_of_a_node_is_printed_as_it_was_asked_with_the_origin_of_its_parts(evolved):
     shell, report = evolved
     number = 0  # a draft: the best may be a repair, by the noise of a measurement
@@ -139,6 +141,7 @@ def test_the_prompt_of_a_node_is_printed_as_it_was_asked_with_the_origin_of_its_
     assert "kb:languages/cpp.md" in sections["constraints"]["items"]
 
 
+@pytest.mark.slow
 def test_a_template_of_the_users_own_is_used_and_told(evolved):
     shell, _ = evolved
     folder = shell.home / "prompts"
@@ -160,6 +163,7 @@ def test_a_template_of_the_users_own_is_used_and_told(evolved):
         folder.rmdir()
 
 
+@pytest.mark.slow
 def test_show_tree_node_and_runs_tell_the_same_story(evolved):
     shell, report = evolved
     run = report["run"]
@@ -181,6 +185,7 @@ def test_show_tree_node_and_runs_tell_the_same_story(evolved):
         assert done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_the_best_source_runs_with_torch_alone(evolved, tmp_path):
     shell, report = evolved
     assert shell("best", report["run"], "-o", tmp_path / "best.py").returncode == 0
@@ -200,6 +205,7 @@ def test_the_best_source_runs_with_torch_alone(evolved, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_second_run_of_the_same_task_judges_nothing_again(evolved):
     shell, first = evolved
     done = shell("evolve", shell.folder / "task.yaml", "--json")
@@ -209,6 +215,7 @@ def test_a_second_run_of_the_same_task_judges_nothing_again(evolved):
     assert second["best"]["source"] == first["best"]["source"]
 
 
+@pytest.mark.slow
 def test_a_run_killed_while_judging_is_resumed_to_its_end(make_shell):
     shell = make_shell()
     task = write_task(shell.folder)
@@ -234,6 +241,7 @@ def test_a_run_killed_while_judging_is_resumed_to_its_end(make_shell):
     assert json.loads(again.stdout)["best"] == report["best"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_cleanly_with_what_was_found(make_shell):
     shell = make_shell()
     process = shell.start("evolve", write_task(shell.folder), "--json")
@@ -248,6 +256,7 @@ def test_ctrl_c_ends_cleanly_with_what_was_found(make_shell):
     assert json.loads(output)["candidates"] >= 1
 
 
+@pytest.mark.slow
 def test_a_model_that_fails_midway_loses_nothing(make_shell):
     shell = make_shell()
     task = write_task(shell.folder)
@@ -268,6 +277,7 @@ def test_a_model_that_fails_midway_loses_nothing(make_shell):
     assert "class ModelNew" in first["source"]
 
 
+@pytest.mark.slow
 def test_a_run_plays_again_from_its_record_with_no_model_and_is_judged_again(evolved):
     shell, report = evolved
     script = shell.folder / "script.json"

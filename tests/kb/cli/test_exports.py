@@ -64,6 +64,7 @@ def given(text: bytes) -> Callable[[Rows], Rows]:
     return changed
 
 
+@pytest.mark.slow
 def test_the_program_of_an_imported_run_is_run_where_it_is_trusted_alone(
     make_shell: Callable[[], Any], tmp_path: Path
 ) -> None:
@@ -90,6 +91,7 @@ def test_the_program_of_an_imported_run_is_run_where_it_is_trusted_alone(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_what_was_carried_is_told_as_json_to_programs(
     bare_shell: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -103,6 +105,7 @@ def test_what_was_carried_is_told_as_json_to_programs(
     assert json.loads(done.stdout) == told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choose", ["bandit", "weights"])
 def test_a_run_of_a_version_with_a_bandit_can_be_imported(
     bare_shell: Callable[..., Any], tmp_path: Path, choose: str
@@ -135,6 +138,7 @@ HOSTILE: dict[str, Callable[[Rows], Rows]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_replay_of_a_hostile_run_ends_with_a_line_or_says_what_differs(
     indexed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

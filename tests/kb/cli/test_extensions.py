@@ -145,6 +145,7 @@ def shell(make_shell):
     return made
 
 
+@pytest.mark.slow
 def test_a_reader_and_an_embedder_of_another_distribution_are_used(bare_shell) -> None:
     shell = bare_shell
     install(shell)
@@ -157,6 +158,7 @@ def test_a_reader_and_an_embedder_of_another_distribution_are_used(bare_shell) -
     assert "section{Tiles}" in json.dumps(json.loads(found.stdout))
 
 
+@pytest.mark.slow
 def test_a_policy_and_an_author_of_another_distribution_are_used(shell) -> None:
     (shell.folder / "t.yaml").write_text(json.dumps({**TASK, "author": "one-answer"}))
     done = shell("evolve", "t.yaml", "--json")
@@ -165,6 +167,7 @@ def test_a_policy_and_an_author_of_another_distribution_are_used(shell) -> None:
     assert "Somebody else's idea" in shell("tree", json.loads(done.stdout)["run"]).stdout
 
 
+@pytest.mark.slow
 def test_a_model_of_another_distribution_is_asked(shell) -> None:
     task = {**TASK, "author": "llm", "model": {"provider": "canned", "name": "can"}}
     (shell.folder / "t.yaml").write_text(json.dumps(task))
@@ -173,6 +176,7 @@ def test_a_model_of_another_distribution_is_asked(shell) -> None:
     assert "Wide loads" in shell("tree", json.loads(done.stdout)["run"]).stdout
 
 
+@pytest.mark.slow
 def test_an_unknown_name_lists_those_of_other_distributions(shell) -> None:
     (shell.folder / "t.yaml").write_text(json.dumps({**TASK, "search": {"policy": "newst"}}))
     done = shell("evolve", "t.yaml")
@@ -180,6 +184,7 @@ def test_an_unknown_name_lists_those_of_other_distributions(shell) -> None:
     assert "did you mean 'newest'?" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_language_is_no_part_that_others_can_add(shell) -> None:
     (shell.folder / "t.yaml").write_text(json.dumps({**TASK, "language": "mojo"}))
     done = shell("evolve", "t.yaml")

@@ -119,6 +119,7 @@ class Author(threading.Thread):
         draft.rename(letter.with_suffix(".reply.md"))
 
 
+@pytest.mark.slow
 def test_a_prompt_is_shown_with_the_room_that_its_letter_has(make_shell):
     shell = make_shell()
     done = shell("prompt", write_task(shell.folder), "--json")

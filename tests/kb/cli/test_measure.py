@@ -22,6 +22,7 @@ def record(path: Path) -> IdeaRecord:
     return found
 
 
+@pytest.mark.slow
 def test_a_measurement_becomes_evidence_in_a_copy_of_the_record(make_shell):
     shell = make_shell()
     before = len(record(shipped_docs() / "ideas" / f"{IDEA}.md").evidence)
@@ -55,6 +56,7 @@ def test_a_measurement_becomes_evidence_in_a_copy_of_the_record(make_shell):
     assert len(record(path).evidence) == before + 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_measured(make_shell):
     shell = make_shell()
     before = len(record(shipped_docs() / "ideas" / f"{IDEA}.md").evidence)
@@ -71,6 +73,7 @@ def test_ctrl_c_keeps_what_was_measured(make_shell):
         assert len(record(path).evidence) == before + 1
 
 
+@pytest.mark.slow
 def test_a_dry_run_lists_ideas_and_shapes_and_measures_nothing(bare_shell):
     done = bare_shell("measure", IDEA, "--dry-run", "--shapes", "2", "--json")
     assert done.returncode == 0, done.stderr
@@ -80,6 +83,7 @@ def test_a_dry_run_lists_ideas_and_shapes_and_measures_nothing(bare_shell):
     assert not bare_shell.home.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("idea", "target", "told"),
     [("gpu-scan-rows", "h200", "cumsum 256x8192"), ("cpu-pool-fused", "zen3", "relu-max-pool")],
@@ -90,6 +94,7 @@ def test_what_another_device_would_measure_is_listed(bare_shell, idea, target, t
     assert told in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -108,6 +113,7 @@ def test_what_the_user_can_mend_is_one_line_and_exit_code_two(bare_shell, argume
     assert told in line
 
 
+@pytest.mark.slow
 def test_kb_ideas_tells_what_was_measured_and_what_was_not(bare_shell):
     rows = {row["idea"]: row for row in json.loads(bare_shell("ideas", "--json").stdout)}
     assert rows["gpu-scan-split"]["measured"]["h200"]["won"] >= 1

@@ -27,6 +27,7 @@ def test_the_shipped_patterns_have_no_faults() -> None:
     assert pattern_faults(shipped_docs(), load_library(shipped_docs())) == []
 
 
+@pytest.mark.slow
 def test_a_users_patterns_are_checked_with_what_was_meant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,7 @@ def tasks(shell):
     return folder
 
 
+@pytest.mark.slow
 def test_a_budget_is_spent_over_all_tasks_and_each_ends_with_its_best_measured_again(shell, tasks):
     done = shell("evolve", tasks, "--budget", "3", "candidates", "--json")
     assert done.returncode == 0, done.stderr
@@ -55,6 +56,7 @@ def test_a_budget_is_spent_over_all_tasks_and_each_ends_with_its_best_measured_a
     assert json.loads(again.stdout) == report, "a portfolio whose budget is spent is only reported"
 
 
+@pytest.mark.slow
 def test_several_tasks_without_a_budget_are_refused(bare_shell):
     done = bare_shell("evolve", "a.py", "b.py")
     assert done.returncode == 2

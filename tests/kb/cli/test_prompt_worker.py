@@ -50,6 +50,7 @@ def endpoint() -> Iterator[ThreadingHTTPServer]:
     thread.join()
 
 
+@pytest.mark.slow
 def test_a_worker_answers_the_prompts_of_its_database_with_its_own_key(bare_shell, endpoint):
     file = bare_shell.folder / "shared.sqlite"
     queue = PromptQueue(open_url(f"sqlite:///{file}", "--database"))
@@ -78,6 +79,7 @@ def test_a_worker_answers_the_prompts_of_its_database_with_its_own_key(bare_shel
     assert SECRET.encode() not in file.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_worker_for_prompts_without_a_model_is_one_line(bare_shell):
     done = bare_shell("worker", "--prompts", "--once")
     assert done.returncode == 2

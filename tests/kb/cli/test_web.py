@@ -52,6 +52,7 @@ def get(url: str, **headers: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
+@pytest.mark.slow
 def test_serve_shows_the_runs_of_the_home_until_it_is_interrupted(serving):
     base, process = serving()
     status, page = get(f"{base}/")
@@ -62,6 +63,7 @@ def test_serve_shows_the_runs_of_the_home_until_it_is_interrupted(serving):
     assert process.wait(20) in (0, 130)
 
 
+@pytest.mark.slow
 def test_serve_on_another_address_asks_for_the_token_that_it_prints(serving):
     base, process = serving("--host", "0.0.0.0")
     token = process.stderr.readline().split()[-1]
@@ -70,12 +72,14 @@ def test_serve_on_another_address_asks_for_the_token_that_it_prints(serving):
     assert get(f"{base}/index.json", Authorization=f"Bearer {token}")[0] == 200
 
 
+@pytest.mark.slow
 def test_serve_without_a_token_says_what_that_risks(serving):
     base, process = serving("--host", "0.0.0.0", "--without-token")
     assert "whoever reaches this address" in process.stderr.readline()
     assert get(f"{base}/index.json")[0] == 200
 
 
+@pytest.mark.slow
 def test_site_writes_pages_as_files(kept, tmp_path):
     done = kept("site", tmp_path / "out", "causal-attention-1", "--json")
     assert done.returncode == 0, done.stderr
@@ -86,6 +90,7 @@ def test_site_writes_pages_as_files(kept, tmp_path):
     assert "no run 'nobody'" in done.stderr
 
 
+@pytest.mark.slow
 def test_serve_without_its_packages_says_what_to_install(kept, tmp_path):
     (tmp_path / "uvicorn.py").write_text(
         "raise ModuleNotFoundError(\"No module named 'uvicorn'\", name='uvicorn')"
@@ -102,5 +107,6 @@ def test_serve_without_its_packages_says_what_to_install(kept, tmp_path):
     assert "kernel-kb[web]" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_is_named_with_the_address_that_shows_it():
     assert browse_hint("conv2d-1").endswith("http://127.0.0.1:8321/runs/conv2d-1")

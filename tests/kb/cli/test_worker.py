@@ -94,6 +94,7 @@ def test_a_search_is_judged_by_a_worker_of_its_database(shell):
     assert json.loads(output)["candidates"] == report["candidates"]
 
 
+@pytest.mark.slow
 def test_a_worker_with_nothing_to_do_ends_at_once_if_told_so(bare_shell):
     url = f"sqlite:///{bare_shell.folder}/shared.sqlite"
     done = bare_shell("worker", "--database", url, "--devices", "cpu", "--once", "--json", *STEADY)

@@ -50,6 +50,7 @@ def test_vectors_agree_with_sentence_transformers(embedder: MiniLm, tmp_path: Pa
     assert (found * expected).sum(axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_rows_are_unit_vectors_in_the_order_of_the_texts(embedder: MiniLm) -> None:
     together = embedder.embed(TEXTS)
     assert together.shape == (len(TEXTS), embedder.dimension)
@@ -75,6 +76,7 @@ def test_no_texts_give_no_rows(embedder: MiniLm) -> None:
     assert embedder.embed([]).shape == (0, 384)
 
 
+@pytest.mark.slow
 def test_neither_torch_nor_a_hub_is_imported_once_the_export_is_there(embedder: MiniLm) -> None:
     embedder.embed(["export first"])
     script = (

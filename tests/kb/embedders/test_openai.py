@@ -98,6 +98,7 @@ def test_vectors_are_those_of_the_model_in_the_order_of_the_texts(
     assert embedder.embed([]).shape == (0, 384)
 
 
+@pytest.mark.slow
 def test_many_texts_are_asked_for_in_batches(endpoint: Endpoint, tmp_path: Path) -> None:
     steps: list[tuple[Any, ...]] = []
     texts = [f"tile {number}" for number in range(BATCH + 3)]
@@ -123,6 +124,7 @@ def test_the_key_is_sent_and_never_shown(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "found"),
     [
@@ -195,6 +197,7 @@ def llama() -> tuple[object, str]:
     return server, f"{server.listening_address}/v1"
 
 
+@pytest.mark.slow
 def test_a_real_server_with_a_real_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KB_EMBEDDER_URL", llama()[1])
     vectors = create_embedder("openai:smollm2", tmp_path).embed(TEXTS)

@@ -110,6 +110,7 @@ def test_a_segment_with_much_gone_is_written_anew(library: Library, tmp_path: Pa
     check(index, left, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_library_that_grows_by_pages_has_few_segments_and_writes_a_passage_seldom(
     library: Library,
 ) -> None:

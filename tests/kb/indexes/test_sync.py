@@ -137,6 +137,7 @@ def test_old_generations_are_cleared_away(store: Store, home: Home, derived: Ind
     assert len(list((home.root / "index" / "segments").iterdir())) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("chroma")
 def test_chroma_answers_as_the_exact_index_does(store: Store, home: Home) -> None:
     put(store, "a", "apple", "zebra", "banana")
@@ -182,6 +183,7 @@ def index(home: Home, moment: str, key: str, *texts: str) -> subprocess.Popen[by
     )
 
 
+@pytest.mark.slow
 def test_what_was_killed_while_it_embedded_or_copied_is_completed_by_the_next(
     store: Store, home: Home, letters: Letters, chroma: ChromaServer
 ) -> None:
@@ -196,6 +198,7 @@ def test_what_was_killed_while_it_embedded_or_copied_is_completed_by_the_next(
     assert Chroma(chroma, home.root, "letters").count() == 10
 
 
+@pytest.mark.slow
 def test_processes_that_index_at_once_lose_and_double_nothing(
     store: Store, home: Home, chroma: ChromaServer
 ) -> None:
@@ -313,6 +316,7 @@ def test_an_index_that_is_not_whole_is_made_anew(
     assert len(letters.embedded) == 2
 
 
+@pytest.mark.slow
 def test_what_chroma_lost_is_filled_in_before_it_is_asked(
     store: Store, home: Home, chroma: ChromaServer
 ) -> None:
@@ -336,6 +340,7 @@ def test_chroma_without_a_server_is_one_line(
         IndexSync(store, Letters(), home, "chroma").current()
 
 
+@pytest.mark.slow
 def test_the_copy_that_an_older_version_kept_is_cleared_away(
     store: Store, home: Home, derived: IndexSync
 ) -> None:

@@ -112,6 +112,7 @@ def test_other_words_count_among_no_passages(asked_for: Knowledge) -> None:
     assert stats["pending"] == 0
 
 
+@pytest.mark.slow
 def test_new_words_embed_nothing_else_again(tmp_path: Path) -> None:
     folder, home = corpus(tmp_path / "docs"), Home(tmp_path / "home")
     before = open_knowledge(home, shipped=folder)

@@ -43,6 +43,7 @@ def reader(library: Knowledge) -> RecordReader:
     return RecordReader(library.store, library.effects)
 
 
+@pytest.mark.slow
 def test_a_record_is_read_by_its_stem_and_by_its_path(reader: RecordReader) -> None:
     names = (
         "pad-shared-memory",

@@ -113,6 +113,7 @@ def test_words_that_nobody_wrote_find_nothing_by_chance(knowledge: Knowledge) ->
     )
 
 
+@pytest.mark.slow
 def test_copies_are_collapsed_and_a_short_document_has_one_place(tmp_path: Path) -> None:
     shipped = tmp_path / "empty"
     shipped.mkdir()

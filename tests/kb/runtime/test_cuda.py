@@ -142,6 +142,7 @@ def test_the_toolkit_is_found_beside_its_compiler_and_not_beside_a_wrapper(
 needs_nvcc = pytest.mark.skipif(nvcc.cuda_home() is None, reason="nvcc is not on this machine")
 
 
+@pytest.mark.slow
 @needs_nvcc
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100a"])
 def test_nvcc_makes_a_cubin_and_tells_what_it_takes(architecture: str, tmp_path: Path) -> None:

@@ -113,6 +113,7 @@ X = torch.zeros(4).as_subclass(OnDevice)
 PLAIN = (5, 64, 0, None, False, False)
 
 
+@pytest.mark.slow
 def test_grid_block_stream_and_arguments_arrive_where_the_driver_looks(
     launcher: Launcher, heard: Callable[[], dict[str, Any]]
 ) -> None:

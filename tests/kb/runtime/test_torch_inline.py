@@ -40,6 +40,7 @@ def test_what_was_not_built_is_not_built_now(monkeypatch: pytest.MonkeyPatch) ->
         load_inline_prebuilt("x", "int f();", functions=["f"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "way",
     [
@@ -60,6 +61,7 @@ def test_every_way_to_load_inline_finds_what_was_built_before(way: str) -> None:
     assert said.startswith("load_inline: this source was not found")
 
 
+@pytest.mark.slow
 def test_the_rest_of_torchs_module_is_there_when_it_is_asked_for() -> None:
     said = _run(
         "from torch.utils.cpp_extension import CUDA_HOME, load_inline, include_paths\n"

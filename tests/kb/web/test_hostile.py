@@ -231,6 +231,7 @@ def test_there_are_enough_of_them():
     assert len(set(TEXTS)) >= 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_what_others_wrote_is_text_on_every_page(runs, client, passed_outcome, new_idea, text):
     run = write_everywhere(runs, text, passed_outcome, new_idea)
@@ -253,6 +254,7 @@ def test_what_others_wrote_is_text_on_every_page(runs, client, passed_outcome, n
             assert client.get(json_path).status_code == 200, json_path
 
 
+@pytest.mark.slow
 def test_a_line_of_ten_megabytes_is_cut_on_the_page_and_whole_in_its_json(
     runs, client, passed_outcome, new_idea
 ):
@@ -265,6 +267,7 @@ def test_a_line_of_ten_megabytes_is_cut_on_the_page_and_whole_in_its_json(
     assert len(client.get(f"/runs/{run}/nodes/0.json").json()["source"]) == len(LONG)
 
 
+@pytest.mark.slow
 def test_a_static_site_of_hostile_runs_is_text_and_stays_in_its_folder(
     runs, look, tmp_path, passed_outcome, new_idea
 ):

@@ -37,6 +37,7 @@ def pages(make_postgres_database, monkeypatch, request):
     runs.storage.engine.dispose()
 
 
+@pytest.mark.slow
 def test_every_page_is_there(pages):
     _, client = pages
     assert {path: client.get(path).status_code for path in PATHS} == dict.fromkeys(PATHS, 200)
@@ -49,6 +50,7 @@ def test_pages_cannot_write(pages):
         connection.execute(text("DELETE FROM nodes"))
 
 
+@pytest.mark.slow
 def test_a_page_is_true_of_what_is_written_meanwhile(pages, runs, passed_outcome, new_idea):
     _, client = pages
     record = runs.begin("later")
@@ -58,6 +60,7 @@ def test_a_page_is_true_of_what_is_written_meanwhile(pages, runs, passed_outcome
     assert "4.00" in client.get(f"/runs/{record.run}").text
 
 
+@pytest.mark.slow
 def test_a_run_is_running_while_a_process_works_on_it(pages, runs):
     _, client = pages
     run = runs.begin("later").run
@@ -66,6 +69,7 @@ def test_a_run_is_running_while_a_process_works_on_it(pages, runs):
     assert client.get(f"/runs/{run}.json").json()["run"]["state"] == "interrupted"
 
 
+@pytest.mark.slow
 def test_a_connection_that_ended_costs_no_page(pages, runs):
     _, client = pages
     others = "pid <> pg_backend_pid() AND datname = current_database()"

@@ -42,6 +42,7 @@ def dead_links(folder: Path) -> list[str]:
     return dead
 
 
+@pytest.mark.slow
 def test_every_link_of_a_site_leads_to_a_file_of_it(runs, look, tmp_path):
     runs.small()
     runs.small("other")
@@ -63,6 +64,7 @@ def test_a_site_tells_of_the_runs_that_are_named_alone(runs, look, tmp_path):
         write_site(look(), tmp_path / "site", ["nobody"])
 
 
+@pytest.mark.slow
 def test_a_site_is_written_over_one_that_was_there_and_over_nothing_else(runs, look, tmp_path):
     runs.small()
     runs.small("other")
@@ -79,6 +81,7 @@ def test_a_site_is_written_over_one_that_was_there_and_over_nothing_else(runs, l
         write_site(look(), full)
 
 
+@pytest.mark.slow
 def test_a_site_whose_writing_was_broken_off_is_written_over(runs, look, tmp_path):
     runs.small()
     runs.small("other")
@@ -98,6 +101,7 @@ def test_a_site_whose_writing_was_broken_off_is_written_over(runs, look, tmp_pat
     assert files[0] == files[1]
 
 
+@pytest.mark.slow
 def test_a_mark_that_names_files_elsewhere_removes_none_of_them(runs, look, tmp_path):
     runs.small()
     site = tmp_path / "site"

@@ -71,6 +71,7 @@ def copied(house, tmp_path):
     return Path(shutil.copytree(house, tmp_path / "copied"))
 
 
+@pytest.mark.slow
 def test_it_holds_kb_and_what_judging_needs_with_their_hashes(house):
     manifest = check(house)
     stems = [file["name"].split("-")[0] for file in manifest["files"]]
@@ -83,6 +84,7 @@ def test_it_holds_kb_and_what_judging_needs_with_their_hashes(house):
     assert done.stdout.count(": OK") == 5
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_fetched_again_and_what_is_spoilt_is(copied, offline):
     contents = Contents(place=choose_place(None, None), judge_only=True)
     (numpy,) = (copied / "wheels").glob("numpy-*.whl")
@@ -110,6 +112,7 @@ def test_a_file_that_is_missing_is_said(copied):
     assert "copy this folder again" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_other_python_is_asked_for_not_this_one(tmp_path, offline):
     """There is no numpy for Python 3.99 in the index: pip says so, and kb says it in one line."""
     with pytest.raises(ToolchainError, match=r"pip cannot get the wheels: .*numpy") as caught:
@@ -121,6 +124,7 @@ def test_the_other_python_is_asked_for_not_this_one(tmp_path, offline):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_part_that_pip_overlooks_is_asked_for(tmp_path, index, monkeypatch):
     """pip takes markers for the Python that runs it; kb follows them for the other one."""
     local = Path(shutil.copytree(index, tmp_path / "local"))

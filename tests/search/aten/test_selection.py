@@ -11,6 +11,7 @@ from search.aten.programs import Unwritable
 from search.aten.selection import _Examiner, select_operators
 
 
+@pytest.mark.slow
 def test_operators_are_chosen_by_samples_or_refused_with_a_reason() -> None:
     told: list[str] = []
     only = ["add", "nn.functional.gelu", "nonzero", "empty_like", "nn.functional.softshrink"]
@@ -23,6 +24,7 @@ def test_operators_are_chosen_by_samples_or_refused_with_a_reason() -> None:
     assert "memory that nobody has written" in refused["empty_like"]
 
 
+@pytest.mark.slow
 def test_an_operator_that_is_not_done_is_given_up_and_the_next_is_examined() -> None:
     examiner = _Examiner(60.0)
     try:

@@ -181,6 +181,7 @@ def documents(brief: RenderedPrompt) -> set[str]:
     return {hit.passage.document for hit in brief.quoted()}
 
 
+@pytest.mark.slow
 def test_first_round(desk: Desk) -> None:
     brief = desk.briefing().ideas(Reader(), desk.moment(), 4)
     assert names(brief) == [

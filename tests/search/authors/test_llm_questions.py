@@ -53,6 +53,7 @@ def texts(inquiry: Inquiry) -> list[str]:
     return [one.text for one in inquiry.questions if one.text]
 
 
+@pytest.mark.slow
 def test_a_model_writes_the_questions_and_records_that_patterns_name_still_count(
     tmp_path: Path,
 ) -> None:
@@ -68,6 +69,7 @@ def test_a_model_writes_the_questions_and_records_that_patterns_name_still_count
     assert '"questions"' in (request.schema or "")
 
 
+@pytest.mark.slow
 def test_a_draft_is_asked_for_with_its_idea_beside_the_questions(tmp_path: Path) -> None:
     place, asker = Place(tmp_path), Heard(QUESTIONS)
     made, asked = author(place, asker, Heard("```python\nclass ModelNew: ...\n```"))
@@ -76,6 +78,7 @@ def test_a_draft_is_asked_for_with_its_idea_beside_the_questions(tmp_path: Path)
     assert "Keep a running maximum." in asker.requests[0].messages[-1].content
 
 
+@pytest.mark.slow
 def test_after_two_replies_of_no_use_kb_asks_its_own_questions_and_says_so(tmp_path: Path) -> None:
     place, asker = Place(tmp_path), Heard("Let me think.", '{"questions": ["why"]}')
     made, asked = author(place, asker, Heard(gives()))
@@ -90,6 +93,7 @@ def test_after_two_replies_of_no_use_kb_asks_its_own_questions_and_says_so(tmp_p
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("off", [{"retrieval": False}, {"search": {"knowledge": 0}}])
 def test_where_nothing_is_retrieved_no_model_is_asked(tmp_path: Path, off: dict[str, Any]) -> None:
     settings = TaskFile.model_validate({"reference": "softmax.py", **off})
@@ -99,6 +103,7 @@ def test_where_nothing_is_retrieved_no_model_is_asked(tmp_path: Path, off: dict[
     assert asker.requests == []
 
 
+@pytest.mark.slow
 def test_what_was_answered_once_is_not_asked_again(tmp_path: Path) -> None:
     place = Place(tmp_path)
     storage: Storage = place.storage
@@ -109,6 +114,7 @@ def test_what_was_answered_once_is_not_asked_again(tmp_path: Path) -> None:
     assert later == asked
 
 
+@pytest.mark.slow
 def test_questions_are_asked_by_letter_without_holding_up_the_process(tmp_path: Path) -> None:
     place = Place(tmp_path)
     box = Mailbox(tmp_path / "letters", look_seconds=0.0)

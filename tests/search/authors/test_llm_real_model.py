@@ -78,6 +78,7 @@ def written_by(
     return LanguageModel(task, processor(), None, Knowledge(), model, said.append)
 
 
+@pytest.mark.slow
 def test_a_real_reply_carries_its_usage_and_is_the_same_again(url: str) -> None:
     model = OpenAI("smollm2", base_url=url)
     first, second = (model.reply(ask("Say hello.")) for _ in range(2))
@@ -87,6 +88,7 @@ def test_a_real_reply_carries_its_usage_and_is_the_same_again(url: str) -> None:
     assert first.finish in ("stop", "length")
 
 
+@pytest.mark.slow
 def test_a_real_endpoint_follows_the_schema_of_ideas(url: str) -> None:
     rules = schema(1)
     said: list[str] = []
@@ -97,6 +99,7 @@ def test_a_real_endpoint_follows_the_schema_of_ideas(url: str) -> None:
     jsonschema.validate(json.loads(reply.text), json.loads(rules))
 
 
+@pytest.mark.slow
 def test_a_real_endpoint_follows_the_schema_of_requests_and_ideas(url: str) -> None:
     rules = with_requests(schema(1))
     said: list[str] = []
@@ -116,6 +119,7 @@ def test_an_overlong_prompt_names_the_setting_to_lower(url: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_ideas_of_a_real_model_are_valid_or_none_and_every_exchange_is_kept(url: str) -> None:
     said: list[str] = []
     kept = Exchanges()
@@ -132,6 +136,7 @@ def test_ideas_of_a_real_model_are_valid_or_none_and_every_exchange_is_kept(url:
         assert reply.tokens_out > 0
 
 
+@pytest.mark.slow
 def test_a_real_models_nonsense_is_no_draft_and_no_crash(url: str) -> None:
     said: list[str] = []
     kept = Exchanges()
@@ -145,6 +150,7 @@ def test_a_real_models_nonsense_is_no_draft_and_no_crash(url: str) -> None:
         assert draft.exchanges[-1] in kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", [Responses, Anthropic])
 def test_the_other_protocols_speak_to_a_real_server_too(
     url: str, client: type[Responses | Anthropic]
@@ -161,6 +167,7 @@ def test_the_other_protocols_speak_to_a_real_server_too(
     assert heard == sorted(heard)
 
 
+@pytest.mark.slow
 def test_a_repair_by_a_real_model_is_a_draft_or_none(url: str) -> None:
     said: list[str] = []
     kept = Exchanges()

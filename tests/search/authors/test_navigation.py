@@ -30,6 +30,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return Place(tmp_path_factory.mktemp("navigation"))
 
 
+@pytest.mark.slow
 def test_requests_are_answered_and_asked_again_until_ideas_come(place: Place) -> None:
     model = Heard(
         asks("read online-softmax", "module operator-softmax", "history of online-softmax"),
@@ -261,6 +262,7 @@ def test_a_plain_document_is_quoted_from_its_beginning_with_a_caution_where_it_g
     assert answer.count("given above") == 1
 
 
+@pytest.mark.slow
 def test_what_an_idea_gained_is_told_by_place_with_its_lessons(tmp_path: Path) -> None:
     place = Place(tmp_path)
     trial = GainMeasurement(

@@ -133,6 +133,7 @@ class Stage:
             record.finish_search(str(spent))
 
 
+@pytest.mark.slow
 def test_a_run_with_requests_replays_and_resumes_without_paying_twice(tmp_path: Path) -> None:
     place = Place(tmp_path)
     stage = Stage(place)
@@ -164,6 +165,7 @@ def test_a_run_with_requests_replays_and_resumes_without_paying_twice(tmp_path: 
     assert findings.requests >= 3
 
 
+@pytest.mark.slow
 def test_a_cap_on_requests_counts_those_with_requests(place: Place) -> None:
     model = Heard(ReplyRule(when=lambda _: True, texts=(asks("read online-softmax"),)))
     record = Stage(place, requests=2).run(model)

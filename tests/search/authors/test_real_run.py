@@ -165,6 +165,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
+@pytest.mark.slow
 def test_a_search_by_a_real_model_runs_is_booked_and_plays_again_without_it(
     planted: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -197,6 +198,7 @@ def test_a_search_by_a_real_model_runs_is_booked_and_plays_again_without_it(
         assert file.is_dir() or SECRET.encode() not in file.read_bytes()
 
 
+@pytest.mark.slow
 def test_questions_by_a_real_model_are_booked_and_play_again_without_it(
     planted: None, tmp_path: Path
 ) -> None:
@@ -213,6 +215,7 @@ def test_questions_by_a_real_model_are_booked_and_play_again_without_it(
     assert missing(record.graph, graph) == []
 
 
+@pytest.mark.slow
 def test_a_changed_reply_is_where_the_replay_diverges(planted: None, tmp_path: Path) -> None:
     stage = Stage(tmp_path / "home", requests=1)
     record, reason = stage.run()

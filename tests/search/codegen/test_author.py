@@ -97,6 +97,7 @@ def make(source: str, shelf: Shelf, target: TargetRecord, **settings: Any) -> Re
     return Recipes(task(source, **settings), target, Bench(source, {}).graph, shelf)
 
 
+@pytest.mark.slow
 def test_no_source_is_proposed_twice_and_each_says_its_passage(
     shelf: Shelf, target: TargetRecord
 ) -> None:
@@ -116,6 +117,7 @@ def test_no_source_is_proposed_twice_and_each_says_its_passage(
     assert "convolution" in shelf.queries[0].scope.operator
 
 
+@pytest.mark.slow
 def test_a_resumed_search_asks_the_same(shelf: Shelf, target: TargetRecord) -> None:
     first, second = (Search(make(BLOCK, shelf, target)) for _ in range(2))
     first.run(2)
@@ -190,6 +192,7 @@ def test_what_failed_on_this_parent_comes_last(shelf: Shelf, target: TargetRecor
     )
 
 
+@pytest.mark.slow
 def test_a_lesson_of_a_neighbouring_shape_is_where_it_starts(
     shelf: Shelf, target: TargetRecord, documents: list[Document]
 ) -> None:

@@ -188,6 +188,7 @@ def check(
         assert error <= 4e-7 * scale, f"{fn}, {threads} threads: {error} of {scale}: {d}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_is_right_on_every_shape_that_it_accepts(name, width, tmp_path):
@@ -205,6 +206,7 @@ def test_a_recipe_is_right_on_every_shape_that_it_accepts(name, width, tmp_path)
         check(library, f"k{number}", CASES[number])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "knobs"),
     [
@@ -228,6 +230,7 @@ def test_knobs_change_the_speed_and_not_the_result(name, knobs, tmp_path):
         check(library, f"k{number}", CASES[number])
 
 
+@pytest.mark.slow
 def test_long_sums_round_about_as_little_as_the_framework_does(tmp_path):
     d = sizes(1, 256, 9, 9, 32, 3, 1, 1)
     names = [
@@ -248,6 +251,7 @@ def test_long_sums_round_about_as_little_as_the_framework_does(tmp_path):
         assert error <= 5 * framework, name
 
 
+@pytest.mark.slow
 def test_a_nan_reaches_every_maximum_over_it_and_no_other(tmp_path):
     d = sizes(1, 2, 19, 37, 20, 3, 1, 1, pool=("max", 3, 2, 1, 0))
     names = ["cpu-conv-direct", "cpu-conv-plane"]
@@ -277,6 +281,7 @@ def test_a_recipe_says_why_it_does_not_fit(name, d):
         render(name, d, "k")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("-U__AMX_BF16__",)], ids=["tiles", "loops"])
 def test_bands_of_planes_are_right_on_tiles_and_in_loops(flags, tmp_path):
     cases = CASES[-3:]

@@ -77,6 +77,7 @@ def test_what_needs_a_unit_suits_devices_that_have_it(cards: dict[str, RecipeCar
         assert (tiles <= set(suiting(cards, find_target(name), ("cpp",)))) is has, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("after", "recurrences"), [("", 1), (".tanh().sum(-1)", 0)], ids=["nothing else", "more"]
 )

@@ -338,6 +338,7 @@ def fits(name: str, cards: dict[str, RecipeCard], tile: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("recipe", "source"),
     [

@@ -124,6 +124,7 @@ def assert_right(found: dict[str, tuple[float, float]], free: float = 4e-7) -> N
     assert not wrong
 
 
+@pytest.mark.slow
 def test_parts_of_rows_are_merged_right(cards: dict[str, RecipeCard], tmp_path: Path) -> None:
     pytest.importorskip("triton")
     card = cards["gpu-rows-split"]
@@ -155,6 +156,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "recipe", "knobs"), RUNS)
 def test_cuda_kernels_compute_rows_right_thread_by_thread(
     name: str,
@@ -245,6 +247,7 @@ def test_the_kernel_that_waits_stays_below_its_cap_of_registers(
     assert "gpu.acquire" in built.asm["ptx"]  # it does wait
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(GRAPHS))
 @pytest.mark.parametrize("recipe", list(CUDA))
 def test_cuda_kernels_compile(

@@ -157,12 +157,14 @@ def check_all(name, folder, flags=(), changed=None):
         check(library, f"k{number}", CASES[number])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_is_right_on_every_shape_that_it_accepts(name, width, tmp_path):
     check_all(name, tmp_path, WIDTHS[width])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "knobs"),
     [
@@ -177,6 +179,7 @@ def test_knobs_change_the_speed_and_not_the_result(name, knobs, tmp_path):
     check_all(name, tmp_path, changed=knobs)
 
 
+@pytest.mark.slow
 def test_long_sums_round_about_as_little_as_the_framework_does(tmp_path):
     d = sizes(1, 16, 64, 6000, transposed=1)
     library = build(tmp_path, [render(name, d, f"k{i}") for i, name in enumerate(RECIPES)])
@@ -196,5 +199,6 @@ def test_many_rows_are_not_streamed():
     assert render("cpu-matmul-skinny", sizes(64, 1, 8, 8, batched=1), "k")
 
 
+@pytest.mark.slow
 def test_a_processor_without_tiles_computes_the_same_in_loops(tmp_path):
     check_all("cpu-matmul-amx", tmp_path, ("-U__AMX_BF16__",))

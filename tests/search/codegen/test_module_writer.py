@@ -57,6 +57,7 @@ if __name__ == "__main__":
 '''
 
 
+@pytest.mark.slow
 def test_the_module_around_the_forward_survives(cards: Any) -> None:
     bench = Bench(SOURCE, cards)
     choice = {
@@ -72,6 +73,7 @@ def test_the_module_around_the_forward_survives(cards: Any) -> None:
     assert own <= 8 * eager + 2e-7
 
 
+@pytest.mark.slow
 def test_an_answer_is_allocated_by_the_example_of_an_input_of_its_shape(cards: Any) -> None:
     texts = {}
     for work in ("torch.sigmoid(a) * 2 + a", "(torch.sigmoid(a) * 2).sum(-1)"):
@@ -87,6 +89,7 @@ def test_an_answer_is_allocated_by_the_example_of_an_input_of_its_shape(cards: A
     assert "torch.empty((3, 1), dtype=torch.float32)" in fewer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "given", "init"),
     [

@@ -75,6 +75,7 @@ def test_the_terms_of_a_sum_follow_from_its_dimensions(expression: str, terms: i
     assert longest_sum(graph, graph.outputs) == terms
 
 
+@pytest.mark.slow
 def test_a_recurrent_layer_rounds_its_state_at_every_step() -> None:
     class Layers(nn.Module):
         def __init__(self) -> None:

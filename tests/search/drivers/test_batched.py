@@ -88,6 +88,7 @@ def test_a_run_that_ends_after_any_trip_goes_on_as_if_it_had_not(tmp_path):
     assert story(record) == story(unbroken)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_broken_off_after_any_result_goes_on_as_if_it_had_not(tmp_path):
     settings = settings_of(search={"rounds": 2, "ideas": 3, "branches": 2})
     storage = open_storage(tmp_path)

@@ -83,6 +83,7 @@ def story(graph):
     return found, asked, graph.dead_ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["beam", "uct", "islands"])
 def test_what_is_found_does_not_depend_on_who_is_done_first(tmp_path, policy):
     values = {"rounds": 5, "ideas": 4, "branches": 2, "overlap": True, "policy": policy}
@@ -102,6 +103,7 @@ def test_what_is_found_does_not_depend_on_who_is_done_first(tmp_path, policy):
         assert story(storage.record(record.run).graph) == story(alone.graph)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_taken_up_again_finds_what_an_unbroken_one_does(tmp_path):
     storage = open_storage(tmp_path)
     whole, broken = storage.begin("play", {}), storage.begin("play", {})

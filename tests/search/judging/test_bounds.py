@@ -99,6 +99,7 @@ LOOPS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOOPS)
 def test_one_float32_accumulator_is_enough_for_a_sum_of_ordinary_length(
     banked: Callable[..., tuple[Problem, TrialSet]], name: str
@@ -368,6 +369,7 @@ def get_inputs():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "right"), [(torch.float32, True), (torch.float16, False)])
 def test_gates_that_rounding_turns_are_right_whichever_they_are(
     make_task: Tasks, dtype: torch.dtype, right: bool

@@ -57,6 +57,7 @@ def half_precision(rows: torch.Tensor, trial: InputTrial) -> None:
     rows[:300] = honest(*(x.half().float() for x in trial.inputs)).reshape(-1, 16)[:300]
 
 
+@pytest.mark.slow
 def test_another_order_of_the_same_sums_passes(
     problem: Problem, disputed: tuple[Problem, TrialSet, InputTrial]
 ) -> None:
@@ -71,6 +72,7 @@ def test_another_order_of_the_same_sums_passes(
     assert SEED in beyond  # by the first look alone it would be refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil", [a_thousandth_more, another_value, half_precision])
 def test_few_rows_that_are_wrong_do_not(
     spoil: Rows, disputed: tuple[Problem, TrialSet, InputTrial]

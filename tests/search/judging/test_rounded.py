@@ -80,6 +80,7 @@ def test_operands_that_tensor_cores_round_are_within_bounds(
     assert beyond(network(make_task, NETWORKS[name]), rounding) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(DRAWN))
 def test_bfloat16_is_beyond_them(make_task: Callable[..., Task], name: str) -> None:
     assert beyond(network(make_task, DRAWN[name]), lambda x: x.bfloat16().float()) > 100

@@ -131,6 +131,7 @@ def test_a_product_of_short_operands_is_added_up_in_float32(trials, dtype: str) 
     )
 
 
+@pytest.mark.slow
 def test_a_kernel_of_half_precision_is_judged(make_judge: Callable[..., CpuJudge]) -> None:
     judge = make_judge(NORM.format(dtype="float16"))
     outcome = judge.judge(CANDIDATE)

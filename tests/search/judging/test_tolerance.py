@@ -187,6 +187,7 @@ def test_memory_decides_no_distribution_and_no_bound(make_task: Callable[..., Ta
     assert scarce.trials[0].recall() is not first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("forward", "inputs", "cut"),
     [
@@ -229,6 +230,7 @@ def full_as_a_whole(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Truth, "__call__", few)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("forward", "inputs"),
     [
@@ -278,6 +280,7 @@ def test_an_answer_is_looked_at_in_the_pieces_of_its_inputs(
     assert all(torch.equal(answer[0], inputs[0] + 1) for inputs, answer in parts)
 
 
+@pytest.mark.slow
 def test_a_square_right_side_is_not_cut(
     make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ class Alive(TorchDispatchMode):
         self.now -= self._sizes.pop(key)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("forward", "inputs"),
     [

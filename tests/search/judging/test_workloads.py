@@ -81,6 +81,7 @@ def judge(tmp_path_factory):
     made.close()
 
 
+@pytest.mark.slow
 def test_what_is_best_for_one_shape_loses_the_verdict(judge):
     assert isinstance(judge, WorkloadJudge)
     for _ in range(3):  # a machine that stalls for a second is no verdict on either
@@ -96,6 +97,7 @@ def test_what_is_best_for_one_shape_loses_the_verdict(judge):
     assert every.merit > one.merit
 
 
+@pytest.mark.slow
 def test_a_workload_that_is_held_out_is_judged_where_a_candidate_is_measured_for_the_report(judge):
     first = judge.judge(WRONG_UNSEEN)
     assert first.kind == "passed", first

@@ -41,6 +41,7 @@ def test_convolutions_on_padded_inputs_are_the_same(
     torch.testing.assert_close(got, torch.convolution(*arguments))
 
 
+@pytest.mark.slow
 def test_norms_and_samples_are_the_same() -> None:
     torch.manual_seed(0)
     x, scale, shift = torch.randn(3, 4, 5, 6), torch.randn(4), torch.randn(4)
@@ -117,6 +118,7 @@ def get_inputs():
 """
 
 
+@pytest.mark.slow
 def test_either_way_of_writing_it_is_right_on_special_values_alone(
     make_task: Callable[..., Task],
 ) -> None:

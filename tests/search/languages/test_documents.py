@@ -25,6 +25,7 @@ def example(language: str) -> str:
     return found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(nvcc.cuda_home() is None, reason="nvcc is not on this machine")
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_120"])
 def test_the_cuda_answer_compiles(architecture: str, tmp_path: Path) -> None:

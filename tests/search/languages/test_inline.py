@@ -78,6 +78,7 @@ def extension(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return module
 
 
+@pytest.mark.slow
 def test_numbers_and_tensors_cross_as_with_torchs_own_bindings(extension: Any) -> None:
     x = torch.arange(6.0).view(2, 3)
     assert torch.equal(

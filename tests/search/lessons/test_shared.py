@@ -119,6 +119,7 @@ def test_a_number_is_given_once(homes: tuple[Place, Place]) -> None:
     assert a.files()["lessons/two.md"] == HEAD.format(2) + "b's"
 
 
+@pytest.mark.slow
 def test_two_homes_that_learn_at_once_lose_no_measurement(engine: Engine, tmp_path: Path) -> None:
     place = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     url = engine.url.render_as_string(hide_password=False)

@@ -24,6 +24,7 @@ def target(name: str) -> TargetRecord:
     raise AssertionError(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "prefix"), [("x86-amx", "cpu-"), ("h200", "gpu-")])
 def test_every_recipe_renders_five_tasks(name: str, prefix: str) -> None:
     record = target(name)
@@ -43,6 +44,7 @@ def test_every_recipe_renders_five_tasks(name: str, prefix: str) -> None:
             assert card.template is None or used == {card.name}
 
 
+@pytest.mark.slow
 def test_shapes_of_all_kinds_come_before_a_second_of_one() -> None:
     shops = Shops(CARDS, target("zen4"))
     tables = load_tables("cpu")
@@ -51,6 +53,7 @@ def test_shapes_of_all_kinds_come_before_a_second_of_one() -> None:
     assert shapes[:3] == choose(CARDS["cpu-softmax-online"], tables, shops, 3)
 
 
+@pytest.mark.slow
 def test_an_idea_that_needs_a_shorter_type_is_measured_where_the_task_allows_it() -> None:
     shops = Shops(CARDS, target("h200"))
     shapes = choose(CARDS["gpu-matmul-scaled-half"], load_tables("gpu"), shops, 5)

@@ -97,6 +97,7 @@ def test_evidence_that_is_no_list_of_lines_is_refused() -> None:
         with_evidence(text, [evidence(passed(1.5, 1.2, 1.7))], "less.md")
 
 
+@pytest.mark.slow
 def test_shipped_records_take_evidence_and_stay_sound(tmp_path: Path) -> None:
     library = shipped_docs() / "ideas"
     records = IdeaRecords(library, tmp_path)

@@ -151,6 +151,7 @@ def test_the_shipped_tasks_name_records_and_traits_that_exist() -> None:
         assert not lost, one.task
 
 
+@pytest.mark.slow
 def test_no_held_out_task_is_shipped() -> None:
     from benchmarks.loop_retrieval.cases import FOLDER, is_held_out
 

@@ -242,6 +242,7 @@ def test_why_there_are_no_counters_is_said_in_one_line(
     assert "\n" not in found.reason
 
 
+@pytest.mark.slow
 def test_a_profiler_that_hangs_is_killed_with_all_that_it_started(
     stand_in: Callable[[str], Path],
 ) -> None:

@@ -130,6 +130,7 @@ extern "C" __global__ void unbounded(float* out) {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc, which is not on PATH")
 @pytest.mark.parametrize(
     ("text", "told"),
@@ -158,6 +159,7 @@ template __global__ void plain<3>(float*);
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc, which is not on PATH")
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
 def test_a_cubin_tells_what_ptxas_told(tmp_path: Path, architecture: str) -> None:

@@ -91,6 +91,7 @@ def test_a_loop_that_was_vectorised_is_no_finding(tmp_path: Path) -> None:
     assert 5 not in {one.line for one in parse_report(report(tmp_path, "-ffast-math"), KERNEL)}
 
 
+@pytest.mark.slow
 def test_the_report_of_a_candidate_is_made_behind_the_builders_walls(tmp_path: Path) -> None:
     zygote = Zygote()
     try:
@@ -116,6 +117,7 @@ def test_what_is_no_report_has_no_findings(text: str) -> None:
     assert parse_report(text, KERNEL) == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["typedef ", "using a "])
 def test_a_million_letters_that_begin_a_vector_type_take_no_hour(word: str) -> None:
     lines = [*KERNEL.splitlines(), "// " + word * (1_000_000 // len(word))]

@@ -49,6 +49,7 @@ def spender(engine: Engine, run: str, requests: int = 200) -> Iterator[subproces
         process.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cap", "used"),
     [
@@ -88,6 +89,7 @@ def test_two_processes_on_one_database_keep_to_one_cap(
     assert len(spending(engine, "a-1")) == len(spending(engine, "b-1")) == 1
 
 
+@pytest.mark.slow
 def test_what_a_killed_run_had_put_aside_counts_until_it_asks_again(engine: Engine) -> None:
     caps = DatabaseCaps(engine)
     caps.put(DatabaseCap(unit="requests", period="all", amount=1000))

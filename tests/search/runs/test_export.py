@@ -87,6 +87,7 @@ def test_what_nobody_could_read_again_is_not_written(played, tmp_path, monkeypat
     assert not (tmp_path / "run.gz").exists()
 
 
+@pytest.mark.slow
 def test_a_carried_outcome_is_no_verdict_of_this_machine(played, tmp_path):
     storage, record = played
     write_run(storage, record.run, tmp_path / "run.gz")
@@ -97,6 +98,7 @@ def test_a_carried_outcome_is_no_verdict_of_this_machine(played, tmp_path):
     assert set(judged.judged) == {node.draft.source for node in mine.graph.nodes}
 
 
+@pytest.mark.slow
 def test_what_is_no_run_or_is_known_is_refused_and_nothing_is_read(played, tmp_path):
     storage, record = played
     path = tmp_path / "run.gz"

@@ -184,6 +184,7 @@ def test_what_models_cost_outlives_the_process(engine: Engine) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_search_writes_the_same_graph_to_each_database(storage: Storage, tmp_path: Path) -> None:
     settings = play.settings_of()
     record = storage.begin("play", {})
@@ -195,6 +196,7 @@ def test_a_search_writes_the_same_graph_to_each_database(storage: Storage, tmp_p
     assert storage.record(record.run).graph.nodes == beside.graph.nodes
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_gone_on_with_from_the_database(storage: Storage, tmp_path: Path) -> None:
     log = tmp_path / "log"
     command = [sys.executable, play.__file__, str(tmp_path / "home"), str(log)]

@@ -29,6 +29,7 @@ def _parts(*sources: str) -> str:
     return "\n".join(("from kb.native import load_cpp", *lines))
 
 
+@pytest.mark.slow
 def test_the_parts_of_a_candidate_share_one_budget_of_seconds(
     zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

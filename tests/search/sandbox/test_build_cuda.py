@@ -32,6 +32,7 @@ def _source(text: str, flags: str = "") -> str:
     return f"from kb.native import load_cuda\nM = load_cuda({text!r}, {flags!r})\n"
 
 
+@pytest.mark.slow
 def test_a_cubin_is_built_once_and_ptxas_account_is_kept(builder: Builder) -> None:
     source = _source(KERNEL.format(""), "-Xptxas -v")
     ((key, path),) = builder.build(source).items()
@@ -42,6 +43,7 @@ def test_a_cubin_is_built_once_and_ptxas_account_is_kept(builder: Builder) -> No
     assert "Compiling entry function 'twice' for 'sm_90a'" in builder.remarks(source)[key]
 
 
+@pytest.mark.slow
 def test_devices_do_not_share_machine_code(zygote: Zygote, tmp_path: Path) -> None:
     source = _source(KERNEL.format(""))
     builds = [
@@ -105,6 +107,7 @@ extension = load_inline(name="built_before", cpp_sources=["torch::Tensor doubled
 '''
 
 
+@pytest.mark.slow
 def test_an_inline_extension_is_built_and_imported_by_the_call_that_asked_for_it(
     builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +131,7 @@ def test_an_inline_extension_is_built_and_imported_by_the_call_that_asked_for_it
         cpp_extension.load_inline(name="other", cpp_sources="")
 
 
+@pytest.mark.slow
 def test_a_fault_in_an_extension_is_told_where_its_author_wrote_it(builder: Builder) -> None:
     with pytest.raises(Fault) as caught:
         builder.build(

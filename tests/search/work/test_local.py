@@ -31,6 +31,7 @@ def test_known_kernels_are_timed_anew_by_the_first_worker_of_each_device_alone(
         assert "--recalibrate" not in worker.args
 
 
+@pytest.mark.slow
 def test_a_pool_says_that_a_worker_ended_otherwise_than_well(tmp_path: Path) -> None:
     options = WorkerOptions(
         database=f"sqlite:///{tmp_path}/kb.sqlite", home=str(tmp_path), once=True

@@ -70,6 +70,7 @@ def state(queue: PromptQueue, request: Request) -> str:
     return "" if found is None else found.state
 
 
+@pytest.mark.slow
 def test_prompts_of_two_searches_are_answered_by_two_workers_each_once(
     engine: Engine, queue: PromptQueue
 ) -> None:
@@ -89,6 +90,7 @@ def test_prompts_of_two_searches_are_answered_by_two_workers_each_once(
     assert said == []
 
 
+@pytest.mark.slow
 def test_a_prompt_whose_worker_is_killed_is_anothers_and_a_late_answer_is_dropped(
     engine: Engine, queue: PromptQueue
 ) -> None:
@@ -122,6 +124,7 @@ def test_a_prompt_whose_worker_is_silent_waits_for_another(queue: PromptQueue) -
     assert state(queue, one) == "leased"
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_told_to_stop_gives_its_prompt_back_at_once(
     engine: Engine, queue: PromptQueue
 ) -> None:
@@ -135,6 +138,7 @@ def test_a_worker_that_is_told_to_stop_gives_its_prompt_back_at_once(
     assert state(queue, one) == "waiting"
 
 
+@pytest.mark.slow
 def test_a_lease_is_renewed_while_a_model_answers(engine: Engine, queue: PromptQueue) -> None:
     one = prompt("question")
     queue.put(one)

@@ -98,6 +98,7 @@ def test_what_is_put_twice_is_done_once(queue: WorkQueue) -> None:
     assert queue.tally().states == {"waiting": 3, "done": 1}
 
 
+@pytest.mark.slow
 def test_no_two_workers_get_the_same_work(queue: WorkQueue) -> None:
     for number in range(60):
         queue.put(job(f"source {number}"))
@@ -367,6 +368,7 @@ class Protocol(RuleBasedStateMachine):
             assert found[name].answer == answer(self.put[name])
 
 
+@pytest.mark.slow
 def test_any_interleaving_of_workers_loses_nothing_and_records_nothing_twice(
     engine: Engine,
 ) -> None:

@@ -57,6 +57,7 @@ def until(true, seconds: float = 150) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.slow
 def test_actors_and_nodes_that_are_killed_lose_no_work_and_double_none(cluster, tmp_path):
     from search.work.pools.ray import RayPool, tended
 

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import crew
+import pytest
 import stage
 from sqlalchemy import Engine, select
 
@@ -15,6 +16,7 @@ from search.runs.tables import NODES
 from search.work.tables import WORK
 
 
+@pytest.mark.slow
 def test_two_searches_at_once_have_each_source_judged_once(engine: Engine, tmp_path: Path) -> None:
     Storage(engine)
     url = engine.url.render_as_string(hide_password=False)

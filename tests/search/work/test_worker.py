@@ -52,6 +52,7 @@ def results(queue: WorkQueue) -> list[tuple[str, int]]:
     return [tuple(row) for row in rows]
 
 
+@pytest.mark.slow
 def test_a_worker_does_all_that_is_there_and_leaves_no_trace_of_itself(queue: WorkQueue) -> None:
     asked = [job(None), *(job(f"source {n}") for n in range(9))]
     for one in asked:
@@ -89,6 +90,7 @@ def test_a_worker_killed_at_any_moment_loses_nothing_and_doubles_nothing(
         assert session.scalars(select(WORK.c.token).where(WORK.c.token > 1)).all()
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_told_to_stop_gives_its_work_back(
     engine: Engine, queue: WorkQueue
 ) -> None:
@@ -109,6 +111,7 @@ def test_a_worker_that_is_told_to_stop_gives_its_work_back(
     assert Roster(engine, silence=60).alive() == []
 
 
+@pytest.mark.slow
 def test_a_worker_whose_lease_was_taken_records_nothing(engine: Engine, queue: WorkQueue) -> None:
     one = job("source")
     queue.put(one)

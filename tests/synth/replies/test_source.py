@@ -154,6 +154,7 @@ PIECES = st.lists(
 ).map("".join)  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.one_of(PIECES, st.text(max_size=60)), st.sampled_from(["stop", "length"]))
 def test_no_reply_breaks_the_reader_and_what_it_gives_is_a_file(reply: str, finish: str) -> None:
     found = extract_source(reply, finish)

@@ -52,18 +52,21 @@ def make(job: ProblemJob) -> ProblemProcess:
     return ProblemProcess(job=job, device=BenchDevice(name="here"), begun=lambda _run: None)
 
 
+@pytest.mark.slow
 def test_a_reference_that_raises_is_a_row_with_its_line(work):
     row = work("raise ValueError('not today')")
     assert row.status == "not_judged"
     assert "raised ValueError at line 7: not today" in row.reason
 
 
+@pytest.mark.slow
 def test_a_reference_that_kills_its_process_is_a_row_that_says_so(work):
     row = work("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     assert row.status == "not_judged"
     assert "ended by SIGKILL" in row.reason
 
 
+@pytest.mark.slow
 def test_a_knowledge_base_that_cannot_be_read_ends_the_suite_and_is_no_row(work, tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "kb.sqlite").write_text("no database, and longer than its head" * 100)
@@ -71,12 +74,14 @@ def test_a_knowledge_base_that_cannot_be_read_ends_the_suite_and_is_no_row(work,
         work("return torch.relu(x)")
 
 
+@pytest.mark.slow
 def test_what_a_reference_prints_is_in_the_log_and_no_event(work, tmp_path):
     row = work("""print('{"event": "end", "report": {}}', flush=True); raise ValueError('x')""")
     assert row.status == "not_judged"
     assert '"event": "end"' in (tmp_path / "log" / "1_problem.log").read_text()
 
 
+@pytest.mark.slow
 def test_samples_that_cannot_be_judged_are_a_line_and_no_traceback(tmp_path):
     ended = "types.SimpleNamespace(interrupted=False, run='gone-1', report={'best': {'node': 1}})"
     code = (
@@ -120,6 +125,7 @@ def test_an_operator_that_ends_its_process_on_another_sample_is_solved_all_the_s
     )
 
 
+@pytest.mark.slow
 def test_a_reference_that_leaves_ends_its_problem_alone(work):
     row = work("import os; os._exit(7)")
     assert row.status == "not_judged"
@@ -137,12 +143,14 @@ DEAF = """import time
 """
 
 
+@pytest.mark.slow
 def test_a_problem_that_does_not_end_is_ended_after_what_was_allowed(work):
     row = work(DEAF, patience=15)
     assert row.status == "not_judged"
     assert row.reason.startswith("not done after 15 s")
 
 
+@pytest.mark.slow
 def test_an_interrupted_problem_that_hears_nothing_is_killed(tmp_path, write_problem, monkeypatch):
     monkeypatch.setattr(process, "ENDING", 2.0)
     job = ProblemJob(
@@ -162,6 +170,7 @@ def test_an_interrupted_problem_that_hears_nothing_is_killed(tmp_path, write_pro
     assert "deaf" in (tmp_path / "1_problem.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_problem_whose_suite_is_gone_ends_though_it_hears_nothing(tmp_path):
     log = tmp_path / "log"
     below = f"""
@@ -196,6 +205,7 @@ def wait_for(log: Path, what: str, lives: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_problem_can_be_interrupted_where_the_suite_runs_in_the_background(
     tmp_path, write_problem
 ):
@@ -264,6 +274,7 @@ def test_a_process_waits_for_each_problem_that_is_left_and_a_dead_one_is_not_use
     assert bench._started(device) is None
 
 
+@pytest.mark.slow
 def test_a_problem_whose_run_another_process_works_on_gets_no_row(tmp_path, write_problem, capsys):
     home = Home(tmp_path / "home").make()
     run = Storage(open_engine(home)).begin("problem", {"author": "mcp"}).run

@@ -52,6 +52,7 @@ def samples(tmp_path, write_problem):
     )
 
 
+@pytest.mark.slow
 def test_each_sample_is_answered_by_a_kernel_that_is_judged_or_by_the_library(asked, samples):
     begun: list[str] = []
     samples = replace(samples, begins=begun.append)
@@ -68,6 +69,7 @@ def test_each_sample_is_answered_by_a_kernel_that_is_judged_or_by_the_library(as
     assert "load_cpp" in (samples.folder / "sample-0.py").read_text()
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_wrong_on_a_sample_is_told(asked, samples, monkeypatch):
     wrong = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x0):\n        return x0 + 1\n"
     monkeypatch.setattr(kernels, "write_kernel", lambda *_: wrong)
@@ -76,6 +78,7 @@ def test_a_kernel_that_is_wrong_on_a_sample_is_told(asked, samples, monkeypatch)
     assert "differs from the reference" in answer.reason
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_refused_is_judged_again_for_longer(asked, samples, monkeypatch):
     program = """import torch
 

@@ -67,6 +67,7 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["check", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_a_sound_library_exits_with_zero_and_says_nothing(root: Path) -> None:
     plant(root, GOOD)
     done = run(root, "--build")
@@ -92,6 +93,7 @@ def test_findings_are_told_to_programs_by_kind(root: Path) -> None:
     assert [(f["kind"], f["path"]) for f in told["faults"]] == [("schema", "bad.md")]
 
 
+@pytest.mark.slow
 def test_pages_that_are_stale_are_written_when_asked_for(root: Path) -> None:
     assert run(root, "--no-recipes").exit_code == 0  # a folder of one's own needs no index
     (root / "index.md").write_text("old")
@@ -128,6 +130,7 @@ def test_a_recipe_that_does_not_render_is_reported(root: Path) -> None:
     assert "no_such_size" in line
 
 
+@pytest.mark.slow
 def test_a_recipe_that_fits_nothing_is_reported(root: Path) -> None:
     plant(root, '{{ unfit("never") }}')
     assert "fits none of the" in run(root).stdout
@@ -138,6 +141,7 @@ def test_recipes_may_be_left_out(root: Path) -> None:
     assert run(root, "--no-recipes").exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_recipe_that_does_not_compile_is_reported_only_by_a_build(root: Path) -> None:
     plant(root, GOOD.replace("out[0][i] =", "out[0][i] ="[:-1]))
     assert run(root).exit_code == 0
@@ -169,6 +173,7 @@ def {{ fn }}({{ p.tensors }}):
     return (y0,)"""
 
 
+@pytest.mark.slow
 def test_gpu_recipes_that_triton_refuses_or_that_answer_wrong_are_reported(root: Path) -> None:
     pytest.importorskip("triton", reason="a dry run needs triton")
     plant(root, REFUSED, language="triton")

@@ -61,6 +61,7 @@ def content(database: Path) -> list[str]:
         return sorted(line for line in connection.iterdump() if line.startswith("INSERT"))
 
 
+@pytest.mark.slow
 def test_a_dry_run_writes_nothing_and_tells_what_would_be_made(here):
     before = content(here.home / "kb.sqlite")
     plan = here.json("ingest", here.docs, "--dry-run")
@@ -73,6 +74,7 @@ def test_a_dry_run_writes_nothing_and_tells_what_would_be_made(here):
     assert "applies to vendor amd; architecture gfx942" in shown
 
 
+@pytest.mark.slow
 def test_what_was_made_is_shown_corrected_and_forgotten(here):
     report = here.json("ingest", here.docs)
     assert report["added"] == ["docs/guide.md"]
@@ -107,6 +109,7 @@ def test_an_empty_path_and_a_home_that_is_nobodys_are_a_line_each(here):
         here("ingest", "--inspect", "~nobody-of-this-name/x.md")
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_read_and_says_how_to_go_on(make_shell):
     shell = make_shell()
     docs = shell.folder / "many"
@@ -128,6 +131,7 @@ def test_ctrl_c_keeps_what_was_read_and_says_how_to_go_on(make_shell):
     assert (len(report["skipped"]), report["pending"]) == (6, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--dry-run",), ("--json",), ("--dry-run", "--json")])
 def test_a_path_that_cannot_be_read_is_exit_2_after_the_others_were_read(make_shell, more):
     shell = make_shell()
@@ -144,6 +148,7 @@ def test_a_path_that_cannot_be_read_is_exit_2_after_the_others_were_read(make_sh
         assert "guide.md: 2 new" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_folder_with_files_that_nothing_reads_is_no_failure(make_shell):
     shell = make_shell()
     docs = shell.folder / "docs"

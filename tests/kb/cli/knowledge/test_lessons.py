@@ -90,6 +90,7 @@ def rows(*arguments: object) -> list[dict]:
     return json.loads(kb(*arguments, "--json"))
 
 
+@pytest.mark.slow
 def test_lessons_are_listed_shown_and_filtered(home):
     found = rows()
     assert {row["effect"] for row in found} >= {"wins", "helps"}
@@ -116,6 +117,7 @@ def test_a_home_without_runs_has_no_lessons(tmp_path, monkeypatch):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.slow
 def test_words_are_edited_in_place_or_by_an_editor(home, monkeypatch):
     number = rows()[0]["number"]
     kb("edit", number, "--text", "# Unroll by four\n\nEight spills here, measured by hand.")
@@ -132,6 +134,7 @@ def test_words_are_edited_in_place_or_by_an_editor(home, monkeypatch):
     assert "--text" in kb("edit", number, fails=ConfigError)
 
 
+@pytest.mark.slow
 def test_a_retired_lesson_leaves_what_retrieval_reads_and_comes_back(home):
     from kb.knowledge import open_store
 

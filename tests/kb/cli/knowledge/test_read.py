@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
 
+
+@pytest.mark.slow
 def test_a_record_a_page_and_a_history_are_read(make_shell):
     shell = make_shell()
     text = shell("read", "attention-by-tiles").stdout
@@ -18,6 +21,7 @@ def test_a_record_a_page_and_a_history_are_read(make_shell):
     assert "No run in this record measured it yet." in values["text"]
 
 
+@pytest.mark.slow
 def test_what_is_not_known_is_one_line_with_near_names(make_shell):
     shell = make_shell()
     for arguments, near in (

@@ -116,6 +116,7 @@ def names(knowledge: Knowledge, inquiry: Inquiry) -> list[str]:
     return [Path(hit.passage.document).stem for hit in hits]
 
 
+@pytest.mark.slow
 def test_a_record_is_given_once_and_whole(knowledge: Knowledge) -> None:
     (hit,) = [
         hit

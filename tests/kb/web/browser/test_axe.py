@@ -21,6 +21,7 @@ DARK = (
 )  # of the same sheet
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "paths"), [("light", PAGES), ("dark", DARK)])
 def test_axe_finds_nothing_serious(kept_server, open_page, scheme, paths):
     page, _ = open_page(color_scheme=scheme)

@@ -3,12 +3,15 @@ from __future__ import annotations
 from pathlib import Path
 from runpy import run_path
 
+import pytest
+
 from kb.web.text import address
 
 HERE = Path(__file__).parents[1]
 TEXTS = run_path(str(HERE / "hostile.py"))["TEXTS"]
 
 
+@pytest.mark.slow
 def test_no_text_runs_loads_or_hides_anything_in_a_browser(
     runs, look, open_page, serve, passed_outcome, new_idea
 ):

@@ -3,6 +3,8 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 from kb.web.site import write_site
 
 # The crawl of the plain tests, which is a neighbour and no package.
@@ -11,6 +13,7 @@ sites = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(sites)
 
 
+@pytest.mark.slow
 def test_kept_runs_are_a_folder_that_opens_from_the_file_system(kept, open_page, tmp_path):
     site = tmp_path / "site"
     # One for a processor and one for a GPU: their sources are long, and all of it is coloured.

@@ -27,6 +27,7 @@ def until(page, expression: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_from_the_list_of_runs_to_what_changed_in_a_node(kept_server, open_page):
     page, seen = open_page()
     shifts(page)
@@ -50,6 +51,7 @@ def test_from_the_list_of_runs_to_what_changed_in_a_node(kept_server, open_page)
     assert seen.strangers(kept_server) == []
 
 
+@pytest.mark.slow
 def test_a_found_run_opens_however_slowly_one_clicks(kept_server, open_page):
     page, seen = open_page()
     page.goto(f"{kept_server}/")
@@ -69,6 +71,7 @@ def test_a_found_run_opens_however_slowly_one_clicks(kept_server, open_page):
         page.locator("select[name=sort]").select_option("speedup")
 
 
+@pytest.mark.slow
 def test_an_idea_is_followed_through_two_runs(kept_server, open_page):
     page, seen = open_page()
     page.goto(f"{kept_server}/ideas?q=cpu-rows-simd")
@@ -87,6 +90,7 @@ def test_an_idea_is_followed_through_two_runs(kept_server, open_page):
     assert seen.strangers(kept_server) == []
 
 
+@pytest.mark.slow
 def test_everything_is_reached_by_keys(kept_server, open_page):
     page, seen = open_page()
     page.goto(f"{kept_server}/")
@@ -114,6 +118,7 @@ def test_everything_is_reached_by_keys(kept_server, open_page):
     assert seen.errors == []
 
 
+@pytest.mark.slow
 def test_a_tree_is_dragged_and_zoomed(kept_server, open_page):
     page, seen = open_page(viewport={"width": 700, "height": 800})
     page.goto(f"{kept_server}/runs/selective-scan-1/tree")
@@ -134,6 +139,7 @@ def test_a_tree_is_dragged_and_zoomed(kept_server, open_page):
     assert seen.errors == []
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_is_watched_without_a_reload(
     runs, look, open_page, serve, passed_outcome, new_idea
 ):
@@ -163,6 +169,7 @@ def test_a_run_that_goes_on_is_watched_without_a_reload(
     assert seen.strangers(base) == []
 
 
+@pytest.mark.slow
 def test_a_page_that_watches_does_not_hold_up_the_writer(
     runs, look, open_page, serve, passed_outcome, new_idea
 ):
@@ -190,6 +197,7 @@ def test_a_page_that_watches_does_not_hold_up_the_writer(
         assert "60 candidates" in page.locator("#table .count").inner_text()
 
 
+@pytest.mark.slow
 def test_a_person_notes_what_they_saw(runs, look, open_page, serve):
     runs.small()
     page, seen = open_page()
@@ -213,6 +221,7 @@ def test_a_person_notes_what_they_saw(runs, look, open_page, serve):
 PAGES = ["/", "/runs/sinkhorn-1", "/runs/int4-linear-1/nodes/12", "/ideas", "/ideas/cpu-rows-simd"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES)
 def test_pages_are_read_without_scripts(kept_server, open_page, path):
     page, seen = open_page(java_script_enabled=False)
@@ -227,6 +236,7 @@ def test_pages_are_read_without_scripts(kept_server, open_page, path):
     assert seen.errors == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES)
 def test_nothing_is_wider_than_a_phone(kept_server, open_page, path):
     page, _ = open_page(viewport={"width": 390, "height": 844})

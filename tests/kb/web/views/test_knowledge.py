@@ -28,6 +28,7 @@ def known(runs, tmp_path):
     return runs
 
 
+@pytest.mark.slow
 def test_a_question_finds_passages_and_says_why(known):
     view = search(
         open_sources(known.home), {"q": "softmax rows in registers", "operator": "softmax"}
@@ -44,11 +45,13 @@ def test_a_question_is_asked_of_no_home_without_an_index_and_makes_none(runs):
     assert not (Path(runs.home.root) / "index").exists()
 
 
+@pytest.mark.slow
 def test_a_word_that_no_filter_knows_is_a_line_not_a_fault(known):
     view = search(open_sources(known.home), {"q": "x", "symptom": "haunted"})
     assert "haunted" in view.problem
 
 
+@pytest.mark.slow
 def test_documents_are_listed_with_what_was_made_of_them(known):
     sources = open_sources(known.home)
     view = documents(sources, {})
@@ -59,6 +62,7 @@ def test_documents_are_listed_with_what_was_made_of_them(known):
     assert documents(sources, {"q": "100%_"}).rows == ()
 
 
+@pytest.mark.slow
 def test_a_document_leads_to_the_kernels_that_rest_on_it(known, new_idea, passed_outcome):
     sources = open_sources(known.home)
     page = document(sources, address("kb:ideas/rows.md"))
@@ -77,11 +81,13 @@ def test_a_document_leads_to_the_kernels_that_rest_on_it(known, new_idea, passed
     assert page.idea == "rows"
 
 
+@pytest.mark.slow
 def test_text_that_instructs_a_model_is_flagged_on_its_page(known):
     page = document(open_sources(known.home), address("hidden.md"))
     assert "suspicious" in page.pieces[0].passage.flags
 
 
+@pytest.mark.slow
 def test_a_document_that_is_not_there_is_not_found(known):
     for name in ("nobody", "..", address("/etc/passwd")):
         with pytest.raises(NotFound):

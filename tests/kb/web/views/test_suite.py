@@ -55,6 +55,7 @@ def test_an_unknown_suite_is_not_found(records, look):
         suite(look(), "other")
 
 
+@pytest.mark.slow
 def test_pages_of_suites_are_in_a_site_and_nothing_of_a_problem_is_markup(records, look, tmp_path):
     write_site(look(), tmp_path / "site")
     page = (tmp_path / "site/suites/own-1.html").read_text()

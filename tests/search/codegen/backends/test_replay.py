@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 
+import pytest
 import torch
 from recipe_bench import Bench, load, reference
 
@@ -96,6 +97,7 @@ def test_what_is_counted_in_buffers_is_counted_once_a_call(monkeypatch) -> None:
     assert model.norm.num_batches_tracked == 1
 
 
+@pytest.mark.slow
 def test_launches_dominate_where_operators_are_many_and_small() -> None:
     target = find_target("h200")
     body = "for _ in range(20):\n    a = torch.tanh(self.l(a))\nreturn a"

@@ -27,6 +27,7 @@ def answers(tmp_path, monkeypatch):
     process._answer.cache_clear()
 
 
+@pytest.mark.slow
 def test_code_that_the_cache_keeps_needs_no_compiler(answers, monkeypatch):
     found = process.capture(SOURCE)
     (kept,) = answers.iterdir()
@@ -40,6 +41,7 @@ def test_code_that_the_cache_keeps_needs_no_compiler(answers, monkeypatch):
         process.capture(SOURCE)
 
 
+@pytest.mark.slow
 def test_the_compiler_is_imported_once(answers):
     process.end_servers()
     process.capture(SOURCE)
@@ -54,6 +56,7 @@ def test_the_compiler_is_imported_once(answers):
     assert "5.0" in process.capture(another).code
 
 
+@pytest.mark.slow
 def test_what_nobody_waits_for_any_more_is_ended(answers):
     slow = "import time\ntime.sleep(600)\n" + SOURCE
     asked = process._Asked(process._request(slow, None), hidden=False)

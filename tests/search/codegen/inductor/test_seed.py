@@ -47,6 +47,7 @@ def case(cards: Mapping[str, RecipeCard], target: TargetRecord) -> Case:
     return Case(BLOCK, cards, target)
 
 
+@pytest.mark.slow
 def test_the_compilers_code_is_a_program_without_the_compiler_that_is_right(case: Case) -> None:
     (found,) = whole(case.seed)
     text = case.seed.source(found.plan)
@@ -57,6 +58,7 @@ def test_the_compilers_code_is_a_program_without_the_compiler_that_is_right(case
         assert mine <= 8 * eager + 1e-6
 
 
+@pytest.mark.slow
 def test_inputs_with_gaps_are_compiled_as_the_judge_gives_them(
     cards: Mapping[str, RecipeCard], target: TargetRecord
 ) -> None:
@@ -68,6 +70,7 @@ def test_inputs_with_gaps_are_compiled_as_the_judge_gives_them(
     torch.testing.assert_close(answer, torch.relu(given) * 2 + 1)
 
 
+@pytest.mark.slow
 def test_a_part_is_replaced_by_a_recipe_and_the_rest_stays_the_compilers(case: Case) -> None:
     found = next(openings(case.seed))
     assert found.focus is not None
@@ -121,6 +124,7 @@ def test_code_for_this_processor_is_not_judged_on_another_machine(case: Case) ->
     assert "elsewhere" in CompilerSeed(case.seed.shop, BLOCK, case.bench.graph, here=False).refusal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("width", "forward", "left"),
     [(8192, "torch.relu(self.l(a))", True), (64, "F.gelu(self.l(a)) * 2", False)],
@@ -179,6 +183,7 @@ def dry_outcome() -> Iterator[Callable[[str, str, Path], Checked]]:
     zygote.close()
 
 
+@pytest.mark.slow
 def test_a_batch_norm_that_counts_in_its_buffers_is_compiled(
     cards: Mapping[str, RecipeCard], tmp_path: Path
 ) -> None:
@@ -188,6 +193,7 @@ def test_a_batch_norm_that_counts_in_its_buffers_is_compiled(
     assert '_buffers["running_mean"]' in seed.source(found.plan)
 
 
+@pytest.mark.slow
 def test_on_an_amd_gpu_the_code_is_that_for_plain_triton(
     cards: Mapping[str, RecipeCard], tmp_path: Path, dry_outcome: Callable[..., Checked]
 ) -> None:
@@ -203,6 +209,7 @@ def test_on_an_amd_gpu_the_code_is_that_for_plain_triton(
     assert {kernel.architecture for kernel in outcome.kernels} == {"gfx942"}
 
 
+@pytest.mark.slow
 def test_on_a_gpu_recipes_do_the_convolutions_within_the_compilers_code(
     cards: Mapping[str, RecipeCard], tmp_path: Path, dry_outcome: Callable[..., Checked]
 ) -> None:
@@ -219,6 +226,7 @@ def test_on_a_gpu_recipes_do_the_convolutions_within_the_compilers_code(
     assert "kernel1" not in names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", ["F.gelu(self.c(a))", "F.relu(self.c(a)).mean((2, 3))"])
 def test_what_the_library_convolves_has_the_strides_that_kernels_count_with(
     body: str,
@@ -235,6 +243,7 @@ def test_what_the_library_convolves_has_the_strides_that_kernels_count_with(
     dry_outcome(source, text, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_part_of_the_compilers_answer_is_returned_without_gaps(
     cards: Mapping[str, RecipeCard], target: TargetRecord
 ) -> None:

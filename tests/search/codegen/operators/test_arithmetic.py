@@ -61,6 +61,7 @@ def assert_right(found: dict[str, three_languages.Errors]) -> None:
         assert not wrong, (name, wrong, errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(SOURCES))
 def test_in_cpp(name: str, cards: dict[str, RecipeCard]) -> None:
     assert_right(three_languages.cpp(SOURCES[name], cards, 1))

@@ -77,6 +77,7 @@ def forbidden(make_judge: Callable[..., CpuJudge]) -> CpuJudge:
     return make_judge(MATMUL, library="forbidden")
 
 
+@pytest.mark.slow
 def test_a_decoy_kernel_beside_the_librarys_is_found_out(forbidden: CpuJudge) -> None:
     outcome = forbidden.judge(DECOY)
     assert outcome.kind == "refused", outcome
@@ -90,6 +91,7 @@ def test_a_kernel_of_its_own_is_seen_to_be_its_own(forbidden: CpuJudge) -> None:
     assert outcome.own_share > 0.8
 
 
+@pytest.mark.slow
 def test_the_library_is_allowed_unless_it_is_forbidden(make_judge: Callable[..., CpuJudge]) -> None:
     outcome = make_judge(MATMUL).judge(DECOY)
     assert outcome.kind == "passed", outcome

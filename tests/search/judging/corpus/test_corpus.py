@@ -49,6 +49,7 @@ def test_a_candidate_ends_as_it_should(corpus_judge: CorpusRunner, case: Case) -
         assert verdict.outcome.own_share is None or verdict.outcome.own_share > 0.5
 
 
+@pytest.mark.slow
 def test_an_honest_candidate_passes_after_all_of_them(norm: CpuJudge) -> None:
     outcome = norm.judge(HONEST)
     assert outcome.kind == "passed", outcome

@@ -14,6 +14,7 @@ from search.judging.corpus.run import CorpusRunner
 from search.outcome import Outcome, Refused
 
 
+@pytest.mark.slow
 def test_the_plain_program_prints_what_it_expected_and_got(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -23,6 +24,7 @@ def test_the_plain_program_prints_what_it_expected_and_got(
     assert "2 of 2 as expected" in shown.err
 
 
+@pytest.mark.slow
 def test_the_plain_program_answers_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--only", "cheats/zeros", "--json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)
@@ -33,6 +35,7 @@ def test_a_run_without_a_single_case_is_no_success() -> None:
     assert main(["--only", "cheats/zeros", "--seconds", "-1"]) == 1
 
 
+@pytest.mark.slow
 def test_one_that_got_away_is_told(tmp_path: Path) -> None:
     (case,) = choose_cases("cpu", ["cheats/zeros"])
     other = dataclasses.replace(case, kinds=("refused",), tricks=("cached-output",))
@@ -113,6 +116,7 @@ sys.exit(main(["--only", "cheats/zeros"]))
 """
 
 
+@pytest.mark.slow
 def test_the_plain_program_needs_torch_and_nothing_else() -> None:
     done = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

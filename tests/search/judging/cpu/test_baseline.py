@@ -18,6 +18,7 @@ def get_inputs():
 """
 
 
+@pytest.mark.slow
 def test_a_tiny_reference_is_as_fast_as_its_own_candidate(
     make_judge: Callable[..., CpuJudge],
 ) -> None:

@@ -54,6 +54,7 @@ def judge(tmp_path, builds, warm) -> Callable[..., CpuJudge]:
         one.close()
 
 
+@pytest.mark.slow
 def test_a_kernel_of_the_user_is_a_third_column_with_its_interval(judge) -> None:
     mine = judge("[production.py]", production=KERNEL.format(more=""))
     assert set(mine.prepare().baselines) == {"eager", "production"}
@@ -65,6 +66,7 @@ def test_a_kernel_of_the_user_is_a_third_column_with_its_interval(judge) -> None
     assert outcome.calls["production"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "why"),
     [
@@ -85,6 +87,7 @@ def test_a_kernel_that_would_not_pass_as_a_candidate_is_no_baseline_and_that_is_
     assert why in note
 
 
+@pytest.mark.slow
 def test_modes_of_the_compiler_are_baselines_by_their_names(judge) -> None:
     prepared = judge("[max-autotune]", replace(LIMITS, compile=True)).prepare()
     assert set(prepared.baselines) == {"eager", "compile", "max-autotune"}, prepared.notes

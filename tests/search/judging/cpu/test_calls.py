@@ -91,6 +91,7 @@ class ModelNew(nn.Module):
 """
 
 
+@pytest.mark.slow
 def test_what_one_candidate_leaves_in_shared_memory_no_other_finds(
     norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +148,7 @@ def get_inputs():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [VIEW, GAPS])
 def test_a_reference_may_return_a_view(make_judge: Callable[..., CpuJudge], source: str) -> None:
     judge = make_judge(source)
@@ -173,6 +175,7 @@ def get_inputs():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("other", "views", "twins"), [("x.T", {1}, set()), ("y.T", set(), {0, 1})], ids=["input", "output"]
 )
@@ -194,6 +197,7 @@ def test_only_outputs_that_the_reference_shares_may_lie_anywhere(
     assert outcome.trick == "input-mutation"
 
 
+@pytest.mark.slow
 def test_what_runs_from_done_to_standing_still_is_in_the_time_of_the_call(
     norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ def _raising(real: Any, error: Exception, *, always: bool) -> Any:
     return question
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [TypeError("no"), RecursionError(), OverflowError("too large")])
 def test_what_a_candidate_makes_the_judge_raise_is_its_own_outcome(
     norm: CpuJudge, monkeypatch: pytest.MonkeyPatch, error: Exception

@@ -17,12 +17,14 @@ def judges(make_judge: Callable[..., CpuJudge]) -> dict[str, CpuJudge]:
     return {operator: make_judge(reference(operator)) for operator in SOME}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", SOME)
 def test_without_a_fault_they_pass(judges: dict[str, CpuJudge], operator: str) -> None:
     outcome = judges[operator].judge(candidate(Fault(operator=operator, kind="none")))
     assert outcome.kind == "passed", outcome
 
 
+@pytest.mark.slow
 @settings(
     max_examples=20, derandomize=True, deadline=None, database=None, phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),

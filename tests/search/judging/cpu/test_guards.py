@@ -45,6 +45,7 @@ def test_without_a_look_at_where_answers_lie_a_reused_buffer_passes(
     assert _passes(norm, "reused_buffer")
 
 
+@pytest.mark.slow
 def test_without_an_answer_that_stays_alive_buffers_that_take_turns_pass(
     make_judge: Callable[..., CpuJudge], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,6 +55,7 @@ def test_without_an_answer_that_stays_alive_buffers_that_take_turns_pass(
     assert _passes(judge, "takes_turns_with_many_buffers")
 
 
+@pytest.mark.slow
 def test_where_answers_are_not_written_over_parts_of_old_ones_can_be_kept(
     make_judge: Callable[..., CpuJudge], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +65,7 @@ def test_where_answers_are_not_written_over_parts_of_old_ones_can_be_kept(
     assert _passes(judge, "keeps_zeros_in_its_memory")
 
 
+@pytest.mark.slow
 def test_without_copies_of_its_inputs_a_program_may_remember_where_the_first_lay(
     make_judge: Callable[..., CpuJudge], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +89,7 @@ def test_without_a_large_mean_a_cancelling_variance_passes(
     assert _passes(norm, "cancelling_variance")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cheat", ["ignores_bias", "ignores_gain", "packs_too_early"])
 def test_without_the_perturbation_of_parameters_they_can_be_left_out(
     make_judge: Callable[..., CpuJudge],
@@ -104,6 +108,7 @@ def test_without_the_check_of_timed_outputs_an_answer_can_be_kept(
     assert _passes(norm, "cached_once_timed")
 
 
+@pytest.mark.slow
 def test_without_secret_seeds_a_candidate_knows_its_inputs_beforehand(
     make_judge: Callable[..., CpuJudge], monkeypatch: pytest.MonkeyPatch, norm_source: str
 ) -> None:
@@ -112,6 +117,7 @@ def test_without_secret_seeds_a_candidate_knows_its_inputs_beforehand(
     assert _passes(make_judge(norm_source), "predicts_its_inputs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cheat", ["deferred_work", "says_done_too_early"])
 def test_without_stopping_the_runner_at_once_work_after_the_clock_passes(
     norm: CpuJudge, monkeypatch: pytest.MonkeyPatch, cheat: str
@@ -132,6 +138,7 @@ def test_without_stopping_the_runner_at_once_work_after_the_clock_passes(
     assert any(passes(seconds) for seconds in (0.03, 0.03, 0.1, 0.1, 0.3))
 
 
+@pytest.mark.slow
 def test_without_a_glance_at_an_answer_when_done_is_said_a_call_of_the_system_may_finish_it(
     make_judge: Callable[..., CpuJudge], monkeypatch: pytest.MonkeyPatch
 ) -> None:

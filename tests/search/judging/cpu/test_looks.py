@@ -130,6 +130,7 @@ def sampled(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "low", "high"),
     [
@@ -155,6 +156,7 @@ def test_the_share_is_that_of_the_processors_time(
     assert low <= share <= high
 
 
+@pytest.mark.slow
 def test_a_thread_counts_for_the_processors_time_that_it_had(
     run: Callable[[str], subprocess.Popen[bytes]], built: dict[str, str], sampled: bool
 ) -> None:
@@ -197,6 +199,7 @@ library(99)
 """
 
 
+@pytest.mark.slow
 def test_code_of_the_library_under_the_name_of_its_own_is_the_librarys(
     run: Callable[[str], subprocess.Popen[bytes]], built: dict[str, str], sampled: bool
 ) -> None:
@@ -220,6 +223,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampled", [True], indirect=True)
 def test_a_call_in_which_code_is_mapped_is_the_librarys(
     run: Callable[[str], subprocess.Popen[bytes]], built: dict[str, str], sampled: bool
@@ -271,6 +275,7 @@ def test_a_mapping_is_believed_where_its_bytes_are_the_files(
     assert Code(child.pid, ()).owner(at) == "library"
 
 
+@pytest.mark.slow
 def test_nothing_in_a_process_shows_that_it_is_looked_at(
     run: Callable[[str], subprocess.Popen[bytes]], built: dict[str, str]
 ) -> None:

@@ -32,21 +32,25 @@ class ModelNew(nn.Module):
 """
 
 
+@pytest.mark.slow
 def test_weights_may_be_packed_in_the_constructor(make_judge: Callable[..., CpuJudge]) -> None:
     assert make_judge(REFERENCE).judge(PACKS).kind == "passed"
 
 
+@pytest.mark.slow
 def test_a_bias_that_is_left_out_is_still_seen(make_judge: Callable[..., CpuJudge]) -> None:
     outcome = make_judge(REFERENCE).judge(PACKS.replace(" + self.shift", ""))
     assert outcome.kind == "wrong"
 
 
+@pytest.mark.slow
 def test_where_the_task_forbids_it_the_verdict_says_so(make_judge: Callable[..., CpuJudge]) -> None:
     outcome = make_judge(REFERENCE, packing="forbidden").judge(PACKS)
     assert outcome.kind == "wrong"
     assert "forbids packing" in outcome.detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["allowed", "forbidden"])
 def test_packing_in_forward_is_always_right(
     make_judge: Callable[..., CpuJudge], setting: str

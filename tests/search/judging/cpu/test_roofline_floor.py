@@ -47,6 +47,7 @@ def judged(
 
 
 # Each takes far less than the reference's arithmetic or traffic would, and cheats in nothing.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("forward", "inputs", "answer"),
     [
@@ -64,6 +65,7 @@ def test_a_program_that_spares_work_is_no_cheat(
     assert outcome.kind == "passed", outcome
 
 
+@pytest.mark.slow
 def test_what_is_faster_than_the_device_is_refused(judged: Callable[..., Outcome]) -> None:
     slow = MODEST.model_copy(update={"flops_per_cycle": {"float32": 0.05}})
     forward = "return x @ y"

@@ -237,6 +237,7 @@ def test_eviction_is_bounded_on_machines_with_huge_caches(monkeypatch: pytest.Mo
     assert Evictor(32 << 20)._buffer.nbytes == 64 << 20
 
 
+@pytest.mark.slow
 def test_judges_of_one_user_take_turns(tmp_path: Path) -> None:
     code = (
         "import time\n"

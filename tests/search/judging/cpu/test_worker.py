@@ -36,6 +36,7 @@ def _gone(pid: int) -> bool:
         return True
 
 
+@pytest.mark.slow
 def test_a_zygote_that_was_killed_is_started_again(
     make_judge: Callable[..., CpuJudge], norm_source: str
 ) -> None:
@@ -47,6 +48,7 @@ def test_a_zygote_that_was_killed_is_started_again(
     assert judge.judge(HONEST).kind == "passed"
 
 
+@pytest.mark.slow
 def test_closing_the_judge_leaves_no_process_behind(
     make_judge: Callable[..., CpuJudge], norm_source: str
 ) -> None:
@@ -85,6 +87,7 @@ def test_a_runner_dies_when_its_candidate_has_been_judged(
     assert all(map(_gone, pids))
 
 
+@pytest.mark.slow
 def test_a_confirmed_candidate_is_timed_longer(norm: CpuJudge) -> None:
     short, long = norm.judge(HONEST), norm.judge(HONEST, thorough=True)
     assert short.kind == "passed"
@@ -102,6 +105,7 @@ def test_what_a_run_needs_to_know_is_prepared(norm: CpuJudge) -> None:
     assert norm.prepare() is prepared
 
 
+@pytest.mark.slow
 def test_forbidding_the_library_where_the_kernel_does_not_tell_of_threads_is_refused(
     make_judge: Callable[..., CpuJudge], norm_source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ def ptx(text: str = PTX, **more: object) -> dict[str, object]:
     return {"what": "ptx", "text": text, "arch": "sm_90a", "fmad": True, "options": "", **more}
 
 
+@pytest.mark.slow
 def test_a_kernel_is_compiled_and_named(compiler: Compiler) -> None:
     told, names, report = compiler.answer(ptx())
     assert Path(told["path"]).read_bytes()[:4] == b"\x7fELF"

@@ -34,6 +34,7 @@ def text() -> str:
     return write(REFERENCE, capture(REFERENCE, device=Device(figures=FIGURES)))
 
 
+@pytest.mark.slow
 def test_it_is_plain_triton_with_inductors_settings(text: str) -> None:
     assert "triton_heuristics" not in text
     assert "torch.compile(" not in text
@@ -42,6 +43,7 @@ def test_it_is_plain_triton_with_inductors_settings(text: str) -> None:
     assert "torch.mm(" in text or "torch.addmm(" in text
 
 
+@pytest.mark.slow
 def test_it_compiles_and_is_right_in_the_interpreter(text, make_desk, architectures) -> None:
     finding = make_desk(REFERENCE).examine(text, (architectures["sm_90"],))
     built = finding.built["sm_90"]

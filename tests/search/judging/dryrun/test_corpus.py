@@ -38,6 +38,7 @@ def desks(tmp_path_factory, zygote):
     return desk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", CHOSEN)
 def test_an_honest_kernel_is_right_or_says_why_it_was_not_checked(label, desks, architectures):
     case = CASES[label]

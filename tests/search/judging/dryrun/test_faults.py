@@ -64,6 +64,7 @@ def examine(desk, architectures):
     return run
 
 
+@pytest.mark.slow
 def test_the_kernel_that_the_others_are_made_from_is_right(examine):
     built, answers = examine(GOOD + MODEL)
     assert isinstance(built, Built)
@@ -159,6 +160,7 @@ def test_python_that_does_not_parse_fails_to_build(examine):
     assert isinstance(built, BuildFailed)
 
 
+@pytest.mark.slow
 def test_too_much_shared_memory_does_not_fit(examine):
     body = """
 @triton.jit
@@ -182,6 +184,7 @@ class ModelNew(nn.Module):
     assert "101376" in built.reason
 
 
+@pytest.mark.slow
 def test_spills_are_counted(examine):
     body = GOOD.replace("v * 2 + 1", "v * 2 + 1 + 0 * tl.sum(v)") + MODEL.replace(
         "1024", "8192"
@@ -194,6 +197,7 @@ def test_spills_are_counted(examine):
     assert kernel.stack > 0
 
 
+@pytest.mark.slow
 def test_an_endless_loop_in_a_kernel_is_ended(examine):
     body = GOOD.replace("    v = tl", "    k = n\n    while k > 0:\n        k += 0\n    v = tl", 1)
     built, answers = examine(body + MODEL)
@@ -202,6 +206,7 @@ def test_an_endless_loop_in_a_kernel_is_ended(examine):
     assert "still in program (0, 0, 0)" in answers.reason
 
 
+@pytest.mark.slow
 def test_programs_that_wait_for_each_other_are_not_checked_and_do_not_hang(examine):
     body = """
 @triton.jit
@@ -281,6 +286,7 @@ def test_a_candidate_can_start_no_program_and_read_no_home(examine):
     assert "PermissionError" in built.reason
 
 
+@pytest.mark.slow
 def test_dots_of_float32_are_rounded_to_tf32_as_nvidia_does_and_not_on_amd(
     make_desk, architectures
 ):
@@ -310,6 +316,7 @@ class ModelNew(nn.Module):
     assert amd.answers.unchecked == ""
 
 
+@pytest.mark.slow
 def test_an_index_that_was_loaded_is_not_taken_for_one_out_of_bounds(make_desk, architectures):
     reference = """
         import torch

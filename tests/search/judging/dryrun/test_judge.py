@@ -31,6 +31,7 @@ def answer() -> str:
     return split(KERNELS / "vector_add.py")[1]
 
 
+@pytest.mark.slow
 def test_preparing_says_once_that_nothing_was_timed(judge):
     prepared = judge.prepare()
     assert prepared.baselines == {}
@@ -52,6 +53,7 @@ def test_a_right_candidate_is_checked_and_never_timed(judge, answer):
     assert from_json(to_json(outcome)) == outcome
 
 
+@pytest.mark.slow
 def test_a_thorough_judgement_asks_more_distributions(judge, answer):
     # Values beyond 5,000 come from the distribution of huge inputs alone.
     clipped = answer.replace(

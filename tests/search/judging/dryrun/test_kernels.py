@@ -50,6 +50,7 @@ def test_there_are_at_least_twenty_five_kernels() -> None:
     assert len(NAMES) >= 25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_it_compiles_for_seven_architectures_and_is_right(
     name, make_desk, architectures, zygote

@@ -46,6 +46,7 @@ class ModelNew(nn.Module):
 nvcc = pytest.mark.skipif(cuda_home() is None, reason="no nvcc on this machine")
 
 
+@pytest.mark.slow
 @nvcc
 def test_cuda_is_compiled_for_each_nvidia_device_and_not_for_amd(make_desk, architectures):
     desk = make_desk(REFERENCE)

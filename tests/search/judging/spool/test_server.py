@@ -162,6 +162,7 @@ def test_a_job_for_another_device_or_judge_is_left(office):
     assert "left, its run began with cpu-0" in told
 
 
+@pytest.mark.slow
 def test_judging_needs_nothing_but_torch(office, tmp_path):
     """Real judging with every import refused but torch, numpy, triton and what those three need."""
     refused = tmp_path / "refused.txt"
@@ -232,6 +233,7 @@ ABSENT = [
 ]
 
 
+@pytest.mark.slow
 def test_every_part_of_judging_imports_where_only_torch_is(tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", IMPORTS.format(absent=ABSENT)],
@@ -264,6 +266,7 @@ ENDLESS_SUM = RIGHT + "\nMANY = " + " + ".join(["1"] * 1500) + "\n"
 HALF = RIGHT + "\nfrom kb.native import load_cpp\nload_cpp('// \\ud800')\n"
 
 
+@pytest.mark.slow
 def test_hostile_files_and_candidates_neither_end_a_judge_nor_lead_it_astray(office, tmp_path):
     users = tmp_path / "users"
     users.write_text("mine")
