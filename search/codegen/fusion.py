@@ -21,7 +21,7 @@ from search.codegen.operator_sizes import (
     scan_dims,
     select_dims,
 )
-from search.codegen.segments import INNER, GrowingSegment, Segment, as_segments, leaving
+from search.codegen.segments import INNER, SEVERAL, GrowingSegment, Segment, as_segments, leaving
 
 FUSED = (
     "pointwise", "rows", "pool", "scan", "place", "select", "histogram", "pairs", "factor", "conv", "ndconv", "matmul",
@@ -262,7 +262,7 @@ class _Cutter:
         whole = (
             self._of.get(self._nodes[name].operands[0]) if operator.target == "getitem" else None
         )
-        if whole is not None and whole.pattern == "select":
+        if whole is not None and whole.pattern in SEVERAL:
             self._add(whole, name)
             return
         for pattern, read in _READ.items():
@@ -312,7 +312,7 @@ class _Cutter:
         for group in groups:
             inside = set(group.members())
             left = leaving(self._program, group)
-            one = group.pattern != "select"  # which writes values and their places
+            one = group.pattern not in SEVERAL
             if group.anchor and group.pattern in FUSED and one and len(left) > 1:
                 members = sorted(inside, key=list(self._nodes).index)
                 first = min(members.index(name) for name in left)

@@ -232,8 +232,7 @@ def select_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
     shape, dim = _float_shape(program, operator), values.get("dim")
     if shape is None or isinstance(dim, str):
         return None
-    users = (program.operators[name] for name in program.users[operator.name])
-    taken = [0] if dim is None else [user.args[1] for user in users]
+    taken = [0] if dim is None else _taken(program, operator)
     if len({*taken}) != len(taken):
         return None
     found = {
@@ -295,7 +294,13 @@ def factor_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
     if packet(operator.target) not in FACTORS:
         return None
     source = program.nodes[program.read(operator)[operator.args[0].name]]
-    return factor_sizes(operator, source)
+    return factor_sizes(operator, source, _taken(program, operator) or [0])
+
+
+def _taken(program: LoweredProgram, operator: Operator) -> list[int]:
+    """Return the numbers of those results of `operator` that are taken, in order."""
+    users = (program.operators.get(name) for name in program.users[operator.name])
+    return [user.args[1] for user in users if user is not None and user.target == "getitem"]
 
 
 def _float_shape(program: LoweredProgram, operator: Operator) -> Shape | None:

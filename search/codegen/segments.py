@@ -17,6 +17,7 @@ INNER = (
     "pairs",
     "factor",
 )  # anchors that may compute what they read on the way in
+SEVERAL = ("select", "factor")  # whose operators may have several results
 _OPERANDS_FIRST = ("conv", "ndconv", "matmul", "recurrence", "sample")
 
 
@@ -32,7 +33,7 @@ class Segment:
         nodes: primitive nodes that it computes; with an anchor, those after it (before it for
             ``pool`` and ``scan``).
         pool: the pooling operator that a convolution feeds.
-        post: nodes after the pooling or the scan; of a selection the results that are wanted.
+        post: nodes after the pooling or the scan; of `SEVERAL` the results that are wanted.
         inputs: nodes that it reads, the anchor's operands first (views of them where sizes are read
             at run time).
         outputs: nodes that others read, or that the forward returns.
@@ -52,7 +53,7 @@ class Segment:
     @property
     def tail(self) -> tuple[str, ...]:
         """The nodes of `post` that are computed, not only named."""
-        return () if self.pattern == "select" else self.post
+        return () if self.pattern in SEVERAL else self.post
 
 
 def seen_as(part: Segment, pattern: str) -> Segment | None:

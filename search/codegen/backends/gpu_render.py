@@ -368,7 +368,7 @@ def _inner(painter: _Painter) -> tuple[dict[str, object], str]:
             given={},
         )
     }
-    text = extent.shape(shape, found.space.full)
+    read_shape = extent.shape(shape, found.space.full)
     before = "\n".join(f"    {line}" for line in painter.lines)
     painter.lines = []
     if part.tail:
@@ -376,8 +376,12 @@ def _inner(painter: _Painter) -> tuple[dict[str, object], str]:
         functions["post"] = _tail(painter, part.tail, part.anchor, "shape", last, "post")
     for at, name in enumerate(part.outputs):
         wanted = program.nodes[name].shape
-        painter.allocate(at, _reshaped("shape", program.nodes[part.anchor].shape, wanted))
-    return _finished(painter, functions, text, before)
+        text = _reshaped("shape", program.nodes[part.anchor].shape, wanted)
+        if part.pattern == "factor":  # a batch of any size, of matrices of a known one
+            batch = len(shape) - 2
+            text = f"(*source[:-2], {', '.join(map(str, wanted[batch:]))},)"
+        painter.allocate(at, text)
+    return _finished(painter, functions, read_shape, before)
 
 
 def _finished(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from search.codegen.ir import IrNode
 from search.codegen.operators.pointwise import arguments
@@ -13,23 +14,34 @@ FACTORS = {
     "cholesky": ("cholesky", ("self", "upper")),
     "linalg_cholesky": ("cholesky", ("self", "upper")),
     "cholesky_inverse": ("inverse", ("self", "upper")),
+    "qr": ("qr", ("self", "some")),
+    "linalg_qr": ("qr", ("self", "mode")),
+    "geqrf": ("reflectors", ("self",)),
 }
 LARGEST = 32  # rows or columns; more is the library's work
 
 
-def factor_sizes(operator: Operator, source: IrNode) -> dict[str, int | str] | None:
+def factor_sizes(
+    operator: Operator, source: IrNode, taken: Sequence[int]
+) -> dict[str, int | str] | None:
     """Return the sizes of a factorisation of matrices, None where no recipe computes it.
 
-    ``rows`` is the number of matrices, ``length`` that of the elements of one.
+    ``rows`` is the number of matrices, ``length`` that of the elements of one. ``first`` and ``second`` are the numbers
+    of these results among those that are wanted, -1 of one that is not.
 
     Args:
         source: what `operator` reads.
+        taken: the results that are wanted, in the order in which they are written.
     """
     name = operator.target.split(".", maxsplit=1)[0]
     if name not in FACTORS or operator.dtype != "float32":
         return None
     kind, names = FACTORS[name]
     values = arguments(operator, *names)
+    if len({*taken}) != len(taken) or not values.get("some", True):
+        return None
+    if values.get("mode", "reduced") != "reduced":
+        return None
     fits = source.usable and source.dtype == "float32" and not source.mask and not source.integer
     if not fits or len(source.shape) < 2 or 0 in source.shape:
         return None
@@ -38,4 +50,7 @@ def factor_sizes(operator: Operator, source: IrNode) -> dict[str, int | str] | N
         return None
     sizes: dict[str, int | str] = {"kind": kind, "upper": int(bool(values.get("upper", False)))}
     sizes |= {"m": m, "n": n, "least": min(m, n)}
+    sizes |= {
+        name: taken.index(at) if at in taken else -1 for at, name in enumerate(("first", "second"))
+    }
     return {**sizes, "rows": math.prod(source.shape[:-2]), "length": m * n, "inner": 1}

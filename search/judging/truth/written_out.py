@@ -22,7 +22,7 @@ _KEPT = [  # in the set of operators that others are decomposed to
     _aten._native_batch_norm_legit,
     _aten.grid_sampler_2d,
 ]
-_MOST_ROWS = 64  # of matrices that are inverted row by row
+_MOST_ROWS = 64  # of matrices that are inverted or factorised row by row
 _DIRECTLY = 2  # of the compute modes of cdist: no product of matrices
 
 
@@ -151,6 +151,46 @@ def solution_from_factor(right: torch.Tensor, factor: torch.Tensor, upper: bool 
     return inverse if inverse is NotImplemented else inverse @ right
 
 
+def reflections(x: torch.Tensor) -> Any:
+    """Return Householder's reflections column by column, as `torch.geqrf` does; rows above a column are not looked at."""
+    steps = min(x.shape[-2:])
+    if steps > _MOST_ROWS:
+        return NotImplemented
+    a, factors = x.clone(), x.new_zeros(*x.shape[:-2], steps)
+    for step in range(steps):
+        head, down = a[..., step, step], a[..., step + 1 :, step]
+        below = down.square().sum(-1)
+        idle = below == 0
+        size = torch.sqrt(head * head + below)
+        end = torch.where(idle, head, torch.where(head < 0, size, -size))
+        factor = torch.where(idle, 0.0, (end - head) / torch.where(idle, 1.0, end))
+        down = down / torch.where(idle, 1.0, head - end)[..., None]
+        down = torch.where(idle[..., None], 0.0, down)
+        turned(a[..., step:, step + 1 :], down, factor)
+        a[..., step, step], a[..., step + 1 :, step], factors[..., step] = end, down, factor
+    return a, factors
+
+
+def turned(x: torch.Tensor, down: torch.Tensor, factor: torch.Tensor) -> None:
+    """Reflect the columns of `x` in place; the vector is one, then `down`."""
+    vector = torch.cat((torch.ones_like(factor)[..., None], down), -1)[..., None]
+    x -= vector * (factor[..., None, None] * (vector * x).sum(-2, keepdim=True))
+
+
+def both_factors(x: torch.Tensor, mode: str = "reduced") -> Any:
+    """Return an orthogonal and a triangular factor, from reflections."""
+    found = reflections(x)
+    if mode != "reduced" or found is NotImplemented:
+        return NotImplemented
+    a, factors = found
+    steps = factors.shape[-1]
+    q = torch.eye(x.shape[-2], steps, dtype=x.dtype, device=x.device)
+    q = q.expand(*x.shape[:-2], -1, -1).clone()
+    for step in reversed(range(steps)):
+        turned(q[..., step:, step:], a[..., step + 1 :, step], factors[..., step])
+    return q, a[..., :steps, :].triu()
+
+
 def _triangle(size: int, device: torch.device) -> torch.Tensor:
     return torch.ones(size, size, dtype=torch.bool, device=device).tril()
 
@@ -172,6 +212,8 @@ _WRITTEN: Mapping[Any, Callable[..., Any]] = {
     _aten.convolution.default: padded,
     _aten.cholesky_inverse.default: inverse_from_factor,
     _aten.cholesky_solve.default: solution_from_factor,
+    _aten.geqrf.default: reflections,
+    _aten.linalg_qr.default: both_factors,
     _aten.native_group_norm.default: group_norm,
     _aten.var_mean.correction: variance_and_mean,
 }

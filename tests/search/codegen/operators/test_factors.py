@@ -32,7 +32,21 @@ CHOLESKY = {
     ),
     "inverse of one": reference("return torch.cholesky_inverse(a)", TRIANGLES.format("(3, 3)")),
 }  # fmt: skip
-GRAPHS = {**CHOLESKY}
+QR = {
+    "both factors": reference("return torch.qr(a)", f"{N}(37, 5, 5)"),
+    "both of a tall chain": reference(
+        "q, r = torch.linalg.qr(a * 2 + b)\nreturn q + 1, r", f"{N}(3, 7, 9, 4)", f"{N}(4)"
+    ),
+    "both of a wide one": reference("return torch.linalg.qr(a)", f"{N}(6, 3, 8)"),
+    "the triangle alone": reference("return torch.relu(torch.linalg.qr(a)[1])", f"{N}(6, 7, 7)"),
+    "the orthogonal factor alone": reference("return torch.linalg.qr(a).Q", f"{N}(17, 6)"),
+    "one element": reference("return torch.linalg.qr(a)", f"{N}(70, 1, 1)"),
+    "a column that is zero": reference(
+        "return torch.geqrf(a)", f"{N}(9, 6, 4) * torch.tensor([1.0, 0.0, 1.0, 1.0])"
+    ),
+    "reflections": reference("a, t = torch.geqrf(a)\nreturn t * 2, a", f"{N}(37, 5, 7)"),
+}
+GRAPHS = {**CHOLESKY, **QR}
 
 
 @pytest.mark.slow
