@@ -37,7 +37,11 @@ _TWINS = {
         "growth": "growth-own_exponential",
         "linear": "linear-packed_once",
     },
-    "cuda": {"layernorm": "layernorm-one_row", "linear": "linear-ieee"},
+    "cuda": {
+        "layernorm": "layernorm-one_row",
+        "linear": "linear-ieee",
+        "small_relu": "small_relu-flat",
+    },
 }
 _NO_GAIN = 0.8  # of the twin's seconds, by the clock and beside eager
 _MOST_SAID = 6000  # characters: a record and a prompt hold them

@@ -208,6 +208,10 @@ class CudaCandidateSession(CandidateSession):
         made = (draws.make(one) for one in each)
         return self._run(calls, flushes, made, empty=empty)
 
+    def smallest(self, calls: int) -> Batch:
+        """Time so many starts of the smallest kernel in place of calls."""
+        return self.batches.run(calls, 1, smallest=True)
+
     def _run(
         self,
         calls: int,

@@ -18,7 +18,7 @@ from search.judging.cuda.timing import (
 from search.sandbox.faults import Fault
 from search.outcome import Crashed, Passed, Refused
 
-FLUSH = 50e-6
+FLUSH, SMALLEST = 50e-6, 5e-6
 
 
 class Device:
@@ -47,6 +47,9 @@ class Device:
         self.call, self.told, self.host, self.flushes = call, told, host, flushes
         self.beyond, self.fill, self.late = beyond, fill, late
         self.given: list[Any] = []
+
+    def smallest(self, calls: int) -> Batch:
+        return Batch(device=(SMALLEST,) * calls, wall=calls * FLUSH, host=0.0)
 
     def batch(
         self, calls: int, flushes: int, *, empty: bool = False, given: Any = None
@@ -126,6 +129,14 @@ def test_events_recorded_again_save_nothing_that_the_frameworks_events_see() -> 
     cheat = race(Device(12e-6, told=1e-6), beyond=-3e-6).run()
     assert honest.seconds["candidate"] == pytest.approx(15e-6)
     assert cheat.seconds["candidate"] == pytest.approx(15e-6)
+
+
+def test_no_call_takes_less_than_the_smallest_kernel() -> None:
+    """Events recorded again hide a small kernel whole: too little for the clock, and most of what there is."""
+    cheat = race(Device(3e-6, told=1e-6), beyond=-3e-6).run()
+    honest = race(Device(4.9e-6)).run()
+    assert cheat.seconds["candidate"] == pytest.approx(0.9 * SMALLEST)
+    assert honest.seconds["candidate"] == pytest.approx(4.9e-6)
 
 
 def test_caches_that_are_not_emptied_are_refused() -> None:
