@@ -25,7 +25,6 @@ from search.judging.cuda.runner import (
     HOST,
     MOST_CALLS,
     RELEASE,
-    SMALLEST,
     TAKEN,
     TIMES,
     TOLD,
@@ -115,8 +114,7 @@ class Batches(Turns):
         fill: Iterable[Sequence[Any]] | None = None,
         *,
         state: Mapping[str, torch.Tensor] | None = None,
-        empty: bool = False,
-        smallest: bool = False,
+        empty: int = False,
         seconds: float | None = None,
     ) -> Batch:
         """Time `calls` calls.
@@ -125,16 +123,12 @@ class Batches(Turns):
             flushes: how often the caches are emptied before each.
             fill: the calls' inputs, made while the runner stands still; None for what is in place.
             state: parameters, where they are changed for each batch.
-            empty: do everything but the calls.
-            smallest: start the smallest kernel in place of each.
+            empty: do everything but the calls; `SMALLEST` starts the smallest kernel in place of each.
             seconds: that the batch may take, None for what any may.
         """
         words = self._arena.words
         self._seconds = seconds or self._usual
-        empty = empty or smallest
         words[COUNT], words[EMPTY], words[FLUSHES] = calls, int(empty), flushes
-        if smallest:
-            words[EMPTY] = SMALLEST
         # After a timed batch, whose warm-up takes the memory again: the others are to have it meanwhile.
         words[RELEASE] = int(self.scarce and self._trusted and (fill is not None or empty))
         self._device_worker.allow(self._seconds)

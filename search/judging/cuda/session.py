@@ -25,6 +25,7 @@ from search.judging.cpu.timing import Drawn
 from search.judging.cuda.batches import ANYWHERE, Batch, Batches
 from search.judging.cuda.draws import Draws, Given
 from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror
+from search.judging.cuda.runner import SMALLEST
 from search.judging.cuda.worker import CudaWorker
 from search.judging.inputs import scaled
 from search.judging.trial import TrialSet
@@ -210,7 +211,7 @@ class CudaCandidateSession(CandidateSession):
 
     def smallest(self, calls: int) -> Batch:
         """Time so many starts of the smallest kernel in place of calls."""
-        return self.batches.run(calls, 1, smallest=True)
+        return self.batches.run(calls, 1, empty=SMALLEST)
 
     def _run(
         self,
