@@ -83,6 +83,8 @@ def engine(
 # Tests with one of these, and those marked `timed`, time programs: one at a time on a machine.
 JUDGING = Path(__file__).parent / "search" / "judging"
 TIMING = {"corpus_judge", "make_judge", "norm", "office", "warm"}
+# Where a cheat may pass that is timed beside another test.
+ALONE = ("tests/search/judging/corpus/", "tests/search/judging/cpu/")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -150,17 +152,23 @@ def pytest_collection_finish() -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Return what deals files out to the processes of a test run."""
     from xdist.scheduler import LoadFileScheduling
+    from xdist.workermanage import WorkerController
 
     class BothEnds(LoadFileScheduling):
         """Gives the first process files from the front, the others from the end.
 
         So one process times programs while another has work that needs no clock: two that time wait for each other,
-        and a processor is idle.
+        and a processor is idle. The judge's own tests are always the first's, even where the others have nothing left.
         """
 
-        def _assign_work_unit(self, node: object) -> None:
+        def _assign_work_unit(self, node: WorkerController) -> None:
             if node is not self.nodes[0]:
-                self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+                others = (at for at in reversed(self.workqueue) if not at.startswith(ALONE))
+                last = next(others, None)
+                if last is None:
+                    node.shutdown()
+                    return
+                self.workqueue.move_to_end(last, last=False)
             super()._assign_work_unit(node)
 
     return BothEnds(config, log) if config.getoption("dist") == "loadfile" else None
