@@ -92,7 +92,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--part",
         metavar="N/M",
-        help="of the tests marked slow, run the N-th of M parts: a test is always in the same",
+        help="of the tests marked slow, run the N-th of M parts: a file is always in the same",
     )
 
 
@@ -106,8 +106,9 @@ def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
         raise pytest.UsageError(f"--part: expected N/M with N from 1 to M, found {asked!r}")
 
     def stays(item: pytest.Item) -> bool:
+        file = item.nodeid.partition("::")[0]  # whose tests share what takes long to make
         slow = item.get_closest_marker("slow") is not None
-        return not slow or zlib.crc32(item.nodeid.encode()) % int(of) == int(number) - 1
+        return not slow or zlib.crc32(file.encode()) % int(of) == int(number) - 1
 
     out = [item for item in items if not stays(item)]
     items[:] = [item for item in items if stays(item)]

@@ -222,10 +222,10 @@ def full_as_a_whole(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     answered = Truth.__call__
     rows = len(problem.inputs[0])  # type: ignore[arg-type] - a tensor
 
-    def few(self: Truth, given: tuple[torch.Tensor, ...], moved: object = None) -> object:
+    def few(self: Truth, given: tuple[torch.Tensor, ...], *how: object) -> object:
         if type(self) is Truth and len(given[0]) == rows:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return answered(self, given, moved)  # type: ignore[arg-type] - as it was called
+        return answered(self, given, *how)  # type: ignore[arg-type] - as it was called
 
     monkeypatch.setattr(Truth, "__call__", few)
 
