@@ -166,8 +166,8 @@ def load_value(text: str) -> Any | None:
         warnings.simplefilter("ignore")  # invalid escapes are the model's business
         try:
             return ast.literal_eval(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return None
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            return None  # TypeError: a set of dictionaries, as `{{}}`
 
 
 def _blocks(text: str) -> tuple[_Block, ...]:

@@ -4,7 +4,7 @@ from typing import Any
 import jsonschema
 import pytest
 from growth import QUADRATIC, growth
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kb.records.schema import CATEGORIES
@@ -173,6 +173,7 @@ PIECES = st.lists(
 
 
 @given(st.one_of(PIECES, st.text(max_size=60)))
+@example("{{}}")
 def test_no_reply_breaks_the_reader_of_ideas(reply: str) -> None:
     found = read_sketches(reply)
     assert found.sketches or found.problem
