@@ -294,7 +294,7 @@ def factor_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
     if packet(operator.target) not in FACTORS:
         return None
     source = program.nodes[program.read(operator)[operator.args[0].name]]
-    return factor_sizes(operator, source, _taken(program, operator) or [0])
+    return factor_sizes(operator, source, _taken(program, operator))
 
 
 def _taken(program: LoweredProgram, operator: Operator) -> list[int]:

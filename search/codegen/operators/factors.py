@@ -18,6 +18,7 @@ FACTORS = {
     "linalg_qr": ("qr", ("self", "mode")),
     "geqrf": ("reflectors", ("self",)),
 }
+_SEVERAL = {"qr", "reflectors"}  # kinds of two results
 LARGEST = 32  # rows or columns; more is the library's work
 
 
@@ -31,16 +32,16 @@ def factor_sizes(
 
     Args:
         source: what `operator` reads.
-        taken: the results that are wanted, in the order in which they are written.
+        taken: the results that are wanted, of an operator that has several, in the order in which they are written.
     """
     name = operator.target.split(".", maxsplit=1)[0]
     if name not in FACTORS or operator.dtype != "float32":
         return None
     kind, names = FACTORS[name]
     values = arguments(operator, *names)
-    if len({*taken}) != len(taken) or not values.get("some", True):
-        return None
-    if values.get("mode", "reduced") != "reduced":
+    whole = values.get("some", True) and values.get("mode", "reduced") == "reduced"
+    once = len({*taken}) == len(taken) > 0 if kind in _SEVERAL else not taken
+    if not whole or not once:
         return None
     fits = source.usable and source.dtype == "float32" and not source.mask and not source.integer
     if not fits or len(source.shape) < 2 or 0 in source.shape:
@@ -50,7 +51,6 @@ def factor_sizes(
         return None
     sizes: dict[str, int | str] = {"kind": kind, "upper": int(bool(values.get("upper", False)))}
     sizes |= {"m": m, "n": n, "least": min(m, n)}
-    sizes |= {
-        name: taken.index(at) if at in taken else -1 for at, name in enumerate(("first", "second"))
-    }
+    for at, name in enumerate(("first", "second")):
+        sizes[name] = taken.index(at) if at in taken else -1
     return {**sizes, "rows": math.prod(source.shape[:-2]), "length": m * n, "inner": 1}

@@ -72,6 +72,18 @@ def test_a_chain_before_a_factorisation_is_in_its_kernel(cards: dict[str, Recipe
     assert (parts[0].dims["rows"], parts[0].dims["kind"]) == (5, "inverse")
 
 
+@pytest.mark.parametrize(
+    "body",
+    ["torch.qr(a, some=False)", "torch.linalg.qr(a, 'complete')", "torch.linalg.qr(a, 'r').R"],
+)
+@pytest.mark.filterwarnings("ignore:.*is deprecated in favor of:UserWarning")
+def test_other_factors_of_qr_are_left_to_the_library(
+    body: str, cards: dict[str, RecipeCard]
+) -> None:
+    parts = Bench(reference(f"return {body}", f"{N}(5, 6, 4)"), cards).parts()
+    assert {part.pattern for part in parts} == {"library"}
+
+
 def test_a_large_matrix_is_left_to_the_library(cards: dict[str, RecipeCard]) -> None:
     source = reference("return torch.cholesky_inverse(a)", f"{N}(2, 33, 33)")
     assert [part.pattern for part in Bench(source, cards).parts()] == ["library"]
