@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -128,6 +129,9 @@ def test_a_run_is_worked_on_in_one_home_of_those_that_share_its_database(homes):
             resume(other, run, silent, lambda *_: None, print)
         with working_on(other, second):
             pass
+    end = time.monotonic() + 20  # the server notices a moment after a process was killed
+    while is_worked_on(other, run) and time.monotonic() < end:
+        time.sleep(0.05)
     assert not is_worked_on(other, run)
     with working_on(other, run):
         pass
