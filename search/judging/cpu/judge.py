@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cpu-25"
+JUDGE_VERSION = "cpu-26"
 _CLOSE = 100_000  # ns between two samples of timed calls, where a verdict hangs on them
 _AUDITS = {False: 4, True: 16}  # the fewest of a session; the more where a verdict hangs on looks
 _WAKINGS, _FEW_WAKINGS = 20, 2  # calls that do nothing, to know what waking a runner takes

@@ -20,9 +20,9 @@ from search.sandbox.shared_memory import DONE, FAILED, GO, PREPARE, READY, STOP,
 
 _SPINS = 200  # polls of a control word between two looks at the clock
 _PATIENCE = 0.005  # seconds between two looks at whether a runner lives
-# Seconds of its own to be ready: for one turn, and for all of them. A busy host takes some of each turn that the kernel
-# does not tell of, and a session may have thousands.
-_READY, _ALL_READY, _EACH_READY = 0.25, 1.0, 0.001
+# Seconds of its own to be ready, for all turns and for each. A busy host takes some of each turn that the kernel does not
+# tell of, a session may have thousands, and a busy device may keep one waiting for a third of a second.
+_ALL_READY, _EACH_READY = 1.0, 0.001
 
 
 class Turns:
@@ -101,7 +101,7 @@ class Turns:
             return
         self._charged += own
         self._turns += 1
-        if own > _READY or self._charged > _ALL_READY + _EACH_READY * self._turns:
+        if self._charged > _ALL_READY + _EACH_READY * self._turns:
             raise Fault(
                 TimedOut(
                     reason=f"before a call it took {own:.2f} s to be ready, {self._charged:.2f} s in all, where a runner "

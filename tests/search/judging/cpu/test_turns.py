@@ -26,8 +26,9 @@ def test_thousands_of_turns_on_a_busy_machine_are_not_held_against_a_runner() ->
 
 
 def test_a_little_in_each_turn_and_much_in_one_are_too_much() -> None:
+    turns()._charge(0.9)  # a device that others use kept an honest program waiting
     with pytest.raises(Fault, match="timed_out"):
-        turns()._charge(0.3)
+        turns()._charge(1.1)
     account = turns()
     with pytest.raises(Fault, match="timed_out"):
         for _ in range(20):
