@@ -41,6 +41,7 @@ class Captured:
         constants: tensors that the module expects by name.
         results: for each result of the forward, the position in what ``call`` returns; where it is
             negative, the argument ``-1 - position`` itself. A view has its shape, strides and offset beside.
+        mislaid: positions of results that eager lays out contiguously, and the code does not.
         single: the forward returns a tensor, not a tuple.
         flags: g++'s flags for kernels in C++.
         configs: settings of kernels in Triton by name: blocks (``kwargs``), ``num_warps``, ``num_stages``.
@@ -51,6 +52,7 @@ class Captured:
     origins: tuple[Origin, ...]
     constants: Mapping[str, Origin]
     results: tuple[tuple[int, tuple[tuple[int, ...], tuple[int, ...], int] | None], ...]
+    mislaid: frozenset[int]
     single: bool
     flags: tuple[str, ...]
     configs: Mapping[str, tuple[Mapping[str, Any], ...]]
@@ -68,6 +70,7 @@ class Captured:
             origins=tuple(map(_origin, told["origins"])),
             constants={name: _origin(one) for name, one in told["constants"].items()},
             results=results,
+            mislaid=frozenset(told["mislaid"]),
             single=told["single"],
             flags=tuple(told["flags"]),
             configs={name: tuple(listed) for name, listed in told["configs"].items()},

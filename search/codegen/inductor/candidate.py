@@ -152,7 +152,10 @@ class _Body:
             called = set(re.findall(r"\b_?(\w+)\(", text))
             lines += [f"# {note}" for name, note in self._notes.items() if name in called]
             lines.append(text)
-        results = [self._result(at, rename) for at in range(len(self._found.results))]
+        results = [
+            self._result(at, rename) + (".contiguous()" if at in self._found.mislaid else "")
+            for at in range(len(self._found.results))
+        ]
         return [*lines, f"return {results[0]}" if self._found.single else f"return ({', '.join(results)},)"]  # fmt: skip
 
     def _places(self) -> set[int]:

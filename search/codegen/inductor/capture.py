@@ -123,6 +123,7 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
         told = _told(seen, known, result)
         if "reason" in told:
             return told
+        told["mislaid"] = _mislaid(model, inputs, result)
         # Which instructions the processor has is found out by compiling programs, for half a minute.
         flags = compiler_flags() if request.get("device", "cpu") == "cpu" else []
         return {**told, "flags": flags, "configs": _configs(told["code"])}
@@ -365,6 +366,25 @@ def _told(seen: Interception, known: list[tuple[Any, str, str]], result: Any) ->
         "single": single,
         "version": torch.__version__,
     }
+
+
+def _mislaid(model: Any, inputs: tuple[Any, ...], result: Any) -> list[int]:
+    """Return the positions of results that Inductor's code does not lay out as eager does, which are contiguous there."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    single = isinstance(result, torch.Tensor)
+    listed = [result] if single else list(result)
+    odd = [number for number, one in enumerate(listed) if not one.is_contiguous()]
+    if not odd:
+        return []
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            eager = model(*inputs)
+    except Exception:  # noqa: BLE001 - the user's program, which may look at values that are not there
+        return []
+    own = [eager] if single else list(eager)
+    return [number for number in odd if own[number].is_contiguous()]
 
 
 def _written(seen: Interception, origins: list[Any]) -> set[str]:

@@ -244,6 +244,19 @@ def test_what_the_library_convolves_has_the_strides_that_kernels_count_with(
 
 
 @pytest.mark.slow
+def test_an_answer_is_laid_out_as_eager_does(
+    cards: Mapping[str, RecipeCard], target: TargetRecord
+) -> None:
+    """Inductor lays this one out as its input is."""
+    source = reference("return torch.stack([a], -1), a + 1", "torch.randn(40, 30).t()")
+    case = Case(source, cards, target)
+    text = case.seed.source(case.seed.plan({}))
+    stacked, plain = load(text).ModelNew()(*case.bench.inputs)
+    assert stacked.is_contiguous()
+    assert plain.stride() == (1, 30)
+
+
+@pytest.mark.slow
 def test_a_part_of_the_compilers_answer_is_returned_without_gaps(
     cards: Mapping[str, RecipeCard], target: TargetRecord
 ) -> None:
