@@ -28,9 +28,7 @@ from search.codegen.inductor.proposals import (
 )
 from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import REPLAY, RecipeCard, make_cards
-from search.codegen.operators.recurrent import recurrent_layers
-from search.codegen.plan import Plan
-from search.codegen.propose import (
+from search.codegen.next_recipes import (
     DOUBTFUL,
     RecipeProposal,
     combine,
@@ -42,6 +40,8 @@ from search.codegen.propose import (
     start,
     whole_program,
 )
+from search.codegen.operators.recurrent import recurrent_layers
+from search.codegen.plan import Plan
 from search.codegen.render import Unfit
 from search.codegen.tuner import JudgedSetting, suggestions
 from search.costs.graph import OperatorGraph

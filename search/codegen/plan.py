@@ -11,11 +11,11 @@ from typing import Any
 
 from kb.errors import NoRecipe
 from search.codegen.backends.gpu_module import assemble as assemble_gpu
-from search.codegen.fusion import segment
 from search.codegen.library import RecipeCard, Value, size_of
 from search.codegen.lower import LoweredProgram, is_view
 from search.codegen.module_writer import RenderedSegment, assemble
 from search.codegen.operator_sizes import anchor_dims
+from search.codegen.partition import segment
 from search.codegen.render import Unfit, prelude, render
 from search.codegen.segments import Segment, seen_as
 

@@ -11,12 +11,12 @@ from kb.config import shipped_docs
 from search.codegen.access_analysis import walk
 from search.codegen.backends.cpp import CppEmitter, RowWriter
 from search.codegen.backends.gpu_render import context as gpu_context
-from search.codegen.fusion import plane_borders
 from search.codegen.ir import SHORT
 from search.codegen.iteration_space import Misfit
 from search.codegen.library import RecipeCard, Value
 from search.codegen.loop_layout import layout
 from search.codegen.lower import LoweredProgram
+from search.codegen.partition import plane_borders
 from search.codegen.segments import INNER, Segment, seen_as
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from search.codegen.library import RecipeCard, Value
+from search.codegen.next_recipes import COMBINE, PRODUCER, choices
 from search.codegen.plan import Choice, Composer, Plan
-from search.codegen.propose import COMBINE, PRODUCER, choices
 from search.codegen.render import Unfit
 from search.codegen.segments import Segment
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from kb.errors import TaskError, ToolchainError
 from kb.records.schema import Evidence
-from search.codegen.propose import COMBINE
+from search.codegen.next_recipes import COMBINE
 from search.codegen.single_idea import Rendering, combined, renderings
 from search.judging.limits import Prepared
 from search.measuring.choice import Pair, Shops, by_task

@@ -15,10 +15,10 @@ import torch
 
 from kb.records.schema import Document
 from kb.records.types import Hit, Passage, Query
-from search.codegen.fusion import segment
 from search.codegen.library import RecipeCard
 from search.codegen.lower import LoweredProgram, lower
 from search.codegen.module_writer import RenderedSegment, assemble
+from search.codegen.partition import segment
 from search.codegen.render import Unfit, prelude, render
 from search.codegen.segments import Segment
 from search.costs.graph import OperatorGraph

@@ -19,12 +19,12 @@ from search.codegen.backends.prelude import cuda_prelude
 from search.codegen.backends.schedule import Scheduler
 from search.codegen.backends.symbolic_sizes import Extent, Seen
 from search.codegen.backends.triton import Parts, PartsWriter, TritonEmitter, define
-from search.codegen.fusion import plane_borders
 from search.codegen.ir import Shape
 from search.codegen.iteration_space import Access, make_space
 from search.codegen.library import RecipeCard, Value
 from search.codegen.loop_layout import layout
 from search.codegen.lower import LoweredProgram
+from search.codegen.partition import plane_borders
 from search.codegen.segments import INNER, Segment
 from search.strides import contiguous
 

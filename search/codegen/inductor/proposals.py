@@ -10,8 +10,8 @@ from kb.errors import NoRecipe
 from search.attempt import Attempt, Moment
 from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import COMPILER, RecipeCard
+from search.codegen.next_recipes import RecipeProposal, choices, throughout
 from search.codegen.plan import Choice, Composer, Plan
-from search.codegen.propose import RecipeProposal, choices, throughout
 from search.codegen.segments import Segment
 
 # Parts that cost less than this share of the whole by count are left to the compiler.

@@ -15,8 +15,8 @@ from search.codegen.inductor.process import Device, capture
 from search.codegen.inductor.stubs import stubbed
 from search.codegen.lower import is_view, lower, packet
 from search.codegen.module_writer import loaded, native_source
+from search.codegen.next_recipes import LEAST_OWN, own_share
 from search.codegen.plan import Choice, Composer, Plan
-from search.codegen.propose import LEAST_OWN, own_share
 from search.codegen.render import Unfit, prelude
 from search.costs.graph import OperatorGraph
 from search.costs.work import operator_costs

@@ -17,7 +17,7 @@ from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
 from search.authors.recipes import Recipes
 from search.codegen.applicability import make_shop, suiting
 from search.codegen.library import RecipeCard
-from search.codegen.propose import from_lessons, proposals, start, whole_program
+from search.codegen.next_recipes import from_lessons, proposals, start, whole_program
 from search.outcome import Crashed, Outcome, Passed, Ratio
 from search.task import Task, TaskFile
 

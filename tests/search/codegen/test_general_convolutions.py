@@ -9,7 +9,7 @@ import three_languages
 from recipe_bench import Bench, reference
 
 from search.codegen.library import RecipeCard
-from search.codegen.propose import throughout
+from search.codegen.next_recipes import throughout
 
 N = "torch.randn"
 GRAPHS = {

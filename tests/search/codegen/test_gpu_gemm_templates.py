@@ -21,10 +21,10 @@ from kb.records.schema import Document, TargetRecord
 from search.attempt import Diagnosis, Moment
 from search.authors.recipes import Recipes
 from search.codegen.backends.gpu_module import assemble
-from search.codegen.fusion import segment
 from search.codegen.library import RecipeCard
 from search.codegen.lower import lower
 from search.codegen.module_writer import RenderedSegment
+from search.codegen.partition import segment
 from search.codegen.render import Unfit, render
 from search.task import Task, TaskFile
 

@@ -16,10 +16,10 @@ from recipe_bench import Bench, reference
 
 from kb.runtime.nvcc import compile_cubin, cuda_home
 from search.codegen.backends.gpu_module import assemble
-from search.codegen.fusion import segment
 from search.codegen.library import RecipeCard
 from search.codegen.lower import lower
 from search.codegen.module_writer import RenderedSegment
+from search.codegen.partition import segment
 from search.codegen.render import Unfit, render
 
 N = "torch.randn"
