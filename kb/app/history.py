@@ -289,7 +289,7 @@ def measured_text(measured: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def _count(rows: dict[str, dict[str, Any]], graph: Graph, run: RunRow) -> None:
-    from search.gain import gains
+    from search.won_or_lost import gains
 
     for gain in gains(graph.attempts(), reported(run.report or {})):
         idea = gain.attempt.idea

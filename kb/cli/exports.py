@@ -68,9 +68,9 @@ def _show(storage: Storage, run: str) -> None:
     from kb.app.history import Run, run_line
     from kb.cli.render.run_report import report_text, tree_of
     from kb.cli.runs import cells
-    from search.gain import gains
     from search.runs.report import idea_path, reported
     from search.runs.spending import spending
+    from search.won_or_lost import gains
 
     found = Run(row=storage.run(run), graph=storage.record(run).graph, storage=storage)
     best = found.best_number()

@@ -15,9 +15,9 @@ from kb.records.types import Fate
 from kb.web.stories import Stories
 from kb.web.story import Brief, Candidate, Story
 from search.attempt import Idea
-from search.gain import fate_of
 from search.graph import Slot
 from search.outcome import Ratio
+from search.won_or_lost import fate_of
 
 REFERENCE = "reference"
 _PART = 50  # runs that are read at once

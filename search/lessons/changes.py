@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from search.attempt import Attempt
-from search.gain import Gain, gains
 from search.graph import Graph
 from search.outcome import Outcome
+from search.won_or_lost import Gain, gains
 
 DRAW = 1.25  # width of an interval, high over low, within which a draw is a finding
 

@@ -11,11 +11,11 @@ from sqlalchemy import Engine
 from kb.retrieval.effect_estimate import WITHIN, GainMeasurement
 from kb.retrieval.effect_store import Use, record, subject
 from kb.store.documents import Store
-from search.gain import Gain, best, gains, is_degenerate
 from search.graph import Graph, Node, Slot, hash_source
 from search.lessons.distill import symptoms_of
 from search.lessons.setting import Setting
 from search.outcome import Outcome
+from search.won_or_lost import Gain, best, gains, is_degenerate
 
 OTHERS = (
     0.25  # of the credit, for each implementation of an idea but the best: the search keeps that

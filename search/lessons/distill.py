@@ -11,7 +11,6 @@ from math import prod
 from kb.records.schema import Claim, Effect, Evidence, LessonRecord, TargetRecord
 from kb.retrieval.effect_estimate import LOSS
 from search.attempt import Attempt, Idea
-from search.gain import Gain, best, cheated, fate_of, gains, is_degenerate, over
 from search.graph import Graph, Node
 from search.lessons.changes import LessonTrial, trials
 from search.lessons.setting import EvidenceRun, Setting
@@ -19,6 +18,7 @@ from search.lessons.wording import body, idea_title, reason, title, winner_body
 from search.outcome import Outcome, Passed
 from search.patterns.traits.rows import Rows
 from search.runs.report import best_of
+from search.won_or_lost import Gain, best, cheated, fate_of, gains, is_degenerate, over
 
 MOST = 12  # lessons of one run besides its winner: the clearest
 WITHIN_REACH = 0.8  # of the winner's speed: what came that close has not lost against it

@@ -11,11 +11,11 @@ from sqlalchemy import Engine, select
 from kb.database import reading
 from kb.records.schema import Document, Evidence, LessonRecord
 from kb.retrieval.lesson_confidence import effect_of, stance
-from search.gain import over
 from search.outcome import STANDING, Outcome, Passed, from_json
 from search.runs.report import reported
 from search.runs.tables import NODES, OUTCOMES, RUNS
 from search.runs.verdicts import second_outcome
+from search.won_or_lost import over
 
 Proof = Callable[[Evidence], str | None]
 # Two measurements of one source, beyond their intervals: clocks drift, neighbours come and go.

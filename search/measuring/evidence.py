@@ -13,8 +13,8 @@ from pathlib import Path
 
 from kb.errors import RecordError
 from kb.records.schema import Evidence, IdeaRecord, parse_record
-from search.gain import fate_of
 from search.outcome import Outcome, Passed, Ratio
+from search.won_or_lost import fate_of
 
 _DIGITS = 4  # that a time and a ratio are written with
 _PLAIN = re.compile(r"[A-Za-z][\w.-]*(?: [\w.-]+)*")  # YAML takes it as text without quotes

@@ -7,10 +7,10 @@ from functools import lru_cache
 
 from search.attempt import Attempt
 from search.costs.graph import Work
-from search.gain import Gain, best
 from search.outcome import STANDING, Checked, Outcome, Passed
 from search.prompting.history import Recalled
 from search.tunables import Tunable, knob_trouble, read_knobs
+from search.won_or_lost import Gain, best
 from synth.context import Place, TriedIdea
 from synth.device_facts import duration, quantity
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from search.attempt import Attempt, Memory
-from search.gain import origin
 from search.standings import Standings
+from search.won_or_lost import origin
 
 Choice = Literal["rule", "trajectory", "siblings", "both", "clean"]
 PLATEAU = 2  # rounds without a gain, after which one parent of a round gets a clean slate

@@ -21,7 +21,6 @@ from kb.records.types import Answer
 from kb.tokens import count_tokens
 from search.attempt import Attempt, Idea, Memory, Moment
 from search.costs.graph import OperatorGraph, Work
-from search.gain import gains
 from search.outcome import KernelTime, Passed
 from search.patterns.recognise import read_program
 from search.prompting.describe import cost, detail, trials_of_branches, trials_of_ideas, verdict
@@ -35,6 +34,7 @@ from search.prompting.rendered import RenderedPrompt
 from search.standings import standings_of
 from search.task import Task
 from search.tunables import knob_trouble
+from search.won_or_lost import gains
 from search.workloads import workload_facts
 from synth.context import Context, Current, Purpose
 from synth.device_facts import target_lines

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from search.gain import Gain, best, gains
 from search.prompting.novelty import KnownIdea, fate_words
 from search.runs.storage import Storage
 from search.task import Task
+from search.won_or_lost import Gain, best, gains
 
 RUNS = 20  # earlier runs of a task that are looked at, the latest ones
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from search.attempt import Draft, Idea
-from search.gain import cheated, gains
 from search.graph import Graph, Node, Slot, Step
 from search.lessons.changes import trials
 from search.outcome import Outcome, Passed, Ratio, Refused, Wrong
 from search.runs.report import build_report
 from search.second_look import MOST, measured_again
+from search.won_or_lost import cheated, gains
 
 REFUSED = Refused(reason="it returns an answer that it kept", trick="cached-output")
 

@@ -12,7 +12,6 @@ from test_second_look import SETTING, Fooled, Second, cheats
 
 from search.attempt import Diagnosis
 from search.drivers.sequential import Driver
-from search.gain import gains
 from search.lessons.distill import lessons, verdicts
 from search.lessons.evidence import Runs
 from search.lessons.store import LessonStore
@@ -25,6 +24,7 @@ from search.runs.report import best_of, build_report, reported
 from search.runs.storage import Record, Storage
 from search.runs.verdicts import keep_second
 from search.second_look import awaited, finalists
+from search.won_or_lost import gains
 
 SHARE = 7
 DAY = date(2026, 1, 2)

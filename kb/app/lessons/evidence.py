@@ -23,11 +23,11 @@ def evidence_of(home: Home, run: str, node: int, entry: StoredLesson) -> Evidenc
     from datetime import UTC, datetime
 
     from kb.app.history import open_run
-    from search.gain import gains, over
     from search.lessons.distill import evidence_of as make_evidence
     from search.lessons.measurements import BY_HAND
     from search.lessons.setting import EvidenceRun
     from search.runs.report import reported
+    from search.won_or_lost import gains, over
 
     found = open_run(home, run)
     report = found.report()

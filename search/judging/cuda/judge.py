@@ -22,6 +22,12 @@ from search.judging.cuda.baselines import BaselineRunners, Baselines
 from search.judging.cuda.batches import Batch
 from search.judging.cuda.compiling import Compiler
 from search.judging.cuda.draws import Draws, Given
+from search.judging.cuda.interleaved_timing import (
+    CudaTimingSession,
+    heard_again,
+    require_free,
+    resident_share,
+)
 from search.judging.cuda.memory import (
     CudaArena,
     JudgeMemory,
@@ -36,7 +42,6 @@ from search.judging.cuda.memory import (
 )
 from search.judging.cuda.runner import MOST_CALLS
 from search.judging.cuda.session import CudaCandidateSession
-from search.judging.cuda.timing import CudaTimingSession, heard_again, require_free, resident_share
 from search.judging.cuda.worker import CudaWorker, make_zygote
 from search.judging.inputs import input_notes
 from search.judging.limits import Limits, Prepared

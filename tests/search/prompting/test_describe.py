@@ -4,7 +4,6 @@ import pytest
 
 from search.attempt import Attempt, Draft, Idea
 from search.costs.graph import Work
-from search.gain import gains
 from search.outcome import (
     BuildFailed,
     Crashed,
@@ -17,6 +16,7 @@ from search.outcome import (
 )
 from search.prompting.describe import cost, detail, trials_of_branches, trials_of_ideas, verdict
 from search.prompting.history import Recalled
+from search.won_or_lost import gains
 
 FAST = Passed(
     seconds=0.00123,

@@ -1,11 +1,11 @@
 import pytest
 
 from search.attempt import Attempt, Draft, Idea
-from search.gain import gains
 from search.outcome import BuildFailed, Outcome, Passed, Ratio
 from search.prompting.describe import trials_of_ideas
 from search.prompting.history import choose_memory, plateau, recall
 from search.standings import standings_of
+from search.won_or_lost import gains
 
 
 def passed(gain: float) -> Passed:

@@ -9,7 +9,6 @@ from play import Deterministic, Silent, Watcher, open_storage, settings_of
 
 from search.attempt import Diagnosis
 from search.drivers.sequential import Driver
-from search.gain import gains
 from search.lessons.distill import lessons
 from search.lessons.setting import Setting
 from search.loop import Search
@@ -18,6 +17,7 @@ from search.policies import POLICIES
 from search.prompting.describe import trials_of_ideas, verdict
 from search.prompting.readings import RecordingRetriever
 from search.runs.report import build_report
+from search.won_or_lost import gains
 
 
 class Compiles:

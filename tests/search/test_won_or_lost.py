@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search.attempt import Attempt, Draft, Idea
-from search.gain import Gain, best, fate_of, gains, origin, over
 from search.outcome import BuildFailed, Checked, Outcome, Passed, Ratio, Wrong
+from search.won_or_lost import Gain, best, fate_of, gains, origin, over
 
 FAILED = BuildFailed(reason="no ;")
 COMPILED = Checked(kernels=(), max_error=None, allowed_error=None)

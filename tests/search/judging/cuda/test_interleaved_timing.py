@@ -8,7 +8,7 @@ import pytest
 
 from search.judging.cuda.batches import Batch
 from search.judging.cpu.timing import Timing
-from search.judging.cuda.timing import (
+from search.judging.cuda.interleaved_timing import (
     CudaTimingSession,
     Pace,
     heard_again,
