@@ -169,6 +169,17 @@ template <class V, class F> INL typename of<V>::i ints(F f) {
     return v;
   } else return (int32_t)f(0);
 }
+// The same integer in all lanes, and integers that count up from lane to lane.
+template <class V> INL typename of<V>::i alike(long x) {
+  if constexpr (std::is_same_v<V, vf>) return (int32_t)x - vi{}; else return (int32_t)x;
+}
+template <class V> INL typename of<V>::i counted(long x) {
+  if constexpr (std::is_same_v<V, vf>) {
+    vi v{};
+    for (int l = 0; l < W; ++l) v[l] = l;
+    return v + (int32_t)x;
+  } else return (int32_t)x;
+}
 template <class V, class F> INL typename of<V>::m truths(F f) {
   if constexpr (std::is_same_v<V, vf>) return ints<V>([&](int l) { return f(l) ? -1 : 0; });
   else return f(0);

@@ -94,6 +94,18 @@ template <class V, class F> INL typename of<V>::m truths(F f) {
   if constexpr (of<V>::n == 1) return f(0); else return b4{f(0), f(1), f(2), f(3)};
 }
 INL b4 operator==(i4 a, i4 b) { return b4{a.x == b.x, a.y == b.y, a.z == b.z, a.w == b.w}; }
+INL b4 operator<=(i4 a, i4 b) { return b4{a.x <= b.x, a.y <= b.y, a.z <= b.z, a.w <= b.w}; }
+INL b4 operator<(i4 a, i4 b) { return b4{a.x < b.x, a.y < b.y, a.z < b.z, a.w < b.w}; }
+INL b4 operator!=(i4 a, i4 b) { return b4{a.x != b.x, a.y != b.y, a.z != b.z, a.w != b.w}; }
+INL b4 operator>=(i4 a, i4 b) { return b <= a; }
+INL b4 operator>(i4 a, i4 b) { return b < a; }
+INL i4 splat(int a) { return i4{a, a, a, a}; }
+INL b4 operator<=(i4 a, int b) { return a <= splat(b); }
+INL b4 operator<(i4 a, int b) { return a < splat(b); }
+INL b4 operator!=(i4 a, int b) { return a != splat(b); }
+INL b4 operator>=(i4 a, int b) { return a >= splat(b); }
+INL b4 operator>(i4 a, int b) { return a > splat(b); }
+INL i4 operator+(i4 a, int b) { return i4{a.x + b, a.y + b, a.z + b, a.w + b}; }
 INL b4 operator==(i4 a, int b) { return b4{a.x == b, a.y == b, a.z == b, a.w == b}; }
 // Rounds here: a product that several walks recompute must not melt into an addition in one of them.
 template <class V> INL V rounded(V v) { return lanewise(v, [](float x) { asm volatile("" : "+f"(x)); return x; }); }

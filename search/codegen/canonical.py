@@ -227,11 +227,15 @@ def _attention(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
         made.append(new_operator(last.name, target, args, scores))
     made.append(new_operator(f"{name}_shares", "softmax.int", (last, -1), scores))
     shares = Ref(f"{name}_shares")
-    if mask is not None and truth and not values.get("is_causal"):
-        # Of a row that is masked as a whole torch returns zeros.
+    if mask is not None:
+        # Of a row that is masked as a whole, or whose scores are as far down, torch returns zeros.
+        unseen = new_operator(f"{name}_unseen", "eq.Scalar", (last, -math.inf), scores)
+        kept = (Ref(unseen.name), 0.0, shares)
         shares = Ref(f"{name}_seen")
-        args = (mask, Ref(f"{name}_shares"), 0.0)
-        made.append(new_operator(shares.name, "where.ScalarOther", args, scores))
+        made += [
+            replace(unseen, dtype="bool"),
+            new_operator(shares.name, "where.ScalarSelf", kept, scores),
+        ]
     made.append(new_operator(name, "matmul.default", (shares, values["value"]), operator.shape))
     return made
 
@@ -299,20 +303,14 @@ def _recurrent_layers(graph: _Graph, operator: Operator) -> Sequence[Operator] |
 
 
 def _result(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
-    """What is taken of a recurrent operator's results: all steps, the last states, or an LSTM's last cells; a moment.
+    """What is taken of a recurrent operator's results: all steps, the last states, or an LSTM's last cells.
 
-    Also the greatest elements of a pooling.
+    Or of what has several results besides: see `_OF_SEVERAL`.
     """
-    pool = graph.made_by(operator.args[0], *(f"adaptive_max_pool{rank}d" for rank in (1, 2, 3)))
-    if pool is not None and operator.args[1] == 0 and not graph.is_whole(pool):
-        return pools.greatest(graph, operator, pool)
-    moments = graph.made_by(operator.args[0], "var_mean", "std_mean")
-    if moments is not None:
-        return (_moment(operator, moments),)
-    step = graph.made_by(operator.args[0], "lstm_cell")
-    if step is not None and not graph.is_whole(step):
-        result = Ref(products.cells_of(step) if operator.args[1] else step.name)
-        return (new_operator(operator.name, "alias.default", (result,), operator.shape),)
+    for packets, rewrite in _OF_SEVERAL.items():
+        several = graph.made_by(operator.args[0], *packets)
+        if several is not None and not graph.is_whole(several):
+            return rewrite(graph, operator, several)
     found = graph.recurrent(graph.made_by(operator.args[0], *GATES))
     if found is None:
         return None
@@ -321,16 +319,68 @@ def _result(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     return (new_operator(operator.name, "alias.default", (operator.args[0],), operator.shape),)
 
 
-def _moment(operator: Operator, moments: Operator) -> Operator:
-    """Return the operator that computes one result of `var_mean` or `std_mean` alone."""
+def _greatest(graph: _Graph, operator: Operator, pool: Operator) -> Sequence[Operator] | None:
+    return pools.greatest(graph, operator, pool) if operator.args[1] == 0 else None
+
+
+def _of_step(graph: _Graph, operator: Operator, step: Operator) -> Sequence[Operator]:  # noqa: ARG001
+    result = Ref(products.cells_of(step) if operator.args[1] else step.name)
+    return (new_operator(operator.name, "alias.default", (result,), operator.shape),)
+
+
+def _pivots(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:  # noqa: ARG001 - as all are called
+    """The factors of a matrix without their elements: these are taken from where they lie."""
+    if len(operator.args) != 2 or operator.kwargs:
+        return None
+    return (replace(operator, args=(*operator.args, False, True)),)
+
+
+def _unpacked(graph: _Graph, operator: Operator, factors: Operator) -> Sequence[Operator] | None:
+    """The lower or the upper factor that lie in one matrix; what the library makes of the pivots stays its own."""
+    given, name, part = factors.args[0], operator.name, operator.args[1]
+    rows, columns = graph.shape(given)[-2:]
+    least, batch = min(rows, columns), graph.shape(given)[:-2]
+    if part == 0 or len(factors.args) > 2 or factors.kwargs:
+        return None
+    made: list[Operator] = []
+    dim, size = (-1, columns) if part == 1 else (-2, rows)
+    if size > least:
+        shape = (*batch, rows, least) if part == 1 else (*batch, least, columns)
+        made.append(new_operator(f"{name}_piece", "narrow.default", (given, dim, 0, least), shape))
+        given = Ref(f"{name}_piece")
+    if part == 2:
+        return (*made, new_operator(name, "triu.default", (given,), operator.shape))
+    lower, ones = Ref(f"{name}_lower"), Ref(f"{name}_ones")
+    return (
+        *made,
+        new_operator(lower.name, "tril.default", (given, -1), operator.shape),
+        new_operator(ones.name, "eye.m", (rows, least), (rows, least)),
+        new_operator(name, "add.Tensor", (lower, ones), operator.shape),
+    )
+
+
+def _moment(graph: _Graph, operator: Operator, moments: Operator) -> Sequence[Operator]:  # noqa: ARG001
+    """One result of `var_mean` or `std_mean` alone."""
     if operator.args[1] == 0:
         target = moments.target.replace("_mean", "", 1)
-        return replace(
-            moments, name=operator.name, target=target, shape=operator.shape, dtype="float32"
+        return (
+            replace(
+                moments, name=operator.name, target=target, shape=operator.shape, dtype="float32"
+            ),
         )
     values = arguments(moments, "self", "dim")
     dims = None if isinstance(values.get("dim"), bool) else values.get("dim")
-    return new_operator(operator.name, "mean.dim", (values["self"], dims), operator.shape)
+    return (new_operator(operator.name, "mean.dim", (values["self"], dims), operator.shape),)
+
+
+_OF_SEVERAL: Mapping[
+    tuple[str, ...], Callable[[_Graph, Operator, Operator], Sequence[Operator] | None]
+] = {
+    tuple(f"adaptive_max_pool{rank}d" for rank in (1, 2, 3)): _greatest,
+    ("var_mean", "std_mean"): _moment,
+    ("lstm_cell",): _of_step,
+    ("lu_unpack",): _unpacked,
+}
 
 
 _REWRITES: Mapping[str, Rewrite] = {
@@ -342,6 +392,7 @@ _REWRITES: Mapping[str, Rewrite] = {
     "flip": _reversed_scan,
     "cdist": _distances,
     "cholesky_solve": _solutions,
+    "lu_unpack": _pivots,
     "conv1d": _line_convolution,
     **dict.fromkeys(("conv2d", "conv3d"), _uneven_convolution),
     **dict.fromkeys(("matmul", "mm"), _diagonal_product),

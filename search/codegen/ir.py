@@ -177,8 +177,10 @@ class IrBuilder:
             raise Unsupported
         return node
 
-    def map(self, make: Callable[..., Expression], *operands: IrNode) -> IrNode:
-        """Add what `make` returns for the elements of `operands`, broadcast."""
+    def map(
+        self, make: Callable[..., Expression], *operands: IrNode, dtype: str = "float32"
+    ) -> IrNode:
+        """Add what `make` returns for the elements of `operands`, broadcast; `dtype` says whether they are integers."""
         expression = make(*map(Operand, range(len(operands))))
         return self._add(
             "map",
@@ -186,7 +188,19 @@ class IrBuilder:
             expression=expression,
             operands=tuple(node.name for node in operands),
             mask=is_truth(expression, [node.mask for node in operands]),
+            **_integers(dtype),
         )
+
+    def made(self, expression: Expression, shape: Shape, dtype: str = "float32") -> IrNode:
+        """Add `expression`, which reads no operand: where an element stands says all of it."""
+        mask = is_truth(expression, ())
+        return self._add("map", shape, expression=expression, mask=mask, **_integers(dtype))
+
+    def is_made(self, node: IrNode) -> bool:
+        """Say whether no element of `node` comes from memory."""
+        if node.kind not in ("map", "view"):
+            return False
+        return all(self.is_made(self.get(name)) for name in node.operands)
 
     def view(self, source: IrNode, shape: Shape) -> IrNode:
         """Add `source` under another shape with the same elements in the same order."""
@@ -235,6 +249,10 @@ class IrBuilder:
         node = IrNode(name=name, kind=kind, shape=shape, operator=self._current, **fields)
         self._pending.append(node)
         return node
+
+
+def _integers(dtype: str) -> dict[str, Any]:
+    return {"integer": True, "dtype": dtype} if dtype.startswith("int") else {}
 
 
 def writes(packet: str) -> bool:

@@ -12,10 +12,17 @@ from search.codegen.ir import SHORT, IrBuilder, IrNode, Unsupported, refs, write
 from search.codegen.operators.arithmetic import ARITHMETIC
 from search.codegen.operators.losses import LOSSES
 from search.codegen.operators.pointwise import POINTWISE, VIEWS, Rule
+from search.codegen.operators.positions import positions
 from search.codegen.operators.reductions import reductions
 from search.costs.graph import Operator, OperatorGraph, Ref
 
-RULES: dict[str, Rule] = {**POINTWISE, **ARITHMETIC, **reductions(POINTWISE), **LOSSES}
+RULES: dict[str, Rule] = {
+    **POINTWISE,
+    **ARITHMETIC,
+    **reductions(POINTWISE),
+    **LOSSES,
+    **positions(POINTWISE),
+}
 _INTEGERS = ("int64", "int32")
 # Operators of several results, each a part of their first argument's memory.
 PIECES = frozenset({
@@ -155,14 +162,24 @@ def _lowered(graph: OperatorGraph, symbolic: bool, whole: Set[str]) -> LoweredPr
 
 
 def _leaving_masks(program: LoweredProgram) -> set[str]:
-    """Return the operators whose truth values are returned, or read by an operator that stays whole."""
+    """Return the operators whose truth values are returned, or read by an operator that stays whole.
+
+    And those whose integers are, or what is made of nothing: no kernel writes such alone.
+    """
     found = set()
     for name, node in program.nodes.items():
-        if node.mask and node.kind == "map":
-            readers = (program.nodes[user].kind for user in program.users[name])
-            if name in program.outputs or "opaque" in readers:
+        if node.kind == "map" and (node.mask or node.integer or not node.operands):
+            shown = _shown(program, name)
+            readers = {program.nodes[user].kind for one in shown for user in program.users[one]}
+            if shown & {*program.outputs} or "opaque" in readers:
                 found.add(node.operator)
     return found
+
+
+def _shown(program: LoweredProgram, name: str) -> set[str]:
+    """Return a node and its views."""
+    views = (user for user in program.users[name] if program.nodes[user].kind == "view")
+    return {name}.union(*(_shown(program, view) for view in views))
 
 
 def _lower(builder: IrBuilder, operator: Operator, whole: Set[str]) -> None:
@@ -215,7 +232,7 @@ def _expressed(builder: IrBuilder, operator: Operator, rule: Rule) -> IrNode:
     computed = replace(operator, dtype="float32") if short else operator
     result = rule(builder, computed)
     # A rule that misread its arguments must not be trusted with them.
-    dtype = "bool" if result.mask else "float32"
+    dtype = "bool" if result.mask else result.dtype if result.integer else "float32"
     if (result.shape, dtype) != (operator.shape, computed.dtype):
         raise Unsupported
     return builder.stored(result, operator.dtype)

@@ -91,6 +91,11 @@ class CppEmitter(Emitter[LoopLayout]):
 
     def position(self, access: Access, scope: StatementScope) -> str:
         """Return the text of the positions that `access` counts, in lanes."""
+        base, step = self.start(access, row=scope.row), self._step(access, scope)
+        if step == 0:
+            return f"alike<V>({base or 0})"
+        if step == 1:
+            return f"counted<V>({base + ' + ' if base else ''}c)"
         return f"ints<V>([&](int l) {{ return {self._lane(access, scope)}; }})"
 
     def _step(self, access: Access, scope: StatementScope) -> int | None:

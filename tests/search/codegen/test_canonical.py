@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import three_languages
 import torch
-from recipe_bench import Bench, reference
+from recipe_bench import Bench, load, reference
 
 from kb.errors import NoRecipe
 from search.codegen.library import RecipeCard
@@ -307,3 +307,28 @@ def right_by_the_library(source: str, cards: dict[str, RecipeCard]) -> bool:
 def test_large_matrices_are_solved_by_the_library(cards: dict[str, RecipeCard]) -> None:
     source = reference("return torch.cholesky_solve(a, b) * 2", f"{N}(40, 3)", f"{N}(40, 40)")
     assert [part.pattern for part in Bench(source, cards).parts()] == ["library", "pointwise"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mask", ["is_causal=True", "attn_mask=c", "attn_mask=c > -1"])
+def test_attention_to_nothing_is_zero(mask: str, cards: dict[str, RecipeCard]) -> None:
+    """The first query sees the first key alone, whose score is minus infinity."""
+    source = reference(
+        f"return F.scaled_dot_product_attention(a, b, b.nan_to_num(), {mask})",
+        "torch.ones(1, 4, 8)",
+        "torch.cat((torch.full((1, 1, 8), -torch.inf), torch.ones(1, 3, 8)), 1)",
+        "torch.full((4, 4), -torch.inf).triu(1)",
+    )
+    bench = Bench(source, cards)
+    choice = {
+        part.id: (card, card.defaults())
+        for part in bench.parts()
+        if part.pattern != "library"
+        for card in bench.fits(part)[:1]
+    }
+    own, eager = (
+        load(bench.candidate(choice, ())).ModelNew()(*bench.inputs),
+        bench.model(*bench.inputs),
+    )
+    assert not eager[0, 0].any()
+    assert torch.allclose(own, eager)

@@ -1,0 +1,149 @@
+"""Triangles, diagonals, and masks made of positions: where an element stands says what it is, or whether it is kept."""
+
+from __future__ import annotations
+
+import operator as python
+from collections.abc import Mapping
+from typing import Any
+
+from search.codegen import expressions as ir
+from search.codegen.ir import IrBuilder, IrNode, Unsupported
+from search.codegen.operators.pointwise import VIEWS, Formula, Rule, arguments
+from search.costs.graph import Operator, Ref
+
+# Operators that make a tensor of ones, and where the value of those that take one stands.
+_ONES = {
+    "ones": None,
+    "ones_like": None,
+    "new_ones": None,
+    "full": 1,
+    "full_like": 1,
+    "new_full": 2,
+}
+_INTEGERS = ("int64", "int32")
+_COMPARED: dict[str, Formula] = {
+    "gt": python.gt,
+    "lt": python.lt,
+    "ge": python.ge,
+    "le": python.le,
+    "eq": ir.equal,
+    "ne": ir.differ,
+}
+
+
+def _triangle(*, upper: bool) -> Rule:
+    """Of ones nothing is read."""
+
+    def rule(builder: IrBuilder, operator: Operator) -> IrNode:
+        values = arguments(operator, "self", "diagonal")
+        rank, diagonal = len(operator.shape), values.get("diagonal", 0)
+        if rank < 2 or not isinstance(diagonal, int):
+            raise Unsupported
+        row: ir.Expression = ir.ElementIndex(rank - 2)
+        column = ir.ElementIndex(rank - 1)
+        row = row + ir.Const(diagonal) if diagonal else row
+        kept = column >= row if upper else column <= row
+        if _is_of_ones(builder, values["self"]):
+            said = kept if operator.dtype == "bool" else ir.number_of(kept)
+            return builder.made(said, operator.shape)
+        given = builder.operand(values["self"])
+        if given.mask:
+            return builder.map(lambda x: x & kept, given)
+        return builder.map(lambda x: ir.select(kept, x, 0), given)
+
+    return rule
+
+
+def _is_of_ones(builder: IrBuilder, value: object) -> bool:
+    found = builder.operators.get(value.name) if isinstance(value, Ref) else None
+    name = found.target.split(".", maxsplit=1)[0] if found is not None else ""
+    if found is None or name not in _ONES or found.dtype not in ("float32", "bool"):
+        return False
+    at = _ONES[name]
+    return at is None or (len(found.args) > at and found.args[at] in (1, True))
+
+
+def _eye(builder: IrBuilder, operator: Operator) -> IrNode:
+    if operator.dtype not in ("float32", "bool"):
+        raise Unsupported
+    on_it = ir.equal(ir.ElementIndex(0), ir.ElementIndex(1))
+    return builder.made(on_it if operator.dtype == "bool" else ir.number_of(on_it), operator.shape)
+
+
+def _positions(builder: IrBuilder, operator: Operator) -> IrNode:
+    start = operator.args[0] if len(operator.args) > 1 else 0
+    step = operator.args[2] if len(operator.args) > 2 else 1
+    if operator.dtype not in _INTEGERS or step != 1 or not isinstance(start, int):
+        raise Unsupported
+    place: ir.Expression = ir.ElementIndex(0)
+    place = place + ir.Const(start) if start else place
+    return builder.made(place, operator.shape, dtype=operator.dtype)
+
+
+def _of_positions(name: str, formula: Formula, usual: Rule) -> Rule:
+    """Of integers that positions make; of others what `usual` says: integers in memory may have more bits than lanes."""
+
+    def rule(builder: IrBuilder, operator: Operator) -> IrNode:
+        pair = operator.args[:2]
+        nodes = [builder.get(value.name) for value in pair if isinstance(value, Ref)]
+        if not any(node.integer for node in nodes):
+            return usual(builder, operator)
+        made = all(builder.is_made(node) for node in nodes)
+        numbers = [value for value in pair if not isinstance(value, Ref)]
+        if not made or len(operator.args) > 2 or operator.kwargs or not all(map(_is_int, numbers)):
+            raise Unsupported
+        if name in _COMPARED or len(nodes) == 1:
+            return builder.map(_filled(formula, pair), *nodes, dtype=operator.dtype)
+        raise Unsupported  # lanes of two are compared, and neither added nor taken off
+
+    return rule
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**24
+
+
+def _filled(formula: Formula, pair: tuple[Any, ...]) -> Formula:
+    def make(*elements: ir.Expression) -> ir.Expression:
+        rest = iter(elements)
+        return formula(*(next(rest) if isinstance(one, Ref) else ir.Const(one) for one in pair))
+
+    return make
+
+
+def _shown(usual: Rule) -> Rule:
+    """A view of truth values, or of positions."""
+
+    def rule(builder: IrBuilder, operator: Operator) -> IrNode:
+        node = builder.get(operator.args[0].name)
+        if (node.mask and node.usable) or (node.integer and builder.is_made(node)):
+            return builder.view(node, operator.shape)
+        return usual(builder, operator)
+
+    return rule
+
+
+def _truth(usual: Rule) -> Rule:
+    """A number as a truth value: NaN is true."""
+
+    def rule(builder: IrBuilder, operator: Operator) -> IrNode:
+        if operator.dtype != "bool":
+            return usual(builder, operator)
+        node = builder.operand(operator.args[0])
+        return node if node.mask else builder.map(lambda x: ir.differ(x, ir.Const(0.0)), node)
+
+    return rule
+
+
+def positions(rules: Mapping[str, Rule]) -> dict[str, Rule]:
+    """Return the rules; what they leave is done by `rules`."""
+    return {
+        "tril": _triangle(upper=False),
+        "triu": _triangle(upper=True),
+        "eye": _eye,
+        "arange": _positions,
+        **{name: _of_positions(name, made, rules[name]) for name, made in _COMPARED.items()},
+        "add": _of_positions("add", python.add, rules["add"]),
+        **{name: _shown(rules[name]) for name in VIEWS},
+        **{name: _truth(rules[name]) for name in ("to", "_to_copy", "type_as")},
+    }
