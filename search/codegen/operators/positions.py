@@ -59,6 +59,8 @@ def _is_of_ones(builder: IrBuilder, value: object) -> bool:
     name = found.target.split(".", maxsplit=1)[0] if found is not None else ""
     if found is None or name not in _ONES or found.dtype not in ("float32", "bool"):
         return False
+    if builder.resolve(found.name) != found.name:
+        return False  # something was written into it since
     at = _ONES[name]
     return at is None or (len(found.args) > at and found.args[at] in (1, True))
 
@@ -116,6 +118,8 @@ def _shown(usual: Rule) -> Rule:
 
     def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         node = builder.get(operator.args[0].name)
+        if builder.writes and operator.copies:
+            return usual(builder, operator)
         if (node.mask and node.usable) or (node.integer and builder.is_made(node)):
             return builder.view(node, operator.shape)
         return usual(builder, operator)

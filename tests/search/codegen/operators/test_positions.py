@@ -94,6 +94,15 @@ def test_what_is_made_of_nothing_is_left_to_the_library_alone(
     assert lower(copy.deepcopy(bench.graph)).nodes["tril"].kind == "opaque"
 
 
+def test_ones_that_were_written_into_are_none(cards: dict[str, RecipeCard]) -> None:
+    body = "m = torch.ones_like(a)\nm.mul_(3)\nreturn m.tril() * a"
+    bench = Bench(reference(body, f"{N}(4, 6)"), cards)
+    (part,) = (part for part in bench.parts() if part.pattern != "library")
+    card = cards["cpu-pointwise-fused"]
+    text = bench.candidate({part.id: (card, card.defaults())}, ())
+    assert three_languages.right({card.name: bench.errors(text)})
+
+
 def test_a_triangle_of_infinities_has_zeros(cards: dict[str, RecipeCard]) -> None:
     source = reference("return torch.tril(a) * 1", "torch.full((5, 7), float('inf'))")
     bench = Bench(source, cards)
