@@ -59,8 +59,6 @@ def _is_of_ones(builder: IrBuilder, value: object) -> bool:
     name = found.target.split(".", maxsplit=1)[0] if found is not None else ""
     if found is None or name not in _ONES or found.dtype not in ("float32", "bool"):
         return False
-    if builder.resolve(found.name) != found.name:
-        return False  # something was written into it since
     at = _ONES[name]
     return at is None or (len(found.args) > at and found.args[at] in (1, True))
 
