@@ -12,7 +12,8 @@ distribution, comparing, profiling and killing.
 
 A program that records the events of its callers again hides its time from them, and the clock sees it. How much may be charged
 depends on how far honest programs are from the framework there: `--gaps` tells what a call takes by the clock more than by its
-events, less the same of eager, in microseconds: least, middle and greatest of a session's blocks, then eager's.
+events, less the same of eager, in microseconds: least, middle and greatest of a session's blocks, then eager's. Last stands by how
+much the events of two calls are further apart than where there are none between them: a start that is recorded again is seen there.
 """
 
 import argparse
@@ -204,7 +205,8 @@ def gaps(glob: str) -> None:
             if seen:
                 own = sorted(gap.charged * 1e6 for gap in seen[-1])
                 beside = statistics.median(gap.beside for gap in seen[-1]) * 1e6
-                told = f"{own[0]:6.2f} {statistics.median(own):6.2f} {own[-1]:6.2f}; {beside:6.2f}"
+                apart = statistics.median(gap.between for gap in seen[-1]) * 1e6
+                told = f"{own[0]:6.2f} {statistics.median(own):6.2f} {own[-1]:6.2f}; {beside:6.2f}; {apart:6.2f}"
             print(f"{case.label:<44} {verdict.got:<24} {told}", flush=True)
 
 

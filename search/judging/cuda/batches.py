@@ -20,6 +20,7 @@ from search.judging.cpu.timing import CpuPinning
 from search.judging.cpu.turns import Turns
 from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror
 from search.judging.cuda.runner import (
+    BETWEEN,
     COUNT,
     FLUSHES,
     HOST,
@@ -45,6 +46,7 @@ class Batch:
         wall: seconds of the whole batch by the judge's clock, caches' emptying and copies included.
         host: seconds of enqueueing all of it, as the runner says.
         fill: seconds of putting the inputs of one call in place, while the runner stood still.
+        between: seconds from the end of a call to the start of the next in the middle of them, as the runner's events say.
         told: what the runner says of an answer.
     """
 
@@ -52,6 +54,7 @@ class Batch:
     wall: float
     host: float
     fill: float = 0.0
+    between: float = 0.0
     told: dict[str, Any] | None = None
 
     @property
@@ -153,6 +156,7 @@ class Batches(Turns):
             wall=wall,
             host=words[HOST] / 1e9,
             fill=filled / calls,
+            between=words[BETWEEN] / 1e9,
             told=told,
         )
 

@@ -84,6 +84,8 @@ class Gap:
         host: share of the batch's time that the host took to enqueue it.
         beside: seconds a call of the framework's own; negative where its events see what the clock does not, as
             that a kernel starts while the caches are still being emptied.
+        between: seconds by which a call's end and the next one's start are further apart, as events say, than in a batch without
+            calls. Nobody is judged by it yet: `benchmarks/gpu_judging.py --gaps` shows whether honest programs are all near zero.
     """
 
     seconds: float
@@ -93,6 +95,7 @@ class Gap:
     calls: int
     host: float
     beside: float = 0.0
+    between: float = 0.0
 
     @property
     def each(self) -> float:
@@ -260,6 +263,7 @@ class CudaTimingSession:
             allowed=allowed,
             calls=pace.calls,
             host=batch.host / batch.wall,
+            between=batch.between - empty.between,
         )
 
     def _hidden(self, gaps: list[Gap]) -> list[float]:

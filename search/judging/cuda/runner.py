@@ -7,6 +7,8 @@ import json
 import os
 import time
 from importlib import import_module
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 import torch
@@ -37,8 +39,9 @@ from search.sandbox.shared_memory import (
 )
 
 # Control words beside those of the arena; the times of a batch's calls follow as doubles.
-# TAKEN: where memory is scarce, whose answer the judge has copied. RELEASE: give memory back after the batch.
-COUNT, FLUSHES, TOLD, HOST, TAKEN, RELEASE, TIMES = 6, 8, 9, 10, 12, 13, 64
+# TAKEN: where memory is scarce, whose answer the judge has copied. RELEASE: give memory back after the batch. BETWEEN: the ns
+# from the end of a call to the start of the next, by their events.
+COUNT, FLUSHES, TOLD, HOST, TAKEN, RELEASE, BETWEEN, TIMES = 6, 8, 9, 10, 12, 13, 14, 64
 SMALLEST = 2  # value of EMPTY: the smallest kernel in place of each call
 MOST_CALLS = 400
 _HEAD_ONLY: dict[str, Any] = {"size": 4096, "inputs": [], "state": {}, "outputs": []}
@@ -165,6 +168,7 @@ class CudaRunner(Runner):
                 words[DONE] = call
                 for number, (begin, end) in enumerate(events):
                     self._times[number] = begin.elapsed_time(end) * 1e-3
+                words[BETWEEN] = _between(events)
                 if self._scarce and not self._reached(TAKEN, call):
                     return {"calls": call}
                 if not empty:
@@ -280,6 +284,12 @@ def _aliased(result: Any) -> list[int]:
     values = result if isinstance(result, (tuple, list)) else (result,)
     places = [x.untyped_storage().data_ptr() if type(x) is torch.Tensor else None for x in values]
     return [n for n, place in enumerate(places) if place is not None and places.count(place) > 1]
+
+
+def _between(events: list[tuple[Any, Any]]) -> int:
+    """Return the ns between two calls in the middle of a batch's, 0 where there is one call."""
+    times = [end.elapsed_time(begin) for (_, end), (begin, _) in pairwise(events)]
+    return max(0, int(median(times) * 1e6)) if times else 0
 
 
 def _fits(outputs: Any, slots: tuple[torch.Tensor, ...]) -> bool:
