@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from search.codegen.ir import Shape
@@ -22,6 +23,10 @@ class Readers(Protocol):
 
     def shape(self, value: Any) -> Shape:
         """Return the shape of a reference, () of what is none."""
+        ...
+
+    def made_by(self, value: Any, *packets: str) -> Operator | None:
+        """Return the operator that computes `value`, if it is one of `packets`."""
         ...
 
     def read_parts(self, operator: Operator) -> frozenset[int]:
@@ -56,8 +61,49 @@ def of_lines(graph: Readers, operator: Operator) -> Sequence[Operator] | None:
     )
 
 
+def of_padded(graph: Readers, operator: Operator) -> Operator:
+    """Return an average pooling that pads by itself, where zeros were put around its input before: as a response norm does."""
+    _, values = _pooling(operator)
+    rank = int(operator.target.split(".")[0][-2])
+    around = graph.made_by(values["self"], "pad", "constant_pad_nd")
+    named = (
+        "self",
+        "pad",
+        *(("value",) if around and around.target[0] == "c" else ("mode", "value")),
+    )
+    given = arguments(around, *named) if around is not None else {}
+    sides = tuple(given.get("pad", ()))
+    pairs = [sides[at : at + 2] for at in range(0, len(sides), 2)]
+    padding = tuple(pair[0] for pair in reversed(pairs[:rank])) if pairs else ()
+    padding = (0,) * (rank - len(padding)) + padding
+    kernel = each(values["kernel"], rank)
+    taken = (
+        around is not None
+        and given.get("mode", "constant") == "constant"
+        and not given.get("value")
+        and not any(each(values["padding"], rank))
+        and not values.get("ceil_mode")
+        and not values.get("divisor_override")
+        and all(low == high >= 0 for low, high in pairs)
+        and not any(any(pair) for pair in pairs[rank:])
+        and all(2 * one <= size for one, size in zip(padding, kernel, strict=True))
+    )
+    if not taken:
+        return operator
+    args = (given["self"], kernel, each(values["stride"], rank), padding, False, True, None)
+    return replace(operator, args=args, kwargs=())
+
+
+def of_planes(graph: Readers, operator: Operator) -> Sequence[Operator] | None:
+    """An average pooling of planes that pads by itself."""
+    found = of_padded(graph, operator)
+    return (found,) if found is not operator else None
+
+
 def of_volumes(graph: Readers, operator: Operator) -> Sequence[Operator] | None:
     """A pooling of volumes as one of their planes, then one across the planes."""
+    if operator.target.startswith("avg"):
+        operator = of_padded(graph, operator)
     kind, values = _pooling(operator)
     shape = graph.shape(values["self"])
     unusual = values.get("ceil_mode") or values.get("divisor_override")
@@ -67,6 +113,12 @@ def of_volumes(graph: Readers, operator: Operator) -> Sequence[Operator] | None:
     sizes = {key: each(values[key], 3) for key, _ in _SIZES}
     planes = {key: size[1:] for key, size in sizes.items()}
     across = {key: (sizes[key][0], neutral) for key, neutral in _SIZES}
+    if all(planes[key] == (neutral, neutral) for key, neutral in _SIZES):
+        return (
+            view(f"{name}_lines", values["self"], (n, c, d, h * w)),
+            _pool(f"{name}_across", kind, Ref(f"{name}_lines"), across, values, (n, c, od, h * w)),
+            view(name, Ref(f"{name}_across"), operator.shape),
+        )
     return (
         view(f"{name}_planes", values["self"], (n, c * d, h, w)),
         _pool(f"{name}_pooled", kind, Ref(f"{name}_planes"), planes, values, (n, c * d, oh, ow)),
@@ -164,6 +216,7 @@ def _windows(name: str, kind: str, value: Ref, old: Shape, new: Shape) -> Operat
 REWRITES: Mapping[str, Callable[[Readers, Operator], Sequence[Operator] | None]] = {
     "max_pool1d": of_lines,
     "avg_pool1d": of_lines,
+    "avg_pool2d": of_planes,
     "max_pool3d": of_volumes,
     "avg_pool3d": of_volumes,
     **dict.fromkeys((f"adaptive_avg_pool{rank}d" for rank in (1, 2, 3)), averages),

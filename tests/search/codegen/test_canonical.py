@@ -43,6 +43,13 @@ GRAPHS = {
         "return F.avg_pool3d(a, (2, 3, 3), (1, 2, 2), (0, 1, 1)) + F.avg_pool3d(a, (2, 3, 3), (1, 2, 2), (1, 1, 1),"
         " count_include_pad=False)[:, :, 1:-1]", f"{N}(2, 2, 6, 10, 33)"
     ),
+    "a response norm of images": reference("return F.local_response_norm(a, 5, 0.2) * 2", f"{N}(2, 7, 9, 11)"),
+    "a response norm of lines": reference("return F.local_response_norm(F.relu(a), 3, 0.2)", f"{N}(2, 7, 19)"),
+    "averages of what was padded": reference(
+        "return F.avg_pool2d(F.pad(a, (1, 1, 2, 2)), (4, 3), (2, 1)) * 3, F.avg_pool2d(F.pad(a, (1, 0, 1, 0)), 2, 1),"
+        " F.avg_pool2d(F.pad(a, (1, 1, 1, 1), value=2.0), 3, 2)",
+        f"{N}(2, 3, 16, 9)",
+    ),
     "adaptive averages that divide": reference(
         "return F.adaptive_avg_pool2d(a * 2, (4, 5))", f"{N}(2, 3, 12, 40)"
     ),
@@ -123,6 +130,8 @@ POOLINGS = (
     "pooling of lines",
     "greatest of volumes",
     "averages of volumes",
+    "a response norm of images",
+    "averages of what was padded",
     "adaptive averages that divide",
 )
 
@@ -166,6 +175,7 @@ def test_what_was_rewritten_is_right_in_triton(
         ("convolution of lines", ["conv"]),
         ("greatest of volumes", ["pool", "pool"]),
         ("adaptive averages that divide", ["pool"]),
+        ("a response norm of images", ["pool"]),
         ("product with a diagonal", ["pointwise"]),
     ],
 )
