@@ -60,9 +60,9 @@ def test_about_one_call_in_ten_is_of_another_distribution(
 ) -> None:
     problem = load(FLOATING)
     draws = Draws(problem, make_trials(problem))
-    given = [one for _ in range(20) for one in draws.draw(50, audits=True)]
+    given = [one for _ in range(60) for one in draws.draw(50, audits=True)]
     audited = [one for one in given if one.audit]
-    assert 50 <= len(audited) <= 150
+    assert 200 <= len(audited) <= 400
     names = {one.trial.distribution for one in audited}
     assert {"spiked", "spiked far", "normal", "huge"} <= names
     assert not any(one.audit for one in draws.draw(200, audits=False))
