@@ -58,9 +58,10 @@ if TYPE_CHECKING:
     from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cpu-26"
+JUDGE_VERSION = "cpu-27"
 _CLOSE = 100_000  # ns between two samples of timed calls, where a verdict hangs on them
-_AUDITS = {False: 4, True: 16}  # the fewest of a session; the more where a verdict hangs on looks
+# The fewest audits, by whether a verdict hangs on looks, and whether infinities are asked: in one of four, so in both halves.
+_AUDITS = {(False, False): 4, (False, True): 8, (True, False): 16, (True, True): 16}
 _WAKINGS, _FEW_WAKINGS = 20, 2  # calls that do nothing, to know what waking a runner takes
 
 
@@ -361,7 +362,9 @@ class CpuJudge:
             prepare=self._empty_caches,
             blocks=blocks,
             seconds=seconds,
-            audits=0 if candidate_session is None else _AUDITS[self._own_only],
+            audits=0
+            if candidate_session is None
+            else _AUDITS[self._own_only, self._problem.special],
         )
 
     def _empty_caches(self) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from search.judging.cpu.timing import Timing, brief, interval
 from search.judging.cuda.batches import Batch
-from search.outcome import Crashed, Passed, Refused
+from search.outcome import Crashed, Refused
 from search.sandbox.faults import Fault
 
 _WARM_SECONDS = 0.05  # of work before the first block, for the clocks to rise
@@ -39,10 +39,6 @@ _SMALLEST_CALLS, _SMALLEST_SHARE = 50, 0.9
 _UNEVEN = 0.35
 
 
-_HOLDS = "holds-the-device"
-_ALONE = 3  # times that it is asked at most
-_HEARD = 3  # times that a candidate is judged which seems to hold the device
-_HELD = 1.25  # times slower: eager beside a candidate against eager alone
 _AHEAD = (
     1.5  # the device is given so much longer to empty the caches than the host takes to enqueue
 )
@@ -245,9 +241,8 @@ class CudaTimingSession:
         start again would have saved most of that, too little for the judge's clock.
         """
         batch = self.rivals["eager"].smallest(min(_SMALLEST_CALLS, self.most))
-        return _SMALLEST_SHARE * min(
-            batch.device
-        )  # whoever else uses the device makes the others longer
+        # The least of them: whoever else uses the device makes the others longer.
+        return _SMALLEST_SHARE * min(batch.device)
 
     def _gap(self, batch: Batch, pace: Pace) -> Gap:
         empty = self.rivals["eager"].batch(pace.calls, pace.flushes, empty=True)
@@ -318,64 +313,3 @@ def _busy(seconds: float) -> Fault:
 
 def _mismatch(reason: str) -> Fault:
     return Fault(Refused(reason=reason, trick="timer-mismatch"))
-
-
-def require_free(first: Timing, here: Timing, alone: Callable[[], Timing]) -> float:
-    """See that the candidate did not keep the device busy while its baselines were timed.
-
-    A device that is as slow without the candidate has another clock by now, or somebody else uses it. Blocks
-    of candidate and baselines take turns, so that their ratios hold. Where eager waits for the host, as the library's recurrent layers
-    do with their thousands of launches, it takes longer at one time than at another: it is asked several times.
-
-    Args:
-        first: eager's times before there was a candidate.
-        here: the same beside the candidate.
-        alone: ends the candidate, and returns the same once more, each time.
-
-    Returns:
-        How many times as long eager takes by now; 1 where that was not looked at.
-
-    Raises:
-        Fault: it did.
-    """
-    before, beside = _middle(first), _middle(here)
-    if beside < _HELD * before:
-        return 1.0
-    after = 0.0
-    for _ in range(_ALONE):
-        after = max(after, _middle(alone()))
-        if after * _HELD >= beside:
-            break
-    else:
-        raise Fault(
-            Refused(
-                reason=f"eager took {beside * 1e6:.0f} us beside it and {after * 1e6:.0f} us without: it keeps the device "
-                "busy between its calls",
-                trick=_HOLDS,
-            )
-        )
-    return after / before
-
-
-def heard_again(hear: Callable[[], tuple[Passed, float]]) -> tuple[Passed, float]:
-    """Return what judging a candidate comes to, judged again where it seems to hold the device.
-
-    Where eager waits for the host, a host that is slow for seconds looks the same: a graph capture of ResNet-18, 9
-    times as fast as eager, was refused on an H200 since eager took 3.4 ms beside it and 2.5 without. A program that
-    holds the device is seen to each time, and what is reported is of the time in which nothing was seen.
-
-    Raises:
-        Fault: every time, or for another reason.
-    """
-    for left in reversed(range(_HEARD)):
-        try:
-            return hear()
-        except Fault as fault:
-            if not left or getattr(fault.outcome, "trick", "") != _HOLDS:
-                raise
-    raise AssertionError
-
-
-def _middle(timing: Timing) -> float:
-    """Return the seconds of a call of eager in the middle block: one that was left alone says nothing of the others."""
-    return statistics.median(timing.calls["eager"])

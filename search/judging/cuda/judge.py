@@ -22,12 +22,8 @@ from search.judging.cuda.baselines import BaselineRunners, Baselines
 from search.judging.cuda.batches import Batch
 from search.judging.cuda.compiling import Compiler
 from search.judging.cuda.draws import Draws, Given
-from search.judging.cuda.interleaved_timing import (
-    CudaTimingSession,
-    heard_again,
-    require_free,
-    resident_share,
-)
+from search.judging.cuda.held_device import heard_again, require_free
+from search.judging.cuda.interleaved_timing import CudaTimingSession, resident_share
 from search.judging.cuda.memory import (
     CudaArena,
     JudgeMemory,
@@ -112,8 +108,7 @@ class CudaJudge:
         self._resident = resident_share(facts.l2 if facts is not None else 0, _FLUSH)
         self._watch = Watch(self._uuid)
         # A runner has an environment of its own, and must work on the judge's device.
-        name = "CUDA_VISIBLE_DEVICES"
-        self._visible = {name: os.environ[name]} if name in os.environ else {}
+        self._visible = {k: v for k, v in os.environ.items() if k == "CUDA_VISIBLE_DEVICES"}
         self._call_seconds = self._limits.call_seconds
         self.prepared: Prepared | None = None
 

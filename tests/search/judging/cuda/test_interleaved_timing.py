@@ -8,13 +8,7 @@ import pytest
 
 from search.judging.cuda.batches import Batch
 from search.judging.cpu.timing import Timing
-from search.judging.cuda.interleaved_timing import (
-    CudaTimingSession,
-    Pace,
-    heard_again,
-    require_free,
-    resident_share,
-)
+from search.judging.cuda.interleaved_timing import CudaTimingSession, Pace, resident_share
 from search.sandbox.faults import Fault
 from search.outcome import Crashed, Passed, Refused
 
@@ -290,51 +284,3 @@ def test_one_honest_block_does_not_excuse_a_kernel_that_runs_on_in_the_others() 
 def test_one_delayed_block_is_charged_and_does_not_move_the_ratio() -> None:
     timing = race(Uneven(Device(20e-6, beyond=900e-6), Device(20e-6))).run()
     assert timing.speedup["eager"].ratio == pytest.approx(2.0)
-
-
-def eager(*blocks: float) -> Timing:
-    return Timing(seconds={"eager": min(blocks)}, samples=0, speedup={}, calls={"eager": blocks})
-
-
-def test_a_candidate_that_keeps_the_device_busy_is_told_from_somebody_else() -> None:
-    before, beside = eager(100e-6), eager(200e-6)
-    assert require_free(before, eager(120e-6), lambda: pytest.fail("nothing was slow")) == 1
-    with pytest.raises(Fault) as found:
-        require_free(before, beside, lambda: eager(105e-6))
-    assert isinstance(found.value.outcome, Refused)
-    assert found.value.outcome.trick == "holds-the-device"
-    assert require_free(before, beside, lambda: eager(190e-6)) == pytest.approx(1.9)
-    uneven = iter([105e-6, 120e-6, 170e-6])
-    assert require_free(before, beside, lambda: eager(next(uneven))) == pytest.approx(1.7)
-
-
-def test_one_block_in_which_the_device_was_free_says_nothing_of_the_others() -> None:
-    before, alone = eager(100e-6, 101e-6, 102e-6), eager(100e-6, 104e-6, 190e-6)
-    with pytest.raises(Fault):
-        require_free(before, eager(100e-6, *[200e-6] * 5), lambda: alone)
-    assert require_free(before, eager(*[104e-6] * 5, 300e-6), lambda: alone) == 1
-
-
-def heard(*said: object) -> Callable[[], tuple[Passed, float]]:
-    """Return what judges again and again: an outcome each, a refusal's trick as text."""
-    left = iter(said)
-
-    def hear() -> tuple[Passed, float]:
-        one = next(left)
-        if isinstance(one, Passed):
-            return one, 1.5
-        raise Fault(Refused(reason="so it is said", trick=str(one)))
-
-    return hear
-
-
-def test_a_candidate_is_judged_again_where_a_slow_host_looks_like_a_held_device() -> None:
-    passed = Passed(seconds=1e-3, samples=1, speedup={}, max_error=0.0, allowed_error=0.0)
-    assert heard_again(heard(passed)) == (passed, 1.5)
-    assert heard_again(heard("holds-the-device", "holds-the-device", passed)) == (passed, 1.5)
-    with pytest.raises(Fault) as found:
-        heard_again(heard(*["holds-the-device"] * 3))
-    assert found.value.outcome.trick == "holds-the-device"
-    with pytest.raises(Fault) as found:
-        heard_again(heard("holds-the-device", "cached-output", passed))
-    assert found.value.outcome.trick == "cached-output"
