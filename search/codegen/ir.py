@@ -18,6 +18,7 @@ from search.costs.graph import Operator, OperatorGraph, Ref
 
 Shape = tuple[int, ...]
 SHORT = ("float16", "bfloat16")  # types of two bytes, which kernels compute in float32
+INTEGERS = ("int64", "int32")  # of those, what kernels read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +253,7 @@ class IrBuilder:
 
 
 def _integers(dtype: str) -> dict[str, Any]:
-    return {"integer": True, "dtype": dtype} if dtype.startswith("int") else {}
+    return {"integer": True, "dtype": dtype} if dtype in INTEGERS else {}
 
 
 def writes(packet: str) -> bool:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from kb.errors import NoRecipe
 from search.codegen.canonical import canonical
-from search.codegen.ir import SHORT, IrBuilder, IrNode, Unsupported, refs, writes
+from search.codegen.ir import INTEGERS, SHORT, IrBuilder, IrNode, Unsupported, refs, writes
 from search.codegen.operators.arithmetic import ARITHMETIC
 from search.codegen.operators.losses import LOSSES
 from search.codegen.operators.pointwise import POINTWISE, VIEWS, Rule
@@ -23,7 +23,6 @@ RULES: dict[str, Rule] = {
     **LOSSES,
     **positions(POINTWISE),
 }
-_INTEGERS = ("int64", "int32")
 # Operators of several results, each a part of their first argument's memory.
 PIECES = frozenset({
     "chunk", "split", "split_with_sizes", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "unsafe_chunk",
@@ -145,8 +144,8 @@ def _lowered(graph: OperatorGraph, symbolic: bool, whole: Set[str]) -> LoweredPr
             name=value.name,
             kind="value",
             shape=value.shape,
-            usable=value.dtype in ("float32", "bool", *SHORT, *_INTEGERS),
-            integer=value.dtype in _INTEGERS,
+            usable=value.dtype in ("float32", "bool", *SHORT, *INTEGERS),
+            integer=value.dtype in INTEGERS,
             mask=value.dtype == "bool",
             dtype=value.dtype,
         )
@@ -270,7 +269,7 @@ def _keeps_count(builder: IrBuilder, operator: Operator) -> bool:
     others = (entry for entry in builder.graph.operators if entry.name != operator.name)
     read = any(ref == first for entry in others for ref in refs((entry.args, entry.kwargs)))
     returned = first.name in builder.graph.outputs or operator.name in builder.graph.outputs
-    return value.kind == "buffer" and value.dtype in _INTEGERS and not read and not returned
+    return value.kind == "buffer" and value.dtype in INTEGERS and not read and not returned
 
 
 def _reached(nodes: Mapping[str, IrNode], outputs: tuple[str, ...]) -> dict[str, IrNode]:

@@ -381,8 +381,8 @@ def _mislaid(model: Any, inputs: tuple[Any, ...], result: Any) -> list[int]:
     try:
         with FakeTensorMode(allow_non_fake_inputs=True):
             eager = model(*inputs)
-    except Exception:  # noqa: BLE001 - the user's program, which may look at values that are not there
-        return []
+    except (RuntimeError, TypeError, ValueError):  # it looks at values that are not there
+        return []  # an answer that is laid out otherwise is refused by the judge, which says so
     own = [eager] if single else list(eager)
     return [number for number in odd if own[number].is_contiguous()]
 

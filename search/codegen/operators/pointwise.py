@@ -34,18 +34,21 @@ _UNARY: dict[str, Formula] = {
     "softsign": lambda x: x / (ir.absolute(x) + 1),
     "selu": lambda x: 1.05070099 * select(x > 0, x, 1.67326324 * ir.expm1(x)),
 }  # fmt: skip
-_BINARY: dict[str, Formula] = {
-    "mul": python.mul,
-    "maximum": ir.maximum,
-    "minimum": ir.minimum,
-    "max": ir.maximum,
-    "min": ir.minimum,
+COMPARED: dict[str, Formula] = {
     "gt": python.gt,
     "lt": python.lt,
     "ge": python.ge,
     "le": python.le,
     "eq": ir.equal,
     "ne": ir.differ,
+}
+_BINARY: dict[str, Formula] = {
+    "mul": python.mul,
+    "maximum": ir.maximum,
+    "minimum": ir.minimum,
+    "max": ir.maximum,
+    "min": ir.minimum,
+    **COMPARED,
 }
 # Of the framework's views: those that keep every element in its place in memory.
 VIEWS = (

@@ -14,6 +14,8 @@ from search.costs.graph import Operator, Ref
 
 # The greatest of each window of planes, without the places that torch's own function returns as well.
 ADAPTIVE_MAX = "recipe.adaptive_max_pool2d"
+# Operators that put a border around a tensor, and their arguments.
+_PADDINGS = {"pad": ("self", "pad", "mode", "value"), "constant_pad_nd": ("self", "pad", "value")}
 # What a pooling says of each dimension, and of one that it leaves alone.
 _SIZES = (("kernel", 1), ("stride", 1), ("padding", 0), ("dilation", 1))
 
@@ -65,21 +67,17 @@ def of_padded(graph: Readers, operator: Operator) -> Operator:
     """Return an average pooling that pads by itself, where zeros were put around its input before: as a response norm does."""
     _, values = _pooling(operator)
     rank = int(operator.target.split(".")[0][-2])
-    around = graph.made_by(values["self"], "pad", "constant_pad_nd")
-    named = (
-        "self",
-        "pad",
-        *(("value",) if around and around.target[0] == "c" else ("mode", "value")),
-    )
-    given = arguments(around, *named) if around is not None else {}
-    sides = tuple(given.get("pad", ()))
+    around = graph.made_by(values["self"], *_PADDINGS)
+    if around is None:
+        return operator
+    given = arguments(around, *_PADDINGS[around.target.split(".")[0]])
+    sides = tuple(given["pad"])
     pairs = [sides[at : at + 2] for at in range(0, len(sides), 2)]
-    padding = tuple(pair[0] for pair in reversed(pairs[:rank])) if pairs else ()
+    padding = tuple(pair[0] for pair in reversed(pairs[:rank]))
     padding = (0,) * (rank - len(padding)) + padding
     kernel = each(values["kernel"], rank)
     taken = (
-        around is not None
-        and given.get("mode", "constant") == "constant"
+        given.get("mode", "constant") == "constant"
         and not given.get("value")
         and not any(each(values["padding"], rank))
         and not values.get("ceil_mode")

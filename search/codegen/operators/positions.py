@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from search.codegen import expressions as ir
-from search.codegen.ir import IrBuilder, IrNode, Unsupported
-from search.codegen.operators.pointwise import VIEWS, Formula, Rule, arguments
+from search.codegen.ir import INTEGERS, IrBuilder, IrNode, Unsupported
+from search.codegen.operators.pointwise import COMPARED, VIEWS, Formula, Rule, arguments
 from search.costs.graph import Operator, Ref
 
 # Operators that make a tensor of ones, and where the value of those that take one stands.
@@ -19,15 +19,6 @@ _ONES = {
     "full": 1,
     "full_like": 1,
     "new_full": 2,
-}
-_INTEGERS = ("int64", "int32")
-_COMPARED: dict[str, Formula] = {
-    "gt": python.gt,
-    "lt": python.lt,
-    "ge": python.ge,
-    "le": python.le,
-    "eq": ir.equal,
-    "ne": ir.differ,
 }
 
 
@@ -73,7 +64,7 @@ def _eye(builder: IrBuilder, operator: Operator) -> IrNode:
 def _positions(builder: IrBuilder, operator: Operator) -> IrNode:
     start = operator.args[0] if len(operator.args) > 1 else 0
     step = operator.args[2] if len(operator.args) > 2 else 1
-    if operator.dtype not in _INTEGERS or step != 1 or not isinstance(start, int):
+    if operator.dtype not in INTEGERS or step != 1 or not isinstance(start, int):
         raise Unsupported
     place: ir.Expression = ir.ElementIndex(0)
     place = place + ir.Const(start) if start else place
@@ -92,7 +83,7 @@ def _of_positions(name: str, formula: Formula, usual: Rule) -> Rule:
         numbers = [value for value in pair if not isinstance(value, Ref)]
         if not made or len(operator.args) > 2 or operator.kwargs or not all(map(_is_int, numbers)):
             raise Unsupported
-        if name in _COMPARED or len(nodes) == 1:
+        if name in COMPARED or len(nodes) == 1:
             return builder.map(_filled(formula, pair), *nodes, dtype=operator.dtype)
         raise Unsupported  # lanes of two are compared, and neither added nor taken off
 
@@ -144,7 +135,7 @@ def positions(rules: Mapping[str, Rule]) -> dict[str, Rule]:
         "triu": _triangle(upper=True),
         "eye": _eye,
         "arange": _positions,
-        **{name: _of_positions(name, made, rules[name]) for name, made in _COMPARED.items()},
+        **{name: _of_positions(name, made, rules[name]) for name, made in COMPARED.items()},
         "add": _of_positions("add", python.add, rules["add"]),
         **{name: _shown(rules[name]) for name in VIEWS},
         **{name: _truth(rules[name]) for name in ("to", "_to_copy", "type_as")},
