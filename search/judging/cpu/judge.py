@@ -362,9 +362,7 @@ class CpuJudge:
             prepare=self._empty_caches,
             blocks=blocks,
             seconds=seconds,
-            audits=0
-            if candidate_session is None
-            else _AUDITS[self._own_only, self._problem.special],
+            audits=_AUDITS[self._own_only, self._problem.special] if candidate_session else 0,
         )
 
     def _empty_caches(self) -> None:
