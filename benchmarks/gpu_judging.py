@@ -4,6 +4,7 @@
     python benchmarks/gpu_judging.py --candidates 100
     python benchmarks/gpu_judging.py --repeat 10     # one kernel in ten separate runs
     python benchmarks/gpu_judging.py --gaps 'honest/*'   # cases of the corpus
+    python benchmarks/gpu_judging.py --gaps '*' --part 1 4
 
 Needs the device, torch and Triton. Every candidate is a new source for a LayerNorm of 8192 rows of 1,024.
 From the seconds of each, those of compiling (Triton's and ptxas's, in the runner and here) and of the
@@ -12,8 +13,9 @@ distribution, comparing, profiling and killing.
 
 A program that records the events of its callers again hides its time from them, and the clock sees it. How much may be charged
 depends on how far honest programs are from the framework there: `--gaps` tells what a call takes by the clock more than by its
-events, less the same of eager, in microseconds: least, middle and greatest of a session's blocks, then eager's. Last stands by how
-much the events of two calls are further apart than where there are none between them: a start that is recorded again is seen there.
+events, less the same of eager, in microseconds: least, middle and greatest of a session's blocks, then eager's. Behind it stands by
+how much the events of two calls are further apart than where there are none between them, and last the same of the framework: a
+start that is recorded again is seen there.
 """
 
 import argparse
@@ -184,7 +186,7 @@ def repeat(count: int) -> None:
     )
 
 
-def gaps(glob: str) -> None:
+def gaps(glob: str, number: int, parts: int) -> None:
     """Print what the clock sees beyond the events, for each case of the corpus that fits; a cheat's own, after its twin's."""
     seen: list[list[Gap]] = []
     hidden = CudaTimingSession._hidden
@@ -198,16 +200,24 @@ def gaps(glob: str) -> None:
         tempfile.TemporaryDirectory(prefix="kb-gaps-") as folder,
         CorpusRunner("cuda", Path(folder)) as runner,
     ):
-        for case in choose_cases("cuda", [glob]):
+        for case in choose_cases("cuda", [glob])[number - 1 :: parts]:
             seen.clear()
             verdict = runner.judge(case)
             told = "was not timed"
             if seen:
-                own = sorted(gap.charged * 1e6 for gap in seen[-1])
-                beside = statistics.median(gap.beside for gap in seen[-1]) * 1e6
-                apart = statistics.median(gap.between for gap in seen[-1]) * 1e6
-                told = f"{own[0]:6.2f} {statistics.median(own):6.2f} {own[-1]:6.2f}; {beside:6.2f}; {apart:6.2f}"
-            print(f"{case.label:<44} {verdict.got:<24} {told}", flush=True)
+                own = [gap.charged for gap in seen[-1]]
+                middle = [[getattr(gap, name) for gap in seen[-1]] for name in _MIDDLE]
+                told = f"{_microseconds(min(own), statistics.median(own), max(own))};" + ";".join(
+                    _microseconds(statistics.median(values)) for values in middle
+                )
+            print(f"{case.label:<44} {verdict.got:<24} {told} {verdict.complaint}", flush=True)
+
+
+_MIDDLE = ("beside", "between", "between_beside")  # of these the middle block is printed
+
+
+def _microseconds(*seconds: float) -> str:
+    return "".join(f"{value * 1e6:7.2f}" for value in seconds)
 
 
 def main() -> None:
@@ -217,12 +227,13 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=30)
     parser.add_argument("--repeat", type=int, default=0, metavar="RUNS")
     parser.add_argument("--gaps", metavar="GLOB")
+    parser.add_argument("--part", nargs=2, type=int, default=(1, 1), metavar=("N", "OF"))
     parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.once:
         once()
     elif options.gaps:
-        gaps(options.gaps)
+        gaps(options.gaps, *options.part)
     elif options.repeat:
         repeat(options.repeat)
     else:

@@ -46,7 +46,7 @@ class Batch:
         wall: seconds of the whole batch by the judge's clock, caches' emptying and copies included.
         host: seconds of enqueueing all of it, as the runner says.
         fill: seconds of putting the inputs of one call in place, while the runner stood still.
-        between: seconds from the end of a call to the start of the next in the middle of them, as the runner's events say.
+        between: seconds from the end of a call to the start of the next, in the mean, as the runner's events say.
         told: what the runner says of an answer.
     """
 

@@ -10,6 +10,8 @@ from search.outcome import Passed, Refused
 from search.sandbox.faults import Fault
 
 _HOLDS = "holds-the-device"
+# Whose work goes on while its inputs are put in place: so it looks, too, where others use the device.
+_BUSY = "work-outside-the-clock"
 _ALONE = 3  # times that it is asked at most
 _HEARD = 3  # times that a candidate is judged which seems to hold the device
 _HELD = 1.25  # times slower: eager beside a candidate against eager alone
@@ -53,11 +55,12 @@ def require_free(first: Timing, here: Timing, alone: Callable[[], Timing]) -> fl
 
 
 def heard_again(hear: Callable[[], tuple[Passed, float]]) -> tuple[Passed, float]:
-    """Return what judging a candidate comes to, judged again where it seems to hold the device.
+    """Return what judging a candidate comes to, judged again where it seems to hold the device, or to work before the clock starts.
 
     Where eager waits for the host, a host that is slow for seconds looks the same: a graph capture of ResNet-18, 9
     times as fast as eager, was refused on an H200 since eager took 3.4 ms beside it and 2.5 without. A program that
-    holds the device is seen to each time, and what is reported is of the time in which nothing was seen.
+    holds the device is seen to each time, and what is reported is of the time in which nothing was seen. An average of pairs
+    was refused beside three other judges of one H200: its inputs took 0.4 ms longer than eager's in half of the blocks.
 
     Raises:
         Fault: every time, or for another reason.
@@ -66,7 +69,7 @@ def heard_again(hear: Callable[[], tuple[Passed, float]]) -> tuple[Passed, float
         try:
             return hear()
         except Fault as fault:
-            if not left or getattr(fault.outcome, "trick", "") != _HOLDS:
+            if not left or getattr(fault.outcome, "trick", "") not in (_HOLDS, _BUSY):
                 raise
     raise AssertionError
 

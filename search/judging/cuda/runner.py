@@ -8,7 +8,7 @@ import os
 import time
 from importlib import import_module
 from itertools import pairwise
-from statistics import median
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -287,9 +287,9 @@ def _aliased(result: Any) -> list[int]:
 
 
 def _between(events: list[tuple[Any, Any]]) -> int:
-    """Return the ns between two calls in the middle of a batch's, 0 where there is one call."""
+    """Return the mean ns from the end of a call to the start of the next, 0 where there is one call."""
     times = [end.elapsed_time(begin) for (_, end), (begin, _) in pairwise(events)]
-    return max(0, int(median(times) * 1e6)) if times else 0
+    return max(0, int(fmean(times) * 1e6)) if times else 0
 
 
 def _fits(outputs: Any, slots: tuple[torch.Tensor, ...]) -> bool:

@@ -26,6 +26,7 @@ class Device:
         beyond: seconds that a call costs outside its events.
         fill: seconds of putting the inputs of a call in place.
         late: seconds that the host adds to each emptying of the caches.
+        between: seconds from a call's end to the next one's start, beyond emptying the caches.
     """
 
     def __init__(
@@ -37,7 +38,9 @@ class Device:
         beyond: float = 0.0,
         fill: float = 10e-6,
         late: float = 0.0,
+        between: float = 0.0,
     ) -> None:
+        self.between = between
         self.call, self.told, self.host, self.flushes = call, told, host, flushes
         self.beyond, self.fill, self.late = beyond, fill, late
         self.given: list[Any] = []
@@ -55,8 +58,13 @@ class Device:
         each = ((FLUSH + self.late) * flushes if self.flushes else 0.0) + device
         slow = max(each, 0.0 if empty else self.host)
         seen = 0.0 if empty else (self.call if self.told is None else self.told)
+        between = FLUSH * flushes + (0.0 if empty else self.between)
         return Batch(
-            device=(seen,) * calls, wall=slow * calls, host=self.host * calls, fill=self.fill
+            device=(seen,) * calls,
+            wall=slow * calls,
+            host=self.host * calls,
+            fill=self.fill,
+            between=between,
         )
 
 
@@ -68,8 +76,8 @@ def race(
 ) -> CudaTimingSession:
     return CudaTimingSession(
         rivals={
-            "eager": Device(40e-6, beyond=beyond, late=late),
-            "compile": Device(30e-6, beyond=beyond),
+            "eager": Device(40e-6, beyond=beyond, late=late, between=beyond),
+            "compile": Device(30e-6, beyond=beyond, between=beyond),
         },
         candidate=candidate,
         draw=lambda calls: ["fresh"] * calls,
@@ -125,6 +133,15 @@ def test_events_recorded_again_save_nothing_that_the_frameworks_events_see() -> 
     cheat = race(Device(12e-6, told=1e-6), beyond=-3e-6).run()
     assert honest.seconds["candidate"] == pytest.approx(15e-6)
     assert cheat.seconds["candidate"] == pytest.approx(15e-6)
+
+
+def test_a_start_recorded_again_is_seen_between_the_calls_where_the_clock_sees_nothing() -> None:
+    """Host and clock of a batch vary by microseconds a call; what lies between two events of the device does not."""
+    hidden = Device(8e-6, told=5e-6, between=4e-6)
+    timing = race(hidden, beyond=-2e-6).run()
+    assert timing.seconds["candidate"] == pytest.approx(11e-6), "4 us, and 2 that eager's events see"
+    honest = race(Device(8e-6, between=2.9e-6)).run()
+    assert honest.seconds["candidate"] == pytest.approx(8e-6)
 
 
 def test_no_call_takes_less_than_the_smallest_kernel() -> None:
