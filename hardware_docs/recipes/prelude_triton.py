@@ -360,3 +360,10 @@ def vfmod(x, y):
     found = tl.where(by < float("inf"), left, tl.abs(x).to(tl.float64)).to(tl.float32)
     found = tl.where((x < 0.0) | (1.0 / x < 0.0), -found, found)
     return tl.where(usual & (x == x) & (y == y), found, float("nan"))
+
+
+def vheads(t):
+    """Return a tensor of matrices with two axes before them, as it lies."""
+    while t.dim() < 4:
+        t = t.unsqueeze(0)
+    return t.flatten(0, -4) if t.dim() > 4 else t

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import compress, islice
+from operator import not_
 from typing import Any, Protocol, Self
 
 from kb.errors import NoRecipe
@@ -29,22 +30,20 @@ from search.codegen.inductor.proposals import (
 from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import REPLAY, RecipeCard, make_cards
 from search.codegen.next_recipes import (
-    DOUBTFUL,
     RecipeProposal,
     combine,
     from_lessons,
     learned,
-    only_elementwise,
-    own_share,
     proposals,
     start,
     whole_program,
 )
 from search.codegen.operators.recurrent import recurrent_layers
-from search.codegen.plan import Plan
+from search.codegen.plan import DOUBTFUL, Plan, only_elementwise, own_share
 from search.codegen.render import Unfit
 from search.codegen.tuner import JudgedSetting, suggestions
 from search.costs.graph import OperatorGraph
+from search.costs.work import least_seconds
 from search.targets.cuda import read_device
 from search.task import Task
 
@@ -289,7 +288,11 @@ class Recipes:
         if moment.parent is not None:
             yield from combine(self._shop, moment.parent, plan, moment.history)
         expected = learned(lessons, self._target.architecture, self._languages)
-        yield from proposals(self._shop, plan, moment, retrieved, expected)
+        gpu = self._target.device == "gpu"
+        least = (
+            least_seconds(self._graph, self._target.peak, self._target.bandwidth) if gpu else 0.0
+        )
+        yield from proposals(self._shop, plan, moment, retrieved, expected, least)
 
     def _ahead(
         self, own: Iterator[RecipeProposal], lessons: Sequence[tuple[str, LessonRecord]]
@@ -303,8 +306,10 @@ class Recipes:
         several = list(whole_program(self._shop)) if self._base is not None else []
         # One part each comes after the compiler's whole: to list these takes long where parts are many.
         ahead += several or islice(own, 1)
-        if ahead and ahead[0].speed <= 1:
-            yield from self._compiled()
+        if (seed := self._seed) is not None:
+            faster = [seed.expected(one.plan, one.speed, self._target) > 1 for one in ahead]
+            ahead = [*compress(ahead, faster), *compress(ahead, map(not_, faster))]
+            yield from self._compiled() if ahead and not any(faster) else ()
         yield from ahead
 
     def _compiled(self) -> Iterator[RecipeProposal]:

@@ -12,24 +12,17 @@ from typing import Any
 from kb.records.schema import LessonRecord
 from kb.retrieval.lesson_confidence import effect_of, standing
 from search.attempt import Attempt, Moment
+from search.codegen.attention import apart
 from search.codegen.library import RecipeCard
-from search.codegen.plan import Choice, Composer, Plan, distance, sizes
-from search.codegen.segments import Segment
-from search.costs.graph import OperatorGraph
-from search.costs.trace import family
+from search.codegen.plan import Choice, Composer, Plan, distance, launches, launching, sizes
+from search.codegen.segments import ATTENTION, Segment
 from search.costs.work import operator_costs
 
 # Whether it starts from the reference, the pattern of the segment, and the idea's name.
 Topic = tuple[bool, str, str]
 PRODUCER = "producer"
 COMBINE = "combine"
-_LIBRARY = ("matmul", "convolution")  # families that Inductor leaves to the library
-# Of the work by count. A GPU's judge wants 1 % of the time: 1.2 % of the work came out as less, 1.6 % as more.
-LEAST_OWN = 0.015
-# Elementwise operators count one by one and cost one pass when they are fused: 2.5 % by count came out as 1 %.
-DOUBTFUL = 0.03
-# A lesson of a segment further away than this (a factor of about twenty in all sizes together)
-# says little about its knobs.
+# A lesson of a segment further away than this (a factor of about twenty in all sizes) says little about its knobs.
 _NEAR = 3.0
 _ANCHORS = 16  # products and convolutions that are taken from the library one by one
 
@@ -52,32 +45,6 @@ class RecipeProposal:
     focus: str | None
     lesson: str | None = None
     speed: float = 1.0
-
-
-def own_share(graph: OperatorGraph, plan: Plan) -> float:
-    """Return the share of what the reference costs, by count, that no library does in `plan`."""
-    costs = operator_costs(graph)
-    handed = _handed(graph, plan)
-    return 1 - sum(costs.get(name, 0.0) for name in handed) / (sum(costs.values()) or 1.0)
-
-
-def only_elementwise(graph: OperatorGraph, plan: Plan) -> bool:
-    """Say whether all that no library does in `plan` is elementwise."""
-    handed = _handed(graph, plan)
-    own = (one for one in graph.operators if one.name not in handed)
-    return all(family(one) in ("elementwise", None) for one in own)  # None is a view
-
-
-def _handed(graph: OperatorGraph, plan: Plan) -> set[str]:
-    """Return the operators that a library does in `plan`."""
-    handed = set(plan["library"])
-    if plan.get("compiler"):
-        every = {one.name for one in graph.operators}
-        whole = set(plan["whole"]) if plan["segments"] else every
-        handed |= {
-            one.name for one in graph.operators if one.name in whole and family(one) in _LIBRARY
-        }
-    return handed
 
 
 def choices(plan: Plan) -> dict[str, Choice]:
@@ -103,13 +70,17 @@ def proposals(
     moment: Moment,
     retrieved: Sequence[str],
     expected: Mapping[Topic, float] | None = None,
+    busy: float = 0.0,
 ) -> Iterator[RecipeProposal]:
     """Yield every change of one part of `plan`: untried first, then in the order of retrieval.
 
     Among the untried, those come first that earlier runs give reason to expect something of, and
     after the others those that lost or failed there; of equals those of which measurements of their records
-    let expect most, then those of shorter types. What passed before is tuned further once the untried are through, the best first; what failed on this parent comes
+    let expect most (where there is little to do, those with fewer launches), then those of shorter types. What passed before is tuned further once the untried are through, the best first; what failed on this parent comes
     last.
+
+    Args:
+        busy: seconds that the work takes a GPU at least; 0 for a processor.
     """
     rank = {name: at for at, name in enumerate(retrieved)}
     best = _best(moment)
@@ -129,7 +100,7 @@ def proposals(
             tier,
             -(gained or 0.0),
             -hope,
-            -proposal.speed,
+            busy / proposal.speed + launching(launches(proposal.plan)) if busy else -proposal.speed,
             longer,
             rank.get(name, len(rank)),
             name,
@@ -200,6 +171,12 @@ def _changes(shop: Composer, plan: Plan, *, root: bool) -> Iterator[RecipePropos
     parts = [part for part in shop.cut(library) if part.pattern != "library"]
     for part in parts:
         yield from _swaps(shop, library, kept, part, costs, several=len(parts) > 1)
+    for whole in (one for one in shop.cut(()) if one.pattern == ATTENTION):
+        fewer = library - whole.anchors
+        for more in (fewer, fewer | {apart(whole)}):
+            for part in shop.cut(more) if more != library else ():
+                if part.anchors & whole.anchors:
+                    yield from _swaps(shop, more, kept, part, costs, several=True)
     for anchor in _costliest(library, costs):
         fewer = library - {anchor}
         for part in shop.cut(fewer):

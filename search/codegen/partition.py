@@ -21,7 +21,15 @@ from search.codegen.operator_sizes import (
     scan_dims,
     select_dims,
 )
-from search.codegen.segments import INNER, SEVERAL, GrowingSegment, Segment, as_segments, leaving
+from search.codegen.segments import (
+    ATTENTION,
+    INNER,
+    SEVERAL,
+    GrowingSegment,
+    Segment,
+    as_segments,
+    leaving,
+)
 
 FUSED = (
     "pointwise", "rows", "pool", "scan", "place", "select", "histogram", "pairs", "factor", "conv", "ndconv", "matmul",
@@ -338,7 +346,7 @@ def plane_borders(
     The first is the number of elements of a row with all that is inside it; a second says how many
     elements lie between neighbours of the row, one where there is none.
     """
-    if pattern in ("matmul", "recurrence"):
+    if pattern in ("matmul", "recurrence", ATTENTION):
         return (shape[-1] if shape else 1,)
     if pattern in ("ndconv", "sample"):
         return (math.prod(shape[2:]),)

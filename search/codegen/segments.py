@@ -18,6 +18,7 @@ INNER = (
     "factor",
 )  # anchors that may compute what they read on the way in
 SEVERAL = ("select", "factor")  # whose operators may have several results
+ATTENTION = "attention"
 _OPERANDS_FIRST = ("conv", "ndconv", "matmul", "recurrence", "sample")
 
 
@@ -28,10 +29,10 @@ class Segment:
     Attributes:
         id: stable name: the pattern and the node that it ends with.
         pattern: ``pointwise``, ``rows``, ``pool``, ``scan``, ``place``, ``select``, ``histogram``,
-            ``pairs``, ``factor``, ``conv``, ``ndconv``, ``matmul``, ``recurrence``, ``sample`` or ``library``.
-        anchor: the convolution, product, pooling, scan or library operator.
+            ``pairs``, ``factor``, ``conv``, ``ndconv``, ``matmul``, ``recurrence``, ``sample``, ``attention`` or ``library``.
+        anchor: the convolution, product, pooling, scan or library operator; of an attention its last product.
         nodes: primitive nodes that it computes; with an anchor, those after it (before it for
-            ``pool`` and ``scan``).
+            ``pool`` and ``scan``). Of an attention the first is its first product.
         pool: the pooling operator that a convolution feeds.
         post: nodes after the pooling or the scan; of `SEVERAL` the results that are wanted.
         inputs: nodes that it reads, the anchor's operands first (views of them where sizes are read
@@ -49,6 +50,12 @@ class Segment:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     dims: Mapping[str, int | str]
+
+    @property
+    def anchors(self) -> frozenset[str]:
+        """The operators of it that the library may do instead."""
+        first = self.nodes[:1] if self.pattern == ATTENTION else ()
+        return frozenset(name for name in (self.anchor, *first) if name)
 
     @property
     def tail(self) -> tuple[str, ...]:

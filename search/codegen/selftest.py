@@ -79,6 +79,9 @@ _SAMPLES: Mapping[str, tuple[str, str, str]] = {
     "few rows against a matrix": (
         "return torch.tanh(self.l(a))", "N(5, 516)", "self.l = nn.Linear(516, 524)"
     ),
+    "an attention": (
+        "return F.scaled_dot_product_attention(a, b, b)", "N(2, 3, 40, 20), N(2, 3, 52, 20)", ""
+    ),
     "a batch of products": ("return a @ b", "N(8, 32, 48), N(8, 48, 32)", ""),
     "a convolution": (
         "return F.relu(self.c(a))", "N(2, 16, 32, 32)", "self.c = nn.Conv2d(16, 32, 3, padding=1)"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from search.attempt import Attempt
+from search.codegen.attention import operators
 from search.graph import Graph
 from search.outcome import Outcome
 from search.won_or_lost import Gain, gains
@@ -93,8 +94,8 @@ def change(parent: Attempt | None, child: Attempt) -> SourceChange:
 def _library(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     if not before:
         return []
-    more = len(set(after["library"]) - set(before.get("library", ())))
-    fewer = len(set(before.get("library", ())) - set(after["library"]))
+    more = len(set(operators(after["library"])) - set(before.get("library", ())))
+    fewer = len(set(operators(before.get("library", ()))) - set(after["library"]))
     lines = []
     if more:
         lines.append(f"{more} more left to the library")

@@ -11,7 +11,7 @@ from kb.records.schema import TargetRecord
 from search.codegen.applicability import exact, languages, make_shop, suiting
 from search.codegen.library import RecipeCard
 from search.codegen.plan import Composer
-from search.codegen.single_idea import Fit, fit
+from search.measuring.single_idea import Fit, fit
 from search.measuring.tables import KINDS, Shape, Tables
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import Protocol
 from kb.errors import TaskError, ToolchainError
 from kb.records.schema import Evidence
 from search.codegen.next_recipes import COMBINE
-from search.codegen.single_idea import Rendering, combined, renderings
 from search.judging.limits import Prepared
 from search.measuring.choice import Pair, Shops, by_task
 from search.measuring.evidence import evidence_of
+from search.measuring.single_idea import Rendering, combined, renderings
 from search.measuring.tables import Shape
 from search.outcome import Outcome, Passed
 

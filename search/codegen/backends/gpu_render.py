@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 from search.codegen.access_analysis import Walk, walk
+from search.codegen.attention import softmax_of
 from search.codegen.backends.cuda import (
     CudaEmitter,
     CudaParts,
@@ -17,7 +18,7 @@ from search.codegen.backends.cuda import (
 from search.codegen.backends.expressions import Frame, StatementScope, frame_of_plane, frame_of_rows
 from search.codegen.backends.prelude import cuda_prelude
 from search.codegen.backends.schedule import Scheduler
-from search.codegen.backends.symbolic_sizes import Extent, Seen
+from search.codegen.backends.symbolic_sizes import Extent, Seen, count, reshaped
 from search.codegen.backends.triton import Parts, PartsWriter, TritonEmitter, define
 from search.codegen.ir import Shape
 from search.codegen.iteration_space import Access, make_space
@@ -25,8 +26,7 @@ from search.codegen.library import RecipeCard, Value
 from search.codegen.loop_layout import layout
 from search.codegen.lower import LoweredProgram
 from search.codegen.partition import plane_borders
-from search.codegen.segments import INNER, Segment
-from search.strides import contiguous
+from search.codegen.segments import ATTENTION, INNER, Segment
 
 Call = Callable[..., str]
 
@@ -139,7 +139,27 @@ def context(
         return _rows(painter, knobs)
     if part.pattern in INNER:
         return _inner(painter)
+    if part.pattern == ATTENTION:
+        return _attention(painter)
     return _product(painter)
+
+
+def _attention(painter: _Painter) -> tuple[dict[str, object], str]:
+    """An attention: what becomes of the first product's elements, and of the last one's."""
+    program, part = painter.program, painter.part
+    assert part.anchor is not None
+    first, *others = part.nodes
+    softmax = softmax_of(program, program.base(program.nodes[part.anchor].operands[0]))
+    assert softmax is not None
+    own = tuple(name for name in others if name not in softmax.nodes)
+    functions: dict[str, _Function] = {}
+    if own:
+        functions["scores"] = _tail(painter, own, first, "scored", softmax.scores, "scores")
+    if part.post:
+        last = _last(program, part, part.post)
+        functions["epilogue"] = _tail(painter, part.post, part.anchor, "shape", last, "epilogue")
+    painter.allocate(0, reshaped("shape", program.nodes[part.anchor].shape, _result(program, part)))
+    return _finished(painter, functions, "")
 
 
 def _rows(painter: _Painter, knobs: Mapping[str, Value]) -> tuple[dict[str, object], str]:
@@ -185,10 +205,10 @@ def _row_sizes(part: Segment, found: Walk, frame: Frame) -> dict[str, int]:
     sizes, last = found.space.sizes, found.space.reduced[1]
     columns = bool(frame.inner) and last < len(sizes) and part.pattern == "rows"
     return {
-        "rows": _count(sizes, frame.outer),
-        "cols": _count(sizes, frame.inner),
+        "rows": count(sizes, frame.outer),
+        "cols": count(sizes, frame.inner),
         "columns": int(columns),
-        "inner": _count(sizes, range(last, len(sizes))) if columns else 1,
+        "inner": count(sizes, range(last, len(sizes))) if columns else 1,
         "reads": len(found.sources),
         "writes": len(part.outputs),
     }
@@ -199,13 +219,6 @@ def _fields(parts: Parts | CudaParts) -> dict[str, object]:
 
 
 _FIELDS = ("tensors", "params", "args", "launch", "measure", "results", "source")
-
-
-def _count(sizes: Sequence[int], dims: Sequence[int] | range) -> int:
-    total = 1
-    for dim in dims:
-        total *= sizes[dim]
-    return total
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,29 +333,12 @@ def _product(painter: _Painter) -> tuple[dict[str, object], str]:
     if part.post:
         last = _last(program, part, part.post)
         functions["post"] = _tail(painter, part.post, tip, result, last, "post")
-    painter.allocate(0, _reshaped(result, program.nodes[tip].shape, _result(program, part)))
+    painter.allocate(0, reshaped(result, program.nodes[tip].shape, _result(program, part)))
     return _finished(painter, functions, "")
 
 
 def _result(program: LoweredProgram, part: Segment) -> Shape:
     return program.nodes[part.outputs[0]].shape
-
-
-def _reshaped(text: str, shape: Shape, wanted: Shape) -> str:
-    """Return the host expression of a tip's shape as the result has it."""
-    if shape == wanted:
-        return text
-    padded = (1,) * (len(wanted) - len(shape)) + shape
-    if padded == wanted:
-        return f"({'1, ' * (len(wanted) - len(shape))}*{text})"
-    steps, found = contiguous(shape), []
-    for size, step in zip(wanted, contiguous(wanted), strict=True):
-        dims = [f"{text}[{at}]" for at in range(len(shape))
-                if size > 1 and steps[at] >= step and steps[at] * shape[at] <= step * size
-                and shape[at] > 1]  # fmt: skip
-        exact = _count(shape, [at for at in range(len(shape)) if f"{text}[{at}]" in dims]) == size
-        found.append(" * ".join(dims) if dims and exact else str(size))
-    return f"({', '.join(found)},)"
 
 
 def _inner(painter: _Painter) -> tuple[dict[str, object], str]:
@@ -376,7 +372,7 @@ def _inner(painter: _Painter) -> tuple[dict[str, object], str]:
         functions["post"] = _tail(painter, part.tail, part.anchor, "shape", last, "post")
     for at, name in enumerate(part.outputs):
         wanted = program.nodes[name].shape
-        text = _reshaped("shape", program.nodes[part.anchor].shape, wanted)
+        text = reshaped("shape", program.nodes[part.anchor].shape, wanted)
         if part.pattern == "factor":  # a batch of any size, of matrices of a known one
             batch = len(shape) - 2
             text = f"(*source[:-2], {', '.join(map(str, wanted[batch:]))},)"
@@ -391,7 +387,7 @@ def _finished(
     texts = [function.text(signature.params) for function in functions.values()]
     if painter.cuda:
         return _cuda(painter, signature, functions, texts, before)
-    calls: dict[str, Call] = {"epilogue": _identity, "post": _identity}
+    calls: dict[str, Call] = dict.fromkeys(("epilogue", "post", "scores"), _identity)
     calls |= {name: function.call(signature.args) for name, function in functions.items()}
     given = {name: getattr(signature, name) for name in _FIELDS}
     p = SimpleNamespace(**given, fixed=signature.fixed, before=before)

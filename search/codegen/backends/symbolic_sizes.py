@@ -139,3 +139,28 @@ def _left(space: Space, tensor: Seen, at: int) -> str:
         if math.prod(outer) * space.sizes[at] == size:
             return f"{tensor.text}[{dim}] // {math.prod(outer)}"
     return ""
+
+
+def count(sizes: Sequence[int], dims: Sequence[int] | range) -> int:
+    """Return how many elements some dimensions have."""
+    total = 1
+    for dim in dims:
+        total *= sizes[dim]
+    return total
+
+
+def reshaped(text: str, shape: Shape, wanted: Shape) -> str:
+    """Return the host expression of a tip's shape as the result has it."""
+    if shape == wanted:
+        return text
+    padded = (1,) * (len(wanted) - len(shape)) + shape
+    if padded == wanted:
+        return f"({'1, ' * (len(wanted) - len(shape))}*{text})"
+    steps, found = contiguous(shape), []
+    for size, step in zip(wanted, contiguous(wanted), strict=True):
+        dims = [f"{text}[{at}]" for at in range(len(shape))
+                if size > 1 and steps[at] >= step and steps[at] * shape[at] <= step * size
+                and shape[at] > 1]  # fmt: skip
+        exact = count(shape, [at for at in range(len(shape)) if f"{text}[{at}]" in dims]) == size
+        found.append(" * ".join(dims) if dims and exact else str(size))
+    return f"({', '.join(found)},)"

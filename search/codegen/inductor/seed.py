@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from kb.errors import TaskError
+from kb.records.schema import TargetRecord
 from search.codegen.inductor import Captured, Uncaptured
 from search.codegen.inductor.candidate import Native, write
 from search.codegen.inductor.out_of_place import out_of_place
@@ -15,11 +16,12 @@ from search.codegen.inductor.process import Device, capture
 from search.codegen.inductor.stubs import stubbed
 from search.codegen.lower import is_view, lower, packet
 from search.codegen.module_writer import loaded, native_source
-from search.codegen.next_recipes import LEAST_OWN, own_share
-from search.codegen.plan import Choice, Composer, Plan
+from search.codegen.plan import LEAST_OWN, Choice, Composer, Plan, launches, launching, own_share
 from search.codegen.render import Unfit, prelude
 from search.costs.graph import OperatorGraph
-from search.costs.work import operator_costs
+from search.costs.work import least_seconds, operator_costs
+
+_LAUNCH = re.compile(r"\.run\(|extern_kernels\.|torch\.ops\.")
 
 
 class CompilerSeed:
@@ -94,6 +96,19 @@ class CompilerSeed:
             f"{own:.1%} of its work is its own, the rest the library's: it would pass for a decoy"
         )
 
+    @cached_property
+    def launches(self) -> int:
+        """How many kernels a call of torch.compile's code launches at least: a call of the library counts as one."""
+        called = capture(self._source, device=self._device).code.partition("def call(")[2]
+        return len(_LAUNCH.findall(called))
+
+    def expected(self, plan: Plan, speed: float, target: TargetRecord) -> float:
+        """Return the speed over torch.compile's code of a plan for a GPU whose work has `speed`: where there is little to do, launches decide."""
+        if self.refusal or plan.get("compiler"):
+            return speed
+        busy = least_seconds(self._given, target.peak, target.bandwidth)
+        return (busy + launching(self.launches)) / (busy / speed + launching(launches(plan)))
+
     def plan(self, choices: Mapping[str, Choice], library: Iterable[str] = ()) -> dict[str, Any]:
         """Return the plan in which recipes do the chosen segments, and Inductor's code the rest.
 
@@ -110,7 +125,7 @@ class CompilerSeed:
         parts = {part.id: part for part in cuts if part.id in choices}
         whole = self._left(frozenset[str]().union(*map(self.shop.of, parts.values())))
         shop = self._reduced(whole)
-        kept = set(shop.anchors) - {part.anchor for part in parts.values()}
+        kept = set(shop.anchors).difference(*(part.anchors for part in parts.values()))
         return {**shop.complete(kept, choices), "compiler": True, "whole": sorted(whole)}
 
     def shares(self) -> Mapping[str, float]:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from kb.errors import TaskError
@@ -125,7 +126,8 @@ class DryCheck:
         return DryPrepared(sandbox=worker.sandbox, notes=tuple(notes))
 
     def _choose_variant(self) -> None:
-        for variant in variants(self._problem):
+        own = (one for one in [own_shapes(self._problem)] if one is not None)
+        for variant in chain(variants(self._problem), own):
             try:
                 self._small = _Questions(variant, self._seed)
             except TaskError as error:

@@ -10,6 +10,8 @@ from itertools import product
 from typing import Any
 
 import torch
+from torch.nn.functional import scaled_dot_product_attention
+from torch.overrides import TorchFunctionMode
 
 from kb.errors import TaskError
 from search.graph import hash_source
@@ -45,7 +47,8 @@ def variants(problem: Problem) -> Iterator[Variant]:
     """
     task = problem.task
     tree = ast.parse(task.source)
-    constants = sorted(_constants(tree))
+    heads = _tried(task, task.source).heads
+    constants = sorted(_constants(tree) - heads)
     if _fits(task, task.source, _SMALL):
         yield Variant(problem=problem, changed={})
     tried: set[tuple[int, ...]] = set()
@@ -57,7 +60,7 @@ def variants(problem: Problem) -> Iterator[Variant]:
                 continue
             tried.add(key)
             source = _rewritten(tree, changed)
-            if not _fits(task, source, _SMALL):
+            if not _fits(task, source, _SMALL, heads):
                 continue
             small = replace(
                 task, name=f"{task.name} (small)", source=source, identity=hash_source(source)
@@ -170,29 +173,67 @@ def _rewritten(tree: ast.Module, changed: Mapping[int, int]) -> str:
             node.value = value
 
 
-def _fits(task: JudgedTask, source: str, most: tuple[int, int]) -> bool:
-    """Say whether a variant runs, and has at most so many elements and operations.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trial:
+    """What a program does on tensors that have shapes and no memory.
 
-    The reference is run on tensors that have shapes and no memory.
+    Attributes:
+        elements: of inputs, parameters and outputs together; infinite where it does not run.
+        operations: of matrix products and convolutions.
+        heads: sizes that attentions scale their scores by. A kernel may hold the scale as a number.
     """
+
+    elements: float = math.inf
+    operations: int = 0
+    heads: frozenset[int] = frozenset()
+
+
+class _Heads(TorchFunctionMode):
+    """Notes by which sizes attentions scale their scores."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[int] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        if func is scaled_dot_product_attention and given.get("scale") is None:
+            query = args[0] if args else given["query"]
+            self.found.add(int(query.shape[-1]))
+        return func(*args, **given)
+
+
+def _fits(
+    task: JudgedTask, source: str, most: tuple[int, int], heads: frozenset[int] | None = None
+) -> bool:
+    """Say whether a variant runs, and has at most so many elements and operations, and attentions with such heads."""
+    tried = _tried(task, source, most[0])
+    same = heads is None or tried.heads == heads
+    return same and tried.elements <= most[0] and tried.operations <= most[1]
+
+
+def _tried(task: JudgedTask, source: str, most: float = math.inf) -> _Trial:
+    """Return what becomes of a program; one with more than `most` elements of inputs is not run."""
     from torch.utils.flop_counter import FlopCounterMode
 
     space: dict[str, Any] = {"__name__": "variant"}
+    seen = _Heads()
     try:
         with torch.device("meta"), torch.no_grad(), torch.random.fork_rng(devices=[]):
             exec(compile(source, str(task.reference), "exec"), space)  # noqa: S102 - the user's own program
             init = space.get("get_init_inputs", list)()
             inputs = list(space["get_inputs"]())
             elements = _elements(inputs)
-            if elements > most[0]:
-                return False
+            if elements > most:
+                return _Trial()
             model = space["Model"](*init)
             elements += _elements(model.state_dict().values())
-            with FlopCounterMode(display=False) as counter:
+            with FlopCounterMode(display=False) as counter, seen:
                 elements += _elements(_listed(_called(model, inputs)))
     except Exception:  # noqa: BLE001 - the user's program on sizes that it may not take
-        return False
-    return elements <= most[0] and counter.get_total_flops() <= most[1]
+        return _Trial()
+    operations = counter.get_total_flops()
+    return _Trial(elements=elements, operations=operations, heads=frozenset(seen.found))
 
 
 def _elements(values: Any) -> int:

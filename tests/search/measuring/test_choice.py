@@ -10,8 +10,8 @@ from kb.config import shipped_docs
 from kb.records.library import load_library
 from kb.records.schema import TargetRecord
 from search.codegen.library import make_cards
-from search.codegen.single_idea import renderings
 from search.measuring.choice import Pair, Shops, by_task, choose
+from search.measuring.single_idea import renderings
 from search.measuring.tables import KINDS, load_tables
 
 CARDS = make_cards(load_library(shipped_docs() / "ideas"))

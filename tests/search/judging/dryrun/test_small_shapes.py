@@ -92,3 +92,25 @@ def test_a_task_that_is_small_enough_stays_as_it_is(tmp_path):
 )
 def test_a_size_written_into_a_candidate_is_found(source, size):
     assert specialised(source, {4096: 64}) == size
+
+
+def test_an_attention_keeps_the_size_that_it_scales_by(tmp_path):
+    """A kernel holds the scale as a number: on a smaller head a right one would be wrong."""
+    source = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x)
+
+def get_inputs():
+    return [torch.randn(8, 16, 512, 64)]
+
+def get_init_inputs():
+    return []
+"""
+    first = next(iter(variants(load_problem(make_task(tmp_path, source)))))
+    (given,) = first.problem.inputs
+    assert given.shape[-1] == 64
+    assert given.shape[-2] < 512
+    assert 64 not in first.changed

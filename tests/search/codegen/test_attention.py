@@ -1,0 +1,153 @@
+"""Attention as one part: recognised in its forms, left alone where its inside is read, right in a dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dry import make_task
+from recipe_bench import Bench, reference
+
+from kb.app.queries import find_target
+from search.attempt import Diagnosis, Moment
+from search.codegen.applicability import make_shop, suiting
+from search.codegen.attention import apart, softmax_of
+from search.codegen.library import RecipeCard
+from search.codegen.next_recipes import proposals, start
+from search.codegen.plan import Composer
+from search.costs.work import least_seconds
+from search.judging.dryrun.judge import DryJudge
+from search.outcome import Checked
+from search.reference import load_problem
+from search.sandbox.fork_server import DRY
+from search.sandbox.zygote import Zygote
+
+N = "torch.randn"
+HEADS = """q, k = (x.view(2, 40, 3, 20).transpose(1, 2) for x in (a, b))
+s = (q @ k.transpose(-2, -1)) / 4
+m = torch.ones(40, 40).tril().view(1, 1, 40, 40)
+y = F.softmax(s.masked_fill(m == 0, float('-inf')), dim=-1) @ k
+return y.transpose(1, 2).reshape(2, 40, 60)"""
+FORMS = {
+    "causal": reference(
+        "return F.scaled_dot_product_attention(a, b, b, is_causal=True)",
+        f"{N}(2, 3, 40, 24)",
+        f"{N}(2, 3, 52, 24)",
+    ),
+    "heads side by side": reference(HEADS, *[f"{N}(2, 40, 60)"] * 2),
+    "with a bias and a residual": reference(
+        "return F.softmax(a @ b.transpose(-2, -1) / 4 + c, -1) @ b + a",
+        f"{N}(2, 3, 40, 20)",
+        f"{N}(2, 3, 40, 20)",
+        f"{N}(3, 40, 40)",
+    ),
+    "rows that see nothing": reference(
+        "return F.scaled_dot_product_attention(a, b, b, attn_mask=c > 1)",
+        f"{N}(2, 3, 20, 12)",
+        f"{N}(2, 3, 36, 12)",
+        f"2 * {N}(20, 1) + torch.arange(36) / 18 - 1",
+    ),
+    "a batch of three axes": reference(
+        "return torch.bmm(F.softmax(torch.bmm(a, b.transpose(1, 2)), -1), b) * 2",
+        f"{N}(5, 33, 20)",
+        f"{N}(5, 47, 20)",
+    ),
+}
+APART = {
+    "its shares are an answer": "p = F.softmax(a @ b.transpose(-2, -1), -1)\nreturn p @ b, p",
+    "its scores are read again": "s = a @ b.transpose(-2, -1)\nreturn F.softmax(s, -1) @ b, s.sum()",
+    "the softmax is along queries": "return F.softmax(a @ b.transpose(-2, -1), -2) @ b",
+    "a head of 300 numbers": "return F.scaled_dot_product_attention(a.repeat(1, 1, 1, 15), b.repeat(1, 1, 1, 15), b)",
+}
+
+
+def shop_of(source: str, cards: Mapping[str, RecipeCard], name: str = "h200") -> Composer:
+    target = find_target(name)
+    return make_shop(source, target, Bench(source, {}).graph, suiting(cards, target, ("triton",)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_two_products_with_a_softmax_between_are_one_part(
+    cards: Mapping[str, RecipeCard], form: str
+) -> None:
+    shop = shop_of(FORMS[form], cards)
+    (part,) = [part for part in shop.cut(()) if part.pattern != "library"]
+    assert part.pattern == "attention"
+    assert part.anchors == {*shop.anchors}
+    assert {card.name for card in shop.recipes(part)} == {
+        "gpu-attention-tiles",
+        "gpu-attention-tiles-tf32x3",
+    }
+    assert part.dims["masked"] == int(form in ("causal", "heads side by side", "rows that see nothing"))  # fmt: skip
+    assert part.dims["empty"] == int(form in ("causal", "rows that see nothing"))
+
+
+@pytest.mark.parametrize("form", APART)
+def test_what_is_read_elsewhere_or_does_not_fit_stays_apart(
+    cards: Mapping[str, RecipeCard], form: str
+) -> None:
+    shop = shop_of(reference(APART[form], *[f"{N}(2, 3, 30, 20)"] * 2), cards)
+    patterns = [part.pattern for part in shop.cut(())]
+    assert "attention" not in patterns
+    assert "matmul" in patterns
+
+
+def test_a_softmax_is_known_by_what_it_computes(cards: Mapping[str, RecipeCard]) -> None:
+    written = "e = torch.exp(a - a.amax(-1, keepdim=True))\nreturn {}"
+    for result, found in (
+        ("e / e.sum(-1, keepdim=True)", True),
+        ("e / (e.sum(-1, keepdim=True) + 1)", False),
+        ("e / e.sum(-2, keepdim=True)", False),
+        ("(2 * e) / e.sum(-1, keepdim=True)", False),
+    ):
+        shop = shop_of(reference(written.format(result), f"{N}(30, 30)"), cards)
+        (name,) = shop.program.outputs
+        assert (softmax_of(shop.program, name) is not None) is found, result
+
+
+def test_few_launches_come_first_where_there_is_little_to_do(
+    cards: Mapping[str, RecipeCard],
+) -> None:
+    shop, target = shop_of(FORMS["causal"], cards), find_target("h200")
+    moment = Moment(
+        round=0, seed=0, parent=None, history=(), diagnosis=Diagnosis(symptoms=(), lines=())
+    )
+    plan = start(shop, shop.base(), None)
+    least = least_seconds(shop.program.graph, target.peak, target.bandwidth)
+    found = list(proposals(shop, plan, moment, (), None, least))
+    assert found[0].card.pattern == "attention"
+    assert not found[0].plan["library"]
+    # The same products and rows by kernels of their own are proposed too.
+    (whole,) = [part for part in shop.cut(()) if part.pattern == "attention"]
+    separate = [one.plan for one in found if apart(whole) in one.plan["library"]]
+    assert separate
+    assert {part["pattern"] for part in separate[0]["segments"].values()} == {"matmul", "rows"}
+    assert "def kernel2" in shop.source(separate[0])
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    zygote = Zygote(DRY)
+    yield zygote
+    zygote.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["h200", "mi300x"])
+@pytest.mark.parametrize("form", FORMS)
+def test_it_is_right_in_the_interpreter_and_compiles(
+    cards: Mapping[str, RecipeCard], zygote: Zygote, tmp_path: Path, form: str, name: str
+) -> None:
+    pytest.importorskip("triton")
+    shop = shop_of(FORMS[form], cards, name)
+    problem: Any = load_problem(make_task(tmp_path, FORMS[form]))
+    judge = DryJudge(problem, find_target(name), seed=0, folder=tmp_path, zygote=zygote)
+    try:
+        outcome = judge.judge(shop.source(shop.complete((), {})))
+    finally:
+        judge.close()
+    assert isinstance(outcome, Checked), outcome
+    assert outcome.unchecked == ""
+    assert [kernel.name for kernel in outcome.kernels] == ["kernel0_kernel"]
