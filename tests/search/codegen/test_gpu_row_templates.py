@@ -131,6 +131,19 @@ def test_parts_of_rows_are_merged_right(cards: dict[str, RecipeCard], tmp_path: 
     assert_right(errors("cpu", [written(name, card, tmp_path) for name in GRAPHS]))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gpu-scan-split", "gpu-scan-rows"])
+def test_products_of_a_block_may_leave_float32(
+    cards: dict[str, RecipeCard], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """What comes before is 2 ** -100, a block's own product 2 ** 200: the whole is an ordinary number."""
+    pytest.importorskip("triton")
+    row = "torch.cat([torch.full((100,), 0.5), torch.ones(3996), torch.full((200,), 2.0), torch.ones(3905)])"
+    monkeypatch.setitem(GRAPHS, "far", reference("return torch.cumprod(a, 1)", f"{row}.repeat(3, 1)"))  # fmt: skip
+    found = errors("cpu", [written("far", cards[name], tmp_path)])
+    assert found["far"][0] == 0
+
+
 # Smaller than the defaults, so that the rows of the tests are long enough.
 CUDA = {
     "gpu-rows-cluster": {"threads": 128, "cluster": 4},
