@@ -8,7 +8,7 @@ from dataclasses import replace
 from kb.errors import NoRecipe
 from kb.records.schema import TargetRecord
 from search.codegen.library import RecipeCard
-from search.codegen.lower import lower
+from search.codegen.lower import lower, own_masks
 from search.codegen.plan import Composer
 from search.costs.graph import OperatorGraph
 
@@ -159,8 +159,12 @@ def _covered(
         shop = Composer(
             source, program, cards, library=library, units=target.units, target=target.name
         )
-        uncovered = shop.uncovered() if library else frozenset()
-        if uncovered <= whole:
+        uncovered = shop.uncovered()
+        if not uncovered <= whole:
+            apart = shop.over(own_masks(program))
+            if len(fewer := apart.uncovered()) < len(uncovered):
+                shop, uncovered = apart, fewer
+        if uncovered <= whole or not library:
             return shop, whole
         whole |= uncovered
 

@@ -18,7 +18,7 @@ from search.codegen.ir import IrNode
 from search.codegen.lower import LoweredProgram, packet
 from search.codegen.segments import ATTENTION, Segment
 
-_PRODUCTS = ("matmul", "mm", "bmm", "scaled_dot_product_attention")
+_PRODUCTS = ("matmul", "mm", "bmm")
 _APART = "apart:"
 _FIRST, _SECOND = Operand(number=0), Operand(number=1)
 _DIFFERENCE = Binary(sign="-", left=_FIRST, right=_SECOND)
@@ -43,10 +43,12 @@ class Softmax:
     empty: bool
 
 
-def joined(program: LoweredProgram, parts: Sequence[Segment]) -> list[Segment]:
-    """Return the attentions that `parts` can be joined to, each of two products and the rows between them."""
+def joined(
+    program: LoweredProgram, parts: Sequence[Segment]
+) -> list[tuple[Segment, tuple[Segment, ...]]]:
+    """Return the attentions that `parts` can be joined to, each with the two products and the rows that it does."""
     by_output = {name: part for part in parts for name in part.outputs}
-    found = []
+    found: list[tuple[Segment, tuple[Segment, ...]]] = []
     for last in parts:
         if last.pattern != "matmul" or last.dims["bias"] or not last.inputs:
             continue
@@ -57,7 +59,7 @@ def joined(program: LoweredProgram, parts: Sequence[Segment]) -> list[Segment]:
             if first is not None and first.pattern == "matmul" and not first.dims["bias"]:
                 whole = _join(program, first, rows, last)
                 if whole is not None:
-                    found.append(whole)
+                    found.append((whole, (first, rows, last)))
     return found
 
 
@@ -71,14 +73,13 @@ def operators(library: Iterable[str]) -> list[str]:
     return [name for name in library if not name.startswith(_APART)]
 
 
-def replaced(parts: Sequence[Segment], whole: Segment) -> list[Segment]:
-    """Return `parts` with an attention in the place of the parts that it does."""
-    inside = {whole.anchor, *whole.nodes}
-    kept = [part for part in parts if not inside & {part.anchor, *part.nodes}]
+def replaced(
+    parts: Sequence[Segment], whole: Segment, inside: Sequence[Segment]
+) -> tuple[Segment, ...]:
+    """Return `parts` with an attention in the place of those `inside` it."""
     # It stands where its last product stood: all that it reads is there by then.
-    at = next(number for number, part in enumerate(parts) if part.anchor == whole.anchor)
-    before = sum(part in kept for part in parts[:at])
-    return [*kept[:before], whole, *kept[before:]]
+    standing = [whole if part == inside[-1] else part for part in parts]
+    return tuple(part for part in standing if part not in inside)
 
 
 def softmax_of(program: LoweredProgram, result: str) -> Softmax | None:

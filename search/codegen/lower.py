@@ -118,6 +118,38 @@ def lower(
         whole = whole | leaving
 
 
+def own_masks(program: LoweredProgram) -> LoweredProgram:
+    """Return `program` with a copy of a mask, and of what is made from nothing, for each node that reads it.
+
+    No kernel writes truth values, so that one which two kernels read is computed in both.
+    """
+    nodes, copies = dict(program.nodes), dict[str, list[IrNode]]()
+    users = {name: list(found) for name, found in program.users.items()}
+    for name in reversed(list(nodes)):
+        node = nodes[name]
+        if name in program.outputs or not _is_cheap(nodes, name):
+            continue
+        for number, user in enumerate(users[name][1:], 1):
+            copy = replace(node, name=f"{name}_own{number}")
+            operands = (copy.name if one == name else one for one in nodes[user].operands)
+            nodes[user] = replace(nodes[user], operands=tuple(operands))
+            nodes[copy.name] = copy
+            copies.setdefault(name, []).append(copy)
+            for operand in dict.fromkeys(node.operands):
+                users[operand].append(copy.name)
+    ordered = [
+        name for one in program.nodes for name in (one, *(c.name for c in copies.get(one, ())))
+    ]
+    return replace(program, nodes={name: nodes[name] for name in ordered})
+
+
+def _is_cheap(nodes: Mapping[str, IrNode], name: str) -> bool:
+    node = nodes[name]
+    if node.kind == "view":
+        return _is_cheap(nodes, node.operands[0])
+    return node.kind == "map" and (node.mask or not node.operands)
+
+
 def _no_operator(name: str) -> str:
     told = f"{name} is no operator of torch that a recipe could compute or call: write it out"
     if name == "wrap_with_autocast":

@@ -100,9 +100,9 @@ class Composer:
         key = frozenset(library)
         if key not in self._cuts:
             parts = segment(self.program, key)
-            for whole in joined(self.program, parts) if self._has(ATTENTION) else ():
+            for whole, inside in joined(self.program, parts) if self._has(ATTENTION) else ():
                 if apart(whole) not in key and self.recipes(whole):
-                    parts = tuple(replaced(parts, whole))
+                    parts = replaced(parts, whole, inside)
             self._cuts[key] = parts
         return self._cuts[key]
 

@@ -94,6 +94,19 @@ def test_what_is_read_elsewhere_or_does_not_fit_stays_apart(
     assert "matmul" in patterns
 
 
+def test_two_attentions_share_a_mask(cards: Mapping[str, RecipeCard]) -> None:
+    forward = """m = torch.ones(30, 30).tril() == 0
+for _ in range(2):
+    a = torch.tanh(F.softmax((a @ b.transpose(-2, -1)).masked_fill(m, float('-inf')), -1) @ b)
+return a"""
+    shop = shop_of(reference(forward, *[f"{N}(2, 3, 30, 20)"] * 2), cards)
+    parts = [part for part in shop.cut(()) if part.pattern != "library"]
+    assert [part.pattern for part in parts].count("attention") == 2
+    assert parts[0].outputs[0] in parts[1].inputs
+    # The same kernel does both: it reads its sizes.
+    assert "\nkernel1 = kernel0\n" in shop.source(shop.complete((), {}))
+
+
 def test_a_softmax_is_known_by_what_it_computes(cards: Mapping[str, RecipeCard]) -> None:
     written = "e = torch.exp(a - a.amax(-1, keepdim=True))\nreturn {}"
     for result, found in (
