@@ -160,6 +160,9 @@ template <class V, class T, class F> INL V gather(const T* p, F at) {
   } else return widened(p[at(0)]);
 }
 // Integers and truth values, from what `f` returns for each lane.
+// What is compared with positions stays greater or less than all of them.
+INL int nearest_int(long long x) { return x > 0x7fffffffLL ? 0x7fffffff : x < -0x7fffffffLL ? -0x7fffffff : (int)x; }
+
 template <class V, class F> INL typename of<V>::i ints(F f) {
   if constexpr (std::is_same_v<V, vf>) {
     int32_t t[W];

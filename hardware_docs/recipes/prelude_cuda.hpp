@@ -87,6 +87,9 @@ template <class V, class T, class F> INL V gather(const T* p, F at) {
   else return f4{read1(p + at(0)), read1(p + at(1)), read1(p + at(2)), read1(p + at(3))};
 }
 // Integers and truth values, from what `f` returns for each lane.
+// What is compared with positions stays greater or less than all of them.
+INL int nearest_int(long long x) { return x > 0x7fffffffLL ? 0x7fffffff : x < -0x7fffffffLL ? -0x7fffffff : (int)x; }
+
 template <class V, class F> INL typename of<V>::i ints(F f) {
   if constexpr (of<V>::n == 1) return (int)f(0); else return i4{(int)f(0), (int)f(1), (int)f(2), (int)f(3)};
 }

@@ -30,6 +30,8 @@ def c_pointer(dtype: str, pointer: str, *, const: bool = True) -> str:
 def c_lanes(dtype: str, pointer: str, place: str) -> str:
     """Return the C++ of a vector's lanes, integers or truth values that lie in memory."""
     read = f"((const {C_TYPES[dtype]}*){pointer})[{place}]"
+    if dtype == "int64":
+        read = f"nearest_int({read})"
     return f"{_LANES[dtype]}<V>([&](int l) {{ return {read}; }})"
 
 

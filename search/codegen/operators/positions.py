@@ -72,22 +72,30 @@ def _positions(builder: IrBuilder, operator: Operator) -> IrNode:
 
 
 def _of_positions(name: str, formula: Formula, usual: Rule) -> Rule:
-    """Of integers that positions make; of others what `usual` says: integers in memory may have more bits than lanes."""
+    """Of integers that positions make, and comparisons of one in memory with such: lanes hold the nearest that they can.
+
+    Of others what `usual` says.
+    """
 
     def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         pair = operator.args[:2]
         nodes = [builder.get(value.name) for value in pair if isinstance(value, Ref)]
         if not any(node.integer for node in nodes):
             return usual(builder, operator)
-        made = all(builder.is_made(node) for node in nodes)
+        read = [node for node in nodes if not builder.is_made(node)]
+        fits = len(read) <= (name in COMPARED) and all(map(_is_readable, read))
         numbers = [value for value in pair if not isinstance(value, Ref)]
-        if not made or len(operator.args) > 2 or operator.kwargs or not all(map(_is_int, numbers)):
+        if not fits or len(operator.args) > 2 or operator.kwargs or not all(map(_is_int, numbers)):
             raise Unsupported
         if name in COMPARED or len(nodes) == 1:
             return builder.map(_filled(formula, pair), *nodes, dtype=operator.dtype)
         raise Unsupported  # lanes of two are compared, and neither added nor taken off
 
     return rule
+
+
+def _is_readable(node: IrNode) -> bool:
+    return node.integer and node.usable and node.kind in ("value", "view")
 
 
 def _is_int(value: Any) -> bool:
@@ -103,13 +111,14 @@ def _filled(formula: Formula, pair: tuple[Any, ...]) -> Formula:
 
 
 def _shown(usual: Rule) -> Rule:
-    """A view of truth values, or of positions."""
+    """A view of truth values, or of integers."""
 
     def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         node = builder.get(operator.args[0].name)
         if builder.writes and operator.copies:
             return usual(builder, operator)
-        if (node.mask and node.usable) or (node.integer and builder.is_made(node)):
+        whole = node.integer and (builder.is_made(node) or _is_readable(node))
+        if (node.mask and node.usable) or whole:
             return builder.view(node, operator.shape)
         return usual(builder, operator)
 

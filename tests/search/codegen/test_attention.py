@@ -49,6 +49,12 @@ FORMS = {
         f"{N}(2, 3, 36, 12)",
         f"2 * {N}(20, 1) + torch.arange(36) / 18 - 1",
     ),
+    "keys of given lengths": reference(
+        "m = torch.arange(36)[None, :] < c[:, None]\nreturn F.scaled_dot_product_attention(a, b, b, attn_mask=m[:, None, None])",
+        f"{N}(2, 3, 20, 12)",
+        f"{N}(2, 3, 36, 12)",
+        "torch.tensor([17, 36])",
+    ),
     "a batch of three axes": reference(
         "return torch.bmm(F.softmax(torch.bmm(a, b.transpose(1, 2)), -1), b) * 2",
         f"{N}(5, 33, 20)",
@@ -80,8 +86,8 @@ def test_two_products_with_a_softmax_between_are_one_part(
         "gpu-attention-tiles",
         "gpu-attention-tiles-tf32x3",
     }
-    assert part.dims["masked"] == int(form in ("causal", "heads side by side", "rows that see nothing"))  # fmt: skip
-    assert part.dims["empty"] == int(form in ("causal", "rows that see nothing"))
+    assert part.dims["masked"] == int(form not in ("with a bias and a residual", "a batch of three axes"))  # fmt: skip
+    assert part.dims["empty"] == int(form in ("causal", "rows that see nothing", "keys of given lengths"))  # fmt: skip
 
 
 @pytest.mark.parametrize("form", APART)

@@ -38,6 +38,18 @@ SOURCES = {
     "what is true of numbers": reference(
         "return torch.where(F.relu(a).to(torch.bool), a * 2, -1.0)", f"{N}(6, 8)"
     ),
+    "a softmax over rows of given lengths": reference(
+        "m = torch.arange(50)[None, :] >= b[:, None]\nreturn a.masked_fill(m, float('-inf')).softmax(-1)",
+        f"{N}(7, 50)", "torch.tensor([1, 50, 49, 2**40, 33, 17, 8])",
+    ),
+    "numbers that name a position": reference(
+        "i = torch.arange(50)\nreturn torch.where(b[:, None] == i, a, 2.0) + torch.where(b.view(7, 1) != 3, a, 1)",
+        f"{N}(7, 50)", "torch.tensor([1, 50, 49, 2**32 + 5, -(2**40), 17, 3])",
+    ),
+    "short lengths": reference(
+        "return a * (torch.arange(50) < b.unsqueeze(-1))",
+        f"{N}(7, 50)", "torch.tensor([1, 50, 49, 0, -4, 17, 3], dtype=torch.int32)",
+    ),
     "the identity": reference("return a + torch.eye(8, dtype=a.dtype) * 3", f"{N}(4, 8, 8)"),
     "factors that lie in one matrix": reference(
         "p, l, u = torch.lu_unpack(a, b)\nreturn p, l * 2, u + 1",
