@@ -160,8 +160,8 @@ def _covered(
             source, program, cards, library=library, units=target.units, target=target.name
         )
         uncovered = shop.uncovered()
-        if not uncovered <= whole:
-            apart = shop.over(own_masks(program))
+        if not uncovered <= whole and (copied := own_masks(program)) is not program:
+            apart = shop.over(copied)
             if len(fewer := apart.uncovered()) < len(uncovered):
                 shop, uncovered = apart, fewer
         if uncovered <= whole or not library:

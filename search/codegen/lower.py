@@ -121,7 +121,8 @@ def lower(
 def own_masks(program: LoweredProgram) -> LoweredProgram:
     """Return `program` with a copy of a mask, and of what is made from nothing, for each node that reads it.
 
-    No kernel writes truth values, so that one which two kernels read is computed in both.
+    No kernel writes truth values, so that one which two kernels read is computed in both. Where each has one reader,
+    it is `program` itself.
     """
     nodes, copies = dict(program.nodes), dict[str, list[IrNode]]()
     users = {name: list(found) for name, found in program.users.items()}
@@ -137,6 +138,8 @@ def own_masks(program: LoweredProgram) -> LoweredProgram:
             copies.setdefault(name, []).append(copy)
             for operand in dict.fromkeys(node.operands):
                 users[operand].append(copy.name)
+    if not copies:
+        return program
     ordered = [
         name for one in program.nodes for name in (one, *(c.name for c in copies.get(one, ())))
     ]
