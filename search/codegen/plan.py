@@ -28,7 +28,7 @@ Plan = Mapping[str, Any]  # {"library": [...], "segments": {id: {recipe, knobs, 
 LEAST_OWN = 0.015
 # Elementwise operators count one by one and cost one pass when they are fused: 2.5 % by count came out as 1 %.
 DOUBTFUL = 0.03
-# One kernel after the other, each of little work, on an H200: seconds from start to start.
+# Seconds for each kernel of little work after another: assumed, since only the order of ideas depends on it.
 _LAUNCHING = 2e-6
 _LIBRARY = ("matmul", "convolution")  # families that Inductor leaves to the library
 _WIDER = 0.99  # speed over torch.compile that is expected of a recipe for a wider pattern than the part's
