@@ -126,8 +126,9 @@ class DryCheck:
         return DryPrepared(sandbox=worker.sandbox, notes=tuple(notes))
 
     def _choose_variant(self) -> None:
-        own = (one for one in [own_shapes(self._problem)] if one is not None)
-        for variant in chain(variants(self._problem), own):
+        # The task's own shapes are looked at where no smaller ones go together.
+        own = map(own_shapes, [self._problem])
+        for variant in filter(None, chain(variants(self._problem), own)):
             try:
                 self._small = _Questions(variant, self._seed)
             except TaskError as error:
