@@ -288,10 +288,9 @@ class Recipes:
         if moment.parent is not None:
             yield from combine(self._shop, moment.parent, plan, moment.history)
         expected = learned(lessons, self._target.architecture, self._languages)
-        gpu = self._target.device == "gpu"
-        least = (
-            least_seconds(self._graph, self._target.peak, self._target.bandwidth) if gpu else 0.0
-        )
+        target, least = self._target, 0.0
+        if target.device == "gpu":
+            least = least_seconds(self._graph, target.peak, target.bandwidth)
         yield from proposals(self._shop, plan, moment, retrieved, expected, least)
 
     def _ahead(

@@ -165,7 +165,7 @@ def _join(program: LoweredProgram, first: Segment, rows: Segment, last: Segment)
         nodes=(first.anchor, *own, *sorted(softmax.nodes, key=list(nodes).index)),
         pool=None,
         post=last.nodes,
-        inputs=(query, key, value, *(name for name in given)),
+        inputs=(query, key, value, *given),
         outputs=last.outputs,
         dims={**sizes, "masked": int(_masked(program, own, softmax.scores))},
     )

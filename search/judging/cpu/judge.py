@@ -376,9 +376,8 @@ class CpuJudge:
         own: float | None,
         prepared: Prepared,
     ) -> Passed:
-        seconds = timing.seconds["candidate"]
-        same, task = self._trial_set.degenerate, self._problem.task
-        profile = bounded(prepared.work, seconds, self._target, task, degenerate=same)
+        seconds, same = timing.seconds["candidate"], self._trial_set.degenerate
+        profile = bounded(prepared.work, seconds, self._target, self._problem.task, degenerate=same)
         return Passed(
             seconds=seconds,
             samples=timing.samples,

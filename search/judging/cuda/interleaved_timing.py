@@ -298,11 +298,10 @@ class CudaTimingSession:
                 f"{least.emptying / least.calls * 1e6:.0f} us: the caches were not emptied"
             )
         always = all(gap.each > _EACH for gap in gaps)
-        apart = often([gap.between for gap in gaps], _EACH)
-        return [
-            gap.charged if always or gap.seconds > gap.allowed else apart * max(gap.apart, 0.0)
-            for gap in gaps
-        ]
+        seen_between = often([gap.between for gap in gaps], _EACH)
+        unseen = [max(gap.apart, 0.0) if seen_between else 0.0 for gap in gaps]
+        pairs = zip(gaps, unseen, strict=True)
+        return [gap.charged if always or gap.seconds > gap.allowed else less for gap, less in pairs]
 
 
 def often(values: Sequence[float], bound: float) -> bool:
