@@ -83,7 +83,8 @@ def _of_positions(name: str, formula: Formula, usual: Rule) -> Rule:
         if not any(node.integer for node in nodes):
             return usual(builder, operator)
         read = [node for node in nodes if not builder.is_made(node)]
-        fits = len(read) <= (name in COMPARED) and all(map(_is_readable, read))
+        whole = all(node.integer for node in nodes)  # an integer is compared with no float
+        fits = whole and len(read) <= (name in COMPARED) and all(map(_is_readable, read))
         numbers = [value for value in pair if not isinstance(value, Ref)]
         if not fits or len(operator.args) > 2 or operator.kwargs or not all(map(_is_int, numbers)):
             raise Unsupported

@@ -106,6 +106,18 @@ def test_what_is_made_of_nothing_is_left_to_the_library_alone(
     assert lower(copy.deepcopy(bench.graph)).nodes["tril"].kind == "opaque"
 
 
+@pytest.mark.parametrize("made", ["torch.eye(7)", "torch.ones(7, 7).tril()"])
+def test_an_integer_is_compared_with_no_float(made: str, cards: dict[str, RecipeCard]) -> None:
+    """Not in a kernel's lanes: the library does it."""
+    body = f"return torch.where(b[:, None] > {made}, a, 2.0) * 3"
+    bench = Bench(reference(body, f"{N}(7, 7)", "torch.arange(7)"), cards)
+    parts = bench.parts()
+    assert "library:gt" in {part.id for part in parts}
+    choice = {part.id: (bench.fits(part)[0], {}) for part in parts if part.pattern != "library"}
+    text = bench.candidate({k: (c, c.defaults()) for k, (c, _) in choice.items()}, ())
+    assert three_languages.right({"cpp": bench.errors(text)})
+
+
 def test_ones_that_were_written_into_are_none(cards: dict[str, RecipeCard]) -> None:
     body = "m = torch.ones_like(a)\nm.mul_(3)\nreturn m.tril() * a"
     bench = Bench(reference(body, f"{N}(4, 6)"), cards)
