@@ -117,9 +117,10 @@ def _checked_lines(best: dict[str, Any]) -> list[str]:
 
 
 def beside(outcome: Passed) -> str:
-    """Return what stands beside a speed-up: whose kernels its time goes to, and whether clocks held."""
+    """Return what stands beside a speed-up: whose kernels its time goes to, whether clocks held and calls were watched."""
     own = "" if outcome.own_share is None else f", own {outcome.own_share:.0%}"
-    return own + (", clock drifted" if outcome.profile.get("drifted") else "")
+    drifted = ", clock drifted" if outcome.profile.get("drifted") else ""
+    return own + drifted + (", machine too busy to tell" if "watched" in outcome.profile else "")
 
 
 def checked_text(outcome: Checked) -> str:

@@ -37,6 +37,9 @@ from search.outcome import Outcome, Passed
 from search.sandbox.zygote import Zygote
 
 _MORE_LOOKS = 2
+UNWATCHED = (
+    "the machine gave the judge no processor to watch it with: judge it again at a quieter time"
+)
 # Short of what a search takes: a verdict must not hang on long timing.
 _LIMITS = {
     "cpu": Limits(
@@ -138,6 +141,10 @@ def _figures(outcome: Outcome | None) -> dict[str, Any]:
         "error": outcome.max_error,
         "allowed_error": outcome.allowed_error,
     }
+
+
+def _watched(outcome: Outcome) -> bool:
+    return not isinstance(outcome, Passed) or "watched" not in outcome.profile
 
 
 def line(verdict: CaseResult) -> str:
@@ -267,7 +274,7 @@ class CorpusRunner:
         self._judge, self._task, self._twins = None, None, {}
 
     def judge(self, case: Case) -> CaseResult:
-        """CpuJudge one case; a judge that fails at it is a complaint, and the next case gets a new one.
+        """Judge one case; a judge that fails at it is a complaint, and the next case gets a new one.
 
         One that seems to gain is judged again, its honest twin as well: a busy machine is slow for one of
         two candidates, but not each time for the same.
@@ -294,7 +301,7 @@ class CorpusRunner:
             start = time.monotonic()
             source = bait.place(case.source)
             outcome = judge.judge(source)
-            if outcome.kind == "passed" and "passed" not in case.kinds:
+            if isinstance(outcome, Passed) and "passed" not in case.kinds and _watched(outcome):
                 # In a run it would have to be the best, and those are judged for longer.
                 outcome = judge.judge(source, thorough=True)
         except KbError:
@@ -310,7 +317,10 @@ class CorpusRunner:
                 detail=traceback.format_exc()[-3000:],
             )
         seconds = time.monotonic() - start
-        wrong = complaint(case, outcome, seconds=seconds, twin=twin) or bait.damage()
+        wrong = complaint(case, outcome, seconds=seconds, twin=twin)
+        if wrong and not _watched(outcome):
+            wrong = UNWATCHED
+        wrong = bait.damage() or wrong
         return CaseResult(
             case=case,
             complaint=wrong,

@@ -25,6 +25,7 @@ from search.judging.cpu.refusals import aliased, check_inputs, early, in_place, 
 from search.judging.cpu.standstill import waited, waited_here
 from search.judging.cpu.timing import CpuPinning
 from search.judging.cpu.turns import Turns
+from search.judging.cpu.watching import WatchedCalls
 from search.reference import Problem
 from search.sandbox import ptrace
 from search.sandbox.faults import Fault, forged, raised
@@ -111,6 +112,7 @@ class Calls(Turns):
         self._recent: deque[float] = deque(maxlen=9)
         self.least = 0.0
         self.looks: Looks | None = None
+        self.watch = WatchedCalls(shared=seats.shared)
         self._glance = Glance([layout.nbytes for layout in problem.outputs])
 
     @property
@@ -185,10 +187,12 @@ class Calls(Turns):
         if stop_after and self.looks is not None:
             self.looks.begin()
         ticks, queue = self._ticks, waited_here()
+        self.watch.begin()
         start = time.perf_counter_ns()
         self._go()
-        self._wait_for_done(start, stop_after)
+        slept = self._wait_for_done(start, stop_after)
         end = time.perf_counter_ns()
+        seen = bool(stop_after) or self.watch.end(end - start, slept)
         if looking:
             self._glance.take(
                 self.pid, self._arena.words[POINTERS : POINTERS + len(self._problem.outputs)]
@@ -197,7 +201,7 @@ class Calls(Turns):
         seconds = (end - start + self._afterwards(ticks, queue, end - start)) / 1e9
         after = self._disturbances()
         if self.looks is not None and not empty:
-            self.looks.end(start, end)
+            self.looks.end(start, end, counts=seen)
         outputs = self._answered(empty=empty, recheck=recheck, looking=looking)
         os.sched_setaffinity(0, {self._seats.stage})
         if not stop_after and not empty:
@@ -223,15 +227,21 @@ class Calls(Turns):
         idle = waited_here() - queue
         return max(0, self._ticks - ticks - took - idle - _AFTERWARDS)
 
-    def _wait_for_done(self, start: int, stop_after: Sequence[float]) -> None:
-        """Wait until the runner says DONE; stop it on the way at moments after `start`, in ns."""
-        still = 0
+    def _wait_for_done(self, start: int, stop_after: Sequence[float]) -> int:
+        """Wait until the runner says DONE; stop it on the way at moments after `start`, in ns.
+
+        Returns:
+            Nanoseconds in which nobody had to watch.
+        """
+        still, rest = 0, 0.0
         for moment in stop_after:
             still += self._interrupt(start + int(moment * 1e9) + still)
         if not stop_after and self.least > _LONG:
             # On few processors the core that is not waited on keeps the neighbours off the stage.
-            time.sleep(0.6 * self.least)
+            rest = 0.6 * self.least
+            time.sleep(rest)
         self._await(DONE)
+        return int(rest * 1e9)
 
     def _answered(self, *, empty: bool, recheck: bool, looking: bool) -> tuple[torch.Tensor, ...]:
         """Take the answer as it stands, and have the runner get ready for the next call."""

@@ -12,6 +12,7 @@ from kb.errors import ToolchainError
 from search.judging.cpu.baseline import Baseline
 from search.judging.cpu.looks import CLOSELY, CodeTime
 from search.judging.cpu.timing import Drawn
+from search.judging.cpu.watching import ENOUGH
 from search.reference import Problem
 from search.sandbox.faults import Fault
 
@@ -63,11 +64,11 @@ def measure_handling(
             with rival.looked_at(CLOSELY) as looks:
                 for _ in range(_CALLS):
                     call(rival)
-                spent = looks.spent()
+                spent, seen = looks.spent(), rival.watch.share >= ENOUGH
         finally:
             rival.close()
     except (Fault, ToolchainError, OSError):
         return UNKNOWN
-    if not again:
+    if not again and seen:
         _known[counts] = spent
     return spent

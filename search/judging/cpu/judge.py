@@ -34,6 +34,7 @@ from search.judging.cpu.timing import (
     one_thread,
     taken,
 )
+from search.judging.cpu.watching import watched
 from search.judging.floor import bounded
 from search.judging.inputs import input_notes
 from search.judging.limits import Limits, Prepared
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cpu-27"
+JUDGE_VERSION = "cpu-28"
 _CLOSE = 100_000  # ns between two samples of timed calls, where a verdict hangs on them
 # The fewest audits, by whether a verdict hangs on looks, and whether infinities are asked: in one of four, so in both halves.
 _AUDITS = {(False, False): 4, (False, True): 8, (True, False): 16, (True, True): 16}
@@ -280,8 +281,7 @@ class CpuJudge:
         assert self._arena is not None
         worker = self._worker(prebuilt)
         try:
-            # One thread throughout: a second one waits at every barrier while the runner has its core.
-            with one_thread():
+            with one_thread():  # a second one waits at every barrier while the runner has its core
                 candidate_session = CandidateSession(
                     self._problem,
                     self._trial_set,
@@ -308,7 +308,7 @@ class CpuJudge:
         seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
         candidate_session.start_timing()
         race = self._race(candidate_session, blocks=12 if thorough else 6, seconds=seconds)
-        before, shares = candidate_session.calls, self._shares()
+        before, shares, watch = candidate_session.calls, self._shares(), candidate_session.watch
         with (
             taken(self._seats),
             Counters(candidate_session.pid) as counters,
@@ -316,8 +316,9 @@ class CpuJudge:
         ):
             self._baselines.wake(_FEW_WAKINGS, self._empty_caches)
             with self._baselines.sampled(_CLOSE) if self._own_only else nullcontext():
-                timing = race.run(whole=thorough)
-            self._counted = per_call(counters.read(), candidate_session.calls - before)
+                timing = watched(partial(race.run, whole=thorough), watch, looks.forget)
+            counted = per_call(counters.read(), candidate_session.calls - before)
+            self._counted = counted | watch.told()
             share = shares.in_timed_calls(looks)
             if share is None:
                 share = shares.in_audited_calls(looks, race.audit)

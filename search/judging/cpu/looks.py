@@ -153,8 +153,12 @@ class Looks:
         self._call.looks += 1
         self._before = now
 
-    def end(self, start: int, end: int) -> None:
-        """Note that a call ran between two moments, in ns of the monotonic clock; it stands still again."""
+    def end(self, start: int, end: int, *, counts: bool = True) -> None:
+        """Note that a call ran between two moments, in ns of the monotonic clock; it stands still again.
+
+        Args:
+            counts: its end was seen at once. How long another took says nothing of it.
+        """
         self._call.lasted = end - start
         samples = self._sampled.between(start, end)
         mapped = [sample.moment for sample in samples if sample.address is None]
@@ -165,7 +169,8 @@ class Looks:
             if sample.address is not None:
                 owner = "library" if within else self._owner(sample.address, self._changed)
                 self._call.sampled[owner] += 1
-        self._calls.append(self._call)
+        if counts:
+            self._calls.append(self._call)
         self._call = _Call()
 
     def _owner(self, address: int, changed: frozenset[tuple[int, int]]) -> Owner:
@@ -173,6 +178,10 @@ class Looks:
         if any(start <= address < end for start, end in changed):
             return "library"
         return self._code.named(address)
+
+    def forget(self) -> None:
+        """Forget the calls so far."""
+        self._calls.clear()
 
     def look_closer(self) -> None:
         """Sample more often, in calls whose time does not count."""

@@ -18,6 +18,7 @@ from search.judging.cpu.calls import Calls
 from search.judging.cpu.looks import Looks
 from search.judging.cpu.refusals import early, in_place
 from search.judging.cpu.timing import CpuPinning, Drawn, Sample
+from search.judging.cpu.watching import WatchedCalls
 from search.judging.disputed import is_right
 from search.judging.inputs import SPECIAL
 from search.judging.tolerance import bounds_of
@@ -314,6 +315,11 @@ class CandidateSession:
             raise in_place()
         if right(self.single.later(_SETTLE)):
             raise early()
+
+    @property
+    def watch(self) -> WatchedCalls:
+        """Which of its calls were seen to end."""
+        return self.single.watch
 
     @property
     def timing(self) -> bool:

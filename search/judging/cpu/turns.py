@@ -13,6 +13,7 @@ from typing import Any
 from search.judging.checks import told
 from search.judging.cpu.standstill import cpu_time, settle, waited, waited_here, wake_soon
 from search.judging.cpu.timing import CpuPinning
+from search.judging.cpu.watching import WatchedCalls
 from search.outcome import Crashed, Refused, TimedOut
 from search.sandbox.faults import Fault, raised
 from search.sandbox.runner_handle import STARVED, Worker
@@ -31,7 +32,12 @@ class Turns:
     Args:
         seconds: that one turn may take.
         trusted: it runs the user's own reference.
+
+    Attributes:
+        only_processor: nothing but the processor's time is of use to a program before it is ready.
     """
+
+    only_processor = True
 
     def __init__(
         self, arena: Arena, worker: Worker, seats: CpuPinning, *, seconds: float, trusted: bool
@@ -44,6 +50,7 @@ class Turns:
         self._call = 0
         self._ticks = 0
         self._charged = 0.0
+        self._watch = WatchedCalls(shared=seats.shared)
         self._turns = 0
         self.running = False
         self.doing = "forward"
@@ -78,14 +85,18 @@ class Turns:
         """Have the runner ready for its next turn, and standing still."""
         self._call += 1
         self._arena.words[PREPARE] = self._call
-        began, queues, ticks = time.monotonic(), self._queues(), self._ticks
+        queues, ticks = self._queues(), self._ticks
+        self._watch.begin()
+        began = time.monotonic_ns()
         self._worker.resume()
         self._await(READY)
-        elapsed, ran = time.monotonic() - began, self._cpu_time() - ticks
-        queued = self._queues() - queues
+        elapsed, ran = time.monotonic_ns() - began, self._cpu_time() - ticks
+        seen, queued = self._watch.end(elapsed), self._queues() - queues
         self._stop()
-        # What neighbours cost it is not its own; what its other threads cost it is.
-        self._charge(max(elapsed - queued / 1e9, ran / 1e9 if ticks else 0.0))
+        # What neighbours cost it is not its own, be they of another machine on the same processor; what its
+        # other threads cost it is.
+        waited_for = elapsed - queued if seen or not self.only_processor else 0
+        self._charge(max(waited_for, ran if ticks else 0) / 1e9)
 
     def _queues(self) -> int:
         """Return the ns for which the runner, or this process that watches it, had no processor."""

@@ -86,6 +86,8 @@ class Batches(Turns):
         scarce: a batch has one call, and programs share memory, because the device has too little.
     """
 
+    only_processor = False  # a device may work while the judge waits for its own processor
+
     def __init__(
         self,
         arena: CudaArena,
