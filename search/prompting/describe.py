@@ -190,6 +190,8 @@ def _passed(outcome: Passed) -> tuple[str, ...]:
     ]
     if outcome.degenerate:
         lines.append("Degenerate: the reference answers the same whatever it is given")
+    if outcome.unseen:
+        lines.append("The machine was too busy to time it: its times say little")
     if outcome.own_share is not None:
         lines.append(f"{outcome.own_share:.0%} of its time is spent in its own kernels")
     lines += [f"The compiler warns: {loss}" for loss in outcome.losses]

@@ -60,15 +60,17 @@ _SINGLE: dict[str, tuple[int | None, int | None]] = {
 }  # fmt: skip
 # What makes a signal to a process slow in its sender, or work for whoever has its processor while it is
 # stopped: watchers of signals, timers, a wait for every processor. A GPU's driver needs some of them.
-# setitimer is left: it is armed again only when its signal is taken, so once while a process is stopped.
+# setitimer is left: it is armed again only when its signal is taken, so once while a process is stopped. A hole in memory
+# that it shares with the judge keeps the judge waiting until it is made, as do pages that are moved or put away.
 _STOPPED: dict[str, tuple[int | None, int | None]] = {
     "signalfd": (282, None), "signalfd4": (289, 74), "epoll_create": (213, None), "epoll_create1": (291, 20),
     "epoll_ctl": (233, 21), "membarrier": (324, 283), "timer_create": (222, 107), "timer_settime": (223, 110),
-    "timerfd_create": (283, 85), "timerfd_settime": (286, 86),
+    "timerfd_create": (283, 85), "timerfd_settime": (286, 86), "fallocate": (285, 47),
 }  # fmt: skip
 _CLONE, _CLONE3 = (56, 220), 435
 _KILL, _TGKILL, _PRLIMIT = (62, 129), (234, 131), (302, 261)
 _FCNTL, _PRCTL, _IOCTL = (72, 25), (157, 167), (16, 29)
+_MADVISE, _MADVISE_REFUSED = (28, 233), (9, 21, 25)  # MADV_REMOVE, MADV_PAGEOUT, MADV_COLLAPSE
 _OPEN, _OPENAT, _OPENAT2 = (2, None), (257, 56), 437
 _CLONE_THREAD, _CLONE_VFORK = 0x10000, 0x4000  # the latter waits as nothing but SIGKILL can end
 # fcntl commands that direct signals (F_SETOWN, F_SETSIG, F_SETOWN_EX), or make others wait and
@@ -145,6 +147,8 @@ def program(
     if single:
         code += _one_process(column, pid)
         code += _own_files_only(column, devices)
+        if not devices:
+            code += _unless(_MADVISE[column], [_low(2), *_none_of(_MADVISE_REFUSED)])
     return [*code, (_RETURN, 0, 0, _ALLOW)]
 
 

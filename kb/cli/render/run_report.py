@@ -80,6 +80,10 @@ def _timed_lines(best: dict[str, Any]) -> list[str]:
     lines += [f"      {line}" for line in kernel_lines(best.get("kernels", ()))]
     lines += [f"      the compiler warns: {loss}" for loss in best.get("losses", ())]
     lines += _device_lines(best["profile"])
+    if "seen" in best["profile"]:
+        lines.append(
+            "    the machine was too busy to time it: its processors were seldom there for kb and the program at once"
+        )
     return lines
 
 
@@ -120,7 +124,7 @@ def beside(outcome: Passed) -> str:
     """Return what stands beside a speed-up: whose kernels its time goes to, whether clocks held and calls were watched."""
     own = "" if outcome.own_share is None else f", own {outcome.own_share:.0%}"
     drifted = ", clock drifted" if outcome.profile.get("drifted") else ""
-    return own + drifted + (", machine too busy to tell" if "watched" in outcome.profile else "")
+    return own + drifted + (", machine too busy to tell" if outcome.unseen else "")
 
 
 def checked_text(outcome: Checked) -> str:

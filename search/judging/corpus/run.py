@@ -37,6 +37,7 @@ from search.outcome import Outcome, Passed
 from search.sandbox.zygote import Zygote
 
 _MORE_LOOKS = 2
+_TRICKS_OF_TIME = {"work-after-the-clock", "work-outside-the-clock", "library-call"}
 UNWATCHED = (
     "the machine gave the judge no processor to watch it with: judge it again at a quieter time"
 )
@@ -143,8 +144,16 @@ def _figures(outcome: Outcome | None) -> dict[str, Any]:
     }
 
 
-def _watched(outcome: Outcome) -> bool:
-    return not isinstance(outcome, Passed) or "watched" not in outcome.profile
+def _by_time(case: Case, complaint: str) -> bool:
+    """Say whether a complaint may come from times alone: a gain, or a refusal that follows from when something was done."""
+    late = bool({*case.tricks} & _TRICKS_OF_TIME) and complaint.startswith(
+        "passed, expected refused"
+    )
+    return late or "honest twin takes" in complaint or "times the speed of eager" in complaint
+
+
+def _unseen(*outcomes: Outcome | None) -> bool:
+    return any(isinstance(one, Passed) and one.unseen for one in outcomes)
 
 
 def line(verdict: CaseResult) -> str:
@@ -284,7 +293,7 @@ class CorpusRunner:
         """
         verdict = self._hear(case)
         for _ in range(_MORE_LOOKS):
-            if "honest twin takes" not in verdict.complaint:
+            if "honest twin takes" not in verdict.complaint and verdict.complaint != UNWATCHED:
                 break
             self._twins.clear()
             verdict = self._hear(case)
@@ -301,7 +310,7 @@ class CorpusRunner:
             start = time.monotonic()
             source = bait.place(case.source)
             outcome = judge.judge(source)
-            if isinstance(outcome, Passed) and "passed" not in case.kinds and _watched(outcome):
+            if isinstance(outcome, Passed) and "passed" not in case.kinds and not outcome.unseen:
                 # In a run it would have to be the best, and those are judged for longer.
                 outcome = judge.judge(source, thorough=True)
         except KbError:
@@ -318,7 +327,7 @@ class CorpusRunner:
             )
         seconds = time.monotonic() - start
         wrong = complaint(case, outcome, seconds=seconds, twin=twin)
-        if wrong and not _watched(outcome):
+        if _by_time(case, wrong) and _unseen(outcome, twin):
             wrong = UNWATCHED
         wrong = bait.damage() or wrong
         return CaseResult(

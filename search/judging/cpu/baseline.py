@@ -17,8 +17,8 @@ from typing import Any
 from kb.errors import ToolchainError
 from search.judging.cpu.looks import Looks
 from search.judging.cpu.session import CandidateSession
-from search.judging.cpu.timing import CpuPinning, Drawn, Sample, Waking
-from search.judging.cpu.watching import WatchedCalls
+from search.judging.cpu.timing import CpuPinning, Drawn, Sample
+from search.judging.cpu.watching import Waking
 from search.judging.trial import TrialSet
 from search.outcome import Crashed
 from search.profilers.sampling import Sampled
@@ -150,11 +150,6 @@ class Baseline:
     def looked_at(self, every: int) -> AbstractContextManager[Looks]:
         """Look at whose code its calls are in; `every`: ns of processor time between samples."""
         return self._candidate_session.looked_at((), every)
-
-    @property
-    def watch(self) -> WatchedCalls:
-        """Which of its calls were seen to end."""
-        return self._candidate_session.watch
 
     def _ended(self, fault: Fault) -> ToolchainError:
         return ToolchainError(

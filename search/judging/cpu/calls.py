@@ -25,7 +25,7 @@ from search.judging.cpu.refusals import aliased, check_inputs, early, in_place, 
 from search.judging.cpu.standstill import waited, waited_here
 from search.judging.cpu.timing import CpuPinning
 from search.judging.cpu.turns import Turns
-from search.judging.cpu.watching import WatchedCalls
+from search.judging.cpu.watching import seen_at_once
 from search.reference import Problem
 from search.sandbox import ptrace
 from search.sandbox.faults import Fault, forged, raised
@@ -63,11 +63,13 @@ class CallAnswer:
         seconds: from the moment at which the inputs could be read to DONE, by this process's clock.
         outputs: as they lay in the runner's memory when it was stopped.
         undisturbed: it hardly waited for its processor.
+        seen: its end was seen at once; always where runner and judge take turns on one processor.
     """
 
     seconds: float
     outputs: tuple[torch.Tensor, ...]
     undisturbed: bool
+    seen: bool
 
 
 def kept_processor(before: tuple[int, int], after: tuple[int, int], took: int) -> bool:
@@ -112,7 +114,6 @@ class Calls(Turns):
         self._recent: deque[float] = deque(maxlen=9)
         self.least = 0.0
         self.looks: Looks | None = None
-        self.watch = WatchedCalls(shared=seats.shared)
         self._glance = Glance([layout.nbytes for layout in problem.outputs])
 
     @property
@@ -187,27 +188,29 @@ class Calls(Turns):
         if stop_after and self.looks is not None:
             self.looks.begin()
         ticks, queue = self._ticks, waited_here()
-        self.watch.begin()
         start = time.perf_counter_ns()
         self._go()
-        slept = self._wait_for_done(start, stop_after)
+        self._wait_for_done(start, stop_after)
         end = time.perf_counter_ns()
-        seen = bool(stop_after) or self.watch.end(end - start, slept)
         if looking:
             self._glance.take(
                 self.pid, self._arena.words[POINTERS : POINTERS + len(self._problem.outputs)]
             )
         self._stop()
-        seconds = (end - start + self._afterwards(ticks, queue, end - start)) / 1e9
+        seconds, late = (
+            (end - start + self._afterwards(ticks, queue, end - start)) / 1e9,
+            self._late,
+        )
         after = self._disturbances()
         if self.looks is not None and not empty:
-            self.looks.end(start, end, counts=seen)
+            self.looks.end(start, end)
         outputs = self._answered(empty=empty, recheck=recheck, looking=looking)
         os.sched_setaffinity(0, {self._seats.stage})
         if not stop_after and not empty:
             self._note(seconds)
         undisturbed = kept_processor(before, after, end - start)
-        return CallAnswer(seconds=seconds, outputs=outputs, undisturbed=undisturbed)
+        seen = self._seats.shared or seen_at_once(late, end - start)
+        return CallAnswer(seconds=seconds, outputs=outputs, undisturbed=undisturbed, seen=seen)
 
     def _note(self, seconds: float) -> None:
         self.least = min(self.least or seconds, seconds)
@@ -227,21 +230,15 @@ class Calls(Turns):
         idle = waited_here() - queue
         return max(0, self._ticks - ticks - took - idle - _AFTERWARDS)
 
-    def _wait_for_done(self, start: int, stop_after: Sequence[float]) -> int:
-        """Wait until the runner says DONE; stop it on the way at moments after `start`, in ns.
-
-        Returns:
-            Nanoseconds in which nobody had to watch.
-        """
-        still, rest = 0, 0.0
+    def _wait_for_done(self, start: int, stop_after: Sequence[float]) -> None:
+        """Wait until the runner says DONE; stop it on the way at moments after `start`, in ns."""
+        still, since = 0, time.monotonic()
         for moment in stop_after:
             still += self._interrupt(start + int(moment * 1e9) + still)
         if not stop_after and self.least > _LONG:
             # On few processors the core that is not waited on keeps the neighbours off the stage.
-            rest = 0.6 * self.least
-            time.sleep(rest)
-        self._await(DONE)
-        return int(rest * 1e9)
+            time.sleep(0.6 * self.least)
+        self._await(DONE, since)
 
     def _answered(self, *, empty: bool, recheck: bool, looking: bool) -> tuple[torch.Tensor, ...]:
         """Take the answer as it stands, and have the runner get ready for the next call."""

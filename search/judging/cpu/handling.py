@@ -51,10 +51,10 @@ def measure_handling(
     shapes = [layout.shape for layout in problem.outputs]
     program = _PROGRAM.format(shapes=shapes, single="[0]" if problem.single_output else "")
 
-    def call(rival: Baseline) -> None:
+    def call(rival: Baseline) -> bool:
         rival.place(draw())
         empty_caches()
-        rival.sample()
+        return rival.sample().seen
 
     try:
         rival = seat(program)
@@ -62,9 +62,8 @@ def measure_handling(
             for _ in range(_WARM_UPS):
                 call(rival)
             with rival.looked_at(CLOSELY) as looks:
-                for _ in range(_CALLS):
-                    call(rival)
-                spent, seen = looks.spent(), rival.watch.share >= ENOUGH
+                seen = sum(call(rival) for _ in range(_CALLS)) >= ENOUGH * _CALLS
+                spent = looks.spent()
         finally:
             rival.close()
     except (Fault, ToolchainError, OSError):

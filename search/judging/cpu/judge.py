@@ -29,12 +29,11 @@ from search.judging.cpu.timing import (
     Sample,
     Timing,
     TimingSession,
-    Waking,
     choose_seats,
     one_thread,
     taken,
 )
-from search.judging.cpu.watching import watched
+from search.judging.cpu.watching import Waking, seen_share, watched
 from search.judging.floor import bounded
 from search.judging.inputs import input_notes
 from search.judging.limits import Limits, Prepared
@@ -243,7 +242,8 @@ class CpuJudge:
         """Return the time of each baseline from a short session."""
         with one_thread(), taken(self._seats):
             self._baselines.wake(_WAKINGS, self._empty_caches)
-            seconds = self._race(None, blocks=3, seconds=self._limits.timing_seconds).run().seconds
+            race = self._race(None, blocks=3, seconds=self._limits.timing_seconds)
+            seconds = watched(race.run).seconds
         return {name: seconds[name] for name in self._baselines.contenders()}
 
     def look(self, source: str) -> Look:
@@ -308,7 +308,7 @@ class CpuJudge:
         seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
         candidate_session.start_timing()
         race = self._race(candidate_session, blocks=12 if thorough else 6, seconds=seconds)
-        before, shares, watch = candidate_session.calls, self._shares(), candidate_session.watch
+        before, shares = candidate_session.calls, self._shares()
         with (
             taken(self._seats),
             Counters(candidate_session.pid) as counters,
@@ -316,9 +316,8 @@ class CpuJudge:
         ):
             self._baselines.wake(_FEW_WAKINGS, self._empty_caches)
             with self._baselines.sampled(_CLOSE) if self._own_only else nullcontext():
-                timing = watched(partial(race.run, whole=thorough), watch, looks.forget)
-            counted = per_call(counters.read(), candidate_session.calls - before)
-            self._counted = counted | watch.told()
+                timing = watched(partial(race.run, whole=thorough), looks.forget)
+            self._counted = per_call(counters.read(), candidate_session.calls - before)
             share = shares.in_timed_calls(looks)
             if share is None:
                 share = shares.in_audited_calls(looks, race.audit)
@@ -386,7 +385,7 @@ class CpuJudge:
             max_error=candidate_session.max_error,
             allowed_error=candidate_session.allowed_error,
             own_share=own,
-            profile={**profile, **self._counted},
+            profile={**profile, **self._counted, **seen_share(timing)},
             calls=timing.calls,
             degenerate=same,
         )

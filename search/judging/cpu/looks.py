@@ -153,12 +153,8 @@ class Looks:
         self._call.looks += 1
         self._before = now
 
-    def end(self, start: int, end: int, *, counts: bool = True) -> None:
-        """Note that a call ran between two moments, in ns of the monotonic clock; it stands still again.
-
-        Args:
-            counts: its end was seen at once. How long another took says nothing of it.
-        """
+    def end(self, start: int, end: int) -> None:
+        """Note that a call ran between two moments, in ns of the monotonic clock; it stands still again."""
         self._call.lasted = end - start
         samples = self._sampled.between(start, end)
         mapped = [sample.moment for sample in samples if sample.address is None]
@@ -169,8 +165,7 @@ class Looks:
             if sample.address is not None:
                 owner = "library" if within else self._owner(sample.address, self._changed)
                 self._call.sampled[owner] += 1
-        if counts:
-            self._calls.append(self._call)
+        self._calls.append(self._call)
         self._call = _Call()
 
     def _owner(self, address: int, changed: frozenset[tuple[int, int]]) -> Owner:

@@ -18,7 +18,6 @@ from search.judging.cpu.calls import Calls
 from search.judging.cpu.looks import Looks
 from search.judging.cpu.refusals import early, in_place
 from search.judging.cpu.timing import CpuPinning, Drawn, Sample
-from search.judging.cpu.watching import WatchedCalls
 from search.judging.disputed import is_right
 from search.judging.inputs import SPECIAL
 from search.judging.tolerance import bounds_of
@@ -220,7 +219,7 @@ class CandidateSession:
         Every second one that is audited is stopped at some moments, where it is looked at whose code it is in.
         """
         answer = self.single.call(stop_after=self._stops(), recheck=self._audit)
-        return Sample(answer.seconds, answer.outputs, answer.undisturbed)
+        return Sample(answer.seconds, answer.outputs, answer.undisturbed, answer.seen)
 
     def _stops(self) -> tuple[float, ...]:
         """Return when the next call is to be stopped, in seconds from its start."""
@@ -315,11 +314,6 @@ class CandidateSession:
             raise in_place()
         if right(self.single.later(_SETTLE)):
             raise early()
-
-    @property
-    def watch(self) -> WatchedCalls:
-        """Which of its calls were seen to end."""
-        return self.single.watch
 
     @property
     def timing(self) -> bool:

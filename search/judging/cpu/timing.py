@@ -29,18 +29,17 @@ _STRETCH, _PATIENCE = 4, 2.5  # how far a disturbed block, and a session, may be
 _SHORT = 0.25  # seconds of one round
 _MOST_EVICTED = 256 << 20
 _REST = 0.001  # seconds
-_RESOLUTION = 0.5e-6  # seconds: what less than that is cannot be said
-_MOST_WAKING = 200e-6  # seconds: three times what waking took on the slowest machine that was seen
 _AUDITED = 0.1  # of the rounds of a session
 _chance = random.SystemRandom()
 
 
 class Sample(NamedTuple):
-    """One timed call: whether it kept its core to itself tells how much it is worth."""
+    """One timed call: whether it kept its core to itself, and was seen to end at once, tells how much it is worth."""
 
     seconds: float
     outputs: tuple[torch.Tensor, ...]
     undisturbed: bool
+    seen: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +79,14 @@ class Timing:
         samples: calls of each contender that counted.
         speedup: by baseline, of the candidate over it.
         calls: by contender, what was timed, as `search.outcome.Passed` keeps it.
+        seen: share of these whose end was seen at once, of the contender with the least.
     """
 
     seconds: Mapping[str, float]
     samples: int
     speedup: Mapping[str, Ratio]
     calls: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    seen: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,29 +209,6 @@ class Local:
         return Sample((end - start) / 1e9, outputs, before == after)
 
 
-class Waking:
-    """The least time in which a runner wakes up and is seen to be done: no part of any call.
-
-    It is measured in a runner that no candidate has touched, by calls that do nothing, and no more than the
-    least is taken away: nobody wakes up faster. Where the machine was busy during all of them, the least is
-    long, and taken from a call of a quiet moment it would leave nothing: so there is a most.
-    """
-
-    def __init__(self) -> None:
-        self._least = math.inf
-
-    def note(self, seconds: float) -> None:
-        """Take a call that did nothing into account."""
-        self._least = min(self._least, seconds)
-
-    def less(self, sample: Sample) -> Sample:
-        """Return the sample without it."""
-        if self._least == math.inf:
-            return sample
-        taken_away = min(self._least, _MOST_WAKING)
-        return sample._replace(seconds=max(sample.seconds - taken_away, _RESOLUTION))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingSession:
     """One timing session.
@@ -277,7 +255,9 @@ class TimingSession:
         rounds = max(fewest, min(self.most_rounds, planned))
         end = began + _PATIENCE * self.seconds
         due = self._due(rounds)
-        taken = [self._block(names, block, rounds, end, due) for block in range(self.blocks)]
+        blocks = [self._block(names, block, rounds, end, due) for block in range(self.blocks)]
+        taken = [{name: [one.seconds for one in block[name]] for name in names} for block in blocks]
+        seen = {name: [one.seen for block in blocks for one in block[name]] for name in names}
         if whole:
             self.audit(lambda: False, self.seconds - (time.monotonic() - began))
         least = {name: [low(block[name], rounds) for block in taken] for name in names}
@@ -291,6 +271,7 @@ class TimingSession:
             samples=sum(len(block["candidate"]) for block in taken),
             speedup={name: interval(values) for name, values in ratios.items()},
             calls={name: brief(one for block in taken for one in block[name]) for name in names},
+            seen=min(statistics.mean(each) for each in seen.values()),
         )
 
     def audit(self, enough: Callable[[], bool], seconds: float) -> None:
@@ -321,14 +302,14 @@ class TimingSession:
 
     def _block(
         self, names: list[str], block: int, rounds: int, end: float, due: Counter[tuple[int, int]]
-    ) -> dict[str, list[float]]:
+    ) -> dict[str, list[Sample]]:
         """Take at least `rounds` samples of each, and go on while one was disturbed in all of its own.
 
         A sample in which another process took the core is kept, for it may be all there is, but the
         least of a block should not be one. Nothing is subtracted: a candidate's own second thread
         would disturb it too.
         """
-        taken: dict[str, list[float]] = {name: [] for name in names}
+        taken: dict[str, list[Sample]] = {name: [] for name in names}
         waiting = set(names)
         turn = 0
         while turn < rounds or (waiting and turn < _STRETCH * rounds and time.monotonic() < end):
@@ -336,8 +317,8 @@ class TimingSession:
             for _ in range(due[block, turn] + beyond):
                 self._round(names, block + turn, audit=True)
             for name, sample in self._round(names, block + turn).items():
-                taken[name].append(sample.seconds)
-                if sample.undisturbed:
+                taken[name].append(sample)
+                if sample.undisturbed and sample.seen:
                     waiting.discard(name)
             turn += 1
         return taken

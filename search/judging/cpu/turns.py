@@ -13,7 +13,6 @@ from typing import Any
 from search.judging.checks import told
 from search.judging.cpu.standstill import cpu_time, settle, waited, waited_here, wake_soon
 from search.judging.cpu.timing import CpuPinning
-from search.judging.cpu.watching import WatchedCalls
 from search.outcome import Crashed, Refused, TimedOut
 from search.sandbox.faults import Fault, raised
 from search.sandbox.runner_handle import STARVED, Worker
@@ -34,7 +33,7 @@ class Turns:
         trusted: it runs the user's own reference.
 
     Attributes:
-        only_processor: nothing but the processor's time is of use to a program before it is ready.
+        only_processor: before READY only processor time helps a program.
     """
 
     only_processor = True
@@ -50,7 +49,9 @@ class Turns:
         self._call = 0
         self._ticks = 0
         self._charged = 0.0
-        self._watch = WatchedCalls(shared=seats.shared)
+        self._late = (
+            0  # ns between the last two looks at a control word, of which only the second saw it
+        )
         self._turns = 0
         self.running = False
         self.doing = "forward"
@@ -85,22 +86,25 @@ class Turns:
         """Have the runner ready for its next turn, and standing still."""
         self._call += 1
         self._arena.words[PREPARE] = self._call
-        queues, ticks = self._queues(), self._ticks
-        self._watch.begin()
-        began = time.monotonic_ns()
+        ticks, queued, here = self._ticks, waited(self.pid), time.thread_time_ns()
+        began, queued_here = time.monotonic_ns(), waited_here()
         self._worker.resume()
         self._await(READY)
         elapsed, ran = time.monotonic_ns() - began, self._cpu_time() - ticks
-        seen, queued = self._watch.end(elapsed), self._queues() - queues
+        queued = waited(self.pid) - queued
+        # What neighbours cost it is not its own, be they of another machine; what its other threads cost it is.
+        if self._alone:
+            away = max(0, elapsed - (time.thread_time_ns() - here))  # then it may have run in vain
+            own = max(elapsed - queued, ran if ticks else 0) - away
+        else:
+            own = max(elapsed - queued - (waited_here() - queued_here), ran if ticks else 0)
         self._stop()
-        # What neighbours cost it is not its own, be they of another machine on the same processor; what its
-        # other threads cost it is.
-        waited_for = elapsed - queued if seen or not self.only_processor else 0
-        self._charge(max(waited_for, ran if ticks else 0) / 1e9)
+        self._charge(max(0, own) / 1e9)
 
-    def _queues(self) -> int:
-        """Return the ns for which the runner, or this process that watches it, had no processor."""
-        return waited(self.pid) + waited_here()
+    @property
+    def _alone(self) -> bool:
+        """Whether this process waits on a processor of its own, and only a processor's time is of use to the runner."""
+        return self.only_processor and not self._seats.shared
 
     def _go(self) -> None:
         """Let it take its turn."""
@@ -121,14 +125,16 @@ class Turns:
                 )
             )
 
-    def _await(self, word: int) -> None:
+    def _await(self, word: int, since: float | None = None) -> None:
+        """Wait until the runner has written a control word; `since` when nobody has looked."""
         words, call = self._arena.words, self._call
-        deadline = time.monotonic() + self._seconds
-        look = time.monotonic() + _PATIENCE
+        now = time.monotonic() if since is None else since
+        deadline, look = now + self._seconds, now + _PATIENCE
         while True:
             deadline = self._attend(deadline)
             for _ in range(1 if self._seats.shared else _SPINS):
                 if words[word] == call:
+                    self._late = int((time.monotonic() - now) * 1e9)
                     return
             if self._seats.shared:
                 os.sched_yield()

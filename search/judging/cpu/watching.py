@@ -1,4 +1,4 @@
-"""Whether whoever holds the clock had a processor to see the end of calls with.
+"""How soon the judge sees that a call has ended.
 
 A virtual machine may be given its two processors in turns instead of at once. Then a runner does all of its work while
 nobody watches: every call takes as long as a turn, and what a program does after it has said that it is done
@@ -7,73 +7,67 @@ cannot be told from what it did before. On such a machine library calls, too, we
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
-from typing import TypeVar
 
-_LATE, _LATE_SHARE = 200_000, 0.1  # ns, and a share of the call, for which the watcher may be away
-ENOUGH = 0.25  # of the calls must be seen to end: a program never knows which
-_PAUSES = (1.0, 3.0)  # seconds before it is tried again
-T = TypeVar("T")
+from search.judging.cpu.timing import Sample, Timing
+
+_LATE, _LATE_SHARE = 200_000, 0.1  # ns, and a share of the call, by which its end may be seen late
+ENOUGH = 0.5  # of the calls of each program must be seen to end
+_PAUSES = (1.0, 3.0)  # seconds before a session is run again
+_RESOLUTION = 0.5e-6  # seconds: what less than that is cannot be said
+_MOST_WAKING = 200e-6  # seconds: three times what waking took on the slowest machine that was seen
 
 
-class WatchedCalls:
-    """Counts the calls whose end was seen at once.
+class Waking:
+    """The least time in which a runner wakes up and is seen to be done: no part of any call.
 
-    The kernel counts this thread's processor time, without what other programs and other machines took of it.
-
-    Args:
-        shared: watcher and runner have one processor, and take turns by design: nothing is said then.
+    It is measured in a runner that no candidate has touched, by calls that do nothing, and no more than the
+    least is taken away: nobody wakes up faster. Where the machine was busy during all of them, the least is
+    long, and taken from a call of a quiet moment it would leave nothing: so there is a most.
     """
 
-    def __init__(self, *, shared: bool) -> None:
-        self._shared = shared
-        self._spent = 0
-        self.forget()
+    def __init__(self) -> None:
+        self._least = math.inf
 
-    def forget(self) -> None:
-        """Begin to count anew."""
-        self._calls = self._seen = 0
+    def note(self, seconds: float) -> None:
+        """Take a call that did nothing into account."""
+        self._least = min(self._least, seconds)
 
-    def begin(self) -> None:
-        """Note that a call begins."""
-        self._spent = time.thread_time_ns()
-
-    def end(self, took: int, slept: int = 0) -> bool:
-        """Note that a call has ended; say whether that was seen at once.
-
-        Args:
-            took: ns of the call.
-            slept: ns of it in which nobody had to watch.
-        """
-        away = took - slept - (time.thread_time_ns() - self._spent)
-        seen = self._shared or away < max(_LATE, _LATE_SHARE * took)
-        self._calls += 1
-        self._seen += seen
-        return seen
-
-    @property
-    def share(self) -> float:
-        """Share of the calls whose end was seen at once; 1 where there were none."""
-        return self._seen / self._calls if self._calls else 1.0
-
-    def told(self) -> dict[str, float]:
-        """Return what an outcome keeps: ``watched``, the share, where it was too small."""
-        return {} if self.share >= ENOUGH else {"watched": self.share}
+    def less(self, sample: Sample) -> Sample:
+        """Return the sample without it."""
+        if self._least == math.inf:
+            return sample
+        taken_away = min(self._least, _MOST_WAKING)
+        return sample._replace(seconds=max(sample.seconds - taken_away, _RESOLUTION))
 
 
-def watched(run: Callable[[], T], watch: WatchedCalls, forget: Callable[[], None]) -> T:
-    """Return what `run` returns, run again where too few calls were seen to end; the last one stands.
+def seen_at_once(late: int, took: int) -> bool:
+    """Say whether the end of a call was seen at once.
+
+    Args:
+        late: ns between the last look at which it had not ended, and the first at which it had.
+        took: ns of the call.
+    """
+    return late < max(_LATE, _LATE_SHARE * took)
+
+
+def watched(run: Callable[[], Timing], forget: Callable[[], None] = lambda: None) -> Timing:
+    """Return the times of a session, run again where too few calls were seen to end; the last one stands.
 
     Args:
         forget: drops what was learned meanwhile.
     """
     for pause in _PAUSES:
-        watch.forget()
-        result = run()
-        if watch.share >= ENOUGH:
-            return result
+        timing = run()
+        if timing.seen >= ENOUGH:
+            return timing
         time.sleep(pause)
         forget()
-    watch.forget()
     return run()
+
+
+def seen_share(timing: Timing) -> dict[str, float]:
+    """Return what an outcome keeps: ``seen``, the share of calls, where too few were seen to end."""
+    return {} if timing.seen >= ENOUGH else {"seen": timing.seen}

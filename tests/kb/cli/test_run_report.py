@@ -30,7 +30,7 @@ def passed(own: float | None, **profile: float) -> Passed:
         (passed(None), ""),
         (passed(0.98), ", own 98%"),
         (passed(0.5, drifted=1.0), ", own 50%, clock drifted"),
-        (passed(0.5, watched=0.1), ", own 50%, machine too busy to tell"),
+        (passed(0.5, seen=0.1), ", own 50%, machine too busy to tell"),
     ],
 )
 def test_own_work_and_drift_stand_beside_a_speed_up(outcome: Passed, expected: str) -> None:

@@ -69,6 +69,20 @@ def test_a_stopped_runner_leaves_nothing_that_works_for_it(
         )  # CUDA's driver has timers and watchers
 
 
+@pytest.mark.parametrize(
+    ("machine", "fallocate", "madvise"), [("x86_64", 285, 28), ("aarch64", 47, 233)]
+)
+def test_a_runner_makes_no_holes_in_memory_that_the_judge_reads(
+    machine: str, fallocate: int, madvise: int
+) -> None:
+    code = program(single=True, pid=77, machine=machine)
+    assert run(code, ARCH[machine], fallocate, {0: 3, 1: 3}) == REFUSE
+    for advice in (9, 21, 25):
+        assert run(code, ARCH[machine], madvise, {2: advice}) == REFUSE
+    for advice in (4, 8, 14):  # what allocators ask for: DONTNEED, FREE, HUGEPAGE
+        assert run(code, ARCH[machine], madvise, {2: advice}) == ALLOW
+
+
 def test_a_builder_may_run_the_compiler_but_has_no_network() -> None:
     code = program(single=False, pid=77, machine="x86_64")
     assert run(code, ARCH["x86_64"], 59, {}) == ALLOW

@@ -20,7 +20,7 @@ from search.judging.cpu.timing import (
     Local,
     Sample,
     TimingSession,
-    Waking,
+
     choose_seats,
     interval,
     low,
@@ -196,24 +196,6 @@ def test_where_short_calls_leave_seconds_of_a_winner_it_is_looked_at_on(
     ).run(whole=whole)
     assert done.samples == 6 * 3
     assert seen[-1] == pytest.approx(lasts, abs=0.03)
-
-
-def test_nobody_is_given_more_than_the_least_time_of_waking_up() -> None:
-    waking = Waking()
-    sample = Sample(30e-6, (), True)
-    assert waking.less(sample) == sample
-    for seconds in (25e-6, 20e-6, 28e-6):
-        waking.note(seconds)
-    assert waking.less(sample).seconds == pytest.approx(10e-6)
-    assert waking.less(Sample(20e-6, (), True)).seconds > 0
-
-
-def test_waking_that_was_seen_on_a_busy_machine_only_leaves_a_call_its_time() -> None:
-    waking = Waking()
-    for seconds in (4e-3, 6e-3):
-        waking.note(seconds)
-    # Nothing was left of this one: it was refused as faster than its task can be done.
-    assert waking.less(Sample(700e-6, (), True)).seconds >= 500e-6
 
 
 def test_the_judge_and_the_contenders_sit_on_processors_that_are_theirs() -> None:

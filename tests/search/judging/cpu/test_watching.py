@@ -1,4 +1,4 @@
-"""Calls whose end nobody saw at once, since the machine gave the judge no processor meanwhile."""
+"""Sessions whose calls nobody saw end, since the machine gave the judge no processor meanwhile."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from search.judging.cpu import calls, turns, watching
 from search.judging.cpu.judge import CpuJudge
-from search.judging.cpu.timing import choose_seats
-from search.judging.cpu.watching import ENOUGH, WatchedCalls, watched
+from search.judging.cpu.timing import Sample, Timing, choose_seats
+from search.judging.cpu.watching import ENOUGH, Waking, seen_at_once, seen_share, watched
 from search.outcome import Passed
 
 TAKES_TURNS = """
@@ -33,49 +33,58 @@ while True:
 """
 
 
-def spin(seconds: float) -> int:
-    began = time.perf_counter_ns()
-    while time.perf_counter_ns() - began < seconds * 1e9:
-        pass
-    return time.perf_counter_ns() - began
+def test_nobody_is_given_more_than_the_least_time_of_waking_up() -> None:
+    waking = Waking()
+    sample = Sample(30e-6, (), True)
+    assert waking.less(sample) == sample
+    for seconds in (25e-6, 20e-6, 28e-6):
+        waking.note(seconds)
+    assert waking.less(sample).seconds == pytest.approx(10e-6)
+    assert waking.less(Sample(20e-6, (), True)).seconds > 0
 
 
-def sleep(seconds: float) -> int:
-    began = time.perf_counter_ns()
-    time.sleep(seconds)
-    return time.perf_counter_ns() - began
+def test_waking_that_was_seen_on_a_busy_machine_only_leaves_a_call_its_time() -> None:
+    waking = Waking()
+    for seconds in (4e-3, 6e-3):
+        waking.note(seconds)
+    # Nothing was left of this one: it was refused as faster than its task can be done.
+    assert waking.less(Sample(700e-6, (), True)).seconds >= 500e-6
 
 
-def note(watch: WatchedCalls, wait: Callable[[float], int], *, slept: int = 0) -> bool:
-    watch.begin()
-    return watch.end(wait(0.01), slept)
+@pytest.mark.parametrize(
+    ("late", "took", "seen"),
+    [
+        (150_000, 160_000, True),  # a short call, seen as soon as usual
+        (250_000, 1_000_000, False),
+        (4_000_000, 50_000_000, True),
+        (6_000_000, 50_000_000, False),
+    ],
+)
+def test_an_end_is_seen_at_once_within_a_tenth_of_the_call(
+    late: int, took: int, seen: bool
+) -> None:
+    assert seen_at_once(late, took) == seen
 
 
-def test_who_sleeps_does_not_see_the_end_and_who_spins_does() -> None:
-    watch = WatchedCalls(shared=False)
-    assert not note(watch, sleep)
-    assert any(note(watch, spin) for _ in range(50))  # others take the processor now and then
-    watch.forget()
-    assert watch.share == 1.0 and watch.told() == {}
-    assert note(watch, sleep, slept=10_000_000)  # nobody had to watch
-
-
-def test_one_processor_for_both_is_no_reason() -> None:
-    assert note(WatchedCalls(shared=True), sleep)
+def timing(seen: float) -> Timing:
+    return Timing(seconds={"candidate": seen}, samples=1, speedup={}, seen=seen)
 
 
 def test_what_nobody_saw_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "_PAUSES", (0.0, 0.0))
-    watch, forgotten, waits = WatchedCalls(shared=False), [], [sleep, sleep, sleep]
+    forgotten: list[int] = []
 
-    def run() -> int:
-        note(watch, waits.pop())
-        return len(waits)
+    def session(*shares: float) -> Timing:
+        forgotten.clear()
+        rest = iter(shares)
+        return watched(lambda: timing(next(rest)), lambda: forgotten.append(1))
 
-    assert watched(run, watch, lambda: forgotten.append(1)) == 0  # the last one stands
-    assert len(forgotten) == 2 and watch.told() == {"watched": 0.0}
-    assert watched(lambda: 7, watch, forgotten.clear) == 7
-    assert forgotten and watch.share >= ENOUGH
+    assert session(0.9).seen == 0.9
+    assert not forgotten
+    assert seen_share(session(0.1, 0.7, 0.2)) == {}
+    assert len(forgotten) == 1
+    assert seen_share(session(0.1, 0.2, 0.3)) == {"seen": 0.3}  # the last one stands
+    assert len(forgotten) == 2
 
 
 @contextmanager
@@ -109,11 +118,12 @@ def test_an_honest_program_is_not_refused_where_the_judge_is_seldom_there(
 ) -> None:
     judge = make_judge(norm_source)
     judge.prepare()
-    monkeypatch.setattr(watching, "_PAUSES", (0.0,))
+    monkeypatch.setattr(watching, "_PAUSES", (0.0, 0.0))
     for module in (calls, turns):  # another machine's time is in no queue of this one
         monkeypatch.setattr(module, "waited", lambda _: 0)
         monkeypatch.setattr(module, "waited_here", lambda: 0)
     with one_processor_for_two():
         outcome = judge.judge(norm_source.replace("class Model", "class ModelNew"))
     assert isinstance(outcome, Passed), outcome
-    assert outcome.profile["watched"] < ENOUGH
+    assert outcome.unseen
+    assert outcome.profile["seen"] < ENOUGH
