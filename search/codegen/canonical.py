@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from search.codegen.ir import Shape, refs
-from search.codegen.operators import pools, products
-from search.codegen.operators.factors import LARGEST
+from search.codegen.operators import pools, products, solutions
 from search.codegen.operators.new import new_operator
 from search.codegen.operators.pointwise import arguments
 from search.codegen.operators.pools import each, view
@@ -280,23 +279,6 @@ def _distances(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     )
 
 
-def _solutions(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
-    """Solutions from Cholesky factors as products with inverses: of small matrices, which a recipe inverts in double precision."""
-    values = arguments(operator, "self", "input2", "upper")
-    factor, name = values["input2"], operator.name
-    shape = graph.shape(factor)
-    if len(shape) != len(operator.shape) or shape[-1] > LARGEST:
-        return None  # the library solves: an inverse of its own takes longer, and is less exact
-    inverse = Ref(f"{name}_inverse")
-    upper = bool(values.get("upper", False))
-    return (
-        new_operator(
-            inverse.name, "cholesky_inverse.default", (factor, upper), graph.shape(factor)
-        ),
-        new_operator(name, "matmul.default", (inverse, values["self"]), operator.shape),
-    )
-
-
 def _recurrent_layers(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     found = graph.recurrent(operator)
     return found.written_out() if found else None
@@ -386,12 +368,12 @@ _OF_SEVERAL: Mapping[
 _REWRITES: Mapping[str, Rewrite] = {
     **products.REWRITES,
     **pools.REWRITES,
+    **solutions.REWRITES,
     "getitem": _result,
     **dict.fromkeys(GATES, _recurrent_layers),
     "scaled_dot_product_attention": _attention,
     "flip": _reversed_scan,
     "cdist": _distances,
-    "cholesky_solve": _solutions,
     "lu_unpack": _pivots,
     "conv1d": _line_convolution,
     **dict.fromkeys(("conv2d", "conv3d"), _uneven_convolution),

@@ -9,7 +9,7 @@ from typing import Any
 from search.codegen.canonical import OWN
 from search.codegen.ir import SHORT, Shape
 from search.codegen.lower import LoweredProgram, packet
-from search.codegen.operators.factors import FACTORS, factor_sizes
+from search.codegen.operators.factors import FACTORS, factor_name, factor_sizes
 from search.codegen.operators.pointwise import arguments
 from search.codegen.operators.pools import ADAPTIVE_MAX
 from search.codegen.operators.recurrent import GATES, RECURRENCE
@@ -291,7 +291,7 @@ def sample_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
 
 def factor_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
     """Return the sizes of a factorisation of matrices, None where no recipe computes it."""
-    if packet(operator.target) not in FACTORS:
+    if factor_name(operator.target) not in FACTORS:
         return None
     source = program.nodes[program.read(operator)[operator.args[0].name]]
     return factor_sizes(operator, source, _taken(program, operator))

@@ -9,6 +9,9 @@ from search.codegen.ir import IrNode
 from search.codegen.operators.pointwise import arguments
 from search.costs.graph import Operator
 
+# The inverse of a product whose two triangles lie in one matrix, as `torch.linalg.lu_factor` leaves them; and the matrix
+# that reflections multiply with, of their vectors as `torch.geqrf` leaves them, with the factors as one more row.
+LU_INVERSE, ORTHOGONAL = "recipe.lu_inverse", "recipe.orthogonal"
 # The kind of each operator, with its arguments by name.
 FACTORS = {
     "cholesky": ("cholesky", ("self", "upper")),
@@ -17,9 +20,16 @@ FACTORS = {
     "qr": ("qr", ("self", "some")),
     "linalg_qr": ("qr", ("self", "mode")),
     "geqrf": ("reflectors", ("self",)),
+    LU_INVERSE: ("lu inverse", ("self",)),
+    ORTHOGONAL: ("orthogonal", ("self",)),
 }
 _SEVERAL = {"qr", "reflectors"}  # kinds of two results
 LARGEST = 32  # rows or columns; more is the library's work
+
+
+def factor_name(target: str) -> str:
+    """Return the name of an operator in `FACTORS`: without its overload where it is the framework's."""
+    return target if target in FACTORS else target.split(".", maxsplit=1)[0]
 
 
 def factor_sizes(
@@ -34,7 +44,7 @@ def factor_sizes(
         source: what `operator` reads.
         taken: the results that are wanted, of an operator that has several, in the order in which they are written.
     """
-    name = operator.target.split(".", maxsplit=1)[0]
+    name = factor_name(operator.target)
     if name not in FACTORS or operator.dtype != "float32":
         return None
     kind, names = FACTORS[name]

@@ -151,6 +151,64 @@ def solution_from_factor(right: torch.Tensor, factor: torch.Tensor, upper: bool 
     return inverse if inverse is NotImplemented else inverse @ right
 
 
+def inverse_from_lu(factors: torch.Tensor) -> Any:
+    """Return the inverse of the product of two triangles that lie in one matrix, row by row."""
+    size = factors.shape[-1]
+    if size > _MOST_ROWS:
+        return NotImplemented
+    found = torch.eye(size, dtype=factors.dtype, device=factors.device)
+    found = found.expand_as(factors).clone()
+    for row in range(size):
+        products = factors[..., row, :row, None] * found[..., :row, :row]
+        found[..., row, :row] = -torch.where(_triangle(row, factors.device), products, 0.0).sum(-2)
+    for row in reversed(range(size)):
+        later = (factors[..., row, row + 1 :, None] * found[..., row + 1 :, :]).sum(-2)
+        found[..., row, :] = (found[..., row, :] - later) / factors[..., row, row, None]
+    return found
+
+
+def solution_from_lu(
+    factors: torch.Tensor,
+    pivots: torch.Tensor,
+    right: torch.Tensor,
+    *,
+    left: bool = True,
+    adjoint: bool = False,
+) -> Any:
+    """Return the solution of equations from an LU factorisation, as a product with the inverse."""
+    inverse = inverse_from_lu(factors)
+    if inverse is NotImplemented:
+        return inverse
+    order = torch.lu_unpack(factors, pivots, unpack_data=False)[0]
+    whole = inverse @ order.mT
+    whole = whole.mT if adjoint else whole
+    return whole @ right if left else right @ whole
+
+
+def old_solution_from_lu(right: torch.Tensor, factors: torch.Tensor, pivots: torch.Tensor) -> Any:
+    """Return the same, as `torch.lu_solve` takes its arguments."""
+    return solution_from_lu(factors, pivots, right)
+
+
+def with_reflections(
+    vectors: torch.Tensor,
+    factors: torch.Tensor,
+    other: torch.Tensor,
+    left: bool = True,
+    transpose: bool = False,
+) -> Any:
+    """Return a product with the orthogonal matrix that reflections make, as `torch.ormqr` does."""
+    rows, steps = vectors.shape[-2], factors.shape[-1]
+    if rows > _MOST_ROWS:
+        return NotImplemented
+    whole = torch.eye(rows, dtype=other.dtype, device=other.device)
+    whole = whole.expand(*vectors.shape[:-2], -1, -1).clone()
+    for step in reversed(range(steps)):
+        turned(whole[..., step:, step:], vectors[..., step + 1 :, step], factors[..., step])
+    whole = whole.mT if transpose else whole
+    return whole @ other if left else other @ whole
+
+
 def reflections(x: torch.Tensor) -> Any:
     """Return Householder's reflections column by column, as `torch.geqrf` does; rows above a column are not looked at."""
     steps = min(x.shape[-2:])
@@ -213,7 +271,10 @@ _WRITTEN: Mapping[Any, Callable[..., Any]] = {
     _aten.cholesky_inverse.default: inverse_from_factor,
     _aten.cholesky_solve.default: solution_from_factor,
     _aten.geqrf.default: reflections,
+    _aten.linalg_lu_solve.default: solution_from_lu,
     _aten.linalg_qr.default: both_factors,
+    _aten.lu_solve.default: old_solution_from_lu,
     _aten.native_group_norm.default: group_norm,
+    _aten.ormqr.default: with_reflections,
     _aten.var_mean.correction: variance_and_mean,
 }

@@ -42,11 +42,13 @@ def test_convolutions_on_padded_inputs_are_the_same(
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*is deprecated in favor of:UserWarning")
 def test_norms_and_samples_are_the_same() -> None:
     torch.manual_seed(0)
     x, scale, shift = torch.randn(3, 4, 5, 6), torch.randn(4), torch.randn(4)
     places = torch.rand(3, 7, 8, 2) * 2 - 1
     factor = torch.randn(3, 4, 4) * 0.3 + 2 * torch.eye(4)
+    lu, pivots = torch.linalg.lu_factor(torch.randn(3, 4, 4))
     asked = {
         "group": lambda: F.group_norm(x, 2, scale, shift),
         "bare group": lambda: torch.native_group_norm(x, None, None, 3, 4, 30, 2, 1e-5)[1],
@@ -56,6 +58,11 @@ def test_norms_and_samples_are_the_same() -> None:
         "inverse": lambda: torch.cholesky_inverse(factor),
         "inverse from above": lambda: torch.cholesky_inverse(factor.mT, upper=True),
         "solution": lambda: torch.cholesky_solve(x[..., 0], factor.tril()),
+        "solution of LU": lambda: torch.linalg.lu_solve(lu, pivots, x[..., 0]),
+        "across": lambda: torch.linalg.lu_solve(lu, pivots, x[..., 0].mT, left=False, adjoint=True),
+        "old solution": lambda: torch.lu_solve(x[..., 0], lu, pivots),
+        "with reflections": lambda: torch.ormqr(lu, x[:, 0, :4, 0], x[..., 0], True, True),
+        "from the right": lambda: torch.ormqr(lu, x[:, 0, :4, 0], x[..., 0].mT, False),
         "reflections": lambda: torch.geqrf(x)[0] + torch.geqrf(x)[1].sum(),
         "orthogonal": lambda: torch.linalg.qr(x.mT).Q,
         "triangular": lambda: torch.linalg.qr(x[..., :3]).R,

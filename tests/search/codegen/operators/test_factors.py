@@ -46,7 +46,35 @@ QR = {
     ),
     "reflections": reference("a, t = torch.geqrf(a)\nreturn t * 2, a", f"{N}(37, 5, 7)"),
 }
-GRAPHS = {**CHOLESKY, **QR}
+SQUARES = "torch.randn({0}) * 0.3 + 2 * torch.eye(({0})[-1])"
+PIVOTS = "torch.arange(2, {1} + 2).clamp(max={1}).int().repeat({0}, 1)"
+SOLVED = {
+    "lu": reference(
+        "return torch.lu_solve(c, a, b)",
+        SQUARES.format("(37, 5, 5)"),
+        PIVOTS.format(37, 5),
+        f"{N}(37, 5, 2)",
+    ),
+    "lu from the right, across": reference(
+        "return torch.linalg.lu_solve(a * 2, b, c, left=False, adjoint=True) + 1",
+        SQUARES.format("(3, 17, 17)"),
+        PIVOTS.format(3, 17),
+        f"{N}(3, 4, 17)",
+    ),
+    "lu of one": reference(
+        "return torch.linalg.lu_solve(a, b.squeeze(0), c, adjoint=True)",
+        SQUARES.format("(6, 6)"),
+        PIVOTS.format(1, 6),
+        f"{N}(6, 3)",
+    ),
+    "reflections": reference(
+        "return torch.ormqr(a, b, c)", f"{N}(7, 6, 4)", "torch.rand(7, 4)", f"{N}(7, 6, 3)"
+    ),
+    "reflections from the right, across": reference(
+        "return torch.ormqr(a * 2, b, c, False, True)", f"{N}(9, 9)", "torch.rand(9)", f"{N}(5, 9)"
+    ),
+}
+GRAPHS = {**CHOLESKY, **QR, **SOLVED}
 
 
 @pytest.mark.slow
@@ -82,6 +110,20 @@ def test_other_factors_of_qr_are_left_to_the_library(
 ) -> None:
     parts = Bench(reference(f"return {body}", f"{N}(5, 6, 4)"), cards).parts()
     assert {part.pattern for part in parts} == {"library"}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        reference("return torch.linalg.lu_solve(a, b, c)", f"{N}(33, 33)", "torch.arange(1, 34).int()", f"{N}(33, 2)"),
+        reference("return torch.ormqr(a, b, c)", f"{N}(32, 4)", "torch.rand(4)", f"{N}(32, 3)"),
+        reference("return torch.ormqr(a, b, c)", f"{N}(6, 4)", "torch.rand(3)", f"{N}(6, 3)"),
+    ],
+)  # fmt: skip
+def test_solutions_that_no_recipe_computes_stay_whole(
+    source: str, cards: dict[str, RecipeCard]
+) -> None:
+    assert [part.pattern for part in Bench(source, cards).parts()] == ["library"]
 
 
 def test_a_large_matrix_is_left_to_the_library(cards: dict[str, RecipeCard]) -> None:
