@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -24,6 +25,7 @@ PRODUCER = "producer"
 COMBINE = "combine"
 # A lesson of a segment further away than this (a factor of about twenty in all sizes) says little about its knobs.
 _NEAR = 3.0
+_LITTLE = 0.01  # log gain of the whole that a lesson promises: for less no candidate is spent before others
 _ANCHORS = 16  # products and convolutions that are taken from the library one by one
 
 
@@ -186,9 +188,12 @@ def _changes(shop: Composer, plan: Plan, *, root: bool) -> Iterator[RecipePropos
         yield from _handovers(shop, library, kept, root=root)
 
 
-def _overall(shop: Composer, part: Segment, costs: Mapping[str, float], speed: float) -> float:
-    """Return the speed of the whole where `part` has `speed` and the rest that of torch.compile (Amdahl)."""
-    operators = {shop.program.nodes[name].operator for name in part.nodes} | {part.anchor}
+def _overall(
+    shop: Composer, parts: Sequence[Segment], costs: Mapping[str, float], speed: float
+) -> float:
+    """Return the speed of the whole where `parts` have `speed` and the rest that of torch.compile (Amdahl)."""
+    nodes = (shop.program.nodes[name] for part in parts for name in part.nodes)
+    operators = {node.operator for node in nodes} | {part.anchor for part in parts}
     cost = sum(costs.get(name, 0.0) for name in operators if name is not None)
     share = min(cost / (sum(costs.values()) or 1.0), 1.0)
     return 1 / (1 - share + share / speed)
@@ -220,7 +225,7 @@ def _swaps(
             note=f"Here: the part that ends with {end}.",
             plan=plan,
             focus=part.id,
-            speed=_overall(shop, part, costs, shop.expected(part, card)),
+            speed=_overall(shop, [part], costs, shop.expected(part, card)),
         )
 
 
@@ -287,20 +292,21 @@ def from_lessons(
 ) -> Iterator[RecipeProposal]:
     """Yield the plans that won on similar segments, the nearest and most trusted first.
 
-    Those that won on another architecture come after all that won on this one. A lesson from which nothing is to be
-    expected, because it was contradicted as often as it was confirmed, is left out.
+    Those that won on another architecture come after all that won on this one. A lesson from which little is to be
+    expected is left out: it was contradicted as often as it was confirmed, or says something of a small part alone.
     """
     found: list[tuple[bool, float, str, RecipeProposal]] = []
-    day = newest(lessons)
+    day, costs = newest(lessons), operator_costs(shop.program.graph)
     for name, lesson in lessons:
         worth = standing(lesson, day).expected
         if lesson.plan is None or effect_of(lesson) != "wins" or worth <= 0:
             continue
-        proposal = _from_lesson(shop, base, name, lesson)
-        if proposal is not None:
+        proposal = _from_lesson(shop, base, name, lesson, worth, costs)
+        gain = math.log(proposal[1].speed) if proposal is not None else 0.0
+        if proposal is not None and gain >= _LITTLE:
             known = lesson.scope.architecture
             elsewhere = bool(known) and architecture not in known
-            found.append((elsewhere, proposal[0] / _NEAR - worth, name, proposal[1]))
+            found.append((elsewhere, proposal[0] / _NEAR - gain, name, proposal[1]))
     found.sort(key=lambda entry: entry[:3])
     yield from (proposal for *_, proposal in found)
 
@@ -335,8 +341,18 @@ def learned(
 
 
 def _from_lesson(
-    shop: Composer, base: frozenset[str], name: str, lesson: LessonRecord
+    shop: Composer,
+    base: frozenset[str],
+    name: str,
+    lesson: LessonRecord,
+    worth: float,
+    costs: Mapping[str, float],
 ) -> tuple[float, RecipeProposal] | None:
+    """Return the plan of a lesson with the distance of its segments, None where there are none.
+
+    Args:
+        worth: the log gain that is expected of its segments; the plan's speed is that of the whole.
+    """
     assert lesson.plan is not None
     known: Mapping[str, Any] = lesson.plan.get("segments", {})
     whole = {chosen["pattern"] for chosen in known.values()} & {"conv", "matmul"}
@@ -345,7 +361,8 @@ def _from_lesson(
     if whole and shop.library:
         library = frozenset(shop.anchors) - {p.anchor for p in shop.cut(()) if shop.recipes(p)}
     near: dict[str, tuple[float, Mapping[str, Any]]] = {}
-    for part in shop.cut(library):
+    parts = shop.cut(library)
+    for part in parts:
         for chosen in known.values():
             if chosen["pattern"] != part.pattern or chosen["recipe"] not in shop.cards:
                 continue
@@ -370,5 +387,6 @@ def _from_lesson(
         plan=shop.complete(library, picked),
         focus=first,
         lesson=name,
+        speed=_overall(shop, [part for part in parts if part.id in near], costs, math.exp(worth)),
     )
     return sum(gap for gap, _ in near.values()), proposal
