@@ -109,6 +109,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="of the search (default 1)")
     parser.add_argument("--candidates", type=int, default=4, help="a run's budget (default 4)")
     parser.add_argument("--pairs", nargs="*", default=list(PAIRS), help=", ".join(PAIRS))
+    parser.add_argument(
+        "--arms", nargs="*", default=list(ARMS), choices=ARMS, help="the homes to search in"
+    )
     parser.add_argument("--wrong", action="store_true", help="plant a wrong lesson")
     parser.add_argument("--made-up", action="store_true", help="on a machine that is made up")
     parser.add_argument("--alike", action="store_true", help="compare rewordings")
@@ -179,9 +182,11 @@ class Bench:
 
 
 def helped(bench: Bench, options: argparse.Namespace) -> None:
-    print("| task | seed | first candidate, learned | fresh | off | best, learned | fresh | off | "
-          f"candidates to {NEAR:.0%}, learned | fresh | off |")  # fmt: skip
-    print("|---" * 11 + "|", flush=True)
+    arms = tuple(options.arms)
+    print(
+        f"| task | seed | first candidate: {', '.join(arms)} | best of {options.candidates} | candidates to {NEAR:.0%} |"
+    )
+    print("|---|---|---|---|---|", flush=True)
     firsts: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     bests: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     counts: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -191,8 +196,8 @@ def helped(bench: Bench, options: argparse.Namespace) -> None:
             bench.evolve(taught, bench.task(name, 0), seed, options.candidates)
         for turn, name in enumerate(options.pairs):
             found: dict[str, list[float]] = {}
-            shift = turn % len(ARMS)  # no arm is always the first on a machine that warms up
-            for arm in ARMS[shift:] + ARMS[:shift]:
+            shift = turn % len(arms)  # no arm is always the first on a machine that warms up
+            for arm in arms[shift:] + arms[:shift]:
                 home = bench.home(taught if arm == "learned" else None)
                 task = bench.task(name, 1, "retrieval: off\n" if arm == "off" else "")
                 found[arm] = bench.evolve(home, task, seed, options.candidates)
@@ -201,26 +206,31 @@ def helped(bench: Bench, options: argparse.Namespace) -> None:
                 firsts[arm][name].append(math.log(max(speeds[0], 1e-3)))
                 bests[arm][name].append(math.log(max(*speeds, 1e-3)))
                 counts[arm][name].append(float(needed(speeds, goal)))
-            cells = [f"{found[arm][0]:.2f}x" for arm in ARMS]
-            cells += [f"{max(found[arm]):.2f}x" for arm in ARMS]
-            cells += [f"{counts[arm][name][-1]:.0f}" for arm in ARMS]
+            cells = [
+                ", ".join(f"{found[arm][0]:.2f}x" for arm in arms),
+                ", ".join(f"{max(found[arm]):.2f}x" for arm in arms),
+                ", ".join(f"{counts[arm][name][-1]:.0f}" for arm in arms),
+            ]
             print(f"| {name} | {seed} | {' | '.join(cells)} |", flush=True)
     print()
-    for arm in ARMS[1:]:
-        print(f"learned beside {arm}, by task:")
-        print(f"  first candidate: {beside(firsts, arm, math.exp)}x")
-        print(f"  best of {options.candidates}: {beside(bests, arm, math.exp)}x")
-        print(f"  candidates saved: {beside(counts, arm, lambda value: -value)}")
+    one = arms[0]
+    for arm in arms[1:]:
+        print(f"{one} beside {arm}, by task:")
+        print(f"  first candidate: {beside(firsts, one, arm, math.exp)}x")
+        print(f"  best of {options.candidates}: {beside(bests, one, arm, math.exp)}x")
+        print(f"  candidates saved: {beside(counts, one, arm, lambda value: -value)}")
 
 
 def beside(
-    measured: Mapping[str, Mapping[str, Sequence[float]]], arm: str, shown: Callable[[float], float]
+    measured: Mapping[str, Mapping[str, Sequence[float]]],
+    one: str,
+    other: str,
+    shown: Callable[[float], float],
 ) -> str:
-    """Return the mean difference of the learned home to another, by task, with its interval."""
-    mine, other = measured["learned"], measured[arm]
-    return told(
-        [statistics.mean(mine[name]) - statistics.mean(other[name]) for name in mine], shown
-    )
+    """Return the mean difference of one home to another, by task, with its interval."""
+    mine, theirs = measured[one], measured[other]
+    means = [statistics.mean(mine[name]) - statistics.mean(theirs[name]) for name in mine]
+    return told(means, shown)
 
 
 def needed(speeds: Sequence[float], goal: float) -> int:

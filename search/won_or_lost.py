@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kb.records.types import Fate
 from search.attempt import Attempt
@@ -98,20 +98,18 @@ def over(outcome: Passed, base: Passed | None) -> Ratio:
 
     Both were timed beside eager, so the quotient of their speed-ups holds where clocks drift between
     two sessions; seconds of two sessions do not. Its interval runs from the least to the largest
-    quotient of the two intervals. It holds 1 where the machine was too busy to see calls end.
+    quotient of the two intervals.
     """
-    ratio, unseen = outcome.speedup["eager"], outcome.unseen
-    if base is not None:
-        theirs, unseen = base.speedup["eager"], unseen or base.unseen
-        ratio = Ratio(
-            ratio=ratio.ratio / theirs.ratio,
-            low=ratio.low / theirs.high,
-            high=ratio.high / theirs.low,
-            confidence=ratio.confidence,
-        )
-    if unseen:
-        ratio = replace(ratio, low=min(ratio.low, 1.0), high=max(ratio.high, 1.0))
-    return ratio
+    mine = outcome.speedup["eager"]
+    if base is None:
+        return mine
+    theirs = base.speedup["eager"]
+    return Ratio(
+        ratio=mine.ratio / theirs.ratio,
+        low=mine.low / theirs.high,
+        high=mine.high / theirs.low,
+        confidence=mine.confidence,
+    )
 
 
 def fate_of(ratio: Ratio) -> Fate:

@@ -17,6 +17,7 @@ from search.codegen.attention import apart
 from search.codegen.library import RecipeCard
 from search.codegen.plan import Choice, Composer, Plan, distance, launches, launching, sizes
 from search.codegen.segments import ATTENTION, Segment
+from search.costs.trace import family
 from search.costs.work import operator_costs
 
 # Whether it starts from the reference, the pattern of the segment, and the idea's name.
@@ -25,7 +26,9 @@ PRODUCER = "producer"
 COMBINE = "combine"
 # A lesson of a segment further away than this (a factor of about twenty in all sizes) says little about its knobs.
 _NEAR = 3.0
-_LITTLE = 0.01  # log gain of the whole that a lesson promises: for less no candidate is spent before others
+_LITTLE = (
+    0.05  # log gain of the whole that a lesson of other work promises: less comes after all else
+)
 _ANCHORS = 16  # products and convolutions that are taken from the library one by one
 
 
@@ -293,20 +296,27 @@ def from_lessons(
     """Yield the plans that won on similar segments, the nearest and most trusted first.
 
     Those that won on another architecture come after all that won on this one. A lesson from which little is to be
-    expected is left out: it was contradicted as often as it was confirmed, or says something of a small part alone.
+    expected is left out: it was contradicted as often as it was confirmed, or it is of elementwise work beside which
+    this task has products or convolutions.
     """
     found: list[tuple[bool, float, str, RecipeProposal]] = []
     day, costs = newest(lessons), operator_costs(shop.program.graph)
+    heavy = {family(shop.program.operators[name]) for name in shop.anchors}
     for name, lesson in lessons:
         worth = standing(lesson, day).expected
         if lesson.plan is None or effect_of(lesson) != "wins" or worth <= 0:
             continue
-        proposal = _from_lesson(shop, base, name, lesson, worth, costs)
-        gain = math.log(proposal[1].speed) if proposal is not None else 0.0
-        if proposal is not None and gain >= _LITTLE:
-            known = lesson.scope.architecture
-            elsewhere = bool(known) and architecture not in known
-            found.append((elsewhere, proposal[0] / _NEAR - gain, name, proposal[1]))
+        plan = _from_lesson(shop, base, name, lesson)
+        if plan is None:
+            continue
+        gap, parts, proposal = plan
+        if heavy and lesson.scope.operator and not heavy & {*lesson.scope.operator}:
+            worth = math.log(_overall(shop, parts, costs, math.exp(worth)))
+            if worth < _LITTLE:
+                continue
+        known = lesson.scope.architecture
+        elsewhere = bool(known) and architecture not in known
+        found.append((elsewhere, gap / _NEAR - worth, name, proposal))
     found.sort(key=lambda entry: entry[:3])
     yield from (proposal for *_, proposal in found)
 
@@ -341,18 +351,9 @@ def learned(
 
 
 def _from_lesson(
-    shop: Composer,
-    base: frozenset[str],
-    name: str,
-    lesson: LessonRecord,
-    worth: float,
-    costs: Mapping[str, float],
-) -> tuple[float, RecipeProposal] | None:
-    """Return the plan of a lesson with the distance of its segments, None where there are none.
-
-    Args:
-        worth: the log gain that is expected of its segments; the plan's speed is that of the whole.
-    """
+    shop: Composer, base: frozenset[str], name: str, lesson: LessonRecord
+) -> tuple[float, Sequence[Segment], RecipeProposal] | None:
+    """Return the plan of a lesson, with the distance of the segments that it is about and those; None where there are none."""
     assert lesson.plan is not None
     known: Mapping[str, Any] = lesson.plan.get("segments", {})
     whole = {chosen["pattern"] for chosen in known.values()} & {"conv", "matmul"}
@@ -387,6 +388,6 @@ def _from_lesson(
         plan=shop.complete(library, picked),
         focus=first,
         lesson=name,
-        speed=_overall(shop, [part for part in parts if part.id in near], costs, math.exp(worth)),
     )
-    return sum(gap for gap, _ in near.values()), proposal
+    mine = [part for part in parts if part.id in near]
+    return sum(gap for gap, _ in near.values()), mine, proposal

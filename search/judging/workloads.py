@@ -151,8 +151,10 @@ def verdict(
         (one for _, one in found), key=lambda one: one.max_error / max(one.allowed_error, 1e-300)
     )
     shares = [one.own_share for _, one in found if one.own_share is not None]
+    seen = [one.profile["seen"] for _, one in found if one.unseen]
     return replace(
         shown,
+        profile={**shown.profile, **({"seen": min(seen)} if seen else {})},
         seconds=weighted_mean([(weight, one.seconds) for weight, one in counted]),
         samples=sum(one.samples for _, one in found),
         speedup=speedup,

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,16 +64,6 @@ def test_a_gain_is_the_quotient_of_speed_ups_and_no_seconds_count() -> None:
     assert second.ratio.ratio == pytest.approx(1.5)
     assert (second.ratio.low, second.ratio.high) == pytest.approx((2.97 / 2.02, 3.03 / 1.98))
     assert second.base == tree[0].outcome
-
-
-def test_what_nobody_saw_end_is_neither_won_nor_lost() -> None:
-    unseen = replace(passed(3.0), profile={"seen": 0.2})
-    tree = [
-        attempt(0, None, passed(2.0)),
-        attempt(1, 0, unseen, round=1),
-        attempt(2, 1, passed(9.0), round=2),
-    ]
-    assert [one.fate for one in gains(tree)] == ["won", "even", "even"]
 
 
 def test_what_was_measured_again_counts_instead_of_the_first_measurement() -> None:

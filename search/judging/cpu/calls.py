@@ -63,7 +63,7 @@ class CallAnswer:
         seconds: from the moment at which the inputs could be read to DONE, by this process's clock.
         outputs: as they lay in the runner's memory when it was stopped.
         undisturbed: it hardly waited for its processor.
-        seen: its end was seen at once; always where runner and judge take turns on one processor.
+        seen: its end was seen at once; always where it was stopped, or runner and judge take turns on one processor.
     """
 
     seconds: float
@@ -209,7 +209,7 @@ class Calls(Turns):
         if not stop_after and not empty:
             self._note(seconds)
         undisturbed = kept_processor(before, after, end - start)
-        seen = self._seats.shared or seen_at_once(late, end - start)
+        seen = bool(stop_after) or self._seats.shared or seen_at_once(late, end - start)
         return CallAnswer(seconds=seconds, outputs=outputs, undisturbed=undisturbed, seen=seen)
 
     def _note(self, seconds: float) -> None:

@@ -7,12 +7,13 @@ interpreter. Whoever asks in whose code a candidate's time goes has to know both
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 
 from kb.errors import ToolchainError
 from search.judging.cpu.baseline import Baseline
 from search.judging.cpu.looks import CLOSELY, CodeTime
 from search.judging.cpu.timing import Drawn
-from search.judging.cpu.watching import ENOUGH
+from search.judging.cpu.watching import ENOUGH, until_seen
 from search.reference import Problem
 from search.sandbox.faults import Fault
 
@@ -62,12 +63,16 @@ def measure_handling(
             for _ in range(_WARM_UPS):
                 call(rival)
             with rival.looked_at(CLOSELY) as looks:
-                seen = sum(call(rival) for _ in range(_CALLS)) >= ENOUGH * _CALLS
-                spent = looks.spent()
+
+                def measured() -> tuple[CodeTime, float]:
+                    seen = sum(call(rival) for _ in range(_CALLS)) / _CALLS
+                    return looks.spent(), seen
+
+                spent, seen = until_seen(measured, itemgetter(1), looks.forget)
         finally:
             rival.close()
     except (Fault, ToolchainError, OSError):
         return UNKNOWN
-    if not again and seen:
+    if not again and seen >= ENOUGH:
         _known[counts] = spent
     return spent

@@ -33,7 +33,7 @@ from search.judging.cpu.timing import (
     one_thread,
     taken,
 )
-from search.judging.cpu.watching import Waking, seen_share, watched
+from search.judging.cpu.watching import Waking, believed, seen_share, watched
 from search.judging.floor import bounded
 from search.judging.inputs import input_notes
 from search.judging.limits import Limits, Prepared
@@ -381,7 +381,7 @@ class CpuJudge:
         return Passed(
             seconds=seconds,
             samples=timing.samples,
-            speedup=timing.speedup,
+            speedup=believed(timing),
             max_error=candidate_session.max_error,
             allowed_error=candidate_session.allowed_error,
             own_share=own,

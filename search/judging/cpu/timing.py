@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from filelock import FileLock
@@ -31,6 +31,7 @@ _MOST_EVICTED = 256 << 20
 _REST = 0.001  # seconds
 _AUDITED = 0.1  # of the rounds of a session
 _chance = random.SystemRandom()
+T = TypeVar("T", float, tuple[float, bool])
 
 
 class Sample(NamedTuple):
@@ -79,7 +80,7 @@ class Timing:
         samples: calls of each contender that counted.
         speedup: by baseline, of the candidate over it.
         calls: by contender, what was timed, as `search.outcome.Passed` keeps it.
-        seen: share of these whose end was seen at once, of the contender with the least.
+        seen: share of the blocks whose low sample was seen to end at once, of the contender with the least.
     """
 
     seconds: Mapping[str, float]
@@ -256,11 +257,14 @@ class TimingSession:
         end = began + _PATIENCE * self.seconds
         due = self._due(rounds)
         blocks = [self._block(names, block, rounds, end, due) for block in range(self.blocks)]
-        taken = [{name: [one.seconds for one in block[name]] for name in names} for block in blocks]
-        seen = {name: [one.seen for block in blocks for one in block[name]] for name in names}
+        taken = [
+            {name: [(one.seconds, one.seen) for one in block[name]] for name in names}
+            for block in blocks
+        ]
         if whole:
             self.audit(lambda: False, self.seconds - (time.monotonic() - began))
-        least = {name: [low(block[name], rounds) for block in taken] for name in names}
+        lows = {name: [low(block[name], rounds) for block in taken] for name in names}
+        least = {name: [seconds for seconds, _ in found] for name, found in lows.items()}
         ratios = {
             name: [base / mine for base, mine in zip(least[name], least["candidate"], strict=True)]
             for name in names
@@ -270,8 +274,8 @@ class TimingSession:
             seconds={name: statistics.median(values) for name, values in least.items()},
             samples=sum(len(block["candidate"]) for block in taken),
             speedup={name: interval(values) for name, values in ratios.items()},
-            calls={name: brief(one for block in taken for one in block[name]) for name in names},
-            seen=min(statistics.mean(each) for each in seen.values()),
+            calls={name: brief(one for block in taken for one, _ in block[name]) for name in names},
+            seen=min(statistics.mean(seen for _, seen in found) for found in lows.values()),
         )
 
     def audit(self, enough: Callable[[], bool], seconds: float) -> None:
@@ -340,7 +344,7 @@ def brief(seconds: Iterable[float]) -> tuple[float, ...]:
     return tuple(float(f"{one:.4g}") for one in seconds)
 
 
-def low(samples: Sequence[float], rounds: int) -> float:
+def low(samples: Sequence[T], rounds: int) -> T:
     """Return a block's time: as many samples are lower as are a quarter of `rounds`, none where those are few.
 
     The least of many would count one fast call in a block, and a program need be fast in no other: it is

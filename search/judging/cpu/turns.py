@@ -13,6 +13,7 @@ from typing import Any
 from search.judging.checks import told
 from search.judging.cpu.standstill import cpu_time, settle, waited, waited_here, wake_soon
 from search.judging.cpu.timing import CpuPinning
+from search.judging.cpu.watching import seen_at_once
 from search.outcome import Crashed, Refused, TimedOut
 from search.sandbox.faults import Fault, raised
 from search.sandbox.runner_handle import STARVED, Worker
@@ -86,20 +87,18 @@ class Turns:
         """Have the runner ready for its next turn, and standing still."""
         self._call += 1
         self._arena.words[PREPARE] = self._call
-        ticks, queued, here = self._ticks, waited(self.pid), time.thread_time_ns()
-        began, queued_here = time.monotonic_ns(), waited_here()
+        ticks, queued, queued_here = self._ticks, waited(self.pid), waited_here()
+        began = time.monotonic_ns()
         self._worker.resume()
         self._await(READY)
-        elapsed, ran = time.monotonic_ns() - began, self._cpu_time() - ticks
-        queued = waited(self.pid) - queued
-        # What neighbours cost it is not its own, be they of another machine; what its other threads cost it is.
-        if self._alone:
-            away = max(0, elapsed - (time.thread_time_ns() - here))  # then it may have run in vain
-            own = max(elapsed - queued, ran if ticks else 0) - away
-        else:
-            own = max(elapsed - queued - (waited_here() - queued_here), ran if ticks else 0)
+        elapsed, ran, late = time.monotonic_ns() - began, self._cpu_time() - ticks, 0
+        queued = waited(self.pid) - queued + waited_here() - queued_here
         self._stop()
-        self._charge(max(0, own) / 1e9)
+        if self._alone:
+            late = self._late  # for so long it may have waited to be stopped, and spun
+            queued = queued if seen_at_once(late, elapsed) else elapsed
+        # What neighbours cost it is not its own, be they of another machine; what its other threads cost it is.
+        self._charge(max(elapsed - queued, (ran if ticks else 0) - late, 0) / 1e9)
 
     @property
     def _alone(self) -> bool:

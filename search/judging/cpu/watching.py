@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeVar
 
 from search.judging.cpu.timing import Sample, Timing
+from search.outcome import Ratio
 
 _LATE, _LATE_SHARE = 200_000, 0.1  # ns, and a share of the call, by which its end may be seen late
-ENOUGH = 0.5  # of the calls of each program must be seen to end
+ENOUGH = 0.5  # of the calls that count of each program must be seen to end
 _PAUSES = (1.0, 3.0)  # seconds before a session is run again
+T = TypeVar("T")
+_UNSURE = 10.0  # times: what the times of calls are worth that nobody saw end
 _RESOLUTION = 0.5e-6  # seconds: what less than that is cannot be said
 _MOST_WAKING = 200e-6  # seconds: three times what waking took on the slowest machine that was seen
 
@@ -53,21 +58,41 @@ def seen_at_once(late: int, took: int) -> bool:
     return late < max(_LATE, _LATE_SHARE * took)
 
 
-def watched(run: Callable[[], Timing], forget: Callable[[], None] = lambda: None) -> Timing:
-    """Return the times of a session, run again where too few calls were seen to end; the last one stands.
+def until_seen(
+    run: Callable[[], T], share: Callable[[T], float], forget: Callable[[], None] = lambda: None
+) -> T:
+    """Return what `run` returns, run again where too few calls were seen to end; the last one stands.
 
     Args:
+        share: says of a result which part of its calls was seen to end.
         forget: drops what was learned meanwhile.
     """
     for pause in _PAUSES:
-        timing = run()
-        if timing.seen >= ENOUGH:
-            return timing
+        found = run()
+        if share(found) >= ENOUGH:
+            return found
         time.sleep(pause)
         forget()
     return run()
 
 
+def watched(run: Callable[[], Timing], forget: Callable[[], None] = lambda: None) -> Timing:
+    """Return the times of a session, see `until_seen`."""
+    return until_seen(run, lambda timing: timing.seen, forget)
+
+
 def seen_share(timing: Timing) -> dict[str, float]:
     """Return what an outcome keeps: ``seen``, the share of calls, where too few were seen to end."""
     return {} if timing.seen >= ENOUGH else {"seen": timing.seen}
+
+
+def believed(timing: Timing) -> Mapping[str, Ratio]:
+    """Return the speed-ups; where too few calls were seen to end, none above 1, and with intervals that tell nothing."""
+    if timing.seen >= ENOUGH:
+        return timing.speedup
+    return {name: _unsure(ratio) for name, ratio in timing.speedup.items()}
+
+
+def _unsure(ratio: Ratio) -> Ratio:
+    most = min(ratio.ratio, 1.0)
+    return replace(ratio, ratio=most, low=most / _UNSURE, high=max(1.0, most * _UNSURE))

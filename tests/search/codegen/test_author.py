@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from machines import TWO_CORES
 from recipe_bench import EXAMPLES, Bench, Shelf, reference
 
 from kb.app.queries import find_target
@@ -18,6 +19,7 @@ from search.authors.recipes import Recipes
 from search.codegen.applicability import make_shop, suiting
 from search.codegen.library import RecipeCard
 from search.codegen.next_recipes import from_lessons, proposals, start, whole_program
+from search.codegen.plan import Composer
 from search.outcome import Crashed, Outcome, Passed, Ratio
 from search.task import Task, TaskFile
 
@@ -410,6 +412,33 @@ def test_what_won_on_this_architecture_is_tried_before_what_won_better_on_anothe
     ]  # fmt: skip
     found = [one.lesson for one in from_lessons(shop, shop.base(), lessons, target.architecture)]
     assert found == ["anywhere", "h200", "a100"]
+
+
+def test_a_lesson_of_elementwise_work_says_nothing_of_a_product(
+    cards: dict[str, RecipeCard],
+) -> None:
+    chain = reference("return torch.relu(a) * 2", "torch.randn(384, 256)")
+    dense = reference(
+        "return torch.relu(self.l(a))", "torch.randn(384, 256)", init="self.l = nn.Linear(256, 256)"
+    )
+    suited = suiting(cards, TWO_CORES, ("cpp",))
+    won, shop = (
+        make_shop(source, TWO_CORES, Bench(source, {}).graph, suited) for source in (chain, dense)
+    )
+
+    def kept(shop: Composer, operators: list[str]) -> bool:
+        lesson = LessonRecord(
+            kind="lesson",
+            title="A chain",
+            scope={"operator": operators},
+            evidence=(Evidence(task="l", target="zen4", before=2, after=1, run="l-1"),),
+            plan=won.complete((), {}),
+        )
+        return bool([*from_lessons(shop, shop.base(), [("l", lesson)], "zen4")])
+
+    assert kept(won, ["elementwise"])
+    assert not kept(shop, ["elementwise"])
+    assert kept(shop, ["matmul", "elementwise"])
 
 
 def test_a_lesson_of_products_leaves_those_to_the_library_that_no_recipe_fits(

@@ -20,7 +20,6 @@ from search.judging.cpu.timing import (
     Local,
     Sample,
     TimingSession,
-
     choose_seats,
     interval,
     low,
@@ -93,6 +92,14 @@ def test_what_was_timed_is_kept_for_whoever_looks() -> None:
     timing = _race({name: Contender(cycle(values)) for name, values in times.items()}).run()
     assert len(timing.calls["candidate"]) == len(timing.calls["eager"]) == timing.samples
     assert set(timing.calls["candidate"]) == {1.0, 7.0}, "four digits of each"
+
+
+def test_the_share_of_blocks_that_were_seen_is_that_of_the_contender_with_the_least() -> None:
+    seen = [Sample(1.0, (), True), Sample(2.0, (), True, seen=False), Sample(3.0, (), True)]
+    late = [one._replace(seen=not one.seen) for one in seen]
+    mixed = _race({"eager": Contender(cycle(seen)), "candidate": Contender(cycle(late))}).run()
+    assert mixed.seen == 0.0, "the low sample of a block is its first"
+    assert _race({name: Contender(cycle(seen)) for name in ("eager", "candidate")}).run().seen == 1.0
 
 
 def test_one_fast_call_in_a_long_block_does_not_count() -> None:

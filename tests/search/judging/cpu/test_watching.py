@@ -9,14 +9,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from search.judging.cpu import calls, turns, watching
 from search.judging.cpu.judge import CpuJudge
-from search.judging.cpu.timing import Sample, Timing, choose_seats
-from search.judging.cpu.watching import ENOUGH, Waking, seen_at_once, seen_share, watched
-from search.outcome import Passed
+from search.judging.cpu.timing import CpuPinning, Sample, Timing, choose_seats
+from search.judging.cpu.turns import Turns
+from search.judging.cpu.watching import ENOUGH, Waking, believed, seen_at_once, seen_share, watched
+from search.outcome import Passed, Ratio
+from search.sandbox.shared_memory import PREPARE, READY
+from search.won_or_lost import fate_of
 
 TAKES_TURNS = """
 import os, sys, time
@@ -67,7 +71,8 @@ def test_an_end_is_seen_at_once_within_a_tenth_of_the_call(
 
 
 def timing(seen: float) -> Timing:
-    return Timing(seconds={"candidate": seen}, samples=1, speedup={}, seen=seen)
+    speedup = {"eager": Ratio(ratio=3.0, low=2.9, high=3.1), "compile": Ratio(ratio=0.5, low=0.4, high=0.6)}
+    return Timing(seconds={"candidate": seen}, samples=1, speedup=speedup, seen=seen)
 
 
 def test_what_nobody_saw_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +90,59 @@ def test_what_nobody_saw_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(forgotten) == 1
     assert seen_share(session(0.1, 0.2, 0.3)) == {"seen": 0.3}  # the last one stands
     assert len(forgotten) == 2
+
+
+def test_nothing_follows_from_times_of_calls_that_nobody_saw_end() -> None:
+    assert believed(timing(0.5)) == timing(0.5).speedup
+    told = believed(timing(0.4))
+    assert [ratio.ratio for ratio in told.values()] == [1.0, 0.5]
+    assert [fate_of(ratio) for ratio in told.values()] == ["even", "even"]
+    assert all(ratio.high > 10 * ratio.low for ratio in told.values())
+
+
+class Words(dict[int, int]):
+    """Control words of a runner that takes its turn only while the judge does not look."""
+
+    def __init__(self, clock: list[int], turn: int) -> None:
+        super().__init__()
+        self._clock, self._turn, self._began = clock, turn, 0
+
+    def __setitem__(self, word: int, value: int) -> None:
+        super().__setitem__(word, value)
+        if word == PREPARE:
+            self._began = self._clock[0]
+
+    def __getitem__(self, word: int) -> int:
+        if word == READY and self._clock[0] - self._began < self._turn:
+            self._clock[0] += self._turn  # away for a turn, in which the runner gets ready and then spins
+            return 0
+        return super().__getitem__(PREPARE if word == READY else word)
+
+
+@pytest.mark.parametrize("turn", [4_000_000, 100_000])
+def test_turns_in_which_the_judge_was_away_are_not_held_against_a_runner(
+    turn: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0]
+    monkeypatch.setattr(turns, "waited", lambda _: 0)
+    monkeypatch.setattr(turns, "waited_here", lambda: 0)
+    monkeypatch.setattr(turns.time, "monotonic", lambda: clock[0] / 1e9)
+    monkeypatch.setattr(turns.time, "monotonic_ns", lambda: clock[0])
+    worker = SimpleNamespace(child=SimpleNamespace(pid=1), resume=lambda: None)
+    account = Turns(
+        SimpleNamespace(words=Words(clock, turn)),  # type: ignore[arg-type] # its words alone
+        worker,  # type: ignore[arg-type] # what a turn asks of it
+        CpuPinning(stage=0, seat=1),
+        seconds=1.0,
+        trusted=False,
+    )
+    monkeypatch.setattr(account, "_stop", lambda: None)
+    monkeypatch.setattr(account, "_cpu_time", lambda: clock[0])
+    monkeypatch.setattr(account, "check_alive", lambda **_: None)
+    account._ticks = 1
+    for _ in range(2000):
+        account._ticks = clock[0]
+        account._ready()
 
 
 @contextmanager
