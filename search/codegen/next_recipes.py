@@ -40,6 +40,7 @@ class RecipeProposal:
         focus: the segment that it changes, None for several at once.
         note: what the idea means for this task.
         lesson: name of the lesson that it starts from.
+        share: of the whole's cost that lies in the part that it changes.
         speed: of the whole over torch.compile, as expected where the recipe is as fast on its part as it was elsewhere.
     """
 
@@ -49,6 +50,7 @@ class RecipeProposal:
     plan: Plan
     focus: str | None
     lesson: str | None = None
+    share: float = 1.0
     speed: float = 1.0
 
 
@@ -93,13 +95,14 @@ def proposals(
     found = list(_changes(shop, plan, root=root))
 
     def order(proposal: RecipeProposal) -> tuple[int, float, float, float, bool, int, str]:
-        card = proposal.card
-        name = card.name
+        card, name = proposal.card, proposal.card.name
         gained = best.get((proposal.focus, name))
         tier = 0 if gained is None else 1 if gained > 0 else 2
         # A handover changes no segment: its lesson names no pattern.
         pattern = "" if proposal.focus is None else proposal.focus.partition(":")[0]
         hope = (expected or {}).get((root, pattern, name), 0.0)
+        if shop.anchors:  # what elementwise work gained by itself is less beside a product
+            hope = math.log(_amdahl(proposal.share, math.exp(hope)))
         longer = not card.shorter
         return (
             tier,
@@ -191,14 +194,16 @@ def _changes(shop: Composer, plan: Plan, *, root: bool) -> Iterator[RecipePropos
         yield from _handovers(shop, library, kept, root=root)
 
 
-def _overall(
-    shop: Composer, parts: Sequence[Segment], costs: Mapping[str, float], speed: float
-) -> float:
-    """Return the speed of the whole where `parts` have `speed` and the rest that of torch.compile (Amdahl)."""
+def _share(shop: Composer, parts: Sequence[Segment], costs: Mapping[str, float]) -> float:
+    """Return the share of `parts` in the cost of the whole."""
     nodes = (shop.program.nodes[name] for part in parts for name in part.nodes)
     operators = {node.operator for node in nodes} | {part.anchor for part in parts}
     cost = sum(costs.get(name, 0.0) for name in operators if name is not None)
-    share = min(cost / (sum(costs.values()) or 1.0), 1.0)
+    return min(cost / (sum(costs.values()) or 1.0), 1.0)
+
+
+def _amdahl(share: float, speed: float) -> float:
+    """Return the speed of the whole where a share of its cost has `speed` and the rest stays."""
     return 1 / (1 - share + share / speed)
 
 
@@ -216,6 +221,7 @@ def _swaps(
     *,
     several: bool,
 ) -> Iterator[RecipeProposal]:
+    share = _share(shop, [part], costs)
     for card in shop.recipes(part):
         knobs = shop.knobs(part, card) or card.defaults()
         if part.id in kept and kept[part.id].recipe == card.name:
@@ -228,7 +234,8 @@ def _swaps(
             note=f"Here: the part that ends with {end}.",
             plan=plan,
             focus=part.id,
-            speed=_overall(shop, [part], costs, shop.expected(part, card)),
+            share=share,
+            speed=_amdahl(share, shop.expected(part, card)),
         )
 
 
@@ -311,11 +318,10 @@ def from_lessons(
             continue
         gap, parts, proposal = plan
         if heavy and lesson.scope.operator and not heavy & {*lesson.scope.operator}:
-            worth = math.log(_overall(shop, parts, costs, math.exp(worth)))
+            worth = math.log(_amdahl(_share(shop, parts, costs), math.exp(worth)))
             if worth < _LITTLE:
                 continue
-        known = lesson.scope.architecture
-        elsewhere = bool(known) and architecture not in known
+        elsewhere = architecture not in (lesson.scope.architecture or (architecture,))
         found.append((elsewhere, gap / _NEAR - worth, name, proposal))
     found.sort(key=lambda entry: entry[:3])
     yield from (proposal for *_, proposal in found)
