@@ -102,7 +102,8 @@ def proposals(
         pattern = "" if proposal.focus is None else proposal.focus.partition(":")[0]
         hope = (expected or {}).get((root, pattern, name), 0.0)
         if shop.anchors:  # what elementwise work gained by itself is less beside a product
-            hope = math.log(_amdahl(proposal.share, math.exp(hope)))
+            whole = math.log(_amdahl(proposal.share, math.exp(hope)))
+            hope = whole if abs(whole) >= _LITTLE else 0.0
         longer = not card.shorter
         return (
             tier,
@@ -196,8 +197,8 @@ def _changes(shop: Composer, plan: Plan, *, root: bool) -> Iterator[RecipePropos
 
 def _share(shop: Composer, parts: Sequence[Segment], costs: Mapping[str, float]) -> float:
     """Return the share of `parts` in the cost of the whole."""
-    nodes = (shop.program.nodes[name] for part in parts for name in part.nodes)
-    operators = {node.operator for node in nodes} | {part.anchor for part in parts}
+    operators = {shop.program.nodes[name].operator for part in parts for name in part.nodes}
+    operators |= {part.anchor for part in parts}
     cost = sum(costs.get(name, 0.0) for name in operators if name is not None)
     return min(cost / (sum(costs.values()) or 1.0), 1.0)
 
