@@ -197,9 +197,9 @@ def _changes(shop: Composer, plan: Plan, *, root: bool) -> Iterator[RecipePropos
 
 def _share(shop: Composer, parts: Sequence[Segment], costs: Mapping[str, float]) -> float:
     """Return the share of `parts` in the cost of the whole."""
-    operators = {shop.program.nodes[name].operator for part in parts for name in part.nodes}
-    operators |= {part.anchor for part in parts}
-    cost = sum(costs.get(name, 0.0) for name in operators if name is not None)
+    nodes = (shop.program.nodes[name] for part in parts for name in part.nodes)
+    operators = {node.operator for node in nodes} | {part.anchor for part in parts}
+    cost = sum(costs.get(name or "", 0.0) for name in operators)
     return min(cost / (sum(costs.values()) or 1.0), 1.0)
 
 
@@ -314,8 +314,7 @@ def from_lessons(
         worth = standing(lesson, day).expected
         if lesson.plan is None or effect_of(lesson) != "wins" or worth <= 0:
             continue
-        plan = _from_lesson(shop, base, name, lesson)
-        if plan is None:
+        if (plan := _from_lesson(shop, base, name, lesson)) is None:
             continue
         gap, parts, proposal = plan
         if heavy and lesson.scope.operator and not heavy & {*lesson.scope.operator}:
