@@ -316,7 +316,7 @@ class CpuJudge:
         ):
             self._baselines.wake(_FEW_WAKINGS, self._empty_caches)
             with self._baselines.sampled(_CLOSE) if self._own_only else nullcontext():
-                timing = watched(partial(race.run, whole=thorough), looks.forget)
+                timing = watched(partial(race.run, whole=thorough), looks.forget, self._waking)
             self._counted = per_call(counters.read(), candidate_session.calls - before)
             share = shares.in_timed_calls(looks)
             if share is None:

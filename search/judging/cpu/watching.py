@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
@@ -16,12 +17,13 @@ from typing import TypeVar
 from search.judging.cpu.timing import Sample, Timing
 from search.outcome import Ratio
 
-_LATE, _LATE_SHARE = 200_000, 0.1  # ns, and a share of the call, by which its end may be seen late
+_LATE, _LATE_SHARE = 50_000, 0.02  # ns, and a share of the call, by which its end may be seen late
 ENOUGH = 0.5  # of the calls that count of each program must be seen to end
 _PAUSES = (1.0, 3.0)  # seconds before a session is run again
 T = TypeVar("T")
 _UNSURE = 10.0  # times: what the times of calls are worth that nobody saw end
 _RESOLUTION = 0.5e-6  # seconds: what less than that is cannot be said
+_SLOW_WAKING, _LATEST = 500e-6, 2  # seconds, and calls that do nothing before a session
 _MOST_WAKING = 200e-6  # seconds: three times what waking took on the slowest machine that was seen
 
 
@@ -35,10 +37,17 @@ class Waking:
 
     def __init__(self) -> None:
         self._least = math.inf
+        self._latest = deque[float](maxlen=_LATEST)
 
     def note(self, seconds: float) -> None:
         """Take a call that did nothing into account."""
         self._least = min(self._least, seconds)
+        self._latest.append(seconds)
+
+    @property
+    def slow(self) -> bool:
+        """Each of the latest calls that did nothing took far longer than waking takes: the machine is not there."""
+        return min(self._latest, default=0.0) > _SLOW_WAKING
 
     def less(self, sample: Sample) -> Sample:
         """Return the sample without it."""
@@ -76,9 +85,14 @@ def until_seen(
     return run()
 
 
-def watched(run: Callable[[], Timing], forget: Callable[[], None] = lambda: None) -> Timing:
-    """Return the times of a session, see `until_seen`."""
-    return until_seen(run, lambda timing: timing.seen, forget)
+def watched(
+    run: Callable[[], Timing],
+    forget: Callable[[], None] = lambda: None,
+    waking: Waking | None = None,
+) -> Timing:
+    """Return the times of a session, see `until_seen`; none was seen where `waking` before it was slow."""
+    timing = until_seen(run, lambda timing: timing.seen, forget)
+    return replace(timing, seen=0.0) if waking is not None and waking.slow else timing
 
 
 def seen_share(timing: Timing) -> dict[str, float]:
