@@ -56,8 +56,8 @@ class Passed:
         max_error, allowed_error: in units of the output, where the candidate came nearest to the limit.
         own_share: fraction of its time spent in its own kernels, None where it cannot be measured.
         profile: measured and counted features: ``flops``, ``bytes``, ``gflops``, ``bandwidth``,
-            ``roofline`` (fraction of the attainable rate) and the like; ``seen``, the share of calls whose end
-            was seen at once, where it is too small.
+            ``roofline`` (fraction of the attainable rate) and the like; ``seen``, the share of blocks whose
+            time comes from a call that was seen to end, where it is too small.
         kernels: that a device ran in one call, the longest first; empty on a CPU.
         losses: why the compiler expects it to be slow, in the compiler's words.
         calls: seconds of what was timed, in its order, by contender ("candidate" and the baselines):

@@ -267,7 +267,7 @@ def _verdict(told: Mapping[str, Any]) -> dict[str, Any]:
         "merit": _merit(told, speedup),
         "own_share": told.get("own_share"),
         "drifted": bool(told.get("profile", {}).get("drifted")),
-        "unwatched": "seen" in told.get("profile", {}),
+        "unseen": "seen" in told.get("profile", {}),
     }
 
 

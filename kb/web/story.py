@@ -86,7 +86,7 @@ class Candidate:
     merit: float = 0.0
     own_share: float | None = None
     drifted: bool = False
-    unwatched: bool = False
+    unseen: bool = False
     at: float | None = None
     second: float | None = None
     measured: str = ""

@@ -26,9 +26,8 @@ PRODUCER = "producer"
 COMBINE = "combine"
 # A lesson of a segment further away than this (a factor of about twenty in all sizes) says little about its knobs.
 _NEAR = 3.0
-_LITTLE = (
-    0.05  # log gain of the whole that a lesson of other work promises: less comes after all else
-)
+# Log gain of the whole; what lessons of other work promise below it counts nothing.
+_LITTLE = 0.05
 _ANCHORS = 16  # products and convolutions that are taken from the library one by one
 
 

@@ -38,7 +38,7 @@ from search.sandbox.zygote import Zygote
 
 _MORE_LOOKS = 2
 _TRICKS_OF_TIME = {"work-after-the-clock", "work-outside-the-clock", "library-call"}
-UNWATCHED = (
+UNSEEN = (
     "the machine gave the judge no processor to watch it with: judge it again at a quieter time"
 )
 # Short of what a search takes: a verdict must not hang on long timing.
@@ -293,7 +293,7 @@ class CorpusRunner:
         """
         verdict = self._hear(case)
         for _ in range(_MORE_LOOKS):
-            if "honest twin takes" not in verdict.complaint and verdict.complaint != UNWATCHED:
+            if "honest twin takes" not in verdict.complaint and verdict.complaint != UNSEEN:
                 break
             self._twins.clear()
             verdict = self._hear(case)
@@ -328,7 +328,7 @@ class CorpusRunner:
         seconds = time.monotonic() - start
         wrong = complaint(case, outcome, seconds=seconds, twin=twin)
         if _by_time(case, wrong) and _unseen(outcome, twin):
-            wrong = UNWATCHED
+            wrong = UNSEEN
         wrong = bait.damage() or wrong
         return CaseResult(
             case=case,

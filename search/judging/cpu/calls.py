@@ -193,15 +193,10 @@ class Calls(Turns):
         self._wait_for_done(start, stop_after)
         end = time.perf_counter_ns()
         if looking:
-            self._glance.take(
-                self.pid, self._arena.words[POINTERS : POINTERS + len(self._problem.outputs)]
-            )
+            self._glance.take(self.pid, self._addresses())
         self._stop()
-        seconds, late = (
-            (end - start + self._afterwards(ticks, queue, end - start)) / 1e9,
-            self._late,
-        )
-        after = self._disturbances()
+        seconds = (end - start + self._afterwards(ticks, queue, end - start)) / 1e9
+        after, seen = self._disturbances(), bool(stop_after) or self._seen(end - start)
         if self.looks is not None and not empty:
             self.looks.end(start, end)
         outputs = self._answered(empty=empty, recheck=recheck, looking=looking)
@@ -209,8 +204,14 @@ class Calls(Turns):
         if not stop_after and not empty:
             self._note(seconds)
         undisturbed = kept_processor(before, after, end - start)
-        seen = bool(stop_after) or self._seats.shared or seen_at_once(late, end - start)
         return CallAnswer(seconds=seconds, outputs=outputs, undisturbed=undisturbed, seen=seen)
+
+    def _seen(self, took: int) -> bool:
+        return self._seats.shared or seen_at_once(self._late, took)
+
+    def _addresses(self) -> list[int]:
+        """Return where the runner says that its outputs lie."""
+        return list(self._arena.words[POINTERS : POINTERS + len(self._problem.outputs)])
 
     def _note(self, seconds: float) -> None:
         self.least = min(self.least or seconds, seconds)

@@ -19,7 +19,7 @@ from search.judging.cpu.baseline import Baseline, Timed
 from search.judging.cpu.baselines import CpuBaselines
 from search.judging.cpu.draws import RoundDraws
 from search.judging.cpu.handling import UNKNOWN
-from search.judging.cpu.looks import CLOSELY, CodeTime
+from search.judging.cpu.looks import CodeTime, require_sight
 from search.judging.cpu.session import CandidateSession
 from search.judging.cpu.shares import OwnShare
 from search.judging.cpu.standstill import check_clocks
@@ -42,7 +42,6 @@ from search.judging.trial import TrialSet
 from search.languages import LANGUAGES
 from search.outcome import Outcome, Passed
 from search.profilers.perf import Counters, per_call
-from search.profilers.sampling import Sampled
 from search.profilers.vectorization import Verbose, look
 from search.reference import Problem
 from search.sandbox import ptrace
@@ -175,32 +174,10 @@ class CpuJudge:
                     f"({error}): set kernel.yama.ptrace_scope to 0 or 1, or give the container SYS_PTRACE"
                 ) from error
             if self._own_only:
-                self._require_sight(worker)
+                require_sight(worker, shared=self._seats.shared)
             return worker.sandbox
         finally:
             worker.close()
-
-    def _require_sight(self, worker: Worker) -> None:
-        """See that this machine tells whose code a candidate runs.
-
-        Raises:
-            TaskError: it does not.
-        """
-        pid = worker.child.pid
-        if not (worker.stop() and ptrace.counter(pid, pid)):
-            raise TaskError(
-                "library: forbidden needs to see where candidates are, which this kernel does not tell "
-                "(/proc/PID/syscall): use library: allowed"
-            )
-        # Who waits on the runner's own processor seldom meets it in the middle of a call.
-        if self._seats.shared:
-            sampled = Sampled(pid, CLOSELY)
-            if not sampled.start():
-                raise TaskError(
-                    "library: forbidden needs to see where candidates are, which takes a second processor here, since the "
-                    f"kernel samples nobody ({sampled.why}): use library: allowed, or set kernel.perf_event_paranoid to 2"
-                )
-            sampled.close()
 
     def _worker(self, prebuilt: Mapping[str, str]) -> Worker:
         assert self._arena is not None
@@ -281,7 +258,8 @@ class CpuJudge:
         assert self._arena is not None
         worker = self._worker(prebuilt)
         try:
-            with one_thread():  # a second one waits at every barrier while the runner has its core
+            # One thread throughout: a second one waits at every barrier while the runner has its core.
+            with one_thread():
                 candidate_session = CandidateSession(
                     self._problem,
                     self._trial_set,
@@ -314,9 +292,8 @@ class CpuJudge:
             Counters(candidate_session.pid) as counters,
             candidate_session.looked_at(own, _CLOSE if self._own_only else 0) as looks,
         ):
-            self._baselines.wake(_FEW_WAKINGS, self._empty_caches)
-            with self._baselines.sampled(_CLOSE) if self._own_only else nullcontext():
-                timing = watched(partial(race.run, whole=thorough), looks.forget, self._waking)
+            session = partial(self._session, race, whole=thorough)
+            timing = watched(session, looks.forget, self._waking)
             self._counted = per_call(counters.read(), candidate_session.calls - before)
             share = shares.in_timed_calls(looks)
             if share is None:
@@ -325,6 +302,12 @@ class CpuJudge:
             seconds = timing.seconds["candidate"]
             shares.check_interpreter(looks, race.audit, seconds, thorough=thorough)
         return timing, share
+
+    def _session(self, race: TimingSession, *, whole: bool) -> Timing:
+        """Time once, after what waking a runner takes by now."""
+        self._baselines.wake(_FEW_WAKINGS, self._empty_caches)
+        with self._baselines.sampled(_CLOSE) if self._own_only else nullcontext():
+            return race.run(whole=whole)
 
     def _shares(self) -> OwnShare:
         return OwnShare(

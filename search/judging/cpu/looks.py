@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import get_args
 
+from kb.errors import TaskError
 from search.judging.cpu.ownership import Code, Owner
 from search.outcome import Refused
 from search.profilers.sampling import Sampled
 from search.sandbox.faults import Fault
 from search.sandbox.ptrace import counter, threads
+from search.sandbox.runner_handle import Worker
 
 _FEWEST, _ENOUGH = 8, 40  # calls or samples that have met somebody's code
 _FEWEST_CALLS = 8
@@ -266,3 +268,29 @@ def _faster_half(calls: Sequence[_Call]) -> list[_Call]:
         return []
     typical = statistics.median(call.lasted for call in calls)
     return [call for call in calls if call.lasted <= typical]
+
+
+def require_sight(worker: Worker, *, shared: bool) -> None:
+    """See that this machine tells whose code a candidate runs.
+
+    Args:
+        shared: the judge waits on the runner's own processor.
+
+    Raises:
+        TaskError: it does not.
+    """
+    pid = worker.child.pid
+    if not (worker.stop() and counter(pid, pid)):
+        raise TaskError(
+            "library: forbidden needs to see where candidates are, which this kernel does not tell "
+            "(/proc/PID/syscall): use library: allowed"
+        )
+    # Who waits on the runner's own processor seldom meets it in the middle of a call.
+    if shared:
+        sampled = Sampled(pid, CLOSELY)
+        if not sampled.start():
+            raise TaskError(
+                "library: forbidden needs to see where candidates are, which takes a second processor here, since the "
+                f"kernel samples nobody ({sampled.why}): use library: allowed, or set kernel.perf_event_paranoid to 2"
+            )
+        sampled.close()

@@ -50,9 +50,8 @@ class Turns:
         self._call = 0
         self._ticks = 0
         self._charged = 0.0
-        self._late = (
-            0  # ns between the last two looks at a control word, of which only the second saw it
-        )
+        # ns between the last two looks at a control word, of which only the second saw it
+        self._late = 0
         self._turns = 0
         self.running = False
         self.doing = "forward"

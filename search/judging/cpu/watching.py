@@ -18,7 +18,7 @@ from search.judging.cpu.timing import Sample, Timing
 from search.outcome import Ratio
 
 _LATE, _LATE_SHARE = 50_000, 0.02  # ns, and a share of the call, by which its end may be seen late
-ENOUGH = 0.5  # of the calls that count of each program must be seen to end
+ENOUGH = 0.5  # of what counts, blocks or calls, must be seen to end, of each program
 _PAUSES = (1.0, 3.0)  # seconds before a session is run again
 T = TypeVar("T")
 _UNSURE = 10.0  # times: what the times of calls are worth that nobody saw end
@@ -46,7 +46,7 @@ class Waking:
 
     @property
     def slow(self) -> bool:
-        """Each of the latest calls that did nothing took far longer than waking takes: the machine is not there."""
+        """Each of the latest calls that did nothing took far longer than waking takes."""
         return min(self._latest, default=0.0) > _SLOW_WAKING
 
     def less(self, sample: Sample) -> Sample:
@@ -90,18 +90,26 @@ def watched(
     forget: Callable[[], None] = lambda: None,
     waking: Waking | None = None,
 ) -> Timing:
-    """Return the times of a session, see `until_seen`; none was seen where `waking` before it was slow."""
-    timing = until_seen(run, lambda timing: timing.seen, forget)
-    return replace(timing, seen=0.0) if waking is not None and waking.slow else timing
+    """Return the times of a session, see `until_seen`.
+
+    Args:
+        waking: that `run` measures before it times; where it is slow, no end was seen.
+    """
+
+    def once() -> Timing:
+        timing = run()
+        return replace(timing, seen=0.0) if waking is not None and waking.slow else timing
+
+    return until_seen(once, lambda timing: timing.seen, forget)
 
 
 def seen_share(timing: Timing) -> dict[str, float]:
-    """Return what an outcome keeps: ``seen``, the share of calls, where too few were seen to end."""
+    """Return what an outcome keeps: ``seen``, the share of blocks, where too few were seen to end."""
     return {} if timing.seen >= ENOUGH else {"seen": timing.seen}
 
 
 def believed(timing: Timing) -> Mapping[str, Ratio]:
-    """Return the speed-ups; where too few calls were seen to end, none above 1, and with intervals that tell nothing."""
+    """Return the speed-ups; where too little was seen, none is above 1, and with intervals that tell nothing."""
     if timing.seen >= ENOUGH:
         return timing.speedup
     return {name: _unsure(ratio) for name, ratio in timing.speedup.items()}

@@ -198,13 +198,10 @@ def with_reflections(
     transpose: bool = False,
 ) -> Any:
     """Return a product with the orthogonal matrix that reflections make, as `torch.ormqr` does."""
-    rows, steps = vectors.shape[-2], factors.shape[-1]
+    rows = vectors.shape[-2]
     if rows > _MOST_ROWS:
         return NotImplemented
-    whole = torch.eye(rows, dtype=other.dtype, device=other.device)
-    whole = whole.expand(*vectors.shape[:-2], -1, -1).clone()
-    for step in reversed(range(steps)):
-        turned(whole[..., step:, step:], vectors[..., step + 1 :, step], factors[..., step])
+    whole = multiplied(vectors, factors, rows)
     whole = whole.mT if transpose else whole
     return whole @ other if left else other @ whole
 
@@ -242,11 +239,16 @@ def both_factors(x: torch.Tensor, mode: str = "reduced") -> Any:
         return NotImplemented
     a, factors = found
     steps = factors.shape[-1]
-    q = torch.eye(x.shape[-2], steps, dtype=x.dtype, device=x.device)
-    q = q.expand(*x.shape[:-2], -1, -1).clone()
-    for step in reversed(range(steps)):
-        turned(q[..., step:, step:], a[..., step + 1 :, step], factors[..., step])
-    return q, a[..., :steps, :].triu()
+    return multiplied(a, factors, steps), a[..., :steps, :].triu()
+
+
+def multiplied(vectors: torch.Tensor, factors: torch.Tensor, columns: int) -> torch.Tensor:
+    """Return the first columns of the matrix that reflections make, from the last to the first."""
+    q = torch.eye(vectors.shape[-2], columns, dtype=vectors.dtype, device=vectors.device)
+    q = q.expand(*vectors.shape[:-2], -1, -1).clone()
+    for step in reversed(range(factors.shape[-1])):
+        turned(q[..., step:, step:], vectors[..., step + 1 :, step], factors[..., step])
+    return q
 
 
 def _triangle(size: int, device: torch.device) -> torch.Tensor:

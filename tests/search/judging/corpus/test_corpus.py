@@ -7,7 +7,7 @@ candidates that any careful judge must let pass, whatever order they add in.
 import pytest
 
 from search.judging.corpus.cases import Case, load_cases
-from search.judging.corpus.run import UNWATCHED, CorpusRunner
+from search.judging.corpus.run import UNSEEN, CorpusRunner
 from search.judging.cpu.judge import CpuJudge
 from search.outcome import Passed
 
@@ -39,8 +39,8 @@ class ModelNew(nn.Module):
 )
 def test_a_candidate_ends_as_it_should(corpus_judge: CorpusRunner, case: Case) -> None:
     verdict = corpus_judge.judge(case)
-    if verdict.complaint == UNWATCHED:
-        pytest.skip(UNWATCHED)
+    if verdict.complaint == UNSEEN:
+        pytest.skip(UNSEEN)
     assert not verdict.complaint, verdict.outcome
     if case.group == "cheats":
         return
