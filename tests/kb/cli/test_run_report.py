@@ -55,6 +55,8 @@ def test_a_report_says_how_a_device_ran() -> None:
     assert "drifted" not in text
     assert "clock drifted" in report_text(report(sm_clock=1.5e9, drifted=1.0), [])
     assert "MHz" not in report_text(report(), [])
+    assert "too busy to time it" in report_text(report(seen=0.2), [])
+    assert "too busy" not in text
 
 
 def test_a_report_names_the_language_of_the_winner_not_the_one_asked_for() -> None:

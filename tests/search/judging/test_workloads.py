@@ -209,3 +209,11 @@ def test_a_workload_whose_answer_never_changes_does_not_count():
     assert told.speedup["eager"].ratio == pytest.approx(2.0)
     assert not told.degenerate
     assert judged(constant).degenerate
+
+
+def test_a_workload_that_nobody_saw_marks_the_verdict_with_the_least_that_was_seen():
+    seen, some, none = (passed(1.0, profile=one) for one in ({}, {"seen": 0.4}, {"seen": 0.1}))
+    told = judged((load("a"), seen), (load("b"), some), (load("c"), none))
+    assert told.unseen
+    assert told.profile == {"seen": 0.1}
+    assert not judged((load("a"), seen), (load("b"), seen)).unseen

@@ -55,6 +55,12 @@ def test_a_pass_is_told_with_every_figure() -> None:
     assert detail(FAST) == ""
 
 
+def test_a_pass_that_nobody_saw_is_told_as_such_and_its_share_is_no_figure() -> None:
+    told = verdict(replace(FAST, profile={"seen": 0.2, "gflops": 51.2}))
+    assert "The machine was too busy to time it: its times say little" in told
+    assert told[-1] == "Profile: 51.2 GFLOP/s by the reference's count"
+
+
 def test_of_a_processor_rates_and_counts_are_told_in_words_and_no_bounds_of_all_its_cores() -> None:
     profile = {"bandwidth": 6e9, "bytes": 1.9e7, "floor_memory": 2.3e-5, "floor_seconds": 1.5e-5,
                "flops": 2.7e7, "gflops": 8.5, "perf_page_faults": 12.0, "perf_tlb_misses": 1234.5,

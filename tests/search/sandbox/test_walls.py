@@ -128,6 +128,17 @@ def test_the_same_works_outside_the_sandbox(tmp_path: Path, name: str) -> None:
     assert outside.returncode == 0, outside.stderr
 
 
+def test_on_a_processor_no_hole_is_made_in_memory_that_is_shared(tmp_path: Path) -> None:
+    hole = (
+        "shared = mmap.mmap(-1, 8192); start = ctypes.addressof(ctypes.c_char.from_buffer(shared)); "
+        "call(28, 233, ctypes.c_void_p(start), 4096, 9)"
+    )
+    inside = _run(tmp_path, hole, confined=True)
+    assert "Operation not permitted" in inside.stderr, inside
+    outside = _run(tmp_path, hole, confined=False)
+    assert outside.returncode == 0, outside.stderr
+
+
 @pytest.mark.parametrize(
     "statement",
     [

@@ -11,6 +11,10 @@ from search.judging.corpus.run import UNSEEN, CorpusRunner
 from search.judging.cpu.judge import CpuJudge
 from search.outcome import Passed
 
+# Where more of the cases than this were not seen, nothing was tested.
+_MOST_UNSEEN = 0.1
+_CASES = load_cases("cpu", ("cheats", "honest"))
+_unseen: list[str] = []
 _WORKED = {
     "chain",
     "layernorm",
@@ -34,12 +38,12 @@ class ModelNew(nn.Module):
 """
 
 
-@pytest.mark.parametrize(
-    "case", load_cases("cpu", ("cheats", "honest")), ids=lambda case: case.label
-)
+@pytest.mark.parametrize("case", _CASES, ids=lambda case: case.label)
 def test_a_candidate_ends_as_it_should(corpus_judge: CorpusRunner, case: Case) -> None:
     verdict = corpus_judge.judge(case)
     if verdict.complaint == UNSEEN:
+        _unseen.append(case.label)
+        assert len(_unseen) <= _MOST_UNSEEN * len(_CASES), _unseen
         pytest.skip(UNSEEN)
     assert not verdict.complaint, verdict.outcome
     if case.group == "cheats":
