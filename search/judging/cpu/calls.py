@@ -236,7 +236,7 @@ class Calls(Turns):
         still, since = 0, time.monotonic()
         for moment in stop_after:
             still += self._interrupt(start + int(moment * 1e9) + still)
-        if not stop_after and self.least > _LONG:
+        if not stop_after and self.least > _LONG and self._arena.words[EMPTY] != NO_CALL:
             # On few processors the core that is not waited on keeps the neighbours off the stage.
             time.sleep(0.6 * self.least)
         self._await(DONE, since)

@@ -153,6 +153,36 @@ def test_turns_in_which_the_judge_was_away_are_not_held_against_a_runner(
         account._ready()
 
 
+LONG = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        for _ in range(20):
+            x = torch.softmax(x, -1)
+        return x
+def get_inputs():
+    return [torch.randn(64, 4096)]
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_call_that_does_nothing_is_waited_for_awake_however_long_others_are(
+    make_judge: Callable[..., CpuJudge], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = make_judge(LONG)
+    judge.prepare()
+    eager = judge._baselines._seated["eager"]
+    slept: list[float] = []
+    monkeypatch.setattr(calls.time, "sleep", slept.append)
+    eager.place(judge._draws.draw(audit=False))
+    eager.sample()
+    assert slept, "its calls are long: nobody need watch their beginning"
+    slept.clear()
+    eager.wake()
+    assert not slept
+
+
 @contextmanager
 def one_processor_for_two() -> Iterator[None]:
     """Take the judge's two processors away in turns, as a machine does that others share."""
