@@ -109,7 +109,7 @@ def test_what_a_run_needs_to_know_is_prepared(norm: CpuJudge) -> None:
 def test_forbidding_the_library_where_the_kernel_does_not_tell_of_threads_is_refused(
     make_judge: Callable[..., CpuJudge], norm_source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("search.sandbox.ptrace.counter", lambda *_: None)
+    monkeypatch.setattr("search.judging.cpu.looks.counter", lambda *_: None)
     with pytest.raises(TaskError, match="library: forbidden needs to see where candidates are"):
         make_judge(norm_source, library="forbidden")
     assert make_judge(norm_source).judge(HONEST).kind == "passed"
