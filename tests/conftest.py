@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests, and databases of each kind on it."""
+"""What all tests share: a real PostgreSQL server, databases of each kind on it, the processors that they run on."""
 
 from __future__ import annotations
 
@@ -25,6 +25,17 @@ from sqlalchemy import Engine, create_engine, text
 
 from kb.config import Home
 from kb.database import open_engine
+
+PROCESSORS = os.sched_getaffinity(0)
+
+
+@pytest.fixture(autouse=True)
+def processors_are_put_back() -> Iterator[None]:
+    """A judge that is left on its runner's processor sees no call end: nor would those of all later tests."""
+    yield
+    left = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, PROCESSORS)
+    assert left == PROCESSORS, "the test leaves this process on other processors than it had"
 
 
 @pytest.fixture(scope="session")

@@ -135,13 +135,15 @@ class Runner:
             self._model(*self._arena.inputs)
         return {}
 
-    def do_calls(self, spare: list[int]) -> dict[str, Any]:
+    def do_calls(self, spare: list[int], shared: bool) -> dict[str, Any]:
         """Make calls on the judge's signal, in shared memory, until it says stop: questions and timed ones.
 
         Args:
             spare: bytes of memory to leave as memory looks that has been freed.
+            shared: the judge waits on this processor, so that who has nothing to do leaves it.
         """
         words, model, inputs = self._arena.words, self._model, self._arena.inputs
+        wait, wake = (self._arena.wait, self._arena.wake) if shared else (_spin, _nobody_waits)
         kept: deque[Any] = deque()
         pinned: list[Any] = []
         with _spoiling():
@@ -155,19 +157,23 @@ class Runner:
                 while words[PREPARE] == call:
                     if words[STOP]:
                         return {"calls": call}
+                    wait(PREPARE, call)
                 call = words[PREPARE]
                 result = None
                 while len(kept) > words[KEEP]:
                     kept.popleft()
                 words[READY] = call
-                while words[GO] != call:
+                wake(READY)
+                while (go := words[GO]) != call:
                     if words[STOP]:
                         return {"calls": call}
+                    wait(GO, go)
                 empty = words[EMPTY]
                 if empty != NO_CALL:
                     result = model(*(_copies(inputs) if empty == ON_COPIES else inputs))
                     self._point(result)
                 words[DONE] = call
+                wake(DONE)
                 if empty != NO_CALL:
                     kept.append(result)
                     if words[PIN] == call:
@@ -204,6 +210,14 @@ class Runner:
     def _write(self, line: bytes) -> None:
         while line:
             line = line[os.write(self._control, line) :]
+
+
+def _spin(word: int, known: int) -> None:
+    """Wait on a processor of one's own."""
+
+
+def _nobody_waits(word: int) -> None:
+    """Wake nobody: the judge looks without a pause."""
 
 
 def _copies(inputs: Sequence[Any]) -> list[Any]:

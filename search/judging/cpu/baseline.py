@@ -17,7 +17,7 @@ from typing import Any
 from kb.errors import ToolchainError
 from search.judging.cpu.looks import Looks
 from search.judging.cpu.session import CandidateSession
-from search.judging.cpu.timing import CpuPinning, Drawn, Sample
+from search.judging.cpu.timing import CpuPinning, Drawn, Sample, one_thread
 from search.judging.cpu.watching import Waking
 from search.judging.trial import TrialSet
 from search.outcome import Crashed
@@ -100,7 +100,8 @@ class Baseline:
             )
             self._candidate_session.load(source, prebuilt, layout, _SECONDS)
             if own is not None:
-                self._candidate_session.question()
+                with one_thread():  # its calls leave this process on the runner's processor
+                    self._candidate_session.question()
             if compiled is not None:
                 failed = self._candidate_session.compile(_COMPILING, mode)
                 if failed is not None:

@@ -137,7 +137,8 @@ class Calls(Turns):
         self._kept.clear()
         size = sum(layout.nbytes for layout in self._problem.outputs)
         count = max(self._kept.most + 1, min(64, _SPARE // size))
-        self._begin({"spare": [layout.nbytes for layout in self._problem.outputs] * count})
+        spare = [layout.nbytes for layout in self._problem.outputs] * count
+        self._begin({"spare": spare, "shared": self._seats.shared})
         self._ready()
 
     def place(self, inputs: Sequence[Any], state: Mapping[str, torch.Tensor] | None = None) -> None:

@@ -6,7 +6,6 @@ counts the processor time of a process, and that must not move meanwhile.
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Any
 
@@ -131,11 +130,12 @@ class Turns:
         while True:
             deadline = self._attend(deadline)
             for _ in range(1 if self._seats.shared else _SPINS):
-                if words[word] == call:
+                known = words[word]
+                if known == call:
                     self._late = int((time.monotonic() - now) * 1e9)
                     return
             if self._seats.shared:
-                os.sched_yield()
+                self._arena.wait(word, known)
             now = time.monotonic()
             if now > look:
                 look = now + _PATIENCE

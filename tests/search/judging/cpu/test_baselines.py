@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -57,7 +58,9 @@ def judge(tmp_path, builds, warm) -> Callable[..., CpuJudge]:
 @pytest.mark.slow
 def test_a_kernel_of_the_user_is_a_third_column_with_its_interval(judge) -> None:
     mine = judge("[production.py]", production=KERNEL.format(more=""))
+    processors = os.sched_getaffinity(0)
     assert set(mine.prepare().baselines) == {"eager", "production"}
+    assert os.sched_getaffinity(0) == processors
     outcome = mine.judge(KERNEL.format(more=".clone()"))
     assert outcome.kind == "passed", outcome
     assert list(outcome.speedup) == ["eager", "production"]

@@ -15,7 +15,7 @@ import pytest
 
 from search.judging.cpu import calls, turns, watching
 from search.judging.cpu.judge import CpuJudge
-from search.judging.cpu.timing import CpuPinning, Sample, Timing, choose_seats
+from search.judging.cpu.timing import CpuPinning, Sample, Timing, choose_seats, one_thread
 from search.judging.cpu.turns import Turns
 from search.judging.cpu.watching import ENOUGH, Waking, believed, seen_at_once, seen_share, watched
 from search.outcome import Passed, Ratio
@@ -175,12 +175,29 @@ def test_a_call_that_does_nothing_is_waited_for_awake_however_long_others_are(
     eager = judge._baselines._seated["eager"]
     slept: list[float] = []
     monkeypatch.setattr(calls.time, "sleep", slept.append)
-    eager.place(judge._draws.draw(audit=False))
-    eager.sample()
-    assert slept, "its calls are long: nobody need watch their beginning"
-    slept.clear()
-    eager.wake()
+    with one_thread():
+        eager.place(judge._draws.draw(audit=False))
+        eager.sample()
+        assert slept, "its calls are long: nobody need watch their beginning"
+        slept.clear()
+        eager.wake()
     assert not slept
+
+
+def test_on_one_processor_calls_are_seen_to_end_and_what_is_faster_is_faster(
+    make_judge: Callable[..., CpuJudge],
+) -> None:
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        once = LONG.replace("Model(", "ModelNew(").replace("x = ", "y = ").replace("return x", "return y")
+        judge = make_judge(once.replace("ModelNew(", "Model("))
+        outcome = judge.judge(once.replace("range(20)", "range(1)"))
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert isinstance(outcome, Passed), outcome
+    assert not outcome.unseen
+    assert outcome.speedup["eager"].low > 2  # of twenty
 
 
 @contextmanager
