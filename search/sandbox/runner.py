@@ -174,6 +174,7 @@ class Runner:
                     self._point(result)
                 words[DONE] = call
                 wake(DONE)
+                wait(PREPARE, call)
                 if empty != NO_CALL:
                     kept.append(result)
                     if words[PIN] == call:

@@ -22,6 +22,7 @@ from search.sandbox.zygote import Child, Zygote
 
 _LONGEST_LINE = 4 << 20
 _GLANCE = 0.25  # seconds between two looks at what a runner has written
+_AT_ONCE, _PAUSE = 200e-6, 50e-6  # seconds of looking without a pause, and between looks after that
 _STOPPING, STARVED = 1.0, 20.0  # seconds for a thread to stand still; for one without a processor
 
 
@@ -186,6 +187,8 @@ class Worker:
             states = {_state(self.child.pid, task) for task in tasks}
             if states <= {"T", "t", "X", "Z", None}:
                 return True
+            if time.monotonic() > began + _AT_ONCE:
+                time.sleep(_PAUSE)  # it may need this processor to stand still
             # One that could run stops when it gets a processor, which on a busy machine may take seconds.
             if time.monotonic() > began + (STARVED if "R" in states else _STOPPING):
                 return False

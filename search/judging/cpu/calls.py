@@ -24,7 +24,7 @@ from search.judging.cpu.looks import Looks
 from search.judging.cpu.refusals import aliased, check_inputs, early, in_place, reused
 from search.judging.cpu.standstill import waited, waited_here
 from search.judging.cpu.timing import CpuPinning
-from search.judging.cpu.turns import Turns
+from search.judging.cpu.turns import AFTERWARDS, Turns
 from search.judging.cpu.watching import seen_at_once
 from search.reference import Problem
 from search.sandbox import ptrace
@@ -45,7 +45,6 @@ from search.sandbox.shared_memory import (
 )
 
 _LONG = 0.001  # seconds of a call from which waiting for it need not be all polling
-_AFTERWARDS = 100_000  # ns of a processor from DONE to standing still; honest programs were seen to have up to 50 us
 _WAITED = 100_000  # ns that a call may wait for its processor and count as undisturbed
 # A call that was preempted counts as undisturbed where it waited for less than this share of its time: what
 # torch.compile writes is preempted once in each call by a thread of its own, for 10 us.
@@ -188,16 +187,8 @@ class Calls(Turns):
             self._glance.plan()
         if stop_after and self.looks is not None:
             self.looks.begin()
-        ticks, queue = self._ticks, waited_here()
-        start = time.perf_counter_ns()
-        self._go()
-        self._wait_for_done(start, stop_after)
-        end = time.perf_counter_ns()
-        if looking:
-            self._glance.take(self.pid, self._addresses())
-        self._stop()
-        seconds = (end - start + self._afterwards(ticks, queue, end - start)) / 1e9
-        after, seen = self._disturbances(), bool(stop_after) or self._seen(end - start)
+        start, end, seconds, after = self._timed(stop_after, empty=empty, looking=looking)
+        seen = bool(stop_after) or self._seen(end - start)
         if self.looks is not None and not empty:
             self.looks.end(start, end)
         outputs = self._answered(empty=empty, recheck=recheck, looking=looking)
@@ -206,6 +197,32 @@ class Calls(Turns):
             self._note(seconds)
         undisturbed = kept_processor(before, after, end - start)
         return CallAnswer(seconds=seconds, outputs=outputs, undisturbed=undisturbed, seen=seen)
+
+    def _timed(
+        self, stop_after: Sequence[float], *, empty: bool, looking: bool
+    ) -> tuple[int, int, float, tuple[int, int]]:
+        """Let the runner make the call, and stop it.
+
+        It has one processor: what it had of it beyond the time until DONE, it had between DONE and standing
+        still, however long the kernel took to stop it. Where this process itself waited for its processor, the
+        runner was only stopped later for it. Where both have one, the runner does not run while this process does,
+        and what it had by DONE is told exactly.
+
+        Returns:
+            When it began and was done, in ns; the seconds that it took, with what it had after DONE; how it was disturbed.
+        """
+        ticks, queue = self._ticks, waited_here()
+        start = time.perf_counter_ns()
+        self._go()
+        self._wait_for_done(start, stop_after, empty=empty)
+        end = time.perf_counter_ns()
+        at_end = (self._disturbances(), self._cpu_time()) if self._seats.shared else None
+        if looking:
+            self._glance.take(self.pid, self._addresses())
+        self._stop()
+        had = at_end[1] if at_end else ticks + end - start + waited_here() - queue
+        seconds = (end - start + max(0, self._ticks - had - AFTERWARDS)) / 1e9
+        return start, end, seconds, at_end[0] if at_end else self._disturbances()
 
     def _seen(self, took: int) -> bool:
         return self._seats.shared or seen_at_once(self._late, took)
@@ -218,26 +235,12 @@ class Calls(Turns):
         self.least = min(self.least or seconds, seconds)
         self._recent.append(seconds)
 
-    def _afterwards(self, ticks: int, queue: int, took: int) -> int:
-        """Return the ns of its processor that the runner had after DONE, beyond what honest ones have.
-
-        It has one processor: what it had of it beyond the time until DONE, it had between DONE and standing
-        still, however long the kernel took to stop it. Where this process itself waited for its processor, the
-        runner was only stopped later for it.
-
-        Args:
-            ticks, queue: its processor time, and this process's waiting, before the call.
-            took: ns until DONE.
-        """
-        idle = waited_here() - queue
-        return max(0, self._ticks - ticks - took - idle - _AFTERWARDS)
-
-    def _wait_for_done(self, start: int, stop_after: Sequence[float]) -> None:
+    def _wait_for_done(self, start: int, stop_after: Sequence[float], *, empty: bool) -> None:
         """Wait until the runner says DONE; stop it on the way at moments after `start`, in ns."""
         still, since = 0, time.monotonic()
         for moment in stop_after:
             still += self._interrupt(start + int(moment * 1e9) + still)
-        if not stop_after and self.least > _LONG and self._arena.words[EMPTY] != NO_CALL:
+        if not (stop_after or empty or self._seats.shared) and self.least > _LONG:
             # On few processors the core that is not waited on keeps the neighbours off the stage.
             time.sleep(0.6 * self.least)
         self._await(DONE, since)

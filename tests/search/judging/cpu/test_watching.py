@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from search.judging.cpu import calls, turns, watching
+from search.judging.cpu import calls, handling, turns, watching
 from search.judging.cpu.judge import CpuJudge
 from search.judging.cpu.timing import CpuPinning, Sample, Timing, choose_seats, one_thread
 from search.judging.cpu.turns import Turns
@@ -185,13 +185,14 @@ def test_a_call_that_does_nothing_is_waited_for_awake_however_long_others_are(
 
 
 def test_on_one_processor_calls_are_seen_to_end_and_what_is_faster_is_faster(
-    make_judge: Callable[..., CpuJudge],
+    make_judge: Callable[..., CpuJudge], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(handling, "_known", {})
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     try:
         once = LONG.replace("Model(", "ModelNew(").replace("x = ", "y = ").replace("return x", "return y")
-        judge = make_judge(once.replace("ModelNew(", "Model("))
+        judge = make_judge(once.replace("ModelNew(", "Model("), alone=True)
         outcome = judge.judge(once.replace("range(20)", "range(1)"))
     finally:
         os.sched_setaffinity(0, allowed)
