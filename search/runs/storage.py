@@ -30,7 +30,7 @@ from kb.errors import StoreError
 from kb.retrieval.effect_store import add_retrieval
 from search.attempt import Draft, Idea
 from search.graph import Graph, Node, Proposal, Slot, Step, hash_source
-from search.outcome import Outcome, from_json, to_json
+from search.outcome import Outcome, Passed, from_json, to_json
 from search.runs.tables import DEAD_ENDS, EXCHANGES, NODES, OUTCOMES, PROPOSALS, RUNS, SOURCES
 from synth.models import Reply, Request
 
@@ -237,8 +237,11 @@ class Record:
         """Store a node's outcome, under its content's name unless that is known already.
 
         Where another run has recorded one meanwhile, that is the node's: the graph in memory is the one
-        that a resumed run reads.
+        that a resumed run reads. What a machine told that was too busy is this run's alone: the next one has
+        the source judged anew.
         """
+        if isinstance(outcome, Passed) and outcome.unseen:
+            key = outcome_key(key, self.run)
         told = {"name": key, "outcome": to_json(outcome)}
         with writing(self.engine) as session:
             execute = session.connection().execute

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import play
@@ -19,7 +20,7 @@ from kb.errors import StoreError
 from search.attempt import Draft, Idea
 from search.graph import Node, Proposal, Slot, Step
 from search.judging.synthetic import Synthetic
-from search.outcome import BuildFailed, Outcome
+from search.outcome import BuildFailed, Outcome, Passed, Ratio
 from search.runs.snapshot import RunSnapshot
 from search.runs.spending import Ledger, spending
 from search.runs.storage import Record, Storage
@@ -231,3 +232,20 @@ def test_of_two_runs_that_judge_one_source_at_once_the_first_outcome_is_both_run
         assert isinstance(outcome, BuildFailed)
         assert outcome.reason == "first"
         assert storage.record(record.run).graph.nodes == record.graph.nodes
+
+
+def test_what_a_busy_machine_told_is_one_runs_alone(storage: Storage) -> None:
+    ratio = Ratio(ratio=1.0, low=0.9, high=1.1, confidence=0.95)
+    quiet = Passed(
+        seconds=1e-3, samples=9, speedup={"eager": ratio}, max_error=0.0, allowed_error=1.0
+    )
+    busy = replace(quiet, profile={"seen": 0.1})
+    first, second = (storage.begin("t", {}) for _ in range(2))
+    for record, outcome in ((first, busy), (second, quiet)):
+        propose(record)
+        record.add_node(node(0, "source"))
+        assert storage.outcome("k") is None
+        record.add_outcome(node(0, "source"), outcome, key="k", elapsed=1.0)
+    assert storage.outcome("k") == quiet
+    for record, outcome in ((first, busy), (second, quiet)):
+        assert storage.record(record.run).graph.nodes[0].outcome == outcome
