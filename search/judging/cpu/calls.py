@@ -24,7 +24,7 @@ from search.judging.cpu.looks import Looks
 from search.judging.cpu.refusals import aliased, check_inputs, early, in_place, reused
 from search.judging.cpu.standstill import waited, waited_here
 from search.judging.cpu.timing import CpuPinning
-from search.judging.cpu.turns import AFTERWARDS, Turns
+from search.judging.cpu.turns import Turns
 from search.judging.cpu.watching import seen_at_once
 from search.reference import Problem
 from search.sandbox import ptrace
@@ -44,6 +44,7 @@ from search.sandbox.shared_memory import (
     shared_pages,
 )
 
+_AFTERWARDS = 100_000  # ns of a processor from DONE to standing still; honest programs were seen to have up to 50 us
 _LONG = 0.001  # seconds of a call from which waiting for it need not be all polling
 _WAITED = 100_000  # ns that a call may wait for its processor and count as undisturbed
 # A call that was preempted counts as undisturbed where it waited for less than this share of its time: what
@@ -221,7 +222,7 @@ class Calls(Turns):
             self._glance.take(self.pid, self._addresses())
         self._stop()
         had = at_end[1] if at_end else ticks + end - start + waited_here() - queue
-        seconds = (end - start + max(0, self._ticks - had - AFTERWARDS)) / 1e9
+        seconds = (end - start + max(0, self._ticks - had - _AFTERWARDS)) / 1e9
         return start, end, seconds, at_end[0] if at_end else self._disturbances()
 
     def _seen(self, took: int) -> bool:

@@ -22,7 +22,6 @@ _SPINS = 200  # polls of a control word between two looks at the clock
 _PATIENCE = 0.005  # seconds between two looks at whether a runner lives
 # Seconds of its own to be ready, for all turns and for each. A busy host takes some of each turn that the kernel does not
 # tell of, a session may have thousands, and a busy device may keep one waiting for a third of a second.
-AFTERWARDS = 100_000  # ns of a processor from DONE to standing still; honest programs were seen to have up to 50 us
 _ALL_READY, _EACH_READY = 1.0, 0.001
 
 
@@ -92,10 +91,7 @@ class Turns:
         self._await(READY)
         elapsed, ran, late = time.monotonic_ns() - began, self._cpu_time() - ticks, 0
         queued = waited(self.pid) - queued + waited_here() - queued_here
-        here = waited_here()
         self._stop()
-        if self.only_processor:  # a call of the system may go on after it has written READY
-            ran += max(0, self._ticks - ticks - ran - (waited_here() - here) - AFTERWARDS)
         if self._alone:
             late = self._late  # for so long it may have waited to be stopped, and spun
             queued = queued if seen_at_once(late, elapsed) else elapsed
