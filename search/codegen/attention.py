@@ -148,16 +148,19 @@ def _join(program: LoweredProgram, first: Segment, rows: Segment, last: Segment)
     softmax = softmax_of(program, shares)
     if softmax is None or not set(kinds) <= {*_PRODUCTS}:
         return None
-    query, key, value = first.inputs[0], first.inputs[1], last.inputs[1]
+    query, value, n = first.inputs[0], last.inputs[1], nodes[first.inputs[1]].shape[-1]
+    key, turned = first.inputs[1], False
+    if not program.symbolic:  # a kernel for a GPU reads by strides
+        key, turned = _unturned(program, key)
     lead = {nodes[name].shape[:-2] for name in (query, key, value, first.anchor, last.anchor)}
     if len(lead) > 1 or nodes[softmax.scores].numel != nodes[first.anchor].numel:
         return None
     own = [name for name in (*first.nodes, *rows.nodes) if name not in softmax.nodes]
     others = [name for part in (first, rows, last) for name in part.inputs[_operands(part) :]]
     given = dict.fromkeys(name for name in others if name != scored)
-    (m, k), n = nodes[query].shape[-2:], nodes[key].shape[-1]
+    m, k = nodes[query].shape[-2:]
     sizes = {"batch": prod(nodes[query].shape[:-2]), "m": m, "n": n, "k": k}
-    sizes |= {"v": nodes[value].shape[-1], "empty": int(softmax.empty)}
+    sizes |= {"v": nodes[value].shape[-1], "empty": int(softmax.empty), "turned": int(turned)}
     return Segment(
         id=f"{ATTENTION}:{last.id.split(':', 1)[1]}",
         pattern=ATTENTION,
@@ -169,6 +172,17 @@ def _join(program: LoweredProgram, first: Segment, rows: Segment, last: Segment)
         outputs=last.outputs,
         dims={**sizes, "masked": int(_masked(program, own, softmax.scores))},
     )
+
+
+def _unturned(program: LoweredProgram, key: str) -> tuple[str, bool]:
+    """Return what the matrices of `key` are the transposes of, and whether there is such."""
+    operator, last = program.operators.get(key), len(program.nodes[key].shape) - 1
+    if operator is None or packet(operator.target) != "transpose":
+        return key, False
+    _, *axes = operator.args
+    if {axis % (last + 1) for axis in axes} != {last - 1, last}:
+        return key, False
+    return program.nodes[key].operands[0], True
 
 
 def _operands(part: Segment) -> int:

@@ -249,14 +249,24 @@ class Forward:
             elif not value.contiguous and value.data is None and value.name in read:
                 lines.append(f"{_local(value.name)} = {self._value(value)}.contiguous()")
                 self._settled_values.add(value.name)
+        unread = self._unread(parts, kernels)
         for part in parts:
             if part.id in kernels:
                 lines += self.kernel(part, kernels[part.id])
-            else:
+            elif part.anchor not in unread:
                 lines += self._call(part)
         results = [self._result(name) for name in self._program.outputs]
         single = self._program.graph.single_output
         return [*lines, f"return {results[0]}" if single else f"return ({', '.join(results)},)"]
+
+    def _unread(self, parts: Sequence[Segment], kernels: Mapping[str, RenderedSegment]) -> set[str]:
+        """Return the library's views that no part reads: a kernel may read what they are a view of."""
+        program = self._program
+        library = [part.anchor for part in parts if part.id not in kernels and part.anchor]
+        read = {name for one in library for name in program.nodes[one].operands}
+        read |= {name for part in parts if part.id in kernels for name in part.inputs}
+        views = {one for one in library if packet(program.operators[one].target) in SHOWS}
+        return views - {program.base(name) for name in (*read, *program.outputs)}
 
     def _settled(self, part: Segment) -> list[str]:
         """A library result may be a strided view; a kernel reads consecutive elements."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kb.config import shipped_docs
 from search.codegen.access_analysis import walk
+from search.codegen.attention import softmax_of
 from search.codegen.backends.cpp import CppEmitter, RowWriter
 from search.codegen.backends.gpu_render import context as gpu_context
 from search.codegen.ir import SHORT
@@ -17,7 +18,7 @@ from search.codegen.library import RecipeCard, Value
 from search.codegen.loop_layout import layout
 from search.codegen.lower import LoweredProgram
 from search.codegen.partition import plane_borders
-from search.codegen.segments import INNER, Segment, seen_as
+from search.codegen.segments import ATTENTION, INNER, Segment, seen_as
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -133,6 +134,10 @@ def _context(
         return {"d": SimpleNamespace(**sizes), "p": functions}, functions.text
     dims = SimpleNamespace(**part.dims)
     assert part.anchor is not None
+    if part.pattern == ATTENTION:
+        scores, text = _scores(program, part, f"{fn}_scores")
+        epilogue, more = _tail(program, part, part.post, part.anchor, f"{fn}_epilogue")
+        return {"d": dims, "scores": scores, "epilogue": epilogue}, text + more
     if part.pattern in INNER:
         source = program.nodes[part.anchor].operands[0]
         load, text = _load(program, part, source, fn)
@@ -159,6 +164,16 @@ def _load(program: LoweredProgram, part: Segment, source: str, fn: str) -> tuple
     found = walk(program.nodes, part.nodes, [source], (plane,))
     emitter = CppEmitter(program.nodes, found, layout(found, plane), part.inputs)
     return name, emitter.epilogue(name, (source, found.space.full), {}, "")
+
+
+def _scores(program: LoweredProgram, part: Segment, name: str) -> tuple[str, str]:
+    """The function that makes of a product's element what an attention's softmax takes."""
+    assert part.anchor is not None
+    first, *others = part.nodes
+    softmax = softmax_of(program, program.base(program.nodes[part.anchor].operands[0]))
+    assert softmax is not None
+    own = tuple(one for one in others if one not in softmax.nodes)
+    return _tail(program, part, own, first, name, softmax.scores)
 
 
 def _tail(

@@ -16,7 +16,7 @@ from search.codegen.applicability import make_shop, suiting
 from search.codegen.attention import apart, softmax_of
 from search.codegen.library import RecipeCard
 from search.codegen.next_recipes import proposals, start
-from search.codegen.plan import Composer
+from search.codegen.plan import Choice, Composer
 from search.costs.work import least_seconds
 from search.judging.dryrun.judge import DryJudge
 from search.outcome import Checked
@@ -45,14 +45,14 @@ FORMS = {
     ),
     "rows that see nothing": reference(
         "return F.scaled_dot_product_attention(a, b, b, attn_mask=c > 1)",
-        f"{N}(2, 3, 20, 12)",
-        f"{N}(2, 3, 36, 12)",
+        f"{N}(2, 3, 20, 20)",
+        f"{N}(2, 3, 36, 20)",
         f"2 * {N}(20, 1) + torch.arange(36) / 18 - 1",
     ),
     "keys of given lengths": reference(
         "m = torch.arange(36)[None, :] < c[:, None]\nreturn F.scaled_dot_product_attention(a, b, b, attn_mask=m[:, None, None])",
-        f"{N}(2, 3, 20, 12)",
-        f"{N}(2, 3, 36, 12)",
+        f"{N}(2, 3, 20, 20)",
+        f"{N}(2, 3, 36, 20)",
         "torch.tensor([17, 36])",
     ),
     "a batch of three axes": reference(
@@ -66,6 +66,21 @@ APART = {
     "its scores are read again": "s = a @ b.transpose(-2, -1)\nreturn F.softmax(s, -1) @ b, s.sum()",
     "the softmax is along queries": "return F.softmax(a @ b.transpose(-2, -1), -2) @ b",
     "a head of 300 numbers": "return F.scaled_dot_product_attention(a.repeat(1, 1, 1, 15), b.repeat(1, 1, 1, 15), b)",
+}
+
+
+LONGER = {
+    "panels of keys that are skipped": reference(
+        "return F.scaled_dot_product_attention(a, b, b, is_causal=True)",
+        f"{N}(2, 151, 40)",
+        f"{N}(2, 333, 40)",
+    ),
+    "keys that lie by columns": reference(
+        "return torch.softmax(torch.matmul(a, b), -1) @ c",
+        f"{N}(2, 30, 301)",
+        f"{N}(2, 301, 100)",
+        f"{N}(2, 100, 65)",
+    ),
 }
 
 
@@ -170,3 +185,35 @@ def test_it_is_right_in_the_interpreter_and_compiles(
     assert isinstance(outcome, Checked), outcome
     assert outcome.unchecked == ""
     assert [kernel.name for kernel in outcome.kernels] == ["kernel0_kernel"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS | LONGER)
+def test_on_a_processor_strips_of_queries_are_right(
+    cards: Mapping[str, RecipeCard], form: str
+) -> None:
+    name = "cpu-attention-strips"
+    bench = Bench((FORMS | LONGER)[form], {})
+    target = find_target("zen4")
+    shop = make_shop(bench.source, target, bench.graph, suiting(cards, target, ("cpp",)))
+    (part,) = [part for part in shop.cut(()) if part.pattern != "library"]
+    assert part.dims["turned"] == int(form != "keys that lie by columns")
+    settings = [{"vectors": 2, "pack": 1}, {"vectors": 3, "pack": 1}, {"vectors": 1, "pack": 0}]
+    for knobs in settings[: 3 - int(part.dims["turned"])]:
+        choice = Choice(recipe=name, knobs=knobs)
+        source = shop.source(shop.complete((), {part.id: choice}))
+        assert "turned" not in source.partition("def forward")[2], (
+            "nobody turns keys but the kernel"
+        )
+        ((own, eager),) = bench.errors(source)
+        assert own <= 8 * eager + 2e-7, knobs
+
+
+@pytest.mark.slow
+def test_few_queries_are_left_to_products_that_read_once(cards: Mapping[str, RecipeCard]) -> None:
+    source = reference(
+        "return F.scaled_dot_product_attention(a, b, b)", f"{N}(2, 4, 20)", f"{N}(2, 50, 20)"
+    )
+    target = find_target("zen4")
+    shop = make_shop(source, target, Bench(source, {}).graph, suiting(cards, target, ("cpp",)))
+    assert "attention" not in [part.pattern for part in shop.cut(())]
