@@ -199,7 +199,7 @@ def test_on_a_processor_strips_of_queries_are_right(
     (part,) = [part for part in shop.cut(()) if part.pattern != "library"]
     assert part.dims["turned"] == int(form != "keys that lie by columns")
     settings = [{"vectors": 2, "pack": 1}, {"vectors": 3, "pack": 1}, {"vectors": 1, "pack": 0}]
-    for knobs in settings[: 3 - int(part.dims["turned"])]:
+    for knobs in settings:
         choice = Choice(recipe=name, knobs=knobs)
         source = shop.source(shop.complete((), {part.id: choice}))
         assert "turned" not in source.partition("def forward")[2], (
