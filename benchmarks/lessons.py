@@ -31,6 +31,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from search.runs.verdicts import second_key
+
 KB = Path(sys.executable).parent / "kb"
 REFERENCE = """import torch
 from torch import nn
@@ -296,32 +298,20 @@ def times(home: Path, run: str) -> dict[int, float]:
 
 
 def disturb(home: Path, run: str, node: int, speed: float) -> None:
-    """Make the record of a node say `speed`, as if its baseline had been measured beside a build, twice.
-
-    Else the second judge, whom learning asks, would tell the truth.
-    """
-    from search.runs.verdicts import second_key
-
+    """Make both judges' records of a node say `speed`, as if its baseline had been measured beside a build."""
     ratio = {"ratio": speed, "low": speed * 0.98, "high": speed * 1.02, "confidence": 0.95}
     with sqlite3.connect(home / "kb.sqlite") as database:
-        (key,) = database.execute(
-            "SELECT outcome FROM nodes WHERE run = ? AND number = ?", (run, node)
-        ).fetchone()
-        (text,) = database.execute("SELECT outcome FROM outcomes WHERE key = ?", (key,)).fetchone()
+        query = "SELECT key, outcomes.outcome FROM nodes JOIN outcomes ON nodes.outcome = key WHERE run = ? AND number = ?"
+        key, text = database.execute(query, (run, node)).fetchone()
         outcome = json.loads(text)
         outcome["speedup"] = dict.fromkeys(outcome["speedup"], ratio)
-        database.execute(
-            "UPDATE outcomes SET outcome = ? WHERE key = ?", (json.dumps(outcome), key)
-        )
-        database.execute(
-            "INSERT OR REPLACE INTO outcomes SELECT ?, outcome, judged FROM outcomes WHERE key = ?",
-            (second_key(key), key),
-        )
+        told = [(one, json.dumps(outcome)) for one in (key, second_key(key))]
+        database.executemany("INSERT OR REPLACE INTO outcomes VALUES (?, ?, 0)", told)
         (text,) = database.execute("SELECT report FROM runs WHERE run = ?", (run,)).fetchone()
-        told = json.loads(text)
-        told["best"] |= {"node": node, "speedup": outcome["speedup"]}
-        told["best"]["seconds"] = told["baselines"]["eager"] / speed
-        database.execute("UPDATE runs SET report = ? WHERE run = ?", (json.dumps(told), run))
+        report = json.loads(text)
+        report["best"] |= {"node": node, "speedup": outcome["speedup"]}
+        report["best"]["seconds"] = report["baselines"]["eager"] / speed
+        database.execute("UPDATE runs SET report = ? WHERE run = ?", (json.dumps(report), run))
 
 
 def made_up(seeds: int) -> None:
