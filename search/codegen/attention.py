@@ -107,6 +107,15 @@ def softmax_of(program: LoweredProgram, result: str) -> Softmax | None:
     return Softmax(scores=scores, nodes=frozenset(inside), empty=empty is not None)
 
 
+def scored(program: LoweredProgram, part: Segment) -> tuple[str, tuple[str, ...], str]:
+    """Return an attention's first product, what is done to its elements, and what the softmax takes of that."""
+    assert part.anchor is not None
+    first, *others = part.nodes
+    softmax = softmax_of(program, program.base(program.nodes[part.anchor].operands[0]))
+    assert softmax is not None
+    return first, tuple(name for name in others if name not in softmax.nodes), softmax.scores
+
+
 def _unmasked(nodes: Mapping[str, IrNode], result: str) -> tuple[str, str | None, tuple[str, ...]]:
     """Return the shares behind `result`; where those of an empty row are zero, of what, and what sees to it."""
     chosen = nodes[result].expression

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kb.config import shipped_docs
 from search.codegen.access_analysis import walk
-from search.codegen.attention import softmax_of
+from search.codegen.attention import scored
 from search.codegen.backends.cpp import CppEmitter, RowWriter
 from search.codegen.backends.gpu_render import context as gpu_context
 from search.codegen.ir import SHORT
@@ -135,7 +135,8 @@ def _context(
     dims = SimpleNamespace(**part.dims)
     assert part.anchor is not None
     if part.pattern == ATTENTION:
-        scores, text = _scores(program, part, f"{fn}_scores")
+        first, own, taken = scored(program, part)
+        scores, text = _tail(program, part, own, first, f"{fn}_scores", taken)
         epilogue, more = _tail(program, part, part.post, part.anchor, f"{fn}_epilogue")
         return {"d": dims, "scores": scores, "epilogue": epilogue}, text + more
     if part.pattern in INNER:
@@ -164,16 +165,6 @@ def _load(program: LoweredProgram, part: Segment, source: str, fn: str) -> tuple
     found = walk(program.nodes, part.nodes, [source], (plane,))
     emitter = CppEmitter(program.nodes, found, layout(found, plane), part.inputs)
     return name, emitter.epilogue(name, (source, found.space.full), {}, "")
-
-
-def _scores(program: LoweredProgram, part: Segment, name: str) -> tuple[str, str]:
-    """The function that makes of a product's element what an attention's softmax takes."""
-    assert part.anchor is not None
-    first, *others = part.nodes
-    softmax = softmax_of(program, program.base(program.nodes[part.anchor].operands[0]))
-    assert softmax is not None
-    own = tuple(one for one in others if one not in softmax.nodes)
-    return _tail(program, part, own, first, name, softmax.scores)
 
 
 def _tail(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 from search.codegen.access_analysis import Walk, walk
-from search.codegen.attention import softmax_of
+from search.codegen.attention import scored
 from search.codegen.backends.cuda import (
     CudaEmitter,
     CudaParts,
@@ -148,13 +148,10 @@ def _attention(painter: _Painter) -> tuple[dict[str, object], str]:
     """An attention: what becomes of the first product's elements, and of the last one's."""
     program, part = painter.program, painter.part
     assert part.anchor is not None
-    first, *others = part.nodes
-    softmax = softmax_of(program, program.base(program.nodes[part.anchor].operands[0]))
-    assert softmax is not None
-    own = tuple(name for name in others if name not in softmax.nodes)
+    first, own, taken = scored(program, part)
     functions: dict[str, _Function] = {}
     if own:
-        functions["scores"] = _tail(painter, own, first, "scored", softmax.scores, "scores")
+        functions["scores"] = _tail(painter, own, first, "scored", taken, "scores")
     if part.post:
         last = _last(program, part, part.post)
         functions["epilogue"] = _tail(painter, part.post, part.anchor, "shape", last, "epilogue")
