@@ -129,9 +129,13 @@ class InputTrial:
             # The framework's own infinities and NaN may be its kernel's, as are those of the truth's type.
             fine |= torch.isnan(value) & torch.isnan(self.low[number])
             fine = torch.where(torch.isfinite(wanted), fine, same | fine)
-            for other in self.recall().written[number : number + 1]:
-                # Beside what is finite in every way of writing it, in which nothing is special.
-                odd = ~(torch.isfinite(wanted) & torch.isfinite(other))
+            for other in (wanted, *self.recall().written[number : number + 1]):
+                # Beside what is finite in every way of finding it, in which nothing is special.
+                odd = ~(
+                    torch.isfinite(wanted)
+                    & torch.isfinite(other)
+                    & torch.isfinite(self.low[number])
+                )
                 margin = self.slack[number].margin(other.double())
                 near = (value == other.to(value.dtype)) | ((value - other).abs() <= margin)
                 fine |= odd & (near | (torch.isnan(value) & torch.isnan(other)))

@@ -151,3 +151,31 @@ def test_either_way_of_writing_it_is_right_on_special_values_alone(
         for wrong in (torch.full_like(got, NAN), torch.full_like(got, INF), got + 1):
             assert trial.wrong(0, wrong)[settled].all()
     assert differ > 0
+
+
+MASKED = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        kept = x.nan_to_num(0.0, 0.0, 0.0)
+        # As attention on a GPU: what is masked is skipped, and multiplied by zero in double precision.
+        return kept + 0.0 * x if x.dtype is torch.float64 else kept
+def get_inputs():
+    return [torch.randn(4, 500)]
+"""
+
+
+def test_the_framework_s_finite_answer_is_right_where_the_truth_is_no_number(
+    make_task: Callable[..., Task],
+) -> None:
+    task = make_task(MASKED)
+    settings = task.settings.model_copy(update={"special_values": True})
+    *_, trial = make_trials(load_problem(replace(task, settings=settings)), seed=0).trials
+    assert trial.special is not None
+    (answer,) = trial.special
+    odd = trial.inputs[0].isfinite().logical_not()
+    assert odd.any()
+    assert answer.isfinite().all()
+    assert not trial.wrong(0, answer).any()
+    assert not trial.wrong(0, torch.where(odd, answer + 1e-8, answer)).any()
+    assert trial.wrong(0, answer + 1).all()
