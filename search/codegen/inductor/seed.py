@@ -174,6 +174,8 @@ class CompilerSeed:
         for name in covered & names:
             taken |= {dict(program.operators[name].kwargs).get("whole", name)}
         own = {operator.name for operator in self._graph.operators}
+        # Nothing is computed by what has no node, as dropout that drops nothing: it may lie inside a part.
+        idle = names - {node.operator for node in program.nodes.values()}
         # Parts of an operator bear its name; of operators whose names begin alike, the longest is meant.
         for part in covered - names:
             wholes = [name for name in own if part.startswith(f"{name}_")]
@@ -181,7 +183,7 @@ class CompilerSeed:
         return frozenset(
             operator.name
             for operator in self._graph.operators
-            if operator.name not in taken
+            if operator.name not in taken | idle
             and not is_view(operator)
             # What writes in place is written out of place.
             and not packet(operator.target).endswith("_")

@@ -83,6 +83,23 @@ def test_a_part_is_replaced_by_a_recipe_and_the_rest_stays_the_compilers(case: C
         assert mine <= 8 * eager + 1e-6
 
 
+def test_dropout_that_drops_nothing_does_not_take_attention_apart(
+    cards: Mapping[str, RecipeCard], target: TargetRecord
+) -> None:
+    source = reference(
+        "p = self.d(F.softmax(a @ b.transpose(-2, -1) * 0.2, -1))\nreturn F.layer_norm(a, [48]), p @ b",
+        *["torch.randn(2, 64, 48)"] * 2,
+        init="self.d = nn.Dropout(0.0)",
+    )
+    case = Case(source, cards, target)
+    (found,) = between(case.seed)
+    assert "attention" in {part["pattern"] for part in found.plan["segments"].values()}
+    text = case.seed.source(found.plan)
+    assert "cpu-attention-strips" in text
+    for mine, eager in case.bench.errors(text):
+        assert mine <= 8 * eager + 1e-6
+
+
 def test_what_follows_a_compiled_parent_keeps_its_recipes(case: Case) -> None:
     first = next(openings(case.seed))
     outcome = Passed(
