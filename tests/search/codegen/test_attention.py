@@ -97,10 +97,15 @@ def test_two_products_with_a_softmax_between_are_one_part(
     (part,) = [part for part in shop.cut(()) if part.pattern != "library"]
     assert part.pattern == "attention"
     assert part.anchors == {*shop.anchors}
-    assert {card.name for card in shop.recipes(part)} == {
+    suited = {card.name for card in shop.recipes(part)}
+    # To split the keys is a pass before, which few queries do not pay for.
+    few = {"gpu-attention-split-half"} if part.dims["m"] < 32 else set()
+    assert suited | few == {
+        "gpu-attention-split-half",
         "gpu-attention-tiles",
         "gpu-attention-tiles-tf32x3",
     }
+    assert not suited & few
     assert part.dims["masked"] == int(form not in ("with a bias and a residual", "a batch of three axes"))  # fmt: skip
     assert part.dims["empty"] == int(form in ("causal", "rows that see nothing", "keys of given lengths"))  # fmt: skip
 
@@ -177,14 +182,18 @@ def test_it_is_right_in_the_interpreter_and_compiles(
     pytest.importorskip("triton")
     shop = shop_of(FORMS[form], cards, name)
     problem: Any = load_problem(make_task(tmp_path, FORMS[form]))
+    (part,) = [part for part in shop.cut(()) if part.pattern != "library"]
     judge = DryJudge(problem, find_target(name), seed=0, folder=tmp_path, zygote=zygote)
     try:
-        outcome = judge.judge(shop.source(shop.complete((), {})))
+        for card in shop.recipes(part):
+            choice = Choice(recipe=card.name, knobs=shop.knobs(part, card) or {})
+            outcome = judge.judge(shop.source(shop.complete((), {part.id: choice})))
+            assert isinstance(outcome, Checked), outcome
+            assert outcome.unchecked == ""
+            passes = ["kernel0_split"] if card.name == "gpu-attention-split-half" else []
+            assert [kernel.name for kernel in outcome.kernels] == [*passes, "kernel0_kernel"]
     finally:
         judge.close()
-    assert isinstance(outcome, Checked), outcome
-    assert outcome.unchecked == ""
-    assert [kernel.name for kernel in outcome.kernels] == ["kernel0_kernel"]
 
 
 @pytest.mark.slow
