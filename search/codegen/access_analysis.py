@@ -78,8 +78,8 @@ def walk(
         name, access = pair
         node = known[name]
         if name not in members and node.kind != "view":
-            # Truth values can be read from memory where the caller stored them, not where a map did.
-            if not node.usable or (node.mask and node.kind != "value"):
+            # Truth values can be read from memory where the caller or the library stored them, not where a map did.
+            if not node.usable or (node.mask and node.kind not in ("value", "opaque")):
                 raise Misfit
             sources.add(pair)
             continue

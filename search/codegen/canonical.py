@@ -197,15 +197,19 @@ def _attention(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
     values = {**arguments(operator, *names), **dict(operator.kwargs)}
     mask = values.get("attn_mask")
-    if values.get("dropout_p") or values.get("enable_gqa"):
-        return None
     query, key = (graph.shape(values[side]) for side in ("query", "key"))
-    if query[:-2] != key[:-2]:
+    made: list[Operator] = []
+    if values.get("enable_gqa") and query[:-2] != key[:-2]:
+        for side in ("key", "value"):
+            made += _repeated(graph, f"{operator.name}_{side}", values[side], query[:-2])
+            values[side] = Ref(made[-1].name)
+        key = made[2].shape
+    if values.get("dropout_p") or query[:-2] != key[:-2]:
         return None
     name, scores = operator.name, (*query[:-1], key[-2])
     scale = query[-1] ** -0.5 if values.get("scale") is None else values["scale"]
     turned, given = (*key[:-2], key[-1], key[-2]), values["query"]
-    made = [
+    made += [
         new_operator(f"{name}_turned", "transpose.int", (values["key"], -2, -1), turned),
         new_operator(f"{name}_scores", "matmul.default", (given, Ref(f"{name}_turned")), scores),
         new_operator(f"{name}_scaled", "mul.Tensor", (Ref(f"{name}_scores"), scale), scores),
@@ -237,6 +241,18 @@ def _attention(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
         ]
     made.append(new_operator(name, "matmul.default", (shares, values["value"]), operator.shape))
     return made
+
+
+def _repeated(graph: _Graph, name: str, heads: Any, lead: Shape) -> list[Operator]:
+    """Return what gives each head of keys or values as many times in a row as there are queries' heads for it."""
+    *rest, count, n, k = graph.shape(heads)
+    shape = (*rest, count, lead[-1] // count, n, k)
+    apart, wide, whole = (f"{name}_{part}" for part in ("apart", "wide", "heads"))
+    return [
+        new_operator(apart, "unsqueeze.default", (heads, -3), (*rest, count, 1, n, k)),
+        new_operator(wide, "expand.default", (Ref(apart), shape), shape),
+        view(whole, Ref(wide), (*lead, n, k)),
+    ]
 
 
 def _lower(name: str, like: Any, square: Shape) -> list[Operator]:

@@ -131,7 +131,8 @@ class IrBuilder:
             shape=operator.shape,
             operands=names,
             operator=operator.name,
-            usable=operator.dtype in ("float32", *SHORT),
+            usable=operator.dtype in ("float32", "bool", *SHORT),
+            mask=operator.dtype == "bool",
             dtype=operator.dtype,
         )
 

@@ -220,8 +220,10 @@ def _lower(builder: IrBuilder, operator: Operator, whole: Set[str]) -> None:
     name = packet(operator.target)
     if name in _NO_EFFECT:
         return
-    if name == "detach_":
-        name = "detach"  # it writes nothing
+    if name == "detach_":  # it writes nothing
+        builder.begin(operator)
+        builder.commit(builder.resolve(refs(operator.args)[0].name))
+        return
     in_place = writes(name)
     written = in_place and name[:-1] in RULES
     rule = None if operator.name in whole else RULES.get(name[:-1] if written else name)

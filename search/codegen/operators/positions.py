@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator as python
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from search.codegen import expressions as ir
@@ -12,6 +13,7 @@ from search.codegen.operators.pointwise import COMPARED, VIEWS, Formula, Rule, a
 from search.costs.graph import Operator, Ref
 
 # Operators that make a tensor of ones, and where the value of those that take one stands.
+_EXACT = 2**24  # below it a float32 is every integer
 _ONES = {
     "ones": None,
     "ones_like": None,
@@ -88,11 +90,32 @@ def _of_positions(name: str, formula: Formula, usual: Rule) -> Rule:
         numbers = [value for value in pair if not isinstance(value, Ref)]
         if not fits or len(operator.args) > 2 or operator.kwargs or not all(map(_is_int, numbers)):
             raise Unsupported
-        if name in COMPARED or len(nodes) == 1:
-            return builder.map(_filled(formula, pair), *nodes, dtype=operator.dtype)
-        raise Unsupported  # lanes of two are compared, and neither added nor taken off
+        if name not in COMPARED and sum(_greatest(builder, value) for value in pair) >= _EXACT:
+            raise Unsupported
+        return builder.map(_filled(formula, pair), *nodes, dtype=operator.dtype)
 
     return rule
+
+
+def _greatest(builder: IrBuilder, value: Ref | int) -> float:
+    """Return what an integer that positions make is at most, whatever its sign."""
+    if not isinstance(value, Ref):
+        return abs(value)
+    node = builder.get(value.name)
+
+    def most(expression: ir.Expression) -> float:
+        match expression:
+            case ir.ElementIndex(dim=dim):
+                return node.shape[dim]
+            case ir.Const(value=number):
+                return abs(number)
+            case ir.Operand(number=number):
+                return _greatest(builder, Ref(node.operands[number]))
+            case ir.Binary(sign="+" | "-", left=left, right=right):
+                return most(left) + most(right)
+        return inf
+
+    return most(ir.Operand(number=0) if node.expression is None else node.expression)
 
 
 def _is_readable(node: IrNode) -> bool:
@@ -100,7 +123,7 @@ def _is_readable(node: IrNode) -> bool:
 
 
 def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**24
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _EXACT
 
 
 def _filled(formula: Formula, pair: tuple[Any, ...]) -> Formula:
@@ -147,6 +170,7 @@ def positions(rules: Mapping[str, Rule]) -> dict[str, Rule]:
         "arange": _positions,
         **{name: _of_positions(name, made, rules[name]) for name, made in COMPARED.items()},
         "add": _of_positions("add", python.add, rules["add"]),
+        "sub": _of_positions("sub", python.sub, rules["sub"]),
         **{name: _shown(rules[name]) for name in VIEWS},
         **{name: _truth(rules[name]) for name in ("to", "_to_copy", "type_as")},
     }

@@ -55,6 +55,12 @@ FORMS = {
         f"{N}(2, 3, 36, 20)",
         "torch.tensor([17, 36])",
     ),
+    "a window before each query": reference(
+        "d = torch.arange(40)[None, :] - torch.arange(40)[:, None]\n"
+        "return F.scaled_dot_product_attention(a, b, b, attn_mask=(d <= 0) & (d > -9))",
+        f"{N}(2, 3, 40, 20)",
+        f"{N}(2, 3, 40, 20)",
+    ),
     "a batch of three axes": reference(
         "return torch.bmm(F.softmax(torch.bmm(a, b.transpose(1, 2)), -1), b) * 2",
         f"{N}(5, 33, 20)",
@@ -107,7 +113,7 @@ def test_two_products_with_a_softmax_between_are_one_part(
     }
     assert not suited & few
     assert part.dims["masked"] == int(form not in ("with a bias and a residual", "a batch of three axes"))  # fmt: skip
-    assert part.dims["empty"] == int(form in ("causal", "rows that see nothing", "keys of given lengths"))  # fmt: skip
+    assert part.dims["empty"] == int(form in ("causal", "rows that see nothing", "keys of given lengths", "a window before each query"))  # fmt: skip
 
 
 @pytest.mark.parametrize("form", APART)

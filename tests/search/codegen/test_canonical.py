@@ -33,6 +33,14 @@ GRAPHS = {
         " torch.cholesky_solve(b * 2, torch.linalg.cholesky(x, upper=True), upper=True)",
         f"{N}(7, 6, 6)", f"{N}(7, 6, 3)",
     ),
+    "queries that share keys": reference(
+        "return F.scaled_dot_product_attention(a, b, b * 2, is_causal=True, enable_gqa=True)",
+        f"{N}(2, 4, 40, 20)", f"{N}(2, 2, 40, 20)",
+    ),
+    "what the library says is true or not": reference(
+        "m = torch.isin(torch.arange(40), torch.tensor([3, 30]))\nreturn torch.where(m[:, None], a, b) * 2",
+        f"{N}(2, 40, 20)", f"{N}(2, 40, 20)",
+    ),
     "pooling of lines": reference(
         "return F.max_pool1d(F.relu(a), 4, 2, 1) + F.avg_pool1d(a, 4, 2, 1)", f"{N}(2, 3, 41)"
     ),
@@ -177,6 +185,8 @@ def test_what_was_rewritten_is_right_in_triton(
         ("adaptive averages that divide", ["pool"]),
         ("a response norm of images", ["pool"]),
         ("product with a diagonal", ["pointwise"]),
+        ("queries that share keys", ["pointwise", "pointwise", "matmul", "rows", "matmul"]),
+        ("what the library says is true or not", ["pointwise"]),
     ],
 )
 def test_parts_of_what_was_rewritten(
@@ -196,7 +206,7 @@ def test_parts_of_what_was_rewritten(
         "return F.linear(a, torch.ones(8))",
         "return torch.einsum('bij,jk->bik', a, torch.ones(1, 5))",
         "return F.linear(a, torch.ones(6, 8), torch.ones(1))",
-        "return F.scaled_dot_product_attention(a[:, None], a[:, None], a[:, None], enable_gqa=True)",
+        "return F.scaled_dot_product_attention(a[:, None], a[:, None], a[:, None], dropout_p=0.5)",
     ],
 )
 def test_what_has_no_other_form_is_left_to_the_library(
