@@ -173,25 +173,6 @@ def _uneven_convolution(graph: _Graph, operator: Operator) -> Sequence[Operator]
     )
 
 
-def _diagonal_product(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
-    """A product with a diagonal matrix scales rows or columns."""
-    for side, other in ((0, 1), (1, 0)):
-        diagonal = graph.made_by(operator.args[side], "diag", "diag_embed")
-        if diagonal is None or len(operator.shape) != 2:
-            continue
-        (vector, *rest), factor = diagonal.args, operator.args[other]
-        if len(graph.shape(vector)) != 1 or any(rest) or diagonal.kwargs:
-            continue
-        size, name = graph.shape(vector)[0], f"{operator.name}_scale"
-        shape = (size, 1) if side == 0 else (1, size)
-        product = (factor, Ref(name))
-        return (
-            view(name, vector, shape),
-            new_operator(operator.name, "mul.Tensor", product, operator.shape),
-        )
-    return None
-
-
 def _attention(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     """Attention as two products and a softmax between them; what is masked is minus infinity before it."""
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
@@ -393,5 +374,4 @@ _REWRITES: Mapping[str, Rewrite] = {
     "lu_unpack": _pivots,
     "conv1d": _line_convolution,
     **dict.fromkeys(("conv2d", "conv3d"), _uneven_convolution),
-    **dict.fromkeys(("matmul", "mm"), _diagonal_product),
 }

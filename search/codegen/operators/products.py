@@ -233,12 +233,57 @@ def long_cell(graph: Shapes, operator: Operator) -> Sequence[Operator] | None:
     return gates.steps.named(gates.add("mul.Tensor", give, shown))
 
 
+def product(graph: Shapes, operator: Operator) -> Sequence[Operator] | None:
+    """A product of which a factor is a diagonal matrix, or a softmax that is turned for it."""
+    return _by_diagonal(graph, operator) or _by_turned_shares(graph, operator)
+
+
+def _by_diagonal(graph: Shapes, operator: Operator) -> Sequence[Operator] | None:
+    """A product with a diagonal matrix scales rows or columns."""
+    for side, other in ((0, 1), (1, 0)):
+        diagonal = graph.made_by(operator.args[side], "diag", "diag_embed")
+        if diagonal is None or len(operator.shape) != 2:
+            continue
+        (vector, *rest), factor = diagonal.args, operator.args[other]
+        if len(graph.shape(vector)) != 1 or any(rest) or diagonal.kwargs:
+            continue
+        size, name = graph.shape(vector)[0], f"{operator.name}_scale"
+        shape = (size, 1) if side == 0 else (1, size)
+        return (
+            new_operator(name, "reshape.default", (vector, shape), shape),
+            new_operator(operator.name, "mul.Tensor", (factor, Ref(name)), operator.shape),
+        )
+    return None
+
+
+def _by_turned_shares(graph: Shapes, operator: Operator) -> Sequence[Operator] | None:
+    """Values that lie by columns times shares that are turned for it: attention, and its answer turned instead."""
+    values, given = operator.args
+    turned = graph.made_by(given, "transpose", "permute", "mT")
+    shares = turned and graph.made_by(turned.args[0], "softmax", "_softmax")
+    last = len(operator.shape) - 1
+    if turned is None or shares is None or last < 1 or shares.args[1] not in (-1, last):
+        return None
+    order = [*range(last - 1), last, last - 1]
+    _, *axes = turned.args
+    swaps = axes in ([], [tuple(order)]) or {axis % (last + 1) for axis in axes} == {*order[-2:]}
+    if not swaps or len(graph.shape(values)) != last + 1:
+        return None
+    steps, (*lead, c, n), m = _Steps(operator), graph.shape(values), operator.shape[-1]
+    lines = steps.permuted(values, (*lead, c, n), order)
+    answer = steps.add("matmul.default", (turned.args[0], lines), (*lead, m, c))
+    back = steps.permuted(answer, (*lead, m, c), order)
+    # Whoever reads the product finds it row by row: what follows it makes it so, or else a kernel that copies.
+    return (*steps.made, new_operator(operator.name, "mul.Tensor", (back, 1.0), operator.shape))
+
+
 def cells_of(operator: Operator) -> str:
     """Return the name of the cells behind a step of an LSTM."""
     return f"{operator.name}_cells"
 
 
 REWRITES: Mapping[str, Callable[[Shapes, Operator], Sequence[Operator] | None]] = {
+    **dict.fromkeys(("matmul", "mm", "bmm"), product),
     "einsum": einsum_product,
     "addmm": scaled_sum,
     "baddbmm": scaled_sum,

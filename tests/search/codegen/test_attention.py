@@ -126,6 +126,16 @@ def test_what_is_read_elsewhere_or_does_not_fit_stays_apart(
     assert "matmul" in patterns
 
 
+def test_shares_that_are_turned_for_values_in_columns_are_attention(
+    cards: Mapping[str, RecipeCard],
+) -> None:
+    forward = "s = F.softmax(torch.bmm(a.transpose(1, 2), b), -1)\nreturn torch.bmm(b, {})"
+    for turned in ("s.transpose(1, 2)", "s.permute(0, 2, 1)", "s.mT"):
+        shop = shop_of(reference(forward.format(turned), *[f"{N}(2, 20, 45)"] * 2), cards)
+        patterns = [part.pattern for part in shop.cut(()) if part.pattern != "library"]
+        assert patterns == ["attention", "pointwise"], turned
+
+
 def test_two_attentions_share_a_mask(cards: Mapping[str, RecipeCard]) -> None:
     forward = """m = torch.ones(30, 30).tril() == 0
 for _ in range(2):

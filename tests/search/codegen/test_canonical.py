@@ -33,6 +33,10 @@ GRAPHS = {
         " torch.cholesky_solve(b * 2, torch.linalg.cholesky(x, upper=True), upper=True)",
         f"{N}(7, 6, 6)", f"{N}(7, 6, 3)",
     ),
+    "shares that are turned for values in columns": reference(
+        "s = F.softmax(a.mT @ b, -1)\nreturn torch.bmm(b, s.permute(0, 2, 1)).view(2, 24, 5, 10) + 1, a @ s.mT",
+        f"{N}(2, 24, 50)", f"{N}(2, 24, 50)",
+    ),
     "queries that share keys": reference(
         "return F.scaled_dot_product_attention(a, b, b * 2, is_causal=True, enable_gqa=True)",
         f"{N}(2, 4, 40, 20)", f"{N}(2, 2, 40, 20)",
