@@ -60,7 +60,7 @@ class _Forward(Forward):
     def kernel(self, part: Segment, kernel: RenderedSegment) -> list[str]:
         """Return the statements that call a kernel's host function."""
         results = ", ".join(self.text(name) for name in part.outputs)
-        given = ", ".join(self._given(name) for name in part.inputs)
+        given = ", ".join(self._given(name) for name in part.inputs) or self.arguments[0]
         return [
             f"# {kernel.note}",
             *self._settled(part),

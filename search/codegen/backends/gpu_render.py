@@ -115,7 +115,8 @@ class _Painter:
             if kinds.get(name) in ("parameter", "buffer")
         }
         return Signature(
-            tensors=", ".join(f"t{at}" for at in range(inputs)),
+            # Who reads nothing is told by a tensor where to write.
+            tensors=", ".join(f"t{at}" for at in range(inputs or 1)),
             params=", ".join([*pointers, *(f"{name}: tl.constexpr" for name in names)]),
             args=", ".join([*pointers, *names]),
             launch=", ".join([*given, *names]),

@@ -149,12 +149,19 @@ def _shown(usual: Rule) -> Rule:
     return rule
 
 
-def _truth(usual: Rule) -> Rule:
-    """A number as a truth value: NaN is true."""
+def _converted(usual: Rule) -> Rule:
+    """A number as a truth value: NaN is true. An integer that positions make as a number."""
 
     def rule(builder: IrBuilder, operator: Operator) -> IrNode:
         if operator.dtype != "bool":
-            return usual(builder, operator)
+            given = operator.args[0]
+            made = builder.get(given.name) if isinstance(given, Ref) else None
+            if made is None or not made.integer or operator.dtype != "float32":
+                return usual(builder, operator)
+            exact = builder.is_made(made) and _greatest(builder, given) < _EXACT
+            if not exact or not builder.symbolic:  # lanes in C++ are integers, and stay such
+                raise Unsupported
+            return builder.map(lambda x: x * ir.Const(1.0), made)
         node = builder.operand(operator.args[0])
         return node if node.mask else builder.map(lambda x: ir.differ(x, ir.Const(0.0)), node)
 
@@ -172,5 +179,5 @@ def positions(rules: Mapping[str, Rule]) -> dict[str, Rule]:
         "add": _of_positions("add", python.add, rules["add"]),
         "sub": _of_positions("sub", python.sub, rules["sub"]),
         **{name: _shown(rules[name]) for name in VIEWS},
-        **{name: _truth(rules[name]) for name in ("to", "_to_copy", "type_as")},
+        **{name: _converted(rules[name]) for name in ("to", "_to_copy", "type_as")},
     }

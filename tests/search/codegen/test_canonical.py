@@ -37,6 +37,11 @@ GRAPHS = {
         "s = F.softmax(a.mT @ b, -1)\nreturn torch.bmm(b, s.permute(0, 2, 1)).view(2, 24, 5, 10) + 1, a @ s.mT",
         f"{N}(2, 24, 50)", f"{N}(2, 24, 50)",
     ),
+    "decay by distance": reference(
+        "d = torch.arange(40)[:, None] - torch.arange(40)[None, :]\n"
+        "return (a @ b.mT) * torch.where(d >= 0, 0.9 ** d.float(), 0.0)",
+        f"{N}(2, 40, 20)", f"{N}(2, 40, 20)",
+    ),
     "queries that share keys": reference(
         "return F.scaled_dot_product_attention(a, b, b * 2, is_causal=True, enable_gqa=True)",
         f"{N}(2, 4, 40, 20)", f"{N}(2, 2, 40, 20)",
