@@ -136,6 +136,15 @@ def test_shares_that_are_turned_for_values_in_columns_are_attention(
         assert patterns == ["attention", "pointwise"], turned
 
 
+def test_more_matrices_than_a_grid_has_place_for_are_left_to_the_library(
+    cards: Mapping[str, RecipeCard],
+) -> None:
+    source = reference("return torch.softmax(a @ b.mT, -1) @ b", *["torch.zeros(66000, 17, 2)"] * 2)
+    shop = shop_of(source, cards)
+    products = [part for part in shop.cut(()) if part.pattern in ("attention", "matmul")]
+    assert [shop.recipes(part) for part in products] == [[], []]
+
+
 def test_two_attentions_share_a_mask(cards: Mapping[str, RecipeCard]) -> None:
     forward = """m = torch.ones(30, 30).tril() == 0
 for _ in range(2):
