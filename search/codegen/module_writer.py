@@ -15,7 +15,7 @@ from search.codegen.canonical import OWN
 from search.codegen.ir import Shape
 from search.codegen.lower import PIECES, SHOWS, LoweredProgram, packet
 from search.codegen.operators.pools import ADAPTIVE_MAX
-from search.codegen.segments import Segment
+from search.codegen.segments import ATTENTION, Segment
 from search.costs.graph import Operator, Ref, Value
 
 _MARK = "_forward_goes_here_"
@@ -270,7 +270,9 @@ class Forward:
 
     def _settled(self, part: Segment) -> list[str]:
         """A library result may be a strided view; a kernel reads consecutive elements."""
-        given = dict.fromkeys(map(self._program.base, part.inputs))
+        # On a GPU an attention reads queries, keys and values by their strides.
+        strided = 3 if part.pattern == ATTENTION and self._program.symbolic else 0
+        given = dict.fromkeys(map(self._program.base, part.inputs[strided:]))
         return [
             f"{self.text(name)} = {self.text(name)}.contiguous()"
             for name in given

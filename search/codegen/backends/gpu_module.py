@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from search.codegen.backends.prelude import mentioned, needed
 from search.codegen.ir import Shape
 from search.codegen.lower import LoweredProgram
 from search.codegen.module_writer import Forward, RenderedSegment, fill, split_imports, strip
-from search.codegen.segments import ATTENTION, Segment
+from search.codegen.segments import Segment
 from search.strides import contiguous
 
 
@@ -66,12 +65,6 @@ class _Forward(Forward):
             *self._settled(part),
             f"({results},) = {kernel.name}({given})",
         ]
-
-    def _settled(self, part: Segment) -> list[str]:
-        """An attention reads its operands by their strides."""
-        if part.pattern != ATTENTION:
-            return super()._settled(part)
-        return super()._settled(replace(part, inputs=part.inputs[3:]))
 
     def _given(self, name: str) -> str:
         """Return a kernel's operand; a parameter may have been made as a strided view."""

@@ -244,6 +244,26 @@ def test_on_a_gpu_recipes_do_the_convolutions_within_the_compilers_code(
 
 
 @pytest.mark.slow
+def test_on_a_gpu_attention_in_the_compilers_code_reads_heads_where_they_lie(
+    cards: Mapping[str, RecipeCard], tmp_path: Path, dry_outcome: Callable[..., Checked]
+) -> None:
+    pytest.importorskip("triton")
+    source = reference(
+        "q, k, v = (x.view(2, 40, 3, 16).transpose(1, 2) for x in self.l(a).chunk(3, -1))\n"
+        "y = F.scaled_dot_product_attention(q, k, v)\n"
+        "return F.softmax(y.transpose(1, 2).reshape(2, 40, 48), 1)",
+        "torch.randn(2, 40, 48)",
+        init="self.l = nn.Linear(48, 144)",
+    )
+    seed = gpu_seed(source, cards, tmp_path)
+    (found,) = between(seed)
+    assert "attention" in {part["pattern"] for part in found.plan["segments"].values()}
+    outcome = dry_outcome(source, seed.source(found.plan), tmp_path)
+    # Two kernels for the product, two for the attention, one that lays its answer out, two for the softmax over columns.
+    assert len(outcome.kernels) == 7
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("body", ["F.gelu(self.c(a))", "F.relu(self.c(a)).mean((2, 3))"])
 def test_what_the_library_convolves_has_the_strides_that_kernels_count_with(
     body: str,
