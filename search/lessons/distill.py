@@ -84,6 +84,8 @@ def verdicts(
 
     A lesson is confirmed where the best candidate came from it, or one within reach of the best that a
     second judge has passed as well; contradicted where all that came of it failed, was slower than eager, or clearly behind.
+    So it is where its very plan failed or was slower than eager, whatever came of other settings: what wins with those is a lesson
+    of its own.
 
     Args:
         cited: names of the lessons that an idea starts from.
@@ -99,6 +101,11 @@ def verdicts(
             groups.setdefault(name, []).append(gain)
     found_out = []
     for name, group in groups.items():
+        if told := [one for one in group if _as_told(one.attempt)]:
+            alone = _against(best(told), None, setting, leads=True)
+            if alone.outcome in ("lost", "failed"):
+                found_out.append(LessonVerdict(lesson=name, evidence=alone))
+                continue
         leads = any(one.attempt.number in path for one in group)
         evidence = _against(best(group), winner, setting, leads=leads)
         # A gain that only the judge of the search has seen proves nothing for what won before.
@@ -291,6 +298,12 @@ def _winner(path: Sequence[Node], gain: Gain, outcome: Passed, setting: Setting)
         record=_record(headline, claim, gain, setting, evidence),
         body=winner_body(headline, path, outcome, setting),
     )
+
+
+def _as_told(attempt: Attempt) -> bool:
+    """Say whether an attempt is its idea's own plan, and no other setting of it."""
+    plan = attempt.idea.plan.get("plan")
+    return bool(plan) and attempt.draft.plan == plan
 
 
 def _against(gain: Gain, winner: Passed | None, setting: Setting, *, leads: bool) -> Evidence:

@@ -226,6 +226,21 @@ def test_a_lesson_that_led_to_the_winner_won_however_far_the_winner_went_on():
     assert verdict.evidence.outcome == "won"
 
 
+@pytest.mark.parametrize(
+    ("own", "outcome"),
+    [(passed(1.2), "won"), (passed(0.7), "lost"), (Wrong(reason="no"), "failed")],
+)
+def test_a_lesson_whose_very_plan_lost_is_contradicted_whatever_other_settings_did(own, outcome):
+    graph = Graph()
+    plans = [plan("cpu-rows", unroll=unroll, block=32) for unroll in (1, 4)]
+    for number, (made, came) in enumerate(zip(plans, (own, passed(3.0)), strict=True)):
+        one = node(number, None, "from lesson", came, made=made, lesson="old-won")
+        graph.add(replace(one, idea=replace(one.idea, plan={**one.idea.plan, "plan": plans[0]})))
+    (verdict,) = verdicts(graph, {}, SETTING, cited)
+    assert verdict.evidence.outcome == outcome
+    assert verdict.evidence.node == (1 if outcome == "won" else 0)
+
+
 def test_a_regime_is_the_cache_that_holds_the_data_and_the_length_of_rows():
     caches = {
         "l2": Cache(bytes=2**20, shared_by="core"),
