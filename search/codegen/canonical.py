@@ -180,7 +180,7 @@ def _attention(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
     mask = values.get("attn_mask")
     query, key = (graph.shape(values[side]) for side in ("query", "key"))
     made: list[Operator] = []
-    if values.get("enable_gqa") and query[:-2] != key[:-2]:
+    if values.get("enable_gqa") and query[:-3] == key[:-3] and query[-3:-2] != key[-3:-2]:
         for side in ("key", "value"):
             made += _repeated(graph, f"{operator.name}_{side}", values[side], query[:-2])
             values[side] = Ref(made[-1].name)

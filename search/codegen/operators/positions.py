@@ -12,8 +12,8 @@ from search.codegen.ir import INTEGERS, IrBuilder, IrNode, Unsupported
 from search.codegen.operators.pointwise import COMPARED, VIEWS, Formula, Rule, arguments
 from search.costs.graph import Operator, Ref
 
-# Operators that make a tensor of ones, and where the value of those that take one stands.
 _EXACT = 2**24  # below it a float32 is every integer
+# Operators that make a tensor of ones, and where the value of those that take one stands.
 _ONES = {
     "ones": None,
     "ones_like": None,

@@ -261,15 +261,21 @@ def _by_turned_shares(graph: Shapes, operator: Operator) -> Sequence[Operator] |
     values, given = operator.args
     turned = graph.made_by(given, "transpose", "permute", "mT")
     shares = turned and graph.made_by(turned.args[0], "softmax", "_softmax")
-    last = len(operator.shape) - 1
-    if turned is None or shares is None or last < 1 or shares.args[1] not in (-1, last):
+    rank, last = len(operator.shape), len(operator.shape) - 1
+    if turned is None or shares is None or shares.args[1] not in (-1, last):
         return None
-    order = [*range(last - 1), last, last - 1]
+    (*lead, c, n), m = graph.shape(values), operator.shape[-1]
+    if (*lead, m, n) != graph.shape(turned.args[0]) or (*lead, c, m) != operator.shape:
+        return None
+    order = [*range(rank - 2), last, rank - 2]
     _, *axes = turned.args
-    swaps = axes in ([], [tuple(order)]) or {axis % (last + 1) for axis in axes} == {*order[-2:]}
-    if not swaps or len(graph.shape(values)) != last + 1:
+    if turned.target.startswith("permute."):
+        swaps = [axis % rank for axis in axes[0]] == order
+    else:
+        swaps = not axes or {axis % rank for axis in axes} == {*order[-2:]}
+    if not swaps:
         return None
-    steps, (*lead, c, n), m = _Steps(operator), graph.shape(values), operator.shape[-1]
+    steps = _Steps(operator)
     lines = steps.permuted(values, (*lead, c, n), order)
     answer = steps.add("matmul.default", (turned.args[0], lines), (*lead, m, c))
     back = steps.permuted(answer, (*lead, m, c), order)

@@ -130,10 +130,13 @@ def test_shares_that_are_turned_for_values_in_columns_are_attention(
     cards: Mapping[str, RecipeCard],
 ) -> None:
     forward = "s = F.softmax(torch.bmm(a.transpose(1, 2), b), -1)\nreturn torch.bmm(b, {})"
-    for turned in ("s.transpose(1, 2)", "s.permute(0, 2, 1)", "s.mT"):
+    for turned in ("s.transpose(1, 2)", "s.permute(0, -1, 1)", "s.mT"):
         shop = shop_of(reference(forward.format(turned), *[f"{N}(2, 20, 45)"] * 2), cards)
         patterns = [part.pattern for part in shop.cut(()) if part.pattern != "library"]
         assert patterns == ["attention", "pointwise"], turned
+    # In another order it is no attention.
+    source = reference(forward.format("s.permute(1, 2, 0)"), *[f"{N}(45, 20, 45)"] * 2)
+    assert "attention" not in [part.pattern for part in shop_of(source, cards).cut(())]
 
 
 def test_more_matrices_than_a_grid_has_place_for_are_left_to_the_library(
