@@ -16,7 +16,7 @@ from search.codegen.backends.expressions import (
 from search.codegen.backends.printers import CppPrinter
 from search.codegen.backends.schedule import Schedule, Scheduler, online
 from search.codegen.expressions import multiplies
-from search.codegen.iteration_space import Access
+from search.codegen.iteration_space import Access, Misfit
 from search.codegen.loop_layout import LoopLayout
 
 _SIGNATURE = "const float* const* in, long o, long m, long c, const S* s, float* kp, long ks"
@@ -120,6 +120,8 @@ class CppEmitter(Emitter[LoopLayout]):
         parts = [base] if base or not row else ["0"]
         parts += [] if row and not self.loops.columns else ["c"]
         pointer = f"out[{self._outputs[pair[0]]}]"
+        if self.known[pair[0]].integer:
+            raise Misfit  # kernels in C++ write numbers; positions are computed where they are read
         pointer = c_pointer(self.known[pair[0]].dtype, pointer, const=False)
         return " + ".join([pointer, *filter(None, parts)])
 

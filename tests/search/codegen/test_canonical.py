@@ -37,6 +37,10 @@ GRAPHS = {
         "s = F.softmax(a.mT @ b, -1)\nreturn torch.bmm(b, s.permute(0, 2, 1)).view(2, 24, 5, 10) + 1, a @ s.mT",
         f"{N}(2, 24, 50)", f"{N}(2, 24, 50)",
     ),
+    "two losses of one row of classes": reference(
+        "s, t = a @ b.T, torch.arange(30)\nreturn F.cross_entropy(s, t) + F.cross_entropy(s.T, t)",
+        f"{N}(30, 16)", f"{N}(30, 16)",
+    ),
     "decay by distance": reference(
         "d = torch.arange(40)[:, None] - torch.arange(40)[None, :]\n"
         "return (a @ b.mT) * torch.where(d >= 0, 0.9 ** d.float(), 0.0)",
