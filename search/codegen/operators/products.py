@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from itertools import combinations
 from typing import Any, Protocol
 
 from search.codegen.ir import Shape
@@ -56,49 +57,115 @@ class _Steps:
 
 
 def einsum_product(graph: Shapes, operator: Operator) -> Sequence[Operator] | None:
-    """An einsum of two tensors as one product of matrices, or of a batch of them."""
+    """An einsum as products of matrices, or of batches of them: of two tensors after the other, the least results first."""
     equation, listed = str(operator.args[0]).replace(" ", ""), operator.args[1]
     given, arrow, made = equation.partition("->")
     terms = given.split(",")
-    if len(terms) != 2 or len(listed) != 2 or "." in equation or not arrow:
+    if not 2 <= len(terms) == len(listed) or "." in equation or not arrow:
         return None
-    left, right = terms
-    shapes = [graph.shape(value) for value in listed]
-    sizes = _sizes(terms, shapes)
-    both = [label for label in left if label in right]
-    summed = [label for label in both if label not in made]
-    alone = (set(left) ^ set(right)) - set(made)  # a sum of one tensor alone
-    diagonal = any(len(set(term)) != len(term) for term in (*terms, made))
-    if sizes is None or alone or diagonal or not summed:
+    sizes = _sizes(terms, [graph.shape(value) for value in listed])
+    if sizes is None or any(len(set(term)) != len(term) for term in (*terms, made)):
         return None
-    batch = [label for label in made if label in both]
-    rows = [label for label in left if label not in right]
-    columns = [label for label in right if label not in left]
-    plain = "".join((*rows, *summed)), "".join((*summed, *columns)), "".join((*rows, *columns))
-    if not batch and len(right) == 2 and (left, right, made) == plain:
+    if len(terms) == 2 and _is_plain(terms, made):
         return (new_operator(operator.name, "matmul.default", tuple(listed), operator.shape),)
-    steps = _Steps(operator)
-    groups = [math.prod(sizes[label] for label in part) for part in (rows, summed, columns)]
-    outer = (math.prod(sizes[label] for label in batch),) if batch else ()
-
-    def matrix(number: int, order: Sequence[str], flat: Shape) -> Ref:
-        places = [terms[number].index(label) for label in order]
-        turned = steps.permuted(listed[number], shapes[number], places)
-        return steps.viewed(turned, tuple(sizes[label] for label in order), flat)
-
-    factors = (
-        matrix(0, [*batch, *rows, *summed], (*outer, *groups[:2])),
-        matrix(1, [*batch, *summed, *columns], (*outer, *groups[1:])),
-    )
-    flat = (*outer, groups[0], groups[2])
-    product = steps.add("matmul.default", factors, flat)
-    labels = [*batch, *rows, *columns]
+    steps, factors = _Steps(operator), [*zip(terms, listed, strict=True)]
+    while len(factors) > 1:
+        pairs = combinations(range(len(factors)), 2)
+        pair = min(
+            pairs, key=lambda two: _cost([factors[at][0] for at in two], factors, made, sizes)
+        )
+        left, right = (factors[at] for at in pair)
+        factors = [one for at, one in enumerate(factors) if at not in pair]
+        wanted = dict.fromkeys([*made, *(label for term, _ in factors for label in term)])
+        factors.append(_contracted(steps, left, right, [*wanted], sizes))
+    ((labels, product),) = factors
     whole = tuple(sizes[label] for label in labels)
-    product = steps.viewed(product, flat, whole)
     turned = steps.permuted(product, whole, [labels.index(label) for label in made])
     if turned != product:  # an answer is contiguous, and a copy alone would stay a view
         turned = steps.add("mul.Tensor", (turned, 1.0), operator.shape)
     return steps.named(turned)
+
+
+def _is_plain(terms: Sequence[str], made: str) -> bool:
+    """Say whether an einsum is a product of matrices as they lie, the right one by itself."""
+    left, right = terms
+    summed = [label for label in left if label in right and label not in made]
+    rows = [label for label in left if label not in right]
+    columns = [label for label in right if label not in left]
+    plain = "".join((*rows, *summed)), "".join((*summed, *columns)), "".join((*rows, *columns))
+    return len(right) == 2 and bool(summed) and (left, right, made) == plain
+
+
+def _cost(
+    two: Sequence[str], factors: Sequence[tuple[str, Any]], made: str, sizes: Mapping[str, int]
+) -> tuple[int, int]:
+    """Return how many elements the product of two factors has, and what it takes."""
+    rest = [term for term, _ in factors]
+    for term in two:
+        rest.remove(term)
+    labels = {*two[0], *two[1]}
+    kept = labels & {*made}.union(*rest)
+    return math.prod(sizes[label] for label in kept), math.prod(sizes[label] for label in labels)
+
+
+def _contracted(
+    steps: _Steps,
+    one: tuple[str, Any],
+    other: tuple[str, Any],
+    wanted: Sequence[str],
+    sizes: Mapping[str, int],
+) -> tuple[str, Any]:
+    """Return the product of two factors, summed over what is not wanted, and its labels."""
+    (left, x), (right, y) = (
+        _summed(steps, factor, {*wanted, *beside}, sizes)
+        for factor, beside in ((one, other[0]), (other, one[0]))
+    )
+    batch = [label for label in wanted if label in left and label in right]
+    summed = [label for label in left if label in right and label not in wanted]
+    rows = [label for label in left if label not in right]
+    columns = [label for label in right if label not in left]
+    labels = "".join((*batch, *rows, *columns))
+    whole = tuple(sizes[label] for label in labels)
+
+    def shaped(term: str, value: Any, order: Sequence[str], flat: Shape) -> Ref:
+        shape = tuple(sizes[label] for label in term)
+        turned = steps.permuted(value, shape, [term.index(label) for label in order])
+        return steps.viewed(turned, tuple(sizes[label] for label in order), flat)
+
+    if not summed or not (rows or columns):  # no matrices, or such of one number
+        every = (*labels, *summed)
+        sides = [
+            shaped(
+                term,
+                value,
+                [label for label in every if label in term],
+                tuple(sizes[label] if label in term else 1 for label in every),
+            )
+            for term, value in ((left, x), (right, y))
+        ]
+        product = steps.add("mul.Tensor", tuple(sides), tuple(sizes[label] for label in every))
+        return _summed(steps, ("".join(every), product), labels, sizes)
+    m, k, n = (math.prod(sizes[label] for label in part) for part in (rows, summed, columns))
+    outer = (math.prod(sizes[label] for label in batch),) if batch else ()
+    matrices = (
+        shaped(left, x, [*batch, *rows, *summed], (*outer, m, k)),
+        shaped(right, y, [*batch, *summed, *columns], (*outer, k, n)),
+    )
+    flat = (*outer, m, n)
+    return labels, steps.viewed(steps.add("matmul.default", matrices, flat), flat, whole)
+
+
+def _summed(
+    steps: _Steps, factor: tuple[str, Any], kept: Container[str], sizes: Mapping[str, int]
+) -> tuple[str, Any]:
+    """Return a factor without the labels that nobody else has."""
+    term, value = factor
+    left = "".join(label for label in term if label in kept)
+    if left == term:
+        return factor
+    axes = tuple(at for at, label in enumerate(term) if label not in kept)
+    shape = tuple(sizes[label] for label in left)
+    return left, steps.add("sum.dim_IntList", (value, axes), shape)
 
 
 def _sizes(terms: Sequence[str], shapes: Sequence[Shape]) -> dict[str, int] | None:

@@ -41,6 +41,14 @@ GRAPHS = {
         "s, t = a @ b.T, torch.arange(30)\nreturn F.cross_entropy(s, t) + F.cross_entropy(s.T, t)",
         f"{N}(30, 16)", f"{N}(30, 16)",
     ),
+    "einsum of four tensors": reference(
+        "return torch.einsum('bclhn,bcshn,bhcls,bcshp->bclhp', a, b, c, d)",
+        f"{N}(2, 3, 16, 4, 5)", f"{N}(2, 3, 16, 4, 5)", f"{N}(2, 4, 3, 16, 16)", f"{N}(2, 3, 16, 4, 6)",
+    ),
+    "einsums without matrices": reference(
+        "return torch.einsum('bnd,bnd->bn', a, b), torch.einsum('bnd,bmd->nd', a, b), torch.einsum('bnd,d->bd', a, c)",
+        f"{N}(2, 5, 6)", f"{N}(2, 5, 6)", f"{N}(6)",
+    ),
     "decay by distance": reference(
         "d = torch.arange(40)[:, None] - torch.arange(40)[None, :]\n"
         "return (a @ b.mT) * torch.where(d >= 0, 0.9 ** d.float(), 0.0)",
@@ -198,6 +206,7 @@ def test_what_was_rewritten_is_right_in_triton(
         ("adaptive averages that divide", ["pool"]),
         ("a response norm of images", ["pool"]),
         ("product with a diagonal", ["pointwise"]),
+        ("einsum of four tensors", ["matmul", "pointwise", "matmul", "pointwise"]),
         ("queries that share keys", ["pointwise", "pointwise", "matmul", "rows", "matmul"]),
         ("what the library says is true or not", ["pointwise"]),
     ],
