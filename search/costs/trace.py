@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import InputKind, OutputKind
 
 from kb.errors import TaskError
 from search.costs.graph import Operator, OperatorGraph, Ref, Value
@@ -99,13 +100,58 @@ def trace(model: torch.nn.Module, inputs: tuple[Any, ...]) -> OperatorGraph:
     """Return what `model` does to `inputs`; tensors without memory (`meta`) will do.
 
     `torch.export` without decompositions keeps composite operators (linear, layer_norm, softmax)
-    whole, which is how knowledge speaks of them. It raises whatever it likes.
+    whole, which is how knowledge speaks of them. It raises whatever it likes. What is written into memory that is
+    read later through another view is written out of place, unless it is that of an input, a parameter or a buffer.
     """
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         program = torch.export.export(model, inputs, strict=False)
+        nodes = [*program.graph.nodes]
+        if _writes_behind(nodes) and not any(map(_shows_silently, nodes)):
+            other = program.run_decompositions({})
+            if all(
+                spec.kind is OutputKind.USER_OUTPUT for spec in other.graph_signature.output_specs
+            ):
+                program = other
     inline_regions(program.graph_module)
     return _convert(program, inputs, model)
+
+
+def _writes_behind(nodes: Sequence[Any]) -> bool:
+    """Tell whether an operator writes into a tensor that is read later through another view of its memory."""
+    place = {node: at for at, node in enumerate(nodes)}
+    for at, node in enumerate(nodes):
+        if not _is_operator(node) or not node.target._schema.is_mutable or not node.args:
+            continue
+        into = node.args[0]
+        memory = _memory(into)
+        read = (one for later in nodes[at + 1 :] for one in later.all_input_nodes)
+        if memory is not None and any(
+            place[one] < at and one is not into and _memory(one) == memory for one in read
+        ):
+            return True
+    return False
+
+
+def _shows_silently(node: Any) -> bool:
+    """Tell whether a result is a view though the operator's schema does not say so: what is written into it would be lost."""
+    if not _is_operator(node) or any(one.alias_info for one in node.target._schema.returns):
+        return False
+    given = {_memory(one) for one in node.all_input_nodes} - {None}
+    made = node.meta.get("val")
+    listed = made if isinstance(made, (list, tuple)) else [made]
+    tensors = (one for one in listed if isinstance(one, torch.Tensor))
+    return any(int(one.untyped_storage()._cdata) in given for one in tensors)
+
+
+def _memory(node: Any) -> int | None:
+    """Return what tells the memory of a tensor, None of what is none."""
+    meta = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+    return int(meta.untyped_storage()._cdata) if isinstance(meta, torch.Tensor) else None
+
+
+def _is_operator(node: Any) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload)
 
 
 def _convert(program: Any, inputs: tuple[Any, ...], model: torch.nn.Module) -> OperatorGraph:
@@ -184,10 +230,9 @@ def _operator(node: Any, literals: dict[str, Any]) -> Operator:
     first = meta[0] if isinstance(meta, (tuple, list)) and meta else meta
     tensor = isinstance(first, torch.Tensor)
     name = getattr(node.target, "__name__", str(node.target))
-    called = isinstance(node.target, torch._ops.OpOverload)
     return Operator(
         name=node.name,
-        target=str(node.target).removeprefix("aten.") if called else name,
+        target=str(node.target).removeprefix("aten.") if _is_operator(node) else name,
         args=tuple(_literal(arg, literals) for arg in node.args),
         kwargs=tuple((key, _literal(arg, literals)) for key, arg in node.kwargs.items()),
         shape=tuple(int(size) for size in first.shape) if tensor else (),
@@ -198,8 +243,7 @@ def _operator(node: Any, literals: dict[str, Any]) -> Operator:
 
 def _shares(node: Any) -> bool:
     """Tell whether a result lies in the memory of the first argument."""
-    one, other = (each.meta["val"].untyped_storage() for each in (node, node.args[0]))
-    return bool(one._cdata == other._cdata)
+    return _memory(node) == _memory(node.args[0])
 
 
 def _literal(arg: Any, literals: dict[str, Any]) -> Any:
