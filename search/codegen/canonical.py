@@ -184,7 +184,7 @@ def _attention(graph: _Graph, operator: Operator) -> Sequence[Operator] | None:
         for side in ("key", "value"):
             made += _repeated(graph, f"{operator.name}_{side}", values[side], query[:-2])
             values[side] = Ref(made[-1].name)
-        key = made[2].shape
+        key = (*query[:-2], *key[-2:])
     if values.get("dropout_p") or query[:-2] != key[:-2]:
         return None
     name, scores = operator.name, (*query[:-1], key[-2])

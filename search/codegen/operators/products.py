@@ -302,6 +302,8 @@ def long_cell(graph: Shapes, operator: Operator) -> Sequence[Operator] | None:
 
 def product(graph: Shapes, operator: Operator) -> Sequence[Operator] | None:
     """A product of which a factor is a diagonal matrix, or a softmax that is turned for it."""
+    if len(operator.args) != 2:  # one that says of which type its answer is
+        return None
     return _by_diagonal(graph, operator) or _by_turned_shares(graph, operator)
 
 
