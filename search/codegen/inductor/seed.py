@@ -151,6 +151,8 @@ class CompilerSeed:
         shop = self._reduced(frozenset(plan["whole"]))
         parts = shop.cut(plan["library"])
         kernels, flags = shop.rendered(plan)
+        if any(part.id in kernels and not part.inputs for part in parts):
+            raise Unfit("the compiler needs a tensor to call a kernel with, and one reads nothing")
         text, stubs, constants = stubbed(self._source, shop.program, parts, kernels)
         found: Captured = capture(self._source, text, stubs, self._device)
         gpu = shop.program.symbolic

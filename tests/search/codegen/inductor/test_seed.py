@@ -20,6 +20,8 @@ from search.codegen.inductor.process import device_of
 from search.codegen.inductor.proposals import between, openings, replacements, whole
 from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import RecipeCard
+from search.codegen.plan import Choice
+from search.codegen.render import Unfit
 from search.costs.trace import operator_graph
 from search.judging.dryrun.judge import DryJudge
 from search.outcome import Checked, Passed, Ratio
@@ -241,6 +243,23 @@ def test_on_a_gpu_recipes_do_the_convolutions_within_the_compilers_code(
     names = " ".join(kernel.name for kernel in outcome.kernels)
     assert "relu" in names
     assert "kernel1" not in names
+
+
+@pytest.mark.slow
+def test_on_a_gpu_a_kernel_that_reads_nothing_is_not_called_from_the_compilers_code(
+    cards: Mapping[str, RecipeCard], tmp_path: Path
+) -> None:
+    source = reference(
+        "d = torch.arange(40)[:, None] - torch.arange(40)[None, :]\n"
+        "return (a @ b.mT) * torch.where(d >= 0, 0.9 ** d.float(), 0.0), F.softmax(a, 1)",
+        *["torch.randn(2, 3, 40, 20)"] * 2,
+    )
+    seed = gpu_seed(source, cards, tmp_path)
+    (part,) = [one for one in seed.shop.cut(()) if one.pattern != "library" and not one.inputs]
+    card = seed.shop.recipes(part)[0]
+    choice = Choice(recipe=card.name, knobs=seed.shop.knobs(part, card) or {})
+    with pytest.raises(Unfit, match="reads nothing"):
+        seed.source(seed.plan({part.id: choice}))
 
 
 @pytest.mark.slow
