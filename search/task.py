@@ -17,6 +17,7 @@ from pydantic import (
     Field,
     ValidationError,
     field_validator,
+    model_validator,
 )
 
 from kb.config import user_path
@@ -77,7 +78,9 @@ class TaskFile(StrictModel):
     final_seconds: Annotated[float, Field(ge=0.1, strict=False)] = FINAL_SECONDS
     author: str = "auto"
     mailbox: str | None = Field(
-        default=None, min_length=1, description="folder of author mailbox, seen from the task file"
+        default=None,
+        min_length=1,
+        description="folder of author mailbox, who is the author then; seen from the task file",
     )
     model: ModelSettings | None = None
     models: ModelsSettings | None = None
@@ -94,6 +97,14 @@ class TaskFile(StrictModel):
         default="timeline",
         description="ncu also counts what parents do in the hardware, some ten seconds each, behind fewer walls",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _asked_by_letter(cls, values: Any) -> Any:
+        """Whoever names a mailbox and no author wants to be the author."""
+        if isinstance(values, dict) and values.get("mailbox") and "author" not in values:
+            return {**values, "author": "mailbox"}
+        return values
 
     @field_validator("evaluator", mode="before")
     @classmethod

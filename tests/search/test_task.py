@@ -124,3 +124,15 @@ def test_identity_changes_with_what_decides_whether_an_answer_is_right(tmp_path)
     slower = load_task(write(tmp_path, "reference: ref.py\nsearch: {rounds: 9}\n"))
     assert base.identity != stricter.identity
     assert base.identity == slower.identity
+
+
+@pytest.mark.parametrize(
+    ("text", "author"),
+    [
+        ("mailbox: letters\n", "mailbox"),
+        ("mailbox: letters\nauthor: recipes\n", "recipes"),
+        ("", "auto"),
+    ],
+)
+def test_a_mailbox_without_an_author_is_the_author(tmp_path, text, author):
+    assert load_task(write(tmp_path, "reference: ref.py\n" + text)).settings.author == author
