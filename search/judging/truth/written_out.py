@@ -7,6 +7,7 @@ takes is its own affair, and may be another one on another device.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -101,6 +102,25 @@ def padded(  # noqa: PLR0913 - as the operator has them
     return torch.convolution(
         x, weight, bias, stride, (0,) * axes, dilation, False, (0,) * axes, groups
     )
+
+
+def masked(x: torch.Tensor, other: Any, *, alpha: float = 1) -> Any:
+    """Return a sum with a mask of zeros and negative infinities as a choice: what is masked is not looked at.
+
+    An infinity or a NaN that such a mask hides would be a NaN as a sum. Attention's kernels choose, its formula adds.
+    """
+    if not isinstance(other, torch.Tensor) or not other.is_floating_point() or alpha != 1:
+        return NotImplemented
+    hidden = other == -math.inf
+    if not bool(hidden.any()) or not bool((hidden | (other == 0)).all()):
+        return NotImplemented
+    return torch.where(hidden, -math.inf, x)
+
+
+def masked_in_place(x: torch.Tensor, other: Any, *, alpha: float = 1) -> Any:
+    """Do the same to `x` itself."""
+    found = masked(x, other, alpha=alpha)
+    return found if found is NotImplemented else x.copy_(found)
 
 
 def group_norm(  # noqa: PLR0913 - as the operator has them
@@ -269,6 +289,8 @@ def variance_and_mean(
 
 
 _WRITTEN: Mapping[Any, Callable[..., Any]] = {
+    _aten.add.Tensor: masked,
+    _aten.add_.Tensor: masked_in_place,
     _aten.convolution.default: padded,
     _aten.cholesky_inverse.default: inverse_from_factor,
     _aten.cholesky_solve.default: solution_from_factor,

@@ -1,5 +1,6 @@
 """What infinities become where operators are written out: as right as what the library makes of them."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -95,6 +96,18 @@ def test_infinities_are_what_the_formula_says() -> None:
     assert normed[1, 0].tolist() == [-INF, -INF]
     assert normed[0].isnan().all()
     assert padded.isnan().tolist() == [[[True, False]]]
+
+
+def test_an_infinity_behind_a_mask_is_not_looked_at() -> None:
+    """A sum makes NaN of it, and so does attention in double precision; kernels in tiles choose."""
+    q, k = torch.ones(2, 1).double(), torch.tensor([[-INF], [INF]]).double()
+    v = torch.tensor([[3.0], [5.0]]).double()
+    with WrittenOut():
+        first, second = F.scaled_dot_product_attention(q, k, v, is_causal=True).flatten().tolist()
+        plain = torch.tensor([INF, 1.0]) + torch.tensor([-INF, 2.0])
+    assert first == 0.0  # what it sees is negative infinities, of which torch makes zero
+    assert math.isnan(second)
+    assert plain.isnan().tolist() == [True, False]  # no mask: a two is in it
 
 
 def test_transposed_convolutions_are_written_out_beside_fast_products(
