@@ -321,6 +321,7 @@ def pool_dims(program: LoweredProgram, operator: Operator) -> Dims | None:
 
     ``uneven_h`` and ``uneven_w`` say of an axis that its windows are those of a pooling to a given size which
     does not divide the axis: window q of Q reaches from q X / Q, rounded down, to (q + 1) X / Q, rounded up.
+    ``ceil`` says that the last window may reach beyond the padding.
     """
     kind = packet(operator.target)
     if operator.target == ADAPTIVE_MAX:
@@ -347,18 +348,19 @@ def _given_windows(operator: Operator) -> Dims | None:
     else:
         values = arguments(operator, *names, "ceil_mode", "count_include_pad", "divisor_override")
         fits = values.get("divisor_override") is None
-    if not fits or values.get("ceil_mode", False):
+    if not fits:
         return None
     kernel, pad = _pair(values["kernel"]), _pair(values.get("padding", 0))
     stride = _pair(values.get("stride") or kernel)
     sizes: Dims = {"pkh": kernel[0], "pkw": kernel[1], "psh": stride[0], "psw": stride[1]}
     sizes |= {"pph": pad[0], "ppw": pad[1], "uneven_h": 0, "uneven_w": 0}
+    sizes["ceil"] = int(bool(values.get("ceil_mode", False)))
     return {**sizes, "count_include_pad": int(bool(values.get("count_include_pad", True)))}
 
 
 def _given_size(operator: Operator, planes: tuple[int, int]) -> Dims:
     """Return the windows of a pooling to a given size; of an uneven axis the largest, and a stride of 0."""
-    sizes: Dims = {"pph": 0, "ppw": 0, "count_include_pad": 0}
+    sizes: Dims = {"pph": 0, "ppw": 0, "ceil": 0, "count_include_pad": 0}
     for axis, old, new in zip("hw", planes, operator.shape[2:], strict=True):
         uneven, each = old % new > 0, old // new
         largest = (2 * new - math.gcd(old, new) + old - 1) // new

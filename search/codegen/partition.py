@@ -295,7 +295,7 @@ class _Cutter:
             inside = set(group.members())
             leaving = [n for n in group.members() if set(self._program.users[n]) - inside]
             alone = leaving == [source] and self._program.users[source] == (name,)
-            even = pattern == "pool" and not (dims["uneven_h"] or dims["uneven_w"])
+            even = pattern == "pool" and not (dims["uneven_h"] or dims["uneven_w"] or dims["ceil"])
             if alone and group.pattern == "conv" and even:
                 group.pool, group.dims = name, {**group.dims, **dims}
                 self._of[name] = group

@@ -104,8 +104,11 @@ def of_volumes(graph: Readers, operator: Operator) -> Sequence[Operator] | None:
         operator = of_padded(graph, operator)
     kind, values = _pooling(operator)
     shape = graph.shape(values["self"])
-    unusual = values.get("ceil_mode") or values.get("divisor_override")
-    if len(shape) != 5 or unusual or any(step != 1 for step in each(values["dilation"], 3)):
+    if (
+        len(shape) != 5
+        or values.get("divisor_override")
+        or any(step != 1 for step in each(values["dilation"], 3))
+    ):
         return None
     name, (n, c, d, h, w), (od, oh, ow) = operator.name, shape, operator.shape[2:]
     sizes = {key: each(values[key], 3) for key, _ in _SIZES}

@@ -52,9 +52,10 @@ def variants(problem: Problem) -> Iterator[Variant]:
     if _fits(task, task.source, _SMALL):
         yield Variant(problem=problem, changed={})
     tried: set[tuple[int, ...]] = set()
-    for kept, divided in product(_KEPT, (True, False)):
+    # Where many sizes must stay apart none becomes small: the last may be equal.
+    for distinct, kept, divided in product((True, False), _KEPT, (True, False)):
         for halvings in range(1, _HALVINGS):
-            changed = plan(constants, kept, 1 << halvings, divided=divided)
+            changed = plan(constants, kept, 1 << halvings, divided=divided, distinct=distinct)
             key = tuple(changed.get(value, value) for value in constants)
             if not changed or key in tried:
                 continue
@@ -77,12 +78,15 @@ def own_shapes(problem: Problem) -> Variant | None:
     return Variant(problem=problem, changed={}) if fits else None
 
 
-def plan(constants: list[int], kept: int, factor: int, *, divided: bool = True) -> dict[int, int]:
+def plan(
+    constants: list[int], kept: int, factor: int, *, divided: bool = True, distinct: bool = True
+) -> dict[int, int]:
     """Return what each constant above `kept` becomes when sizes are divided by about `factor`.
 
     Args:
         divided: a multiple of a small constant (groups, heads) stays a multiple of it, and what is no
             power of two becomes none.
+        distinct: no size becomes what another is, where that can be done.
     """
     changed: dict[int, int] = {}
     taken = {value for value in constants if value <= kept}
@@ -93,7 +97,8 @@ def plan(constants: list[int], kept: int, factor: int, *, divided: bool = True) 
         multiple = math.lcm(*(s for s in small if value % s == 0), 1)
         target = max(value // factor, min(value, kept) // 2, 1)
         sizes = list(_like(value, target, multiple, alike=divided))
-        made = next((size for size in sizes if size not in taken), sizes[0] if sizes else value)
+        free = (size for size in sizes if not distinct or size not in taken)
+        made = next(free, sizes[0] if sizes else value)
         if made < value:
             changed[value] = made
             taken.add(made)

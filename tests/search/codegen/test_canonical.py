@@ -223,8 +223,8 @@ def test_parts_of_what_was_rewritten(
 @pytest.mark.parametrize(
     "body",
     [
-        "return F.max_pool1d(a, 3, ceil_mode=True)",
-        "return F.max_pool3d(a.view(1, 2, 2, 2, 2), 2, dilation=1, ceil_mode=True)",
+        "return F.max_pool1d(a, 3, dilation=2)",
+        "return F.avg_pool3d(a.view(1, 2, 2, 2, 2), 2, divisor_override=3)",
         "return F.linear(a, torch.ones(8))",
         "return torch.einsum('bij,jk->bik', a, torch.ones(1, 5))",
         "return F.linear(a, torch.ones(6, 8), torch.ones(1))",

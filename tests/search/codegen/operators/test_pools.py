@@ -25,8 +25,19 @@ GRAPHS = {
     "greatest that divide": reference("return F.relu(F.adaptive_max_pool2d(a, (4, 5)))", f"{N}(2, 3, 12, 40)"),
     "greatest of all": reference("return F.adaptive_max_pool2d(a, 1) + 1", f"{N}(2, 3, 12, 40)"),
     "greatest of volumes": reference("return F.adaptive_max_pool3d(a, (2, 3, None))", f"{N}(3, 3, 4, 4, 6)"),
+    "windows beyond the edge": reference("return F.max_pool2d(a * 2, 3, 2, ceil_mode=True)", f"{N}(2, 3, 8, 36)"),
+    "a last window that would begin outside": reference(
+        "return F.max_pool2d(a, 2, 3, 1, ceil_mode=True)", f"{N}(2, 3, 7, 37)"
+    ),
+    "averages beyond the edge": reference(
+        "return F.avg_pool2d(a, 3, 2, 1, ceil_mode=True) + F.avg_pool2d(a, 3, 2, 1, True, False)", f"{N}(2, 3, 8, 36)"
+    ),
+    "lines and volumes beyond the edge": reference(
+        "return F.max_pool3d(a, (3, 2, 2), (2, 2, 3), ceil_mode=True), F.avg_pool1d(a[0, 0, 0], 4, 3, 2, ceil_mode=True)",
+        f"{N}(2, 3, 8, 7, 36)",
+    ),
     "a convolution before": reference(
-        "return F.adaptive_max_pool2d(self.c(a), 5), F.adaptive_avg_pool2d(self.c(a), 6)",
+        "y = self.c(a)\nreturn F.adaptive_max_pool2d(y, 5), F.adaptive_avg_pool2d(y, 6), F.max_pool2d(self.c(a), 2, 2, ceil_mode=True)",
         f"{N}(2, 3, 13, 17)", init="self.c = nn.Conv2d(3, 8, 3)",
     ),
     "holes": reference(
@@ -42,14 +53,17 @@ GRAPHS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(GRAPHS))
-def test_poolings_to_a_size_are_right_in_cpp(name: str, cards: dict[str, RecipeCard]) -> None:
+def test_poolings_are_right_in_cpp(name: str, cards: dict[str, RecipeCard]) -> None:
     found = three_languages.cpp(GRAPHS[name], cards, most=1 if "conv" in name else None)
     assert three_languages.right(found), found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["one axis uneven", "averages of volumes", "greatest of volumes"])
-def test_poolings_to_a_size_are_right_in_cuda(
+@pytest.mark.parametrize(
+    "name",
+    ["one axis uneven", "averages of volumes", "greatest of volumes", "averages beyond the edge"],
+)
+def test_poolings_are_right_in_cuda(
     name: str, cards: dict[str, RecipeCard], tmp_path: Path
 ) -> None:
     found = three_languages.cuda(GRAPHS[name], cards, tmp_path)
@@ -57,9 +71,7 @@ def test_poolings_to_a_size_are_right_in_cuda(
 
 
 @pytest.mark.slow
-def test_poolings_to_a_size_are_right_in_triton(
-    cards: dict[str, RecipeCard], tmp_path: Path
-) -> None:
+def test_poolings_are_right_in_triton(cards: dict[str, RecipeCard], tmp_path: Path) -> None:
     pytest.importorskip("triton")
     for name, found in three_languages.triton(GRAPHS, cards, tmp_path).items():
         assert three_languages.right(found), (name, found)
