@@ -372,8 +372,7 @@ def _inner(painter: _Painter) -> tuple[dict[str, object], str]:
         wanted = program.nodes[name].shape
         text = reshaped("shape", program.nodes[part.anchor].shape, wanted)
         if part.pattern == "factor":  # a batch of any size, of matrices of a known one
-            batch = len(shape) - 2
-            text = f"(*source[:-2], {', '.join(map(str, wanted[batch:]))},)"
+            text = f"({', '.join(map(str, ('*source[:-2]', *wanted[len(shape) - 2 :])))},)"
         painter.allocate(at, text)
     return _finished(painter, functions, read_shape, before)
 

@@ -22,8 +22,15 @@ FACTORS = {
     "geqrf": ("reflectors", ("self",)),
     LU_INVERSE: ("lu inverse", ("self",)),
     ORTHOGONAL: ("orthogonal", ("self",)),
+    "inverse": ("matrix inverse", ("self",)),
+    "linalg_inv": ("matrix inverse", ("self",)),
+    "det": ("determinant", ("self",)),
+    "linalg_det": ("determinant", ("self",)),
+    "logdet": ("log determinant", ("self",)),
+    "slogdet": ("sign and log", ("self",)),
+    "linalg_slogdet": ("sign and log", ("self",)),
 }
-_SEVERAL = {"qr", "reflectors"}  # kinds of two results
+_SEVERAL = {"qr", "reflectors", "sign and log"}  # kinds of two results
 LARGEST = 32  # rows or columns; more is the library's work
 
 

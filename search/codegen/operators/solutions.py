@@ -61,6 +61,28 @@ def _from_lu(graph: _Shapes, operator: Operator) -> Sequence[Operator] | None:
     return (*made, _product(operator, Ref(made[-1].name), right, left=values.get("left", True)))
 
 
+def _from_matrix(graph: _Shapes, operator: Operator) -> Sequence[Operator] | None:
+    """The solution of equations as a product with the inverse of their matrix."""
+    values = arguments(operator, "A", "B")
+    matrix, right, name, left = values["A"], values["B"], operator.name, values.get("left", True)
+    shape, sides = graph.shape(matrix), graph.shape(right)
+    inverse = Ref(f"{name}_inverse")
+    if shape[-1] > LARGEST or values.get("out") is not None:
+        return None
+    made = [new_operator(inverse.name, "linalg_inv.default", (matrix,), shape, whole=name)]
+    if len(sides) == len(shape):
+        return (*made, _product(operator, inverse, right, left=left))
+    if sides != shape[:-1] or not left:  # a vector for each matrix, or one for all
+        return None
+    column, product = Ref(f"{name}_column"), Ref(f"{name}_product")
+    return (
+        *made,
+        new_operator(column.name, "unsqueeze.default", (right, -1), (*sides, 1)),
+        new_operator(product.name, "matmul.default", (inverse, column), (*sides, 1)),
+        new_operator(name, "squeeze.dim", (product, -1), operator.shape),
+    )
+
+
 def _with_reflections(graph: _Shapes, operator: Operator) -> Sequence[Operator] | None:
     """The orthogonal matrix is made of its vectors and, as one more row of them, their factors."""
     values = arguments(operator, "self", "tau", "other", "left", "transpose")
@@ -96,5 +118,6 @@ REWRITES: Mapping[str, Callable[[Any, Operator], Sequence[Operator] | None]] = {
     "cholesky_solve": _from_cholesky,
     "lu_solve": _from_lu,
     "linalg_lu_solve": _from_lu,
+    "linalg_solve": _from_matrix,
     "ormqr": _with_reflections,
 }

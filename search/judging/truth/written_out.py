@@ -210,6 +210,29 @@ def old_solution_from_lu(right: torch.Tensor, factors: torch.Tensor, pivots: tor
     return solution_from_lu(factors, pivots, right)
 
 
+def sign_and_log(x: torch.Tensor) -> Any:
+    """Return sign and logarithm of determinants by elimination, the largest of a column first, as `torch.slogdet` does.
+
+    With them what is left of the matrix, and places that nobody reads.
+    """
+    size = x.shape[-1]
+    if size > _MOST_ROWS:
+        return NotImplemented
+    a, sign, logs = x.clone(), x.new_ones(x.shape[:-2]), x.new_zeros(x.shape[:-2])
+    for step in range(size):
+        down = a[..., step:, step].abs()
+        at = torch.where(down.isnan(), -1.0, down).argmax(-1)
+        places = (at + step)[..., None, None].expand(*at.shape, 1, size)
+        own = a.gather(-2, places)
+        a.scatter_(-2, places, a[..., step : step + 1, :].clone())
+        pivot = own[..., 0, step]
+        sign *= torch.where(at == 0, 1.0, -1.0) * torch.sign(pivot)
+        logs += pivot.abs().log()
+        less = a[..., step + 1 :, step] / torch.where(pivot == 0, 1.0, pivot)[..., None]
+        a[..., step + 1 :, step + 1 :] -= less[..., None] * own[..., step + 1 :]
+    return sign, logs, a, torch.zeros(x.shape[:-1], dtype=torch.int32, device=x.device)
+
+
 def with_reflections(
     vectors: torch.Tensor,
     factors: torch.Tensor,
@@ -289,6 +312,7 @@ def variance_and_mean(
 
 
 _WRITTEN: Mapping[Any, Callable[..., Any]] = {
+    _aten._linalg_slogdet.default: sign_and_log,
     _aten.add.Tensor: masked,
     _aten.add_.Tensor: masked_in_place,
     _aten.convolution.default: padded,

@@ -74,7 +74,23 @@ SOLVED = {
         "return torch.ormqr(a * 2, b, c, False, True)", f"{N}(9, 9)", "torch.rand(9)", f"{N}(5, 9)"
     ),
 }
-GRAPHS = {**CHOLESKY, **QR, **SOLVED}
+PIVOTED = {
+    "inverse of a chain": reference("return torch.linalg.inv(a * 2 + b)", f"{N}(37, 5, 5)", f"{N}(5)"),
+    "old inverse": reference("return torch.relu(torch.inverse(a))", f"{N}(3, 19, 19)"),
+    "determinant": reference("return torch.det(a) * 2", f"{N}(37, 5, 5)"),
+    "determinant of one": reference("return torch.linalg.det(a)", f"{N}(8, 8)"),
+    "log determinant": reference("return torch.nan_to_num(torch.logdet(a), 7)", f"{N}(33, 6, 6)"),
+    "sign and log": reference("s, l = torch.linalg.slogdet(a)\nreturn l + 1, s", f"{N}(2, 9, 4, 4)"),
+    "the log alone": reference("return torch.slogdet(a)[1].sum()", f"{N}(70, 3, 3)"),
+    "the sign alone": reference("return torch.slogdet(a).sign", f"{N}(70, 2, 2)"),
+    "without a determinant": reference(
+        "return torch.det(a), torch.slogdet(a)[0]", "torch.ones(5, 3, 3) + torch.arange(5).view(5, 1, 1)"
+    ),
+    "equations": reference("return torch.linalg.solve(a, b)", f"{N}(37, 5, 5)", f"{N}(37, 5, 2)"),
+    "equations with a vector": reference("return torch.linalg.solve(a, b)", f"{N}(37, 5, 5)", f"{N}(37, 5)"),
+    "equations from the right": reference("return torch.linalg.solve(a, b, left=False)", f"{N}(3, 6, 6)", f"{N}(3, 2, 6)"),
+}  # fmt: skip
+GRAPHS = {**CHOLESKY, **QR, **SOLVED, **PIVOTED}
 
 
 @pytest.mark.slow
@@ -116,6 +132,7 @@ def test_other_factors_of_qr_are_left_to_the_library(
     "source",
     [
         reference("return torch.linalg.lu_solve(a, b, c)", f"{N}(33, 33)", "torch.arange(1, 34).int()", f"{N}(33, 2)"),
+        reference("return torch.linalg.solve(a, b)", f"{N}(33, 33)", f"{N}(33, 2)"),
         reference("return torch.ormqr(a, b, c)", f"{N}(32, 4)", "torch.rand(4)", f"{N}(32, 3)"),
         reference("return torch.ormqr(a, b, c)", f"{N}(6, 4)", "torch.rand(3)", f"{N}(6, 3)"),
     ],
