@@ -10,10 +10,12 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from kb.errors import TaskError
 from search.costs.graph import Operator, OperatorGraph, Ref, Value
 from search.costs.regions import inline_regions
+from search.costs.value_checks import answered, checks
 from search.reference import Problem
 
 RECURRENT = ("gru", "lstm", "rnn_tanh", "rnn_relu")  # the library's layers, which scan over steps
@@ -102,10 +104,11 @@ def trace(model: torch.nn.Module, inputs: tuple[Any, ...]) -> OperatorGraph:
     `torch.export` without decompositions keeps composite operators (linear, layer_norm, softmax)
     whole, which is how knowledge speaks of them. It raises whatever it likes. What is written into memory that is
     read later through another view is written out of place, unless it is that of an input, a parameter or a buffer.
+    Checks of values that only raise are left out.
     """
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        program = torch.export.export(model, inputs, strict=False)
+        program = _exported(model, inputs)
         nodes = [*program.graph.nodes]
         if _writes_behind(nodes) and not any(map(_shows_silently, nodes)):
             other = program.run_decompositions({})
@@ -115,6 +118,20 @@ def trace(model: torch.nn.Module, inputs: tuple[Any, ...]) -> OperatorGraph:
                 program = other
     inline_regions(program.graph_module)
     return _convert(program, inputs, model)
+
+
+def _exported(model: torch.nn.Module, inputs: tuple[Any, ...]) -> Any:
+    try:
+        return torch.export.export(model, inputs, strict=False)
+    except GuardOnDataDependentSymNode:
+        known = not any(isinstance(x, torch.Tensor) and x.is_meta for x in inputs)
+        answers = checks(model, inputs) if known else []
+        if not answers:
+            raise
+    with answered(answers):
+        program = torch.export.export(model, inputs, strict=False)
+    program.graph.eliminate_dead_code()
+    return program
 
 
 def _writes_behind(nodes: Sequence[Any]) -> bool:
