@@ -259,6 +259,23 @@ def test_a_kernel_written_for_the_tasks_size_is_asked_at_that_size(examine, size
         assert isinstance(answers, Wrong), "on smaller shapes alone nobody would know"
 
 
+def test_rows_of_the_tasks_length_race_on_smaller_shapes_alone(examine):
+    """A program reads and writes 77 elements of each row: where rows are shorter, those of the next one."""
+    body = """
+@triton.jit
+def scale(x, out, width):
+    at = tl.arange(0, 128)
+    place = tl.program_id(0) * width + at
+    v = tl.load(x + place, mask=at < 77)
+    tl.store(out + place, tl.where(at < width, v * 2 + 1, 0.0), mask=at < 77)
+"""
+    launch = "scale[(x.shape[0],)](x, out, x.shape[1])"
+    _, answers = examine(
+        body + MODEL.replace("scale[(triton.cdiv(n, 1024),)](x, out, n, BLOCK=1024)", launch)
+    )
+    assert (answers.unchecked, answers.notes) == ("", ())
+
+
 def test_a_kernel_written_for_a_size_that_is_too_large_is_not_called_wrong(
     make_desk, architectures
 ):
