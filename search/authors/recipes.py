@@ -182,9 +182,10 @@ class Recipes:
             source = self._source(plan)
             if source is not None and source not in seen:
                 return Draft(source=source, plan=plan, passages=idea.passages)
+        elif idea.plan.get("lesson"):
+            return None  # it was tuned where it won: other settings would come before other ideas
         focus = idea.plan["focus"] or _widest(plan, branch)
-        found = self._vary(plan, focus, attempts, moment.seed + 7919 * branch)
-        for varied in found:
+        for varied in self._vary(plan, focus, attempts, moment.seed + 7919 * branch):
             source = self._source(varied)
             if source is not None and source not in seen:
                 return Draft(source=source, plan=varied, passages=idea.passages)
@@ -207,9 +208,8 @@ class Recipes:
             language=self._languages,
             operator=families,
         )
-        text = " ".join([*words, *moment.diagnosis.symptoms])
         query = Query(
-            text=text,
+            text=" ".join([*words, *moment.diagnosis.symptoms]),
             scope=scope,
             symptoms=moment.diagnosis.symptoms,
             kinds=("idea",),

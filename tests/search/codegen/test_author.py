@@ -222,6 +222,7 @@ def test_a_lesson_of_a_neighbouring_shape_is_where_it_starts(
         won["segments"].values(), draft.plan["segments"].values(), strict=True
     )
     assert (learned["recipe"], learned["knobs"]) == (taught["recipe"], taught["knobs"])
+    assert author.draft(moment, idea, 1, ()) is None, "its other settings wait behind other ideas"
     # What was contradicted as often as confirmed, or never measured, is no place to start from.
     lost = evidence.model_copy(update={"outcome": "lost", "after": 3.0, "run": "other-1"})
     for doubtful in ((evidence, lost), (evidence.model_copy(update={"run": None}),)):
