@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from itertools import cycle
 from typing import Any
 
@@ -59,9 +60,10 @@ def checks(model: torch.nn.Module, inputs: tuple[Any, ...]) -> list[bool]:
     """Return what `model` asks of values where it asks only to raise an error, else nothing.
 
     Each question, answered the other way, must raise. Where the forward goes on either way its result depends on
-    the answer, and a trace would hold one of two programs.
+    the answer, and a trace would hold one of two programs. A copy is asked: a forward may write into its buffers.
     """
     answers: list[bool] = []
+    model = deepcopy(model)
 
     def run(turned: int | None = None) -> None:
         answers.clear()
@@ -81,6 +83,8 @@ def checks(model: torch.nn.Module, inputs: tuple[Any, ...]) -> list[bool]:
     for number in range(len(found)):
         try:
             run(number)
+        except torch.OutOfMemoryError:
+            return []  # nothing was learnt of this question
         except Exception:  # noqa: BLE001, S112 - whatever the user's check raises
             continue
         return []

@@ -10,6 +10,7 @@ from recipe_bench import reference
 
 from kb.errors import TaskError
 from search.costs.trace import operator_graph
+from search.costs.value_checks import checks
 from search.reference import load_problem
 from search.task import Task
 
@@ -51,3 +52,12 @@ def test_what_depends_on_values_is_refused(name: str, make_task: Callable[..., T
     with pytest.raises(TaskError, match="control flow that depends on values"):
         operator_graph(problem)
     assert torch.Tensor.__bool__(torch.ones(1))  # what was put in its place is gone
+
+
+def test_buffers_stay_as_they_were(make_task: Callable[..., Task]) -> None:
+    body = "y = self.n(a)\nassert (b >= 0).all()\nreturn y"
+    init = "self.n = nn.BatchNorm1d(8)"
+    problem = load_problem(make_task(reference(body, f"{N}(6, 8)", "torch.rand(6, 8)", init=init)))
+    state = {name: value.clone() for name, value in problem.model.state_dict().items()}
+    assert checks(problem.model, tuple(problem.inputs)) == [True]
+    assert all(torch.equal(one, state[name]) for name, one in problem.model.state_dict().items())
