@@ -114,3 +114,10 @@ def get_init_inputs():
     assert given.shape[-1] == 64
     assert given.shape[-2] < 512
     assert 64 not in first.changed
+
+
+def test_many_sizes_may_become_equal_where_none_is_small_enough_that_keeps_them_apart():
+    constants = [3, 10, 11, 12, 20, 21, 22, 23, 24]  # two tensors of five axes
+    apart, equal = (plan(constants, 4, 16, divided=False, distinct=one) for one in (True, False))
+    assert len({*apart.values()}) == len(apart)
+    assert max(equal.values()) < min(20, max(apart.values()))
