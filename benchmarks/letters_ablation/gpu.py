@@ -3,8 +3,10 @@
     python -m benchmarks.letters_ablation.gpu                  # on an NVIDIA GPU: times, one JSON object a program, then a table
     python -m benchmarks.letters_ablation.gpu --only 'none-*'  # some of them
     python -m benchmarks.letters_ablation.gpu --target h200    # a dry run where there is none: do they compile?
+    python -m benchmarks.letters_ablation.gpu --kept           # the fifth trial's figures, without a GPU
 
-The programs are in `gpu_programs.json.gz`, the tasks in `gpu_tasks`. docs/loop-retrieval.md says how they were made.
+The programs are in `gpu_programs.json.gz`, the tasks in `gpu_tasks`, what one H200 printed of the fifth trial in
+`gpu_results.jsonl`. docs/loop-retrieval.md says how they were made.
 """
 
 import argparse
@@ -15,11 +17,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
-from statistics import geometric_mean
+from statistics import geometric_mean, mean
+
+import numpy as np
 
 from benchmarks.judge_program import judged
 
 HERE = Path(__file__).parent
+COMPARED = ("bare", "none", "again")
 
 
 def programs(folder: Path, only: list[str]) -> Iterator[tuple[str, str, list[Path]]]:
@@ -34,6 +39,29 @@ def programs(folder: Path, only: list[str]) -> Iterator[tuple[str, str, list[Pat
         yield run["arm"], run["task"], files
 
 
+def kept() -> None:
+    """Print the figures of the fifth trial: best and typical speed-up over eager, and how arms compare."""
+    gains: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for line in (HERE / "gpu_results.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        if row["kind"] == "passed":
+            gains[row["arm"]][row["task"]].append(row["speedup"]["eager"][0])
+    runs = json.loads(gzip.decompress((HERE / "gpu_programs.json.gz").read_bytes()))
+    tokens = {arm: [run["tokens"] for run in runs if run["arm"] == arm] for arm in gains}
+    tasks = sorted(set.intersection(*({*gains[arm]} for arm in COMPARED)))
+    for arm in COMPARED:
+        print(
+            f"{arm}: best of two {geometric_mean(max(gains[arm][task]) for task in tasks):.2f}, all programs "
+            f"{geometric_mean(x for task in tasks for x in gains[arm][task]):.2f} over eager on {len(tasks)} tasks, "
+            f"{mean(tokens[arm]):,.0f} tokens a task"
+        )
+    for arm in COMPARED[1:]:
+        ratios = [geometric_mean(gains[arm][t]) / geometric_mean(gains["bare"][t]) for t in tasks]
+        drawn = np.random.default_rng(0).choice(np.log(ratios), (20_000, len(ratios))).mean(1)
+        low, high = np.exp(np.quantile(drawn, (0.025, 0.975)))
+        print(f"{arm} beside bare: {geometric_mean(ratios):.2f} ({low:.2f} to {high:.2f})")
+
+
 def main() -> None:
     """Judge them and print what came of it."""
     parser = argparse.ArgumentParser(
@@ -42,7 +70,11 @@ def main() -> None:
     parser.add_argument("--target", default="auto")
     parser.add_argument("--only", action="append", default=[], metavar="GLOB")
     parser.add_argument("--seconds", type=float, default=3.0, help="of timing, a program")
+    parser.add_argument("--kept", action="store_true", help="print what was measured before")
     asked = parser.parse_args()
+    if asked.kept:
+        kept()
+        return
     best: dict[str, list[float]] = defaultdict(list)
     timed: object = False
     with tempfile.TemporaryDirectory() as name:
