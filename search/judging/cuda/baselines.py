@@ -47,11 +47,7 @@ class BaselineRunners:
     def _launch(self, *, compiles: bool) -> CudaWorker:
         worker = self._start()
         if compiles:
-            try:
-                worker.begin_import()
-            except BaseException:
-                worker.close()
-                raise
+            worker.begin_import()
         return worker
 
     def close(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -38,6 +37,7 @@ from search.judging.cuda.memory import (
 )
 from search.judging.cuda.runner import MOST_CALLS
 from search.judging.cuda.session import CudaCandidateSession
+from search.judging.cuda.spares import SpareRunners
 from search.judging.cuda.worker import CudaWorker, make_zygote
 from search.judging.inputs import input_notes
 from search.judging.limits import Limits, Prepared
@@ -49,7 +49,7 @@ from search.reference import Problem
 from search.sandbox.faults import Fault, charged
 from search.sandbox.sandbox import missing_parts
 from search.sandbox.zygote import Zygote
-from search.targets.cuda import Watch, read_device
+from search.targets.cuda import Watch, read_device, visible_gpus
 
 if TYPE_CHECKING:
     from search.judged import JudgedTarget
@@ -95,7 +95,7 @@ class CudaJudge:
         )
         patience = max(self._limits.build_seconds, _EXTENSION)
         self._verdict = Acceptance(problem, target, self._zygote, folder, patience)
-        self._next: CudaWorker | None = None
+        self._spares = SpareRunners(self._start_runner, self._zygote)
         self._runners = BaselineRunners(self._start_baseline)
         self._timed_baselines: Baselines | None = None
         self._memory: JudgeMemory
@@ -107,8 +107,8 @@ class CudaJudge:
         self._device = f"device-{self._uuid or torch.cuda.current_device()}"
         self._resident = resident_share(facts.l2 if facts is not None else 0, _FLUSH)
         self._watch = Watch(self._uuid)
-        # A runner has an environment of its own, and must work on the judge's device.
-        self._visible = {k: v for k, v in os.environ.items() if k == "CUDA_VISIBLE_DEVICES"}
+        # A runner has an environment of its own, and must work on the judge's device: one that sees several starts later.
+        self._visible = {"CUDA_VISIBLE_DEVICES": visible_gpus()[torch.cuda.current_device()]}
         self._call_seconds = self._limits.call_seconds
         self.prepared: Prepared | None = None
 
@@ -140,7 +140,7 @@ class CudaJudge:
             self._trial_set.forget()
             self._lay_out()
         progress("the sandbox")
-        self._spare()
+        self._spares.ahead(1)
         self._runners.launch_ahead(compiled=self._limits.compile)
         sandbox = self._try_sandbox()
         progress("the baselines, eager and torch.compile")
@@ -190,33 +190,14 @@ class CudaJudge:
         rounding = {"tf32": self._tf32, "tf32_convolutions": self._tf32_convolutions}
         return {**self._layout, **self._memory.handles(regions), "sealed": sealed, **rounding}
 
-    def _spare(self) -> None:
-        """Start the next runner: its context is made while another candidate is questioned."""
-        if self._next is None:
-            builds = (self._folder / "triton-builds", *self._verdict.folders)
-            self._next = CudaWorker(
-                self._zygote, self._compiler, builds=builds, environment=self._visible
-            )
-
-    def _take(self) -> CudaWorker:
-        for attempt in (1, 2):
-            self._spare()
-            worker, self._next = self._next, None
-            assert worker is not None
-            try:
-                worker.ready()
-                return worker
-            except Fault as fault:
-                worker.close()
-                if attempt == 2:
-                    raise ToolchainError(
-                        f"a process for candidates cannot start CUDA ({getattr(fault.outcome, 'reason', fault.outcome.kind)}"
-                        f"; {getattr(fault.outcome, 'detail', '')[-300:]}): kb doctor may say why"
-                    ) from fault
-        raise AssertionError
+    def _start_runner(self) -> CudaWorker:
+        builds = (self._folder / "triton-builds", *self._verdict.folders)
+        worker = CudaWorker(self._zygote, self._compiler, builds=builds, environment=self._visible)
+        worker.begin_sharing(self._told(self._memory.candidates, sealed=True))
+        return worker
 
     def _try_sandbox(self) -> tuple[Any, ...]:
-        worker = self._take()
+        worker = self._spares.take()
         try:
             check_clocks(worker.child.pid)
         except OSError as error:
@@ -277,8 +258,8 @@ class CudaJudge:
     def _hear(
         self, source: str, prebuilt: Mapping[str, str], thorough: bool
     ) -> tuple[Passed, float]:
-        worker = self._take()
-        self._spare()
+        worker = self._spares.take()
+        self._spares.ahead(1)
         memory = self._memory.candidates
         arena = CudaArena(worker.words, memory, self._layout)
         candidate_session = CudaCandidateSession(
@@ -294,6 +275,7 @@ class CudaJudge:
             self._memory.flush.bytes().zero_()  # the last candidate could write there
             told = self._told(memory, sealed=True)
             candidate_session.load(source, prebuilt, told, self._limits.start_seconds)
+            self._zygote.reap()  # until it is gone, what the last candidate left on the device may write
             with turn(self._device):  # what another judge runs would be timed along
                 passed = self._examine(candidate_session, worker, thorough)
         finally:
@@ -309,11 +291,13 @@ class CudaJudge:
         self._trial_set.forget()  # the memory is the candidate's now
         peak = candidate_session.peak
         self._verdict.require_own_kernels(worker.kernels)
-        assert self._next is not None
-        self._next.ready()  # it must not warm up beside a measurement
         seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
         timing = self._race(candidate_session, blocks=_BLOCKS[thorough], seconds=seconds)
         candidate_session.end_timing()
+        if not self._layout["scarce"]:
+            self._spares.ahead(
+                2
+            )  # what follows is counted by profiles, which another's start does not change
         calls = min(_PROFILED, len(self._layout["sets"]))
         self._verdict.look_at_batches(
             lambda: candidate_session.profile_batch(self._draws, calls, _FLUSHES),
@@ -357,6 +341,7 @@ class CudaJudge:
         self, candidate_session: CudaCandidateSession | None, *, blocks: int, seconds: float
     ) -> Timing:
         assert self._timed_baselines is not None
+        self._spares.rest()
         draws = self._draws
         self._watch = Watch(self._uuid)
 
@@ -385,9 +370,7 @@ class CudaJudge:
         if self._timed_baselines is not None:
             self._timed_baselines.close()
         self._runners.close()
-        if self._next is not None:
-            self._next.close()
-            self._next = None
+        self._spares.close()
         if not self._shared:
             self._zygote.close()
         memory = vars(self).pop("_memory", None)  # none where it could not be prepared

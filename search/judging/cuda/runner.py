@@ -59,17 +59,25 @@ class CudaRunner(Runner):
         self._flush: torch.Tensor
         self._little: torch.Tensor
         self._times: Any = None
+        self._begun = False
 
     def prepare(self) -> None:
-        """Make the context, and everything in it that a first call would pay for."""
+        """Make the context, and start what opens files."""
         begin, end = _pair()
         begin.record()
-        torch.ones(1024, device="cuda").mul_(2).sum()
+        torch.ones(1024, device="cuda")
         end.record()
         _synchronize()
         warm_up()
 
+    def do_share(self, layout: dict[str, Any]) -> dict[str, Any]:
+        """Open the judge's memory before there is a candidate: that takes as long as loading one."""
+        self._begin(layout)
+        return {}
+
     def _begin(self, layout: dict[str, Any]) -> None:
+        if self._begun:
+            return
         words = Arena(self._arena_fd, _HEAD_ONLY)
         self._times = words.words[TIMES : TIMES + MOST_CALLS].cast("B").cast("d")
         regions = (
@@ -88,6 +96,7 @@ class CudaRunner(Runner):
         if self._sealed:
             triton_hooks.install(self._compile)
             kb.runtime.torch_inline.install()
+        self._begun = True
 
     def _place(self, model: Any) -> Any:
         return model.to("cuda") if isinstance(model, torch.nn.Module) else model

@@ -8,12 +8,14 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from search.judging.cuda import cute_hooks
 from search.judging.cuda.compiling import Compiler
 from search.languages.cute import package_folders
+from search.sandbox.faults import Fault
 from search.sandbox.runner_handle import Worker
 from search.sandbox.sandbox import Cell, SandboxPart, gpu_devices, sweep
 from search.sandbox.shared_memory import Arena, plan
@@ -91,7 +93,8 @@ class CudaWorker(Worker):
         self._patience = _ALL_COMPILING
         self._heard: deque[dict[str, Any]] = deque()
         self._latest = 0.0
-        self._ready = self._importing = False
+        self._ready = False
+        self._begun = 0  # what it was told to do when its context is made
         values = runner_environment(self._scratch, environment)
         cell = None if compiler is None else runner_cell(self._scratch, builds)
         try:
@@ -107,8 +110,16 @@ class CudaWorker(Worker):
 
     def begin_import(self) -> None:
         """Have it import torch.compile's parts when its context is made; `ready` waits for both."""
-        self.tell({"op": "import_compiler"})
-        self._importing = True
+        self._begin({"op": "import_compiler"})
+
+    def begin_sharing(self, layout: Mapping[str, Any]) -> None:
+        """Have it open the judge's memory when its context is made; `ready` waits for both."""
+        self._begin({"op": "share", "layout": layout})
+
+    def _begin(self, message: dict[str, Any]) -> None:
+        with suppress(Fault):  # of what it has died, `ready` says
+            self.tell(message)
+            self._begun += 1
 
     def ready(self) -> None:
         """Wait until its context is made and its walls stand.
@@ -120,9 +131,9 @@ class CudaWorker(Worker):
         if not self._ready:
             self.sandbox = super()._sandbox()
             self._ready = True
-        if self._importing:
-            self._importing = False
-            self.answer(_IMPORTING)  # what it cannot import, it will say when it is to compile
+        while self._begun:
+            self._begun -= 1
+            self.answer(_IMPORTING)  # what it cannot do, it will say when that is needed
 
     def _receive(self, end: float, seconds: float) -> dict[str, Any]:
         if self._heard:

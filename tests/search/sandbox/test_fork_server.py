@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from search.sandbox.zygote import Zygote
+from search.sandbox.zygote import Child, Zygote
 
 
 @pytest.mark.slow
@@ -28,3 +28,19 @@ def test_a_fork_server_that_was_begun_is_the_one_that_answers() -> None:
         zygote.close()
     assert zygote.pid is None
     assert not zygote.warm
+
+
+@pytest.mark.slow
+def test_what_was_killed_is_waited_for_when_it_must_be_gone() -> None:
+    zygote = Zygote()
+    try:
+        children = [Child(zygote, {"op": "unknown"}, []) for _ in range(2)]
+        for child in children:
+            child.kill()
+        assert all(child.handle >= 0 for child in children)
+        zygote.reap(1)
+        assert [child.handle >= 0 for child in children] == [False, True]
+        zygote.reap()
+        assert children[1].handle < 0
+    finally:
+        zygote.close()

@@ -2,34 +2,28 @@
 
 from typing import Any, cast
 
-import pytest
-
 from search.judging.cuda.baselines import BaselineRunners
-from search.outcome import Crashed
-from search.sandbox.faults import Fault
 
 
 class Process:
     """Stands for a runner, and remembers what it was told."""
 
-    def __init__(self, *, dies: bool = False) -> None:
-        self.dies, self.lives, self.imports = dies, True, False
+    def __init__(self) -> None:
+        self.lives, self.imports = True, False
 
     def alive(self) -> bool:
         return self.lives
 
     def begin_import(self) -> None:
-        if self.dies:
-            raise Fault(Crashed(reason="it has died"))
         self.imports = True
 
     def close(self) -> None:
         self.lives = False
 
 
-def runners(made: list[Process], *, dies: bool = False) -> BaselineRunners:
+def runners(made: list[Process]) -> BaselineRunners:
     def start() -> Any:
-        made.append(Process(dies=dies))
+        made.append(Process())
         return made[-1]
 
     return BaselineRunners(start)
@@ -56,12 +50,9 @@ def test_one_that_has_died_meanwhile_is_replaced() -> None:
     assert cast("Any", starts.take(compiles=False)) is made[1]
 
 
-def test_what_nobody_takes_is_ended_and_so_is_one_that_cannot_be_told() -> None:
+def test_what_nobody_takes_is_ended() -> None:
     made: list[Process] = []
     starts = runners(made)
     starts.launch_ahead(compiled=True)
     starts.close()
     assert not any(one.lives for one in made)
-    with pytest.raises(Fault):
-        runners(made, dies=True).take(compiles=True)
-    assert not made[-1].lives

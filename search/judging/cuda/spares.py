@@ -1,0 +1,79 @@
+"""Runners that wait for a candidate: their contexts are made while others are questioned, never beside a measurement."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import torch
+
+from kb.errors import ToolchainError
+from search.judging.cuda.worker import CudaWorker
+from search.sandbox.faults import Fault
+from search.sandbox.zygote import Zygote
+
+_TIGHT = 0.5  # of the device's memory that is free: below, the dead give theirs back first
+_ATTEMPTS = 2
+
+
+class SpareRunners:
+    """Starts runners ahead of need; making a context takes as long as all questions to a candidate.
+
+    Args:
+        start: starts one.
+        zygote: what they are forked from.
+    """
+
+    def __init__(self, start: Callable[[], CudaWorker], zygote: Zygote) -> None:
+        self._start, self._zygote = start, zygote
+        self._waiting: deque[CudaWorker] = deque()
+
+    def ahead(self, count: int) -> None:
+        """See that at least so many wait or warm up."""
+        while len(self._waiting) < count:
+            self._waiting.append(self._start())
+
+    def take(self) -> CudaWorker:
+        """Return one whose context is made and whose walls stand.
+
+        Raises:
+            ToolchainError: none can be started.
+        """
+        if tight():
+            self._zygote.reap()
+        for attempt in range(_ATTEMPTS):
+            self.ahead(1)
+            worker = self._waiting.popleft()
+            try:
+                worker.ready()
+                return worker
+            except Fault as fault:
+                worker.close()
+                if attempt == _ATTEMPTS - 1:
+                    raise ToolchainError(
+                        f"a process for candidates cannot start CUDA ({getattr(fault.outcome, 'reason', fault.outcome.kind)}"
+                        f"; {getattr(fault.outcome, 'detail', '')[-300:]}): kb doctor may say why"
+                    ) from fault
+        raise AssertionError
+
+    def rest(self) -> None:
+        """Wait until none of them warms up, and those that were killed are gone: a measurement begins."""
+        for worker in tuple(self._waiting):
+            try:
+                worker.ready()
+            except Fault:  # `take` says why, where another one cannot start either
+                self._waiting.remove(worker)
+                worker.close()
+        self._zygote.reap()
+
+    def close(self) -> None:
+        """Kill them, and see that all that was killed has given its memory back."""
+        while self._waiting:
+            self._waiting.popleft().close()
+        self._zygote.reap()
+
+
+def tight() -> bool:
+    """Say whether so little of the device's memory is free that nobody may hold what is no longer needed."""
+    free, total = torch.cuda.mem_get_info()
+    return bool(free < _TIGHT * total)

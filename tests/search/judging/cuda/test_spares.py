@@ -1,0 +1,92 @@
+"""Which runners wait for candidates, and for what a measurement waits; no device is needed."""
+
+from typing import Any, cast
+
+import pytest
+
+from kb.errors import ToolchainError
+from search.judging.cuda import spares
+from search.judging.cuda.spares import SpareRunners
+from search.outcome import Crashed
+from search.sandbox.faults import Fault
+
+
+class Process:
+    """Stands for a runner; `dies`: before its context is made."""
+
+    def __init__(self, *, dies: bool) -> None:
+        self.dies, self.lives, self.warm = dies, True, False
+
+    def ready(self) -> None:
+        if self.dies:
+            raise Fault(Crashed(reason="it has died"))
+        self.warm = True
+
+    def close(self) -> None:
+        self.lives = False
+
+
+class Starts:
+    """Starts processes of which those in `dying` do not live long, and counts how often the dead were waited for."""
+
+    def __init__(self, *dying: int) -> None:
+        self.dying, self.made, self.reaped = dying, list[Process](), 0
+
+    def start(self) -> Any:
+        self.made.append(Process(dies=len(self.made) in self.dying))
+        return self.made[-1]
+
+    def reap(self) -> None:
+        self.reaped += 1
+
+
+@pytest.fixture(params=[False, True], ids=["room", "tight"])
+def short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Say whether the device has little memory left."""
+    monkeypatch.setattr(spares, "tight", lambda: request.param)
+    return bool(request.param)
+
+
+def test_the_first_that_was_started_is_taken_and_the_dead_are_waited_for_where_memory_is_short(
+    short: bool,
+) -> None:
+    starts = Starts()
+    waiting = SpareRunners(starts.start, cast("Any", starts))
+    waiting.ahead(2)
+    waiting.ahead(2)
+    assert len(starts.made) == 2
+    assert cast("Any", waiting.take()) is starts.made[0]
+    assert [one.warm for one in starts.made] == [True, False]
+    assert starts.reaped == short
+    waiting.ahead(1)
+    assert len(starts.made) == 2
+
+
+def test_a_measurement_waits_for_all_and_one_that_died_is_replaced_when_it_is_needed(
+    short: bool,
+) -> None:
+    starts = Starts(1)
+    waiting = SpareRunners(starts.start, cast("Any", starts))
+    waiting.ahead(2)
+    waiting.rest()
+    assert [one.warm for one in starts.made] == [True, False]
+    assert [one.lives for one in starts.made] == [True, False]
+    assert starts.reaped == 1
+    assert cast("Any", waiting.take()) is starts.made[0]
+    assert cast("Any", waiting.take()) is starts.made[2]
+
+
+def test_two_in_a_row_that_cannot_start_are_a_fault_of_the_machine(short: bool) -> None:
+    starts = Starts(0, 1)
+    with pytest.raises(ToolchainError, match="cannot start CUDA"):
+        SpareRunners(starts.start, cast("Any", starts)).take()
+    assert not any(one.lives for one in starts.made)
+
+
+def test_what_waits_is_ended_and_gone(short: bool) -> None:
+    starts = Starts()
+    waiting = SpareRunners(starts.start, cast("Any", starts))
+    waiting.ahead(2)
+    waiting.close()
+    assert not any(one.lives for one in starts.made)
+    assert starts.reaped == 1
