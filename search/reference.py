@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 # Outputs are of these types. Whole ones are compared exactly, or hold indices (`search.judging.indices`).
 FLOATS = frozenset({torch.float32, torch.float16, torch.bfloat16})
+_FACTORISING = (
+    "svd",
+    "eigh",
+)  # in the source of a reference that may return vectors with either sign
 WHOLE = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool})
 MOST_OUTPUTS = 256
 _NORMS = (nn.modules.batchnorm._NormBase,)
@@ -108,8 +112,9 @@ class Problem:
 
     @property
     def special(self) -> bool:
-        """Whether an output holds integers or booleans, which may be indices."""
-        return any(layout.dtype in WHOLE for layout in self.outputs)
+        """Whether an answer may be right in several ways: indices, as integers may be, or factors of a matrix."""
+        factors = any(word in self.task.source for word in _FACTORISING)
+        return factors or any(layout.dtype in WHOLE for layout in self.outputs)
 
     @property
     def countable(self) -> bool:

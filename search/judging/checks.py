@@ -232,8 +232,8 @@ def agrees(
         return False
     mine = watched(problem, lambda: problem.run(*inputs, state=state))
     found = [
-        (value, None) if lookup is None else lookup.values(value)
-        for value, lookup in zip(got, mine.lookups, strict=True)
+        (value, None) if lookup is None else lookup.compared(number, got)
+        for number, (value, lookup) in enumerate(zip(got, mine.lookups, strict=True))
     ]
     permitted = all(valid is None or bool(valid.all()) for _, valid in found)
     return permitted and near([value for value, _ in found], mine.values, trial)

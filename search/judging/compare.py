@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 import torch
 
+from search.judging.factors import FactorLookup
 from search.judging.trial import InputTrial
 from search.judging.truth.reference import Truth
 from search.reference import WHOLE, Problem
 
 _SHOWN = 4
+_MADE = "the product of all factors, or the inner products of vectors"
 _POISON = 3.3e38  # what fresh memory reads as in a runner
 
 
@@ -19,15 +21,19 @@ def explain(
     problem: Problem, trial: InputTrial, outputs: Sequence[torch.Tensor]
 ) -> tuple[str, str]:
     """Return (reason, detail) for outputs that are outside the trial's bounds."""
-    for number, got in enumerate(outputs):
-        wrong = trial.wrong(number, got)
+    for number in range(len(outputs)):
+        wrong = trial.wrong(number, outputs)
         count = int(wrong.sum())
         if count:
             break
+    got = outputs[number]
     truth = trial.truth(number) if trial.special is None else trial.special[number].double()
     if problem.outputs[number].dtype in WHOLE:
-        return _explained_whole(trial, number, got, wrong)
+        return _explained_whole(trial, number, outputs, wrong)
     which = f"output {number}" if len(outputs) > 1 else "the output"
+    if isinstance(trial.lookups[number] if trial.lookups else None, FactorLookup):
+        got = trial.found(number, outputs)[0]
+        which = f"what the vectors of output {number} make ({_MADE})"
     error = (got.double() - truth).abs()[wrong]
     worst = float(error.nan_to_num(math.inf).max())
     reason = (
@@ -40,10 +46,11 @@ def explain(
 
 
 def _explained_whole(
-    trial: InputTrial, number: int, got: torch.Tensor, wrong: torch.Tensor
+    trial: InputTrial, number: int, outputs: Sequence[torch.Tensor], wrong: torch.Tensor
 ) -> tuple[str, str]:
     """Return (reason, detail) for integers, booleans or indices that are wrong."""
-    value, permitted = trial.found(number, got)
+    got = outputs[number]
+    value, permitted = trial.found(number, outputs)
     wanted, shown = trial.answer(number), got
     what, rule = "values", "they must be equal"
     if got.dtype is torch.bool:

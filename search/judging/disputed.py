@@ -48,9 +48,11 @@ def is_right(
     """
     if inside(trial, outputs):
         return True
-    wrong = tuple(trial.wrong(number, got) for number, got in enumerate(outputs))
+    if not _bounded_by_rounding(trial):
+        return False
+    wrong = tuple(trial.wrong(number, outputs) for number in range(len(outputs)))
     few = all(int(one.sum()) <= _SHARE * one.numel() for one in wrong)
-    if not few or not _bounded_by_rounding(trial):
+    if not few:
         return False
     one_sided = distributions.plain_name(trial.distribution) in distributions.ONE_SIDED
     times = max(_usual(count, one_sided=one_sided) for count in trial_set.sums.terms)

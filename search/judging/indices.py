@@ -26,7 +26,7 @@ _POOLS = {
     "adaptive_max_pool3d": (3, True),
 }
 _SEARCHES = (*_EXTREMES, *_PAIRED, *_RUNNING, *_SORTED, *_POOLS)
-_COPIES = ("_to_copy", "clone")
+COPIES = ("_to_copy", "clone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +135,12 @@ class IndexLookup:
         """Bytes that it keeps alive."""
         return self.search.source.nbytes + sum(base.nbytes for _, base in self.trail)
 
+    def compared(
+        self, number: int, outputs: Sequence[torch.Tensor]
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return what is compared of output `number`, see `values`."""
+        return self.values(outputs[number])
+
     def values(self, got: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the value at each index of `got`, and whether the index is a permitted one.
 
@@ -179,8 +185,8 @@ class IndexWatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's 
         ):  # which turns a tensor, and changes nothing in it
             named = zip((one.name for one in func._schema.arguments), args, strict=False)
             self._forget(func._schema.arguments, {**dict(named), **(kwargs or {})})
-        if name in _COPIES and _memory(args[0]) in self._origins:
-            self._origins[_memory(result)] = (result, args[0])
+        if name in COPIES and memory_of(args[0]) in self._origins:
+            self._origins[memory_of(result)] = (result, args[0])
         elif name in _SEARCHES:
             # The greatest of all elements is a value, though integers have it as an integer.
             found = result if name in _EXTREMES else result[-1] if type(result) is tuple else None
@@ -188,7 +194,7 @@ class IndexWatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's 
                 names = [argument.name for argument in func._schema.arguments]
                 given = {**dict(zip(names, args, strict=False)), **(kwargs or {})}
                 search = PlaceSearch(name=name, given=given, found=found)
-                self._origins[_memory(found)] = (found, search)
+                self._origins[memory_of(found)] = (found, search)
         return result
 
     def _forget(self, arguments: Sequence[Any], given: Mapping[str, Any]) -> None:
@@ -196,13 +202,13 @@ class IndexWatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's 
         for argument in arguments:
             value, alias = given.get(argument.name), argument.alias_info
             if isinstance(value, torch.Tensor) and alias is not None and alias.is_write:
-                self._origins.pop(_memory(value), None)
+                self._origins.pop(memory_of(value), None)
 
     def lookup(self, output: torch.Tensor) -> IndexLookup | None:
         """Return how to find the values at the indices in `output`, None where it holds none."""
         trail, shown = [], output
-        while _memory(shown) in self._origins:
-            base, origin = self._origins[_memory(shown)]
+        while memory_of(shown) in self._origins:
+            base, origin = self._origins[memory_of(shown)]
             if _overlapping(shown):
                 return None
             trail.append((shown, base))
@@ -212,7 +218,8 @@ class IndexWatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's 
         return None
 
 
-def _memory(tensor: torch.Tensor) -> int:
+def memory_of(tensor: torch.Tensor) -> int:
+    """Return the address of the memory that a tensor shows."""
     return tensor.untyped_storage().data_ptr()
 
 

@@ -239,6 +239,7 @@ def _bounded(
         if lookup is not None and lookup.whole and not rounded:  # the very values are known
             low[number] = high[number] = known.values[number]
             slack[number] = told_slack(0.0, 0.0)
+    each = zip(known.outputs, problem.outputs, known.lookups, strict=True)
     kept = TrialBounds(
         inputs=inputs,
         low=tuple(low),
@@ -246,8 +247,8 @@ def _bounded(
         special=eager if special else None,
         written=truth.written_out(inputs) if special else (),
         whole=tuple(
-            value.to(layout.dtype) if layout.dtype in WHOLE else None
-            for value, layout in zip(known.outputs, problem.outputs, strict=True)
+            value.to(layout.dtype) if layout.dtype in WHOLE or lookup is not None else None
+            for value, layout, lookup in each
         ),
         lookups=known.lookups,
     )

@@ -12,6 +12,7 @@ from search.costs.graph import OperatorGraph
 from search.costs.sums import longest_recurrence, longest_sum
 from search.judging import inputs as distributions
 from search.judging.bounds import Slack, pieces
+from search.judging.factors import FactorLookup
 from search.judging.indices import IndexLookup
 from search.reference import Problem
 
@@ -25,8 +26,8 @@ class TrialBounds:
             indices, the value at the index.
         special: the reference's output where it may be infinite or NaN, else None.
         written: the truth there from operators that are written out as others, where that can be done.
-        whole: for each output of integers or booleans, the reference's own, else None.
-        lookups: for each output that holds indices, how to find the values at them, else None.
+        whole: for each output of integers or booleans, or of vectors with a lookup, the reference's own, else None.
+        lookups: for each output that holds indices or vectors, how to find what is compared, else None.
     """
 
     inputs: tuple[Any, ...]
@@ -35,7 +36,7 @@ class TrialBounds:
     special: tuple[torch.Tensor, ...] | None = None
     written: tuple[torch.Tensor, ...] = ()
     whole: tuple[torch.Tensor | None, ...] = ()
-    lookups: tuple[IndexLookup | None, ...] = ()
+    lookups: tuple[IndexLookup | FactorLookup | None, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -84,18 +85,18 @@ class InputTrial:
 
     @property
     def whole(self) -> tuple[torch.Tensor | None, ...]:
-        """The reference's own integers and booleans."""
+        """The reference's own integers, booleans and vectors."""
         return self.recall().whole
 
     @property
-    def lookups(self) -> tuple[IndexLookup | None, ...]:
-        """How to find the values at indices."""
+    def lookups(self) -> tuple[IndexLookup | FactorLookup | None, ...]:
+        """How to find what is compared of indices and of vectors."""
         return self.recall().lookups
 
     def truth(self, number: int) -> torch.Tensor:
         """Return output `number` in float64, up to the rounding of its bounds.
 
-        Of an output that holds indices, the values at them.
+        Of an output that holds indices or vectors, what is compared in their place.
         """
         return self.low[number].double().add_(self.high[number]).div_(2)
 
@@ -111,17 +112,19 @@ class InputTrial:
             found[part] = low[part].double().add_(high[part]).div_(2)
         return found
 
-    def found(self, number: int, got: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return what is compared of an output, and which of its indices are permitted ones."""
-        lookup = self.lookups[number] if self.lookups else None
+    def found(
+        self, number: int, outputs: Sequence[torch.Tensor]
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return what is compared of output `number`, and which of its indices are permitted ones."""
+        lookup, got = self.lookups[number] if self.lookups else None, outputs[number]
         if lookup is not None:
-            return lookup.values(got)
+            return lookup.compared(number, outputs)
         # A byte that is neither 0 nor 1 is no truth value: it was never written.
         return (got.view(torch.uint8) if got.dtype is torch.bool else got), None
 
-    def wrong(self, number: int, got: torch.Tensor) -> torch.Tensor:
-        """Say of each element whether it is outside its bounds."""
-        value, permitted = self.found(number, got)
+    def wrong(self, number: int, outputs: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Say of each element that is compared of output `number` whether it is outside its bounds."""
+        value, permitted = self.found(number, outputs)
         fine = (value >= self.low[number]) & (value <= self.high[number])
         if self.special is not None:
             wanted = self.special[number]
@@ -271,4 +274,4 @@ class TrialSet:
 
 def inside(trial: InputTrial, outputs: tuple[torch.Tensor, ...]) -> bool:
     """Say whether every element of `outputs` is within the trial's bounds."""
-    return not any(bool(trial.wrong(number, got).any()) for number, got in enumerate(outputs))
+    return not any(bool(trial.wrong(number, outputs).any()) for number in range(len(outputs)))

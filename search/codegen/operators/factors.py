@@ -29,8 +29,13 @@ FACTORS = {
     "logdet": ("log determinant", ("self",)),
     "slogdet": ("sign and log", ("self",)),
     "linalg_slogdet": ("sign and log", ("self",)),
+    "svd": ("singular", ("self", "some", "compute_uv")),
+    "linalg_svd": ("singular", ("A", "full_matrices")),
+    "linalg_svdvals": ("singular values", ("A",)),
+    "pinverse": ("pseudo inverse", ("self", "rcond")),
 }
-_SEVERAL = {"qr", "reflectors", "sign and log"}  # kinds of two results
+_SEVERAL = {"qr", "reflectors", "sign and log", "singular"}  # kinds of two results, or three
+_SMALLEST_SHARE = 1e-12  # of the largest singular value: what is less is rounding
 LARGEST = 32  # rows or columns; more is the library's work
 
 
@@ -44,8 +49,9 @@ def factor_sizes(
 ) -> dict[str, int | str] | None:
     """Return the sizes of a factorisation of matrices, None where no recipe computes it.
 
-    ``rows`` is the number of matrices, ``length`` that of the elements of one. ``first`` and ``second`` are the numbers
-    of these results among those that are wanted, -1 of one that is not.
+    ``rows`` is the number of matrices, ``length`` that of the elements of one. ``first``, ``second`` and ``third`` are the
+    numbers of these results among those that are wanted, -1 of one that is not. ``cut``: a singular value counts as zero
+    below so many times the largest.
 
     Args:
         source: what `operator` reads.
@@ -57,6 +63,7 @@ def factor_sizes(
     kind, names = FACTORS[name]
     values = arguments(operator, *names)
     whole = values.get("some", True) and values.get("mode", "reduced") == "reduced"
+    whole = whole and values.get("compute_uv", True)
     once = len({*taken}) == len(taken) > 0 if kind in _SEVERAL else not taken
     if not whole or not once:
         return None
@@ -64,10 +71,11 @@ def factor_sizes(
     if not fits or len(source.shape) < 2 or 0 in source.shape:
         return None
     m, n = source.shape[-2:]
-    if max(m, n) > LARGEST:
+    if max(m, n) > LARGEST or (name == "linalg_svd" and m != n and values.get("full_matrices", True)):
         return None
     sizes: dict[str, int | str] = {"kind": kind, "upper": int(bool(values.get("upper", False)))}
-    sizes |= {"m": m, "n": n, "least": min(m, n)}
-    for at, name in enumerate(("first", "second")):
-        sizes[name] = taken.index(at) if at in taken else -1
+    sizes |= {"m": m, "n": n, "least": min(m, n), "rows_of_right": int(name == "linalg_svd")}
+    sizes["cut"] = repr(max(float(values.get("rcond", 0.0)), _SMALLEST_SHARE))
+    for at, result in enumerate(("first", "second", "third")):
+        sizes[result] = taken.index(at) if at in taken else -1
     return {**sizes, "rows": math.prod(source.shape[:-2]), "length": m * n, "inner": 1}

@@ -173,8 +173,8 @@ class CandidateSession:
 
     def _measure(self, trial: InputTrial, outputs: Sequence[torch.Tensor]) -> None:
         """Remember the greatest error on the task's own inputs."""
-        for number, got in enumerate(outputs):
-            value = trial.found(number, got)[0]
+        for number in range(len(outputs)):
+            value = trial.found(number, outputs)[0]
             # Piece by piece: where there are gigabytes, each copy counts.
             whole = (value, trial.low[number], trial.high[number])
             for part, low, high in zip(

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from search.judging.factors import FactorLookup, FactorWatch
 from search.judging.indices import IndexLookup, IndexWatch
 from search.judging.precision import allowed_tf32
 from search.judging.truth.rounded import RoundedOperands
@@ -92,31 +93,33 @@ class Truth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """An answer of the reference, and the values at the indices in it."""
+    """An answer of the reference, and what is compared of it: values at indices, and what vectors make."""
 
     outputs: tuple[torch.Tensor, ...]
     values: tuple[torch.Tensor, ...]
-    lookups: tuple[IndexLookup | None, ...]
+    lookups: tuple[IndexLookup | FactorLookup | None, ...]
 
 
 def plain(outputs: tuple[torch.Tensor, ...]) -> Watched:
-    """Return an answer that holds no indices."""
+    """Return an answer that holds no indices, and no vectors."""
     return Watched(outputs=outputs, values=outputs, lookups=(None,) * len(outputs))
 
 
 def watched(problem: Problem, run: Callable[[], tuple[torch.Tensor, ...]]) -> Watched:
-    """Run the reference, and find the values at the indices that it answers."""
+    """Run the reference, and find what is compared of indices and vectors that it answers."""
     if not problem.special:
         return plain(run())
-    with IndexWatch() as watch:
+    with IndexWatch() as places, FactorWatch() as factors:
         outputs = run()
     lookups = tuple(
-        watch.lookup(value) if layout.dtype in WHOLE else None
-        for value, layout in zip(outputs, problem.outputs, strict=True)
+        places.lookup(value) if layout.dtype in WHOLE else vectors
+        for value, layout, vectors in zip(
+            outputs, problem.outputs, factors.lookups(outputs), strict=True
+        )
     )
     values = tuple(
-        value if lookup is None else lookup.values(value)[0]
-        for value, lookup in zip(outputs, lookups, strict=True)
+        value if lookup is None else lookup.compared(number, outputs)[0]
+        for number, (value, lookup) in enumerate(zip(outputs, lookups, strict=True))
     )
     return Watched(outputs=outputs, values=values, lookups=lookups)
 

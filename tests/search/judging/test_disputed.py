@@ -67,7 +67,7 @@ def test_another_order_of_the_same_sums_passes(
             answer = honest(*trial.inputs)
             if not inside(trial, (answer,)):
                 beyond.append(seed)
-                assert int(trial.wrong(0, answer).sum()) < answer.numel() / 500
+                assert int(trial.wrong(0, (answer,)).sum()) < answer.numel() / 500
             assert is_right(problem, trial_set, trial, (answer,)), (seed, trial.distribution)
     assert SEED in beyond  # by the first look alone it would be refused
 

@@ -160,12 +160,12 @@ def test_either_way_of_writing_it_is_right_on_special_values_alone(
         centred = rows - rows.mean(2, keepdim=True)
         inverse = torch.rsqrt(centred.square().mean(2, keepdim=True) + 1e-5)
         got = (centred * inverse).view(4, 6, 5) * scale[:, None] + shift[:, None]
-        assert not trial.wrong(0, got).any()
-        assert not trial.wrong(0, trial.special[0]).any()
+        assert not trial.wrong(0, (got,)).any()
+        assert not trial.wrong(0, (trial.special[0],)).any()
         differ += int((got.isnan() != trial.special[0].isnan()).sum())
         settled = trial.special[0].isfinite()
         for wrong in (torch.full_like(got, NAN), torch.full_like(got, INF), got + 1):
-            assert trial.wrong(0, wrong)[settled].all()
+            assert trial.wrong(0, (wrong,))[settled].all()
     assert differ > 0
 
 
@@ -192,6 +192,6 @@ def test_the_framework_s_finite_answer_is_right_where_the_truth_is_no_number(
     odd = trial.inputs[0].isfinite().logical_not()
     assert odd.any()
     assert answer.isfinite().all()
-    assert not trial.wrong(0, answer).any()
-    assert not trial.wrong(0, torch.where(odd, answer + 1e-8, answer)).any()
-    assert trial.wrong(0, answer + 1).all()
+    assert not trial.wrong(0, (answer,)).any()
+    assert not trial.wrong(0, (torch.where(odd, answer + 1e-8, answer),)).any()
+    assert trial.wrong(0, (answer + 1,)).all()

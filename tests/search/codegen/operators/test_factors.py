@@ -90,7 +90,25 @@ PIVOTED = {
     "equations with a vector": reference("return torch.linalg.solve(a, b)", f"{N}(37, 5, 5)", f"{N}(37, 5)"),
     "equations from the right": reference("return torch.linalg.solve(a, b, left=False)", f"{N}(3, 6, 6)", f"{N}(3, 2, 6)"),
 }  # fmt: skip
-GRAPHS = {**CHOLESKY, **QR, **SOLVED, **PIVOTED}
+MADE = "return (u * s.unsqueeze(-2)) @ {0}, s, u.mT @ u, {0} @ {0}.mT"  # whatever the signs of vectors are
+SINGULAR = {
+    "singular vectors of tall ones": reference(f"u, s, v = torch.svd(a * 2)\n{MADE.format('v.mT')}", f"{N}(37, 5, 3)"),
+    "singular vectors of wide ones": reference(f"u, s, v = torch.svd(a)\n{MADE.format('v.mT')}", f"{N}(2, 7, 3, 6)"),
+    "singular vectors as rows": reference(f"u, s, v = torch.linalg.svd(a)\n{MADE.format('v')}", f"{N}(9, 4, 4)"),
+    "singular vectors as rows of wide ones": reference(
+        f"u, s, v = torch.linalg.svd(a, full_matrices=False)\n{MADE.format('v')}", f"{N}(2, 9)"
+    ),
+    "vectors of rank one": reference(
+        f"u, s, v = torch.svd(a)\n{MADE.format('v.mT')}", "torch.ones(5, 6, 3) * torch.arange(5).view(5, 1, 1)"
+    ),
+    "right vectors alone": reference("return torch.svd(a)[2].abs() + 1", f"{N}(20, 3, 2)"),
+    "singular values": reference("return torch.linalg.svdvals(a) + 1", f"{N}(3, 4, 11)"),
+    "largest singular value": reference("return torch.svd(a).S.amax(-1)", f"{N}(30, 3, 3)"),
+    "pseudo-inverse of tall ones": reference("return torch.pinverse(torch.relu(a) + b)", f"{N}(37, 5, 3)", f"{N}(5, 3)"),
+    "pseudo-inverse of wide ones": reference("return torch.pinverse(a)", f"{N}(4, 3, 7)"),
+    "pseudo-inverse of rank one": reference("return torch.pinverse(a, 1e-3)", "torch.ones(5, 4, 3)"),
+}  # fmt: skip
+GRAPHS = {**CHOLESKY, **QR, **SOLVED, **PIVOTED, **SINGULAR}
 
 
 @pytest.mark.slow
