@@ -22,8 +22,10 @@ from search.costs.trace import operator_graph
 from search.judging import inputs as distributions
 from search.reference import Problem
 
+# A library on a GPU answers with some numbers what one on a processor refuses, as singular values of infinities.
 _BY_VALUE = {
-    "bernoulli", "binary_cross_entropy", "cholesky", "linalg_cholesky", "linalg_cholesky_ex", "multinomial", "nanquantile", "quantile",
+    "bernoulli", "binary_cross_entropy", "cholesky", "linalg_cholesky", "linalg_cholesky_ex", "linalg_eigh", "linalg_eigvalsh",
+    "linalg_pinv", "linalg_svd", "linalg_svdvals", "multinomial", "nanquantile", "pinverse", "quantile", "svd",
 }  # fmt: skip
 _BY_INDEX = {
     "cross_entropy_loss", "embedding", "embedding_bag", "gather", "index", "index_add", "index_copy", "index_put",

@@ -71,7 +71,9 @@ def factor_sizes(
     if not fits or len(source.shape) < 2 or 0 in source.shape:
         return None
     m, n = source.shape[-2:]
-    if max(m, n) > LARGEST or (name == "linalg_svd" and m != n and values.get("full_matrices", True)):
+    if max(m, n) > LARGEST or (
+        name == "linalg_svd" and m != n and values.get("full_matrices", True)
+    ):
         return None
     sizes: dict[str, int | str] = {"kind": kind, "upper": int(bool(values.get("upper", False)))}
     sizes |= {"m": m, "n": n, "least": min(m, n), "rows_of_right": int(name == "linalg_svd")}

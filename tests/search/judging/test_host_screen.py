@@ -32,6 +32,8 @@ INDEXED = "torch.rand(8, 10), torch.randint(0, 8, (5,))"
         ("F.binary_cross_entropy(a, b)", FLOATS, True),
         ("torch.quantile(a, 0.3, dim=1) + b.sum()", FLOATS, True),
         ("torch.linalg.cholesky(a[:, :8] + torch.eye(8)) + b.sum()", FLOATS, True),
+        ("torch.svd(a)[1] + b.sum()", FLOATS, True),
+        ("torch.linalg.eigvalsh(a[:, :8]) + b.sum()", FLOATS, True),
         ("a[(b[0] * 8).long()]", FLOATS, True),
         ("torch.gather(a, 1, (b * 10).to(torch.int64))", FLOATS, True),
         ("a[b]", INDEXED, False),
@@ -57,6 +59,16 @@ def test_the_host_says_why_inputs_are_refused(entropy: Problem) -> None:
     there, here = torch.rand(8, 10), torch.rand(8, 10)
     assert refused(entropy.model, (there, here)) == ""
     assert "between 0 and 1" in refused(entropy.model, (there + 1, here))
+
+
+def test_singular_values_of_what_is_infinite_are_asked_of_nobody(
+    make_task: Callable[..., Task],
+) -> None:
+    source = SOURCE.format("torch.svd(a)", "torch.rand(8, 10)").replace(", b", "")
+    problem = load_problem(make_task(source, special_values=True))
+    trial_set = make_trials(problem, 1)
+    assert "special values" in dict(trial_set.dropped)
+    assert "special values" not in {trial.distribution for trial in trial_set.trials}
 
 
 def test_a_reference_that_runs_on_a_gpu_alone_is_not_asked(
