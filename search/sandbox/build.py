@@ -9,7 +9,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +27,39 @@ _FILE = 64 << 20  # bytes of one file that a compiler writes
 _TOGETHER = 128 << 20  # bytes of all parts of a candidate
 _LOG = 1 << 18  # bytes of a compiler's messages that are looked at
 QUOTA = 4 << 30  # bytes of a folder of builds
+_PASSING, _STALE = (
+    ("gate-", "build-"),
+    86400.0,
+)  # folders of one candidate, and seconds after which nobody needs them
 _FRESH = 600.0  # seconds in which another judge may still load what it found
+
+
+class Gate:
+    """A folder through which a runner may read builds that are made after its walls stand.
+
+    Args:
+        folder: of the builds.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = Path(tempfile.mkdtemp(prefix="gate-", dir=folder))
+
+    def admit(self, built: Mapping[str, str]) -> dict[str, str]:
+        """Put builds there; return where they are now."""
+        found = {}
+        for key, library in built.items():
+            there = self.path / Path(library).name
+            try:
+                os.link(library, there)
+            except OSError:  # another user's, or a file system without links
+                shutil.copy(library, there)
+            found[key] = str(there)
+        return found
+
+    def close(self) -> None:
+        """Remove it."""
+        shutil.rmtree(self.path, ignore_errors=True)
 
 
 class Builder:
@@ -43,6 +75,10 @@ class Builder:
         self._language = language
         self._folder = folder
         self._seconds = seconds
+
+    def gate(self) -> Gate:
+        """Return a way for builds into a runner that starts before they are made."""
+        return Gate(self._folder)
 
     def build(self, source: str) -> dict[str, str]:
         """Return the path of the shared object of every native part of a candidate, by key.
@@ -172,7 +208,7 @@ def used(build: Path) -> bool:
 def prune(folder: Path, quota: int = QUOTA) -> None:
     """Remove the builds that were used longest ago from a folder that holds more than `quota` bytes.
 
-    Files of one name, but for the suffix, go together.
+    Files of one name, but for the suffix, go together. What a judge that was killed has left beside them goes too.
     """
     last: dict[str, float] = {}
     sizes: dict[str, int] = {}
@@ -185,6 +221,10 @@ def prune(folder: Path, quota: int = QUOTA) -> None:
                     last[name] = max(last.get(name, 0.0), seen.st_mtime)
                     sizes[name] = sizes.get(name, 0) + seen.st_size
                     files.setdefault(name, []).append(entry.path)
+                elif (
+                    entry.name.startswith(_PASSING) and entry.stat().st_mtime < time.time() - _STALE
+                ):
+                    shutil.rmtree(entry.path, ignore_errors=True)
     excess, now = sum(sizes.values()) - quota, time.time()
     for name in sorted(last, key=last.__getitem__):
         if excess <= 0 or last[name] > now - _FRESH:

@@ -32,14 +32,14 @@ def construct(build: Callable[[], Any], state: Mapping[str, torch.Tensor], seed:
         seed: of random numbers, the same for both times.
     """
     seen: list[torch.Tensor] = []
-    torch.manual_seed(seed)
+    seed_all(seed)
     with _registering(seen.append):
         first = build()
     if not isinstance(first, nn.Module):
         return first
     named = {id(value): name for name, value in first.state_dict(keep_vars=True).items()}
     names = iter([named.get(id(value)) for value in seen])
-    torch.manual_seed(seed)
+    seed_all(seed)
 
     def fill(value: torch.Tensor) -> None:
         wanted = state.get(next(names, None) or "")
@@ -49,6 +49,13 @@ def construct(build: Callable[[], Any], state: Mapping[str, torch.Tensor], seed:
 
     with _registering(fill), _uninitialised():
         return build()
+
+
+def seed_all(seed: int) -> None:
+    """Seed what draws random numbers here, as ``torch.manual_seed`` does, which looks for devices and takes a millisecond."""
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call] # torch's own
+        torch.cuda.manual_seed_all(seed)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ import torch
 from kb.runtime import cpp
 from search.reference import MOST_OUTPUTS
 from search.sandbox.missing_names import missing_names
-from search.sandbox.parameters import construct
+from search.sandbox.parameters import construct, seed_all
 from search.sandbox.shared_memory import (
     DONE,
     EMPTY,
@@ -48,6 +48,17 @@ _data_ptr = torch.Tensor.data_ptr
 _state_dict = torch.nn.Module.state_dict
 
 
+# Of a candidate: what each needs first takes a process that was just forked some milliseconds.
+_SMALL = """
+import ctypes
+import torch
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = torch.nn.Linear(1, 1)
+"""
+
+
 class Runner:
     """Answers one judge over a socket, one JSON object a line."""
 
@@ -63,6 +74,7 @@ class Runner:
 
     def serve(self) -> None:
         """Answer until the judge hangs up."""
+        _warm_up()
         while True:
             line = self._read()
             if line is None:
@@ -98,7 +110,7 @@ class Runner:
         if build is None:
             return {"missing": "ModelNew"}
         arguments = decode(init)
-        torch.manual_seed(seed)
+        seed_all(seed)
         if packing:
             model = construct(lambda: build(*arguments), self._arena.state, seed)
         else:
@@ -312,3 +324,14 @@ def decode(value: Any) -> Any:
     if "dtype" in value:
         return getattr(torch, value["dtype"])
     return torch.tensor(value["tensor"], dtype=getattr(torch, value["of"]))
+
+
+def _warm_up() -> None:
+    """Construct a model and load its parameters, while the judge waits for compilers."""
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    made: dict[str, Any] = {}
+    exec(compile(_SMALL, NAME, "exec"), made)  # noqa: S102 - this project's own
+    model = made["ModelNew"]()
+    model.load_state_dict(model.state_dict())
+    gc.collect()

@@ -27,7 +27,7 @@ _STOPPING, STARVED = 1.0, 20.0  # seconds for a thread to stand still; for one w
 
 
 class Worker:
-    """A runner: what is asked of it is answered in time, or ends in a `Fault`.
+    """A runner: what is asked of it is answered in time, or ends in a `Fault`. It starts while the judge does something else.
 
     Args:
         cell: None for the user's own reference, which is not walled in.
@@ -52,9 +52,18 @@ class Worker:
             theirs.close()
         self._pending = b""
         self._cell, self._glanced, self._excess = cell, time.monotonic(), ""
-        self.sandbox = self._sandbox()
+        self.sandbox: tuple[SandboxPart, ...] = ()
+        self._stands = False
 
-    def _sandbox(self) -> tuple[SandboxPart, ...]:
+    def ready(self) -> None:
+        """Wait until its walls stand; before that nothing may be asked of it.
+
+        Raises:
+            Fault: it died while it started.
+            ToolchainError: this machine cannot confine candidates.
+        """
+        if self._stands:
+            return
         told = self._receive(time.monotonic() + 30, 30).get("sandbox", [])
         parts = tuple(
             SandboxPart(name=name, works=works, detail=detail) for name, works, detail in told
@@ -67,7 +76,7 @@ class Worker:
                 f"this machine cannot confine candidates, it lacks: {reasons}: use Linux 5.13 or later with Landlock "
                 "and seccomp, or a container that permits them"
             )
-        return parts
+        self.sandbox, self._stands = parts, True
 
     def ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
         """Send `message` and return the answer.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import mmap
 import os
 import platform
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,39 @@ def poisoned(tensor: torch.Tensor) -> bool:
     if tensor.dtype is torch.bool:
         return bool((tensor.view(torch.uint8) == _NO_TRUTH).all())
     return bool((tensor == torch.iinfo(tensor.dtype).max).all())
+
+
+# Of `struct procmap_query`: what is asked of the kernel about one address, and the offsets of what it answers.
+_PROCMAP_QUERY, _QUERY_BYTES = 0xC0686611, 104
+_MAP_SHARED = 8  # in the flags of a mapping
+
+
+def is_private(pid: int, spans: Iterable[tuple[int, int]]) -> bool:
+    """Say whether spans (address, bytes) of a process lie in memory that it shares with nobody, and that shows no file.
+
+    Only some kernels (Linux 6.11) tell that of an address; the list of all mappings takes a hundred times as long. Where
+    it is not told, the answer is False.
+    """
+    asked = bytearray(_QUERY_BYTES)
+    try:
+        maps = os.open(f"/proc/{pid}/maps", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        for address, size in spans:
+            at, end = address, address + size
+            while at < end:
+                asked[:24] = struct.pack("QQQ", _QUERY_BYTES, 0, at)
+                fcntl.ioctl(maps, _PROCMAP_QUERY, asked)
+                _, _, _, _, after, flags, _, _, file = struct.unpack_from("9Q", asked)
+                if flags & _MAP_SHARED or file:
+                    return False
+                at = after
+    except OSError:
+        return False
+    finally:
+        os.close(maps)
+    return True
 
 
 def mappings(pid: int) -> list[tuple[int, int]]:

@@ -19,8 +19,9 @@ from search.sandbox.fork_server import send_request
 _START_SECONDS = 120.0  # importing torch from a cold disk
 _LOG_TAIL = 2000
 _DYING_SECONDS = 30  # that a process which was killed may take to end
-# Killed children of a zygote for GPUs that the next one does not wait for: the driver takes 76 ms for each on an H200.
-_UNREAPED = 2
+_UNREAPED = (
+    2  # killed children that the next one does not wait for: they give back memory, or a GPU
+)
 
 
 class Zygote:
@@ -45,7 +46,7 @@ class Zygote:
 
     def run(self, request: dict[str, Any], fds: list[int]) -> int:
         """Fork a child and return its pid."""
-        self.reap(_UNREAPED if self._capability > 0 else 0)
+        self.reap(_UNREAPED)
         return int(self._ask(request, fds)["pid"])
 
     def wait(self, pid: int) -> int:

@@ -89,6 +89,7 @@ class Baseline:
         self._whose = "the reference's own" if own is None else "a baseline kernel's"
         source, prebuilt = own or (f"{problem.task.source}\n\n{program}\n", {})
         try:
+            self._worker.ready()
             self._candidate_session = CandidateSession(
                 problem,
                 trial_set,

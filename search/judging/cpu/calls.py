@@ -39,6 +39,7 @@ from search.sandbox.shared_memory import (
     PIN,
     POINTERS,
     Arena,
+    is_private,
     mappings,
     scrub,
     shared_pages,
@@ -50,9 +51,7 @@ _WAITED = 100_000  # ns that a call may wait for its processor and count as undi
 # A call that was preempted counts as undisturbed where it waited for less than this share of its time: what
 # torch.compile writes is preempted once in each call by a thread of its own, for 10 us.
 _PREEMPTED_SHARE = 0.002
-_SPARE = (
-    2 << 20
-)  # bytes of memory that are spoiled before the first call, or as much as answers take
+_SPARE = 2 << 20  # bytes of memory that are spoiled before the first call, or what answers take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +137,13 @@ class Calls(Turns):
         size = sum(layout.nbytes for layout in self._problem.outputs)
         count = max(self._kept.most + 1, min(64, _SPARE // size))
         spare = [layout.nbytes for layout in self._problem.outputs] * count
-        self._begin({"spare": spare, "shared": self._seats.shared})
-        self._ready()
+        processors = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {self._seats.seat})  # on the stage the runner would wait for it
+        try:
+            self._begin({"spare": spare, "shared": self._seats.shared})
+            self._ready()
+        finally:
+            os.sched_setaffinity(0, processors)
 
     def place(self, inputs: Sequence[Any], state: Mapping[str, torch.Tensor] | None = None) -> None:
         """Put the inputs of the next call in place, while the runner stands still.
@@ -271,7 +275,7 @@ class Calls(Turns):
         return self._shared(self._kept.own(self._kept.last.spans))
 
     def _shared(self, spans: Sequence[Span]) -> bool:
-        return _any_overlap(spans, mappings(self.pid))
+        return not is_private(self.pid, spans) and _any_overlap(spans, mappings(self.pid))
 
     # -------------------------------------------------------------------------------------------------
 
@@ -317,10 +321,11 @@ class Calls(Turns):
         except Fault:
             pieces = ()  # its description says first what it is instead
         self._put(self._placed)
-        if recheck and _any_overlap(self._kept.own(spans), shared_pages(self.pid)):
+        own = self._kept.own(spans)
+        if recheck and not is_private(self.pid, own) and _any_overlap(own, shared_pages(self.pid)):
             raise aliased()
         # Whole numbers cannot be NaN.
-        if self._problem.special and self._shared(self._kept.own(spans)):
+        if self._problem.special and self._shared(own):
             raise in_place()
         return AnswerBytes(spans=spans, pieces=pieces)
 

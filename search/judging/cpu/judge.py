@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -163,8 +163,9 @@ class CpuJudge:
 
     def _try_sandbox(self) -> tuple[SandboxPart, ...]:
         check_arguments(self._problem)
-        worker = self._worker({})
+        worker = self._worker(())
         try:
+            worker.ready()
             try:
                 ptrace.check_peek(worker.child.pid)
                 check_clocks(worker.child.pid)
@@ -179,14 +180,14 @@ class CpuJudge:
         finally:
             worker.close()
 
-    def _worker(self, prebuilt: Mapping[str, str]) -> Worker:
+    def _worker(self, readable: Iterable[str]) -> Worker:
         assert self._arena is not None
-        return Worker(self._zygote, self._arena, self._cell(prebuilt), self._seats.stage)
+        return Worker(self._zygote, self._arena, self._cell(readable), self._seats.stage)
 
-    def _cell(self, prebuilt: Mapping[str, str]) -> Cell:
+    def _cell(self, readable: Iterable[str]) -> Cell:
         return Cell(
             single=True,
-            readable=tuple(prebuilt.values()),
+            readable=tuple(readable),
             writable=(),
             memory=min(self._limits.memory, max(1 << 30, free_memory() // 2))
             + 4 * int(self._layout["size"]),
@@ -202,7 +203,7 @@ class CpuJudge:
         **more: Any,
     ) -> Baseline:
         """Start a baseline; torch.compile starts compilers, and has no walls around it."""
-        cell = None if compiled else self._cell({} if own is None else own[1])
+        cell = None if compiled else self._cell(() if own is None else own[1].values())
         return Baseline(
             self._problem,
             self._trial_set,
@@ -243,37 +244,46 @@ class CpuJudge:
         self._baselines.ensure()
         start = time.monotonic()
         build_seconds = 0.0
+        gate = self._builder.gate()
+        worker = self._worker([str(gate.path)])  # it starts while compilers work
         try:
-            prebuilt = self._builder.build(source)
+            prebuilt = gate.admit(self._builder.build(source))
             build_seconds = time.monotonic() - start
-            outcome: Outcome = self._hear(source, prebuilt, prepared, thorough)
+            outcome: Outcome = self._hear(worker, source, prebuilt, prepared, thorough=thorough)
         except Fault as fault:
             outcome = fault.outcome
             build_seconds = build_seconds or time.monotonic() - start
+        finally:
+            worker.close()
+            gate.close()
         return replace(outcome, build_seconds=build_seconds)
 
     def _hear(
-        self, source: str, prebuilt: Mapping[str, str], prepared: Prepared, thorough: bool
+        self,
+        worker: Worker,
+        source: str,
+        prebuilt: Mapping[str, str],
+        prepared: Prepared,
+        *,
+        thorough: bool,
     ) -> Passed:
         assert self._arena is not None
-        worker = self._worker(prebuilt)
-        try:
-            # One thread throughout: a second one waits at every barrier while the runner has its core.
-            with one_thread():
-                candidate_session = CandidateSession(
-                    self._problem,
-                    self._trial_set,
-                    self._arena,
-                    worker,
-                    self._seats,
-                    seconds=self._call_seconds,
-                )
-                candidate_session.load(source, prebuilt, self._layout, self._limits.start_seconds)
-                candidate_session.question()
-                timing, own = self._time(candidate_session, tuple(prebuilt.values()), thorough)
-                candidate_session.end_timing()
-        finally:
-            worker.close()
+        worker.ready()
+        self._zygote.reap()  # the last one has given its memory back
+        # One thread throughout: a second one waits at every barrier while the runner has its core.
+        with one_thread():
+            candidate_session = CandidateSession(
+                self._problem,
+                self._trial_set,
+                self._arena,
+                worker,
+                self._seats,
+                seconds=self._call_seconds,
+            )
+            candidate_session.load(source, prebuilt, self._layout, self._limits.start_seconds)
+            candidate_session.question()
+            timing, own = self._time(candidate_session, tuple(prebuilt.values()), thorough)
+            candidate_session.end_timing()
         return self._passed(candidate_session, timing, own, prepared)
 
     def _time(

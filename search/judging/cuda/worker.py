@@ -17,7 +17,7 @@ from search.judging.cuda.compiling import Compiler
 from search.languages.cute import package_folders
 from search.sandbox.faults import Fault
 from search.sandbox.runner_handle import Worker
-from search.sandbox.sandbox import Cell, SandboxPart, gpu_devices, sweep
+from search.sandbox.sandbox import Cell, gpu_devices, sweep
 from search.sandbox.shared_memory import Arena, plan
 from search.sandbox.zygote import Zygote
 
@@ -93,7 +93,6 @@ class CudaWorker(Worker):
         self._patience = _ALL_COMPILING
         self._heard: deque[dict[str, Any]] = deque()
         self._latest = 0.0
-        self._ready = False
         self._begun = 0  # what it was told to do when its context is made
         values = runner_environment(self._scratch, environment)
         cell = None if compiler is None else runner_cell(self._scratch, builds)
@@ -103,10 +102,6 @@ class CudaWorker(Worker):
         except BaseException:
             self._discard()
             raise
-
-    def _sandbox(self) -> tuple[SandboxPart, ...]:
-        """Return nothing yet: it is told when the context has been made, see `ready`."""
-        return ()
 
     def begin_import(self) -> None:
         """Have it import torch.compile's parts when its context is made; `ready` waits for both."""
@@ -128,9 +123,7 @@ class CudaWorker(Worker):
             Fault: it died while it started.
             ToolchainError: this machine cannot confine candidates.
         """
-        if not self._ready:
-            self.sandbox = super()._sandbox()
-            self._ready = True
+        super().ready()
         while self._begun:
             self._begun -= 1
             self.answer(_IMPORTING)  # what it cannot do, it will say when that is needed

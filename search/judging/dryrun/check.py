@@ -146,7 +146,9 @@ class DryCheck:
             cpu_seconds=3600,
             file_bytes=_FILE,
         )
-        return Worker(self._zygote, arena, cell, None, {"device": "dry", "environment": {}})
+        worker = Worker(self._zygote, arena, cell, None, {"device": "dry", "environment": {}})
+        worker.ready()
+        return worker
 
     def examine(
         self, source: str, architectures: Sequence[Architecture], *, thorough: bool = False

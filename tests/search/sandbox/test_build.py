@@ -8,7 +8,7 @@ import pytest
 
 from search.languages import LANGUAGES
 from search.sandbox import build
-from search.sandbox.build import Builder, prune
+from search.sandbox.build import Builder, Gate, prune
 from search.sandbox.faults import Fault
 from search.sandbox.zygote import Child, Zygote
 
@@ -133,3 +133,24 @@ def test_a_request_longer_than_any_is_refused_before_it_is_sent(zygote: Zygote) 
     with pytest.raises(ValueError, match="a request of"):
         Child(zygote, {"op": "build", "text": "x" * (5 << 20)}, [])
     assert zygote.wait(1) == 9  # it answers still
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_builds_come_through_a_gate_by_their_names_and_leave_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    library = tmp_path / "native" / "key-1.so"
+    gate = Gate(library.parent)
+    library.write_bytes(b"code")
+    (there,) = gate.admit({"key": str(library)}).values()
+    assert Path(there).parent == gate.path
+    assert Path(there).read_bytes() == b"code"
+    assert (library.stat().st_nlink == 2) is links
+    gate.close()
+    assert not gate.path.exists()
+    assert library.read_bytes() == b"code"

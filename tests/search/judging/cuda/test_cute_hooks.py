@@ -113,6 +113,7 @@ def test_the_package_imports_and_compiles_behind_the_walls_of_a_runner(tmp_path:
     zygote, arena = Zygote(), Arena.create(layout)
     # As a runner on a GPU, but for the device: no context is made, nothing is launched.
     worker = Worker(zygote, arena, runner_cell(scratch, ()), None, {"environment": values})
+    worker.ready()
     try:
         message = {
             "op": "load",
