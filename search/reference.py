@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,12 +22,10 @@ from search.user_program import execute, foreign
 if TYPE_CHECKING:
     from search.task import Task  # a judging machine need not have what checks task files
 
+# In the source of a reference that may return vectors with either sign.
+_FACTORISING = re.compile(r"\b(svd|eigh)\b")
 # Outputs are of these types. Whole ones are compared exactly, or hold indices (`search.judging.indices`).
 FLOATS = frozenset({torch.float32, torch.float16, torch.bfloat16})
-_FACTORISING = (
-    "svd",
-    "eigh",
-)  # in the source of a reference that may return vectors with either sign
 WHOLE = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool})
 MOST_OUTPUTS = 256
 _NORMS = (nn.modules.batchnorm._NormBase,)
@@ -113,8 +112,12 @@ class Problem:
     @property
     def special(self) -> bool:
         """Whether an answer may be right in several ways: indices, as integers may be, or factors of a matrix."""
-        factors = any(word in self.task.source for word in _FACTORISING)
-        return factors or any(layout.dtype in WHOLE for layout in self.outputs)
+        return self.factorises or any(layout.dtype in WHOLE for layout in self.outputs)
+
+    @property
+    def factorises(self) -> bool:
+        """Whether the reference names a decomposition, whose vectors it may return."""
+        return _FACTORISING.search(self.task.source) is not None
 
     @property
     def countable(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from search.judging.indices import COPIES, memory_of
+from search.judging.indices import COPIES, memory_of, written
 
 # By operator: the number of its results, and which of them are vectors.
 _CALLS = {"_linalg_svd": (3, (0, 2)), "_linalg_eigh": (2, (1,))}
@@ -54,8 +54,8 @@ class FactorLookup:
         """Return what is compared of output `number`, and None: nothing of it is forbidden.
 
         Returns:
-            Of the left vectors, the product of all factors, [..., M, N]; of the right ones, both matrices of inner products,
-            [..., elements]. Of eigenvectors the product and, times the greatest eigenvalue, the inner products.
+            Of the left vectors, the product of all factors over the greatest value, [..., M, N]; of the right ones, both matrices
+            of inner products, [..., elements]. Of eigenvectors both. So no element is much greater than one, whatever the matrix.
         """
         del number
         parts = [
@@ -63,16 +63,17 @@ class FactorLookup:
             for at, turned in zip(self.outputs, self.turned, strict=True)
         ]
         wide = [part.double() for part in parts]
+        values = wide[0] if self.name == "_linalg_eigh" else wide[1]
+        size = values.abs().amax(-1, keepdim=True)
+        shares = (values / torch.where(size == 0, 1.0, size)).unsqueeze(-2)
         if self.name == "_linalg_eigh":
-            values, vectors = wide
-            product = (vectors * values.unsqueeze(-2)) @ vectors.mT
-            size = values.abs().amax(-1, keepdim=True).unsqueeze(-1)
-            scaled = vectors.mT @ vectors * torch.where(size == 0, 1.0, size)
-            return torch.cat([product.flatten(-2), scaled.flatten(-2)], -1), None
-        left, values, right = wide
+            vectors = wide[1]
+            product = (vectors * shares) @ vectors.mT
+            return torch.cat([product.flatten(-2), (vectors.mT @ vectors).flatten(-2)], -1), None
+        left, _, right = wide
         if self.number == 0:
             count = values.shape[-1]
-            return (left[..., :count] * values.unsqueeze(-2)) @ right[..., :count, :], None
+            return (left[..., :count] * shares) @ right[..., :count, :], None
         inner = [(left.mT @ left).flatten(-2), (right @ right.mT).flatten(-2)]
         return torch.cat(inner, -1), None
 
@@ -92,16 +93,14 @@ class FactorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's
         del types
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
+        for value in written(func, args, kwargs or {}):
+            self._origins.pop(memory_of(value), None)
         if name in COPIES and memory_of(args[0]) in self._origins:
             self._origins[memory_of(result)] = (result, args[0])
         elif name in _CALLS:
             self._count += 1
             for number, part in enumerate(result[: _CALLS[name][0]]):
                 self._origins[memory_of(part)] = (part, _Part(name, self._count, number))
-        elif func._schema.is_mutable and torch.Tag.inplace_view not in func.tags:
-            for value in (*args, *(kwargs or {}).values()):
-                if isinstance(value, torch.Tensor):  # it may have been written to
-                    self._origins.pop(memory_of(value), None)
         return result
 
     def lookups(self, outputs: Sequence[torch.Tensor]) -> tuple[FactorLookup | None, ...]:

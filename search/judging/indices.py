@@ -7,7 +7,7 @@ to them through views, casts and copies. Arithmetic with an index makes an ordin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,11 +180,8 @@ class IndexWatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's 
         del types
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
-        if (
-            torch.Tag.inplace_view not in func.tags
-        ):  # which turns a tensor, and changes nothing in it
-            named = zip((one.name for one in func._schema.arguments), args, strict=False)
-            self._forget(func._schema.arguments, {**dict(named), **(kwargs or {})})
+        for value in written(func, args, kwargs or {}):  # what it wrote to holds indices no more
+            self._origins.pop(memory_of(value), None)
         if name in COPIES and memory_of(args[0]) in self._origins:
             self._origins[memory_of(result)] = (result, args[0])
         elif name in _SEARCHES:
@@ -196,13 +193,6 @@ class IndexWatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's 
                 search = PlaceSearch(name=name, given=given, found=found)
                 self._origins[memory_of(found)] = (found, search)
         return result
-
-    def _forget(self, arguments: Sequence[Any], given: Mapping[str, Any]) -> None:
-        """Take what an operator writes to for indices no more."""
-        for argument in arguments:
-            value, alias = given.get(argument.name), argument.alias_info
-            if isinstance(value, torch.Tensor) and alias is not None and alias.is_write:
-                self._origins.pop(memory_of(value), None)
 
     def lookup(self, output: torch.Tensor) -> IndexLookup | None:
         """Return how to find the values at the indices in `output`, None where it holds none."""
@@ -216,6 +206,20 @@ class IndexWatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's 
                 return IndexLookup(trail=tuple(trail), search=origin)
             shown = origin
         return None
+
+
+def written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
+    """Yield the tensors that an operator has written to; one that turns a tensor changes nothing in it."""
+    if torch.Tag.inplace_view in func.tags:
+        return
+    names = [argument.name for argument in func._schema.arguments]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    for argument in func._schema.arguments:
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = given.get(argument.name)
+            for one in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(one, torch.Tensor):
+                    yield one
 
 
 def memory_of(tensor: torch.Tensor) -> int:

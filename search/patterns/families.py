@@ -20,8 +20,8 @@ _FURTHER = {
         "linalg_matrix_power", "linalg_matrix_exp", "cov", "corrcoef", "cholesky", "linalg_cholesky",
         "linalg_cholesky_ex", "cholesky_solve", "linalg_solve", "linalg_solve_triangular",
         "linalg_inv", "inverse", "linalg_pinv", "linalg_lstsq", "linalg_lu", "linalg_lu_factor", "linalg_lu_solve", "linalg_qr",
-        "linalg_svd", "linalg_svdvals", "linalg_eigh", "linalg_eigvalsh", "linalg_det", "logdet",
-        "linalg_slogdet", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell", "_sparse_mm",
+        "linalg_svd", "linalg_svdvals", "linalg_eigh", "linalg_eigvalsh", "linalg_det", "logdet", "svd", "pinverse", "det",
+        "linalg_slogdet", "slogdet", "qr", "geqrf", "ormqr", "cholesky_inverse", "lu_solve", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell", "_sparse_mm",
         "sparse_mm", "_int_mm", "_scaled_mm",
     ),
     "pooling": (

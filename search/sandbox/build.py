@@ -9,8 +9,8 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -42,18 +42,24 @@ class Gate:
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path = Path(tempfile.mkdtemp(prefix="gate-", dir=folder))
+        with _writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self.path = Path(tempfile.mkdtemp(prefix="gate-", dir=folder))
 
     def admit(self, built: Mapping[str, str]) -> dict[str, str]:
-        """Put builds there; return where they are now."""
+        """Put builds there; return where they are now.
+
+        Raises:
+            ToolchainError: there is no room.
+        """
         found = {}
         for key, library in built.items():
             there = self.path / Path(library).name
-            try:
-                os.link(library, there)
-            except OSError:  # another user's, or a file system without links
-                shutil.copy(library, there)
+            with _writing(self.path):
+                try:
+                    os.link(library, there)
+                except OSError:  # another user's, or a file system without links
+                    shutil.copy(library, there)
             found[key] = str(there)
         return found
 
@@ -121,12 +127,8 @@ class Builder:
         if not used(library):
             if seconds <= 0:
                 raise self._late(self._seconds)
-            try:
+            with _writing(self._folder):
                 self._make(unit, list(command), library, seconds)
-            except OSError as error:
-                raise ToolchainError(
-                    f"cannot write to {self._folder} ({error.strerror}): free some room or set KB_HOME"
-                ) from error
         return library
 
     def _make(self, unit: Unit, command: list[str], library: Path, seconds: float) -> None:
@@ -185,6 +187,16 @@ class Builder:
     def _late(self, took: float) -> Fault:
         reason = f"the compiler was still busy after {self._seconds:.0f} s, which all parts have together"
         return Fault(TimedOut(reason=reason, seconds=took, build_seconds=took))
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ToolchainError(
+            f"cannot write to {folder} ({error.strerror}): free some room or set KB_HOME"
+        ) from error
 
 
 def _ended(status: int) -> str:

@@ -78,6 +78,14 @@ class Worker:
             )
         self.sandbox, self._stands = parts, True
 
+    def stands(self) -> bool:
+        """Say whether it lives, once its walls should stand."""
+        try:
+            self.ready()
+        except Fault:
+            return False
+        return self.alive()
+
     def ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
         """Send `message` and return the answer.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -182,6 +182,8 @@ class CpuJudge:
 
     def _worker(self, readable: Iterable[str]) -> Worker:
         assert self._arena is not None
+        if free_memory() // 2 < self._limits.memory:
+            self._zygote.reap()  # what the last one holds would count
         return Worker(self._zygote, self._arena, self._cell(readable), self._seats.stage)
 
     def _cell(self, readable: Iterable[str]) -> Cell:
@@ -244,18 +246,19 @@ class CpuJudge:
         self._baselines.ensure()
         start = time.monotonic()
         build_seconds = 0.0
-        gate = self._builder.gate()
-        worker = self._worker([str(gate.path)])  # it starts while compilers work
-        try:
-            prebuilt = gate.admit(self._builder.build(source))
-            build_seconds = time.monotonic() - start
-            outcome: Outcome = self._hear(worker, source, prebuilt, prepared, thorough=thorough)
-        except Fault as fault:
-            outcome = fault.outcome
-            build_seconds = build_seconds or time.monotonic() - start
-        finally:
-            worker.close()
-            gate.close()
+        with ExitStack() as ends:
+            try:
+                gate = ends.enter_context(closing(self._builder.gate()))
+                readable = [str(gate.path)]
+                worker = ends.enter_context(closing(self._worker(readable)))
+                prebuilt = gate.admit(self._builder.build(source))
+                build_seconds = time.monotonic() - start
+                if not worker.stands():  # no candidate was in it
+                    worker = ends.enter_context(closing(self._worker(readable)))
+                outcome: Outcome = self._hear(worker, source, prebuilt, prepared, thorough=thorough)
+            except Fault as fault:
+                outcome = fault.outcome
+                build_seconds = build_seconds or time.monotonic() - start
         return replace(outcome, build_seconds=build_seconds)
 
     def _hear(

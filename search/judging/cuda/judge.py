@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -108,7 +109,9 @@ class CudaJudge:
         self._resident = resident_share(facts.l2 if facts is not None else 0, _FLUSH)
         self._watch = Watch(self._uuid)
         # A runner has an environment of its own, and must work on the judge's device: one that sees several starts later.
-        self._visible = {"CUDA_VISIBLE_DEVICES": visible_gpus()[torch.cuda.current_device()]}
+        self._visible = {k: v for k, v in os.environ.items() if k == "CUDA_VISIBLE_DEVICES"}
+        if facts is not None:
+            self._visible = {"CUDA_VISIBLE_DEVICES": visible_gpus()[torch.cuda.current_device()]}
         self._call_seconds = self._limits.call_seconds
         self.prepared: Prepared | None = None
 
@@ -192,8 +195,9 @@ class CudaJudge:
 
     def _start_runner(self) -> CudaWorker:
         builds = (self._folder / "triton-builds", *self._verdict.folders)
+        told = self._told(self._memory.candidates, sealed=True)
         worker = CudaWorker(self._zygote, self._compiler, builds=builds, environment=self._visible)
-        worker.begin_sharing(self._told(self._memory.candidates, sealed=True))
+        worker.begin_sharing(told)
         return worker
 
     def _try_sandbox(self) -> tuple[Any, ...]:
@@ -272,10 +276,10 @@ class CudaJudge:
             seconds=self._call_seconds,
         )
         try:
-            self._memory.flush.bytes().zero_()  # the last candidate could write there
+            self._zygote.reap()  # until it is gone, what the last candidate left on the device may write
+            self._memory.flush.bytes().zero_()  # it could write there
             told = self._told(memory, sealed=True)
             candidate_session.load(source, prebuilt, told, self._limits.start_seconds)
-            self._zygote.reap()  # until it is gone, what the last candidate left on the device may write
             with turn(self._device):  # what another judge runs would be timed along
                 passed = self._examine(candidate_session, worker, thorough)
         finally:
@@ -294,10 +298,6 @@ class CudaJudge:
         seconds = self._limits.thorough_seconds if thorough else self._limits.timing_seconds
         timing = self._race(candidate_session, blocks=_BLOCKS[thorough], seconds=seconds)
         candidate_session.end_timing()
-        if not self._layout["scarce"]:
-            self._spares.ahead(
-                2
-            )  # what follows is counted by profiles, which another's start does not change
         calls = min(_PROFILED, len(self._layout["sets"]))
         self._verdict.look_at_batches(
             lambda: candidate_session.profile_batch(self._draws, calls, _FLUSHES),
@@ -309,6 +309,8 @@ class CudaJudge:
         timeline = self._verdict.timeline(
             lambda: self._profile(candidate_session), timing.seconds["candidate"], worker.kernels
         )
+        if not self._layout["scarce"]:
+            self._spares.ahead(2)  # not before: it would draw profiles out
         passed = self._verdict.passed(candidate_session, timing, timeline, worker.reports, peak)
         slower = self._slower_device(worker, timing)  # last: it ends the candidate
         if slower == 1.0:

@@ -41,6 +41,11 @@ class SpareRunners:
         """
         if tight():
             self._zygote.reap()
+        for worker in [
+            one for one in self._waiting if not one.alive()
+        ]:  # with the zygote that forked it
+            self._waiting.remove(worker)
+            worker.close()
         for attempt in range(_ATTEMPTS):
             self.ahead(1)
             worker = self._waiting.popleft()
@@ -49,6 +54,7 @@ class SpareRunners:
                 return worker
             except Fault as fault:
                 worker.close()
+                self._end()  # the next one is a fresh one
                 if attempt == _ATTEMPTS - 1:
                     raise ToolchainError(
                         f"a process for candidates cannot start CUDA ({getattr(fault.outcome, 'reason', fault.outcome.kind)}"
@@ -68,9 +74,12 @@ class SpareRunners:
 
     def close(self) -> None:
         """Kill them, and see that all that was killed has given its memory back."""
+        self._end()
+        self._zygote.reap()
+
+    def _end(self) -> None:
         while self._waiting:
             self._waiting.popleft().close()
-        self._zygote.reap()
 
 
 def tight() -> bool:

@@ -147,7 +147,11 @@ class DryCheck:
             file_bytes=_FILE,
         )
         worker = Worker(self._zygote, arena, cell, None, {"device": "dry", "environment": {}})
-        worker.ready()
+        try:
+            worker.ready()
+        except BaseException:
+            worker.close()
+            raise
         return worker
 
     def examine(

@@ -17,7 +17,10 @@ _LANES = 16  # of the widest vectors
 _PAIRS = 16  # times larger than its operands
 _COMPARISONS = {"lt", "le", "gt", "ge"}
 _MOVES = {"flip", "roll", "rot90", "channel_shuffle", "pixel_shuffle", "pixel_unshuffle", "cat", "stack", "repeat", "tile"}  # fmt: skip
-_LINEAR_ALGEBRA = ("linalg_", "cholesky", "inverse", "lu_", "matrix_exp", "triangular_solve", "logdet")  # fmt: skip
+_LINEAR_ALGEBRA = (
+    "linalg_", "cholesky", "inverse", "lu_", "matrix_exp", "triangular_solve", "logdet", "svd", "pinverse", "det", "slogdet", "qr",
+    "geqrf", "ormqr",
+)  # fmt: skip
 _NAMED = {
     "col2im": "overlap-add",
     "max_unpool2d": "unpooling",

@@ -22,8 +22,8 @@ REFERENCES = {
 }
 
 
-def problem_of(make_task: Callable[..., Task], name: str) -> Problem:
-    forward, inputs = REFERENCES[name]
+def problem_of(make_task: Callable[..., Task], name: str | tuple[str, str]) -> Problem:
+    forward, inputs = REFERENCES[name] if isinstance(name, str) else name
     return load_problem(
         make_task(
             "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n    def forward(self, x):\n"
@@ -116,6 +116,31 @@ def test_factors_that_are_none_are_wrong(make_task: Callable[..., Task], name: s
     assert "expected" in detail
 
 
+@pytest.mark.parametrize("scale", ["1e-6", "1e6"])
+@pytest.mark.parametrize("name", ["svd", "eigh"])
+def test_vectors_are_looked_at_whatever_the_size_of_the_matrix(
+    make_task: Callable[..., Task], name: str, scale: str
+) -> None:
+    forward, inputs = REFERENCES[name]
+    problem = problem_of(make_task, (forward, f"{inputs} * {scale}"))
+    trial = make_trials(problem, 1).trials[0]
+    given = problem.draw(11)
+    eager = problem.run(*given)
+    vectors = 1 if name == "eigh" else 0
+    for other in (lambda x: x * 0, lambda x: x.roll(1, -1)):
+        answer = tuple(other(x) if at == vectors else x for at, x in enumerate(eager))
+        assert not agrees(problem, trial, given, None, (answer, eager))
+    assert agrees(problem, trial, given, None, (turned(eager), eager))
+
+
+def test_a_weight_names_no_decomposition(make_task: Callable[..., Task]) -> None:
+    problem = problem_of(
+        make_task, ("x.neighbors(1) if 0 else torch.mul(x, weight := 2.0)", "torch.randn(8, 3)")
+    )
+    assert not problem.factorises
+    assert not problem.special
+
+
 def test_vectors_without_their_values_are_compared_as_they_are() -> None:
     x = torch.randn(3, 5, 4)
     with FactorWatch() as watch:
@@ -132,5 +157,7 @@ def test_what_was_written_to_is_a_factor_no_more() -> None:
         left, values, right = torch.linalg.svd(torch.randn(3, 4, 4))
         copied = right.mT.contiguous()
         assert watch.lookups((left, values, copied))[2] is not None
-        left.mul_(2)
+        torch.zeros(3, 4, 4).copy_(left)  # which is only read
+        assert watch.lookups((left, values, copied))[0] is not None
+        torch._foreach_mul_([left], 2)
     assert watch.lookups((left, values, copied)) == (None, None, None)

@@ -17,6 +17,9 @@ class Process:
     def __init__(self, *, dies: bool) -> None:
         self.dies, self.lives, self.warm = dies, True, False
 
+    def alive(self) -> bool:
+        return self.lives
+
     def ready(self) -> None:
         if self.dies:
             raise Fault(Crashed(reason="it has died"))
@@ -74,6 +77,24 @@ def test_a_measurement_waits_for_all_and_one_that_died_is_replaced_when_it_is_ne
     assert starts.reaped == 1
     assert cast("Any", waiting.take()) is starts.made[0]
     assert cast("Any", waiting.take()) is starts.made[2]
+
+
+def test_none_is_given_away_that_died_while_it_waited(short: bool) -> None:
+    starts = Starts()
+    waiting = SpareRunners(starts.start, cast("Any", starts))
+    waiting.ahead(2)
+    waiting.rest()
+    for one in starts.made:
+        one.lives = False
+    assert cast("Any", waiting.take()) is starts.made[2]
+
+
+def test_where_all_that_wait_cannot_start_a_fresh_one_is_tried(short: bool) -> None:
+    starts = Starts(0, 1)
+    waiting = SpareRunners(starts.start, cast("Any", starts))
+    waiting.ahead(2)
+    assert cast("Any", waiting.take()) is starts.made[2]
+    assert [one.lives for one in starts.made] == [False, False, True]
 
 
 def test_two_in_a_row_that_cannot_start_are_a_fault_of_the_machine(short: bool) -> None:
