@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from search import seeds
 from search.judging import inputs as distributions
 from search.judging.trial import InputTrial, RowCut, TrialSet, inside
 from search.judging.truth.reference import Truth, jitter
+from search.judging.truth.rounded import MovedResults
 from search.reference import Problem
 
 _SHARE = 0.01  # of an output's elements, at most: where more are wrong, it is no luck
@@ -111,7 +113,10 @@ def _explained(
     answers: list[tuple[torch.Tensor, ...]],
     times: float,
 ) -> bool:
-    """Say whether what is wrong of an answer lies between answers to changed inputs, with the usual allowance on both sides."""
+    """Say whether what is wrong of an answer lies between answers to changed inputs, with the usual allowance on both sides.
+
+    In every second of them what is computed on the way is changed too.
+    """
     got, low, high = (
         [value[bad].double() for value, bad in zip(whole, wrong, strict=True)] for whole in answers
     )
@@ -125,7 +130,13 @@ def _explained(
     for look in range(_LOOKS):
         if look >= _SURE_LOOKS and time.monotonic() - began > _SECONDS:
             return False
-        moved = truth.values(inputs, lambda value: jitter(value, generator, times))
+        # Every second time all that is computed on the way is moved besides.
+        within = MovedResults(partial(jitter, generator=generator, times=times))
+        moved = truth.values(
+            inputs,
+            lambda value: jitter(value, generator, times),
+            within if look % 2 else None,
+        )
         for number, bad in enumerate(wrong):
             there = moved[number][bad]
             torch.minimum(least[number], there, out=least[number])

@@ -77,10 +77,13 @@ class Truth:
         return RoundedOperands(moved, products=products)
 
     def values(
-        self, inputs: tuple[Any, ...], moved: Callable[[torch.Tensor], torch.Tensor] | None = None
+        self,
+        inputs: tuple[Any, ...],
+        moved: Callable[[torch.Tensor], torch.Tensor] | None = None,
+        within: AbstractContextManager[object] | None = None,
     ) -> tuple[torch.Tensor, ...]:
         """Return the same, with values in place of the indices that stand for them."""
-        return watched(self._problem, lambda: self(inputs, moved)).values
+        return watched(self._problem, lambda: self(inputs, moved, within)).values
 
     def written_out(self, inputs: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
         """Return the same from operators that are written out as others, see `WrittenOut`; nothing where that fails."""

@@ -97,3 +97,44 @@ def test_what_is_exact_is_not_looked_at_twice(make_task: Callable[..., Task]) ->
     assert is_right(problem, trial_set, trial, (answer,))
     answer[0, 0, 0] = ~answer[0, 0, 0]
     assert not is_right(problem, trial_set, trial, (answer,))
+
+
+KALMAN = """
+import torch
+import torch.nn as nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.h = nn.Parameter(torch.randn(2, 4))
+    def forward(self, p, y):
+        s = self.h @ p @ self.h.t() + 0.2 * torch.eye(2)
+        gain = p @ self.h.t() @ torch.linalg.inv(s)
+        return p - gain @ self.h @ p, (gain @ y.unsqueeze(-1)).squeeze(-1)
+def get_inputs():
+    return [torch.eye(4).repeat(5000, 1, 1), torch.randn(5000, 2)]
+"""
+
+
+@pytest.mark.slow
+def test_an_inverse_that_one_large_input_makes_nearly_singular_is_right(
+    make_task: Callable[..., Task],
+) -> None:
+    problem = load_problem(make_task(KALMAN))
+    h = problem.state["h"]
+
+    def exact(p: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        s = h @ p @ h.t() + 0.2 * torch.eye(2)
+        gain = p @ h.t() @ torch.linalg.inv(s.double()).float()
+        return p - gain @ h @ p, (gain @ y.unsqueeze(-1)).squeeze(-1)
+
+    beyond = 0
+    for seed in range(40):
+        trial_set = make_trials(problem, seed)
+        for trial in trial_set.trials:
+            if trial.distribution == "spiked far":
+                answer = exact(*trial.inputs)
+                beyond += not inside(trial, answer)
+                assert is_right(problem, trial_set, trial, answer), seed
+                spoilt = (answer[0], answer[1] * (1 + 1e-3))
+                assert not is_right(problem, trial_set, trial, spoilt)
+    assert beyond  # by the first look alone some would be refused
