@@ -18,7 +18,6 @@ from search.judging.indices import COPIES, memory_of, written
 
 # By operator: the number of its results, and which of them are vectors.
 _CALLS = {"_linalg_svd": (3, (0, 2)), "_linalg_eigh": (2, (1,))}
-WORDS = ("svd", "eigh")  # in the source of a reference that may call one
 
 
 @dataclass(frozen=True, slots=True)

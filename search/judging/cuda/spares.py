@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-import torch
-
 from kb.errors import ToolchainError
 from search.judging.cuda.worker import CudaWorker
 from search.sandbox.faults import Fault
 from search.sandbox.zygote import Zygote
 
-_TIGHT = 0.5  # of the device's memory that is free: below, the dead give theirs back first
 _ATTEMPTS = 2
 
 
@@ -39,13 +36,10 @@ class SpareRunners:
         Raises:
             ToolchainError: none can be started.
         """
-        if tight():
-            self._zygote.reap()
-        for worker in [
-            one for one in self._waiting if not one.alive()
-        ]:  # with the zygote that forked it
-            self._waiting.remove(worker)
-            worker.close()
+        for worker in tuple(self._waiting):
+            if not worker.alive():  # its zygote has died
+                self._waiting.remove(worker)
+                worker.close()
         for attempt in range(_ATTEMPTS):
             self.ahead(1)
             worker = self._waiting.popleft()
@@ -80,9 +74,3 @@ class SpareRunners:
     def _end(self) -> None:
         while self._waiting:
             self._waiting.popleft().close()
-
-
-def tight() -> bool:
-    """Say whether so little of the device's memory is free that nobody may hold what is no longer needed."""
-    free, total = torch.cuda.mem_get_info()
-    return bool(free < _TIGHT * total)

@@ -5,7 +5,6 @@ from typing import Any, cast
 import pytest
 
 from kb.errors import ToolchainError
-from search.judging.cuda import spares
 from search.judging.cuda.spares import SpareRunners
 from search.outcome import Crashed
 from search.sandbox.faults import Fault
@@ -43,16 +42,7 @@ class Starts:
         self.reaped += 1
 
 
-@pytest.fixture(params=[False, True], ids=["room", "tight"])
-def short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Say whether the device has little memory left."""
-    monkeypatch.setattr(spares, "tight", lambda: request.param)
-    return bool(request.param)
-
-
-def test_the_first_that_was_started_is_taken_and_the_dead_are_waited_for_where_memory_is_short(
-    short: bool,
-) -> None:
+def test_the_first_that_was_started_is_taken() -> None:
     starts = Starts()
     waiting = SpareRunners(starts.start, cast("Any", starts))
     waiting.ahead(2)
@@ -60,14 +50,12 @@ def test_the_first_that_was_started_is_taken_and_the_dead_are_waited_for_where_m
     assert len(starts.made) == 2
     assert cast("Any", waiting.take()) is starts.made[0]
     assert [one.warm for one in starts.made] == [True, False]
-    assert starts.reaped == short
+    assert not starts.reaped
     waiting.ahead(1)
     assert len(starts.made) == 2
 
 
-def test_a_measurement_waits_for_all_and_one_that_died_is_replaced_when_it_is_needed(
-    short: bool,
-) -> None:
+def test_a_measurement_waits_for_all_and_one_that_died_is_replaced_when_it_is_needed() -> None:
     starts = Starts(1)
     waiting = SpareRunners(starts.start, cast("Any", starts))
     waiting.ahead(2)
@@ -79,7 +67,7 @@ def test_a_measurement_waits_for_all_and_one_that_died_is_replaced_when_it_is_ne
     assert cast("Any", waiting.take()) is starts.made[2]
 
 
-def test_none_is_given_away_that_died_while_it_waited(short: bool) -> None:
+def test_none_is_given_away_that_died_while_it_waited() -> None:
     starts = Starts()
     waiting = SpareRunners(starts.start, cast("Any", starts))
     waiting.ahead(2)
@@ -89,7 +77,7 @@ def test_none_is_given_away_that_died_while_it_waited(short: bool) -> None:
     assert cast("Any", waiting.take()) is starts.made[2]
 
 
-def test_where_all_that_wait_cannot_start_a_fresh_one_is_tried(short: bool) -> None:
+def test_where_all_that_wait_cannot_start_a_fresh_one_is_tried() -> None:
     starts = Starts(0, 1)
     waiting = SpareRunners(starts.start, cast("Any", starts))
     waiting.ahead(2)
@@ -97,14 +85,14 @@ def test_where_all_that_wait_cannot_start_a_fresh_one_is_tried(short: bool) -> N
     assert [one.lives for one in starts.made] == [False, False, True]
 
 
-def test_two_in_a_row_that_cannot_start_are_a_fault_of_the_machine(short: bool) -> None:
+def test_two_in_a_row_that_cannot_start_are_a_fault_of_the_machine() -> None:
     starts = Starts(0, 1)
     with pytest.raises(ToolchainError, match="cannot start CUDA"):
         SpareRunners(starts.start, cast("Any", starts)).take()
     assert not any(one.lives for one in starts.made)
 
 
-def test_what_waits_is_ended_and_gone(short: bool) -> None:
+def test_what_waits_is_ended_and_gone() -> None:
     starts = Starts()
     waiting = SpareRunners(starts.start, cast("Any", starts))
     waiting.ahead(2)
