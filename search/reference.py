@@ -16,7 +16,7 @@ from torch import nn
 from kb.errors import TaskError, ToolchainError
 from search import seeds
 from search.judged import JudgedTask, plain_task
-from search.strides import is_dense
+from search.strides import TensorLayout
 from search.user_program import execute, foreign
 
 if TYPE_CHECKING:
@@ -31,39 +31,6 @@ MOST_OUTPUTS = 256
 _NORMS = (nn.modules.batchnorm._NormBase,)
 Scalar = int | float | bool | str | None
 Inputs = tuple[torch.Tensor | Scalar, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TensorLayout:
-    """Shape, strides and type of a tensor."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: torch.dtype
-
-    @classmethod
-    def of(cls, tensor: torch.Tensor) -> TensorLayout:
-        """Return the layout of `tensor`; overlapping or gappy memory becomes contiguous."""
-        dense = tensor if is_dense(tensor.shape, tensor.stride()) else tensor.contiguous()
-        return cls(shape=tuple(tensor.shape), strides=tuple(dense.stride()), dtype=tensor.dtype)
-
-    @property
-    def elements(self) -> int:
-        """How many elements it has."""
-        return torch.Size(self.shape).numel()
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that it occupies."""
-        return self.elements * self.dtype.itemsize
-
-    @property
-    def contiguous(self) -> tuple[int, ...]:
-        """Strides that place the elements one after the other."""
-        strides = [1]
-        for size in reversed(self.shape[1:]):
-            strides.append(strides[-1] * max(size, 1))
-        return tuple(reversed(strides)) if self.shape else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,8 +36,9 @@ from search.judging.dryrun.architecture import architecture_of
 from search.judging.dryrun.check import DryCheck
 from search.judging.dryrun.judge import outcome_of
 from search.judging.limits import Limits
-from search.reference import Problem, TensorLayout, as_tuple
+from search.reference import Problem, as_tuple
 from search.runs.storage import Storage
+from search.strides import TensorLayout
 from search.task import Task, load_task
 
 

@@ -13,9 +13,10 @@ from search.judging.bounds import pieces
 from search.judging.trial import InputTrial, TrialSet
 from search.judging.truth.reference import watched
 from search.outcome import Refused
-from search.reference import Problem, TensorLayout
+from search.reference import Problem
 from search.sandbox.faults import Fault, forged, wrong
 from search.sandbox.runner import encode
+from search.strides import TensorLayout
 
 _PIECE = 1 << 24  # elements that are summed in one go
 _WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32}  # of so many bytes

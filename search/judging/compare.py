@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
-from search.judging.factors import FactorLookup
 from search.judging.trial import InputTrial
+from search.judging.truth.factors import FactorLookup
 from search.judging.truth.reference import Truth
 from search.reference import WHOLE, Problem
 

@@ -239,17 +239,15 @@ def _bounded(
         if lookup is not None and lookup.whole and not rounded:  # the very values are known
             low[number] = high[number] = known.values[number]
             slack[number] = told_slack(0.0, 0.0)
-    each = zip(known.outputs, problem.outputs, known.lookups, strict=True)
+    dtypes = [layout.dtype for layout in problem.outputs]
+    each = zip(known.outputs, dtypes, known.lookups, strict=True)
     kept = TrialBounds(
         inputs=inputs,
         low=tuple(low),
         high=tuple(high),
         special=eager if special else None,
         written=truth.written_out(inputs) if special else (),
-        whole=tuple(
-            value.to(layout.dtype) if layout.dtype in WHOLE or lookup is not None else None
-            for value, layout, lookup in each
-        ),
+        whole=tuple(x.to(t) if t in WHOLE or found else None for x, t, found in each),
         lookups=known.lookups,
     )
     return InputTrial(distribution=name, slack=tuple(slack), limits=limits, recall=lambda: kept)

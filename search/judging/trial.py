@@ -12,8 +12,8 @@ from search.costs.graph import OperatorGraph
 from search.costs.sums import longest_recurrence, longest_sum
 from search.judging import inputs as distributions
 from search.judging.bounds import Slack, pieces
-from search.judging.factors import FactorLookup
 from search.judging.indices import IndexLookup
+from search.judging.truth.factors import FactorLookup
 from search.reference import Problem
 
 

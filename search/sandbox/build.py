@@ -27,10 +27,8 @@ _FILE = 64 << 20  # bytes of one file that a compiler writes
 _TOGETHER = 128 << 20  # bytes of all parts of a candidate
 _LOG = 1 << 18  # bytes of a compiler's messages that are looked at
 QUOTA = 4 << 30  # bytes of a folder of builds
-_PASSING, _STALE = (
-    ("gate-", "build-"),
-    86400.0,
-)  # folders of one candidate, and seconds after which nobody needs them
+_PASSING = ("gate-", "build-")  # folders of one candidate
+_STALE = 86400.0  # seconds after which nobody needs such a folder
 _FRESH = 600.0  # seconds in which another judge may still load what it found
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from search.reference import TensorLayout
+from search.strides import TensorLayout
 
 # Control words, 64 bits each. A number that goes up names the call that a word speaks of.
 # EMPTY: do all but the call, or make it on copies (below); PIN: whose answer stays alive to the end;

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from kb.errors import TaskError
-from search.reference import Problem, TensorLayout
+from search.reference import Problem
 from search.sandbox.faults import Fault
 from search.sandbox.shared_memory import _DTYPES, Arena
+from search.strides import TensorLayout
 
 _HANDLE = 64  # bytes of a CUipcMemHandle
 _ALIGN = 512  # what the framework's own allocator aligns to

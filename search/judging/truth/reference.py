@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from search.judging.factors import FactorLookup, FactorWatch
 from search.judging.indices import IndexLookup, IndexWatch
 from search.judging.precision import allowed_tf32
+from search.judging.truth.factors import FactorLookup, FactorWatch
 from search.judging.truth.rounded import RoundedOperands
 from search.judging.truth.transposed import TransposedProducts
 from search.judging.truth.written_out import WrittenOut

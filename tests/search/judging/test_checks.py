@@ -6,8 +6,8 @@ import torch
 
 from search.judging import checks
 from search.judging.checks import Fingerprint, check_outputs
-from search.reference import TensorLayout
 from search.sandbox.faults import Fault
+from search.strides import TensorLayout
 
 PROBLEM: Any = SimpleNamespace(
     inputs=(3, torch.zeros(4, 5)),

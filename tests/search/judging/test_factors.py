@@ -5,9 +5,9 @@ import torch
 
 from search.judging.checks import agrees
 from search.judging.compare import explain
-from search.judging.factors import FactorWatch
 from search.judging.tolerance import make_trials
 from search.judging.trial import inside
+from search.judging.truth.factors import FactorWatch
 from search.reference import Problem, load_problem
 from search.task import Task
 

@@ -13,7 +13,7 @@ from search.judging.cuda.memory import (
     unprepared,
 )
 from search.outcome import Crashed
-from search.reference import TensorLayout
+from search.strides import TensorLayout
 from search.sandbox.faults import Fault
 
 
