@@ -263,20 +263,20 @@ class CudaJudge:
         self, source: str, prebuilt: Mapping[str, str], thorough: bool
     ) -> tuple[Passed, float]:
         worker = self._spares.take()
-        self._zygote.reap()  # until it is gone, what the last candidate left on the device may write
-        self._spares.ahead(1)
-        memory = self._memory.candidates
-        arena = CudaArena(worker.words, memory, self._layout)
-        candidate_session = CudaCandidateSession(
-            self._problem,
-            self._trial_set,
-            arena,
-            worker,
-            memory[0],
-            self._mirror,
-            seconds=self._call_seconds,
-        )
         try:
+            self._zygote.reap()  # until it is gone, what the last candidate left on the device may write
+            self._spares.ahead(1)
+            memory = self._memory.candidates
+            arena = CudaArena(worker.words, memory, self._layout)
+            candidate_session = CudaCandidateSession(
+                self._problem,
+                self._trial_set,
+                arena,
+                worker,
+                memory[0],
+                self._mirror,
+                seconds=self._call_seconds,
+            )
             self._memory.flush.bytes().zero_()  # the last candidate could write there
             told = self._told(memory, sealed=True)
             candidate_session.load(source, prebuilt, told, self._limits.start_seconds)

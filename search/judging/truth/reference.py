@@ -82,8 +82,13 @@ class Truth:
         moved: Callable[[torch.Tensor], torch.Tensor] | None = None,
         within: AbstractContextManager[object] | None = None,
     ) -> tuple[torch.Tensor, ...]:
-        """Return the same, with values in place of the indices that stand for them."""
-        return watched(self._problem, lambda: self(inputs, moved, within)).values
+        """Return the same, with values in place of the indices that stand for them.
+
+        Args:
+            within: entered besides what operators are computed in, and sees what those make of them.
+        """
+        with within or nullcontext():
+            return watched(self._problem, lambda: self(inputs, moved)).values
 
     def written_out(self, inputs: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
         """Return the same from operators that are written out as others, see `WrittenOut`; nothing where that fails."""
