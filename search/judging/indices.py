@@ -26,7 +26,7 @@ _POOLS = {
     "adaptive_max_pool3d": (3, True),
 }
 _SEARCHES = (*_EXTREMES, *_PAIRED, *_RUNNING, *_SORTED, *_POOLS)
-COPIES = ("_to_copy", "clone")
+_COPIES = ("_to_copy", "clone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,12 +166,12 @@ class IndexLookup:
         return found
 
 
-class IndexWatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's own
-    """Remembers the calls that look for places, and what was copied from their results."""
+class OriginWatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's own
+    """Remembers what some calls returned, and what was copied from it; what is written to comes from them no more."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call] # torch's own
-        self._origins: dict[int, tuple[torch.Tensor, PlaceSearch | torch.Tensor]] = {}
+        self._origins: dict[int, tuple[torch.Tensor, Any]] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -179,20 +179,32 @@ class IndexWatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's 
         """Call the operator and look at what it is."""
         del types
         result = func(*args, **(kwargs or {}))
-        name = func.overloadpacket.__name__
-        for value in written(func, args, kwargs or {}):  # what it wrote to holds indices no more
+        for value in _written(func, args, kwargs or {}):
             self._origins.pop(memory_of(value), None)
-        if name in COPIES and memory_of(args[0]) in self._origins:
+        name = func.overloadpacket.__name__
+        if name in _COPIES and memory_of(args[0]) in self._origins:
             self._origins[memory_of(result)] = (result, args[0])
-        elif name in _SEARCHES:
-            # The greatest of all elements is a value, though integers have it as an integer.
-            found = result if name in _EXTREMES else result[-1] if type(result) is tuple else None
-            if found is not None:
-                names = [argument.name for argument in func._schema.arguments]
-                given = {**dict(zip(names, args, strict=False)), **(kwargs or {})}
-                search = PlaceSearch(name=name, given=given, found=found)
-                self._origins[memory_of(found)] = (found, search)
+        else:
+            names = [argument.name for argument in func._schema.arguments]
+            self._note(name, result, {**dict(zip(names, args, strict=False)), **(kwargs or {})})
         return result
+
+    def _note(self, name: str, result: Any, given: Mapping[str, Any]) -> None:
+        """Remember what the operator `name` returned, where it is one of those that are watched."""
+        raise NotImplementedError
+
+
+class IndexWatch(OriginWatch):  # type: ignore[no-untyped-call] # torch's own
+    """Remembers the calls that look for places."""
+
+    def _note(self, name: str, result: Any, given: Mapping[str, Any]) -> None:
+        if name not in _SEARCHES:
+            return
+        # The greatest of all elements is a value, though integers have it as an integer.
+        found = result if name in _EXTREMES else result[-1] if type(result) is tuple else None
+        if found is not None:
+            search = PlaceSearch(name=name, given=given, found=found)
+            self._origins[memory_of(found)] = (found, search)
 
     def lookup(self, output: torch.Tensor) -> IndexLookup | None:
         """Return how to find the values at the indices in `output`, None where it holds none."""
@@ -208,7 +220,7 @@ class IndexWatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's 
         return None
 
 
-def written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
+def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
     """Yield the tensors that an operator has written to; one that turns a tensor changes nothing in it."""
     if torch.Tag.inplace_view in func.tags:
         return

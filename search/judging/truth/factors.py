@@ -7,14 +7,13 @@ and the orthogonality are compared in their place; the values themselves are com
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from search.judging.indices import COPIES, memory_of, written
+from search.judging.indices import OriginWatch, memory_of
 
 # By operator: the number of its results, and which of them are vectors.
 _CALLS = {"_linalg_svd": (3, (0, 2)), "_linalg_eigh": (2, (1,))}
@@ -77,30 +76,19 @@ class FactorLookup:
         return torch.cat(inner, -1), None
 
 
-class FactorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's own
-    """Remembers the calls that factorise, and what was copied from their results."""
+class FactorWatch(OriginWatch):  # type: ignore[no-untyped-call] # torch's own
+    """Remembers the calls that factorise."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call] # torch's own
-        self._origins: dict[int, tuple[torch.Tensor, _Part | torch.Tensor]] = {}
+        super().__init__()
         self._count = 0
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
-        """Call the operator and look at what it is."""
-        del types
-        result = func(*args, **(kwargs or {}))
-        name = func.overloadpacket.__name__
-        for value in written(func, args, kwargs or {}):
-            self._origins.pop(memory_of(value), None)
-        if name in COPIES and memory_of(args[0]) in self._origins:
-            self._origins[memory_of(result)] = (result, args[0])
-        elif name in _CALLS:
+    def _note(self, name: str, result: Any, given: Mapping[str, Any]) -> None:
+        del given
+        if name in _CALLS:
             self._count += 1
             for number, part in enumerate(result[: _CALLS[name][0]]):
                 self._origins[memory_of(part)] = (part, _Part(name, self._count, number))
-        return result
 
     def lookups(self, outputs: Sequence[torch.Tensor]) -> tuple[FactorLookup | None, ...]:
         """Return by output what is compared in its place, None of one that is compared as it is."""
