@@ -61,7 +61,7 @@ def make_trials(
     Raises:
         TaskError: the reference cannot run in float64, or a trivial answer passes every trial.
     """
-    truth = Truth(problem)
+    truth = Truth.quickest(problem)
     graph = graph or graph_of(problem)
     sums, host = sums_of(problem, graph), HostScreen(problem, graph)
     trials: list[InputTrial] = []
@@ -91,6 +91,7 @@ def make_trials(
         cut=shelf.cut,
         forget=shelf.forget,
         least_factor=host.least_factor,
+        on_host=truth.on_host,
     )
     return replace(trial_set, degenerate=probe(problem, trial_set))
 
@@ -159,9 +160,8 @@ def _refusal(problem: Problem, name: str, error: Exception) -> str:
 
 
 def _names(problem: Problem) -> tuple[str, ...]:
-    settings = problem.task.settings
     wide = (distributions.WIDE,) if rule(problem) == "tf32" else ()
-    special = (distributions.SPECIAL,) if settings.special_values else ()
+    special = (distributions.SPECIAL,) if problem.task.settings.special_values else ()
     return ("task", *distributions.DISTRIBUTIONS, *wide, *special)
 
 
@@ -205,7 +205,8 @@ def bounds_of(
     """
     # The values at indices are known only where the framework is seen to look for them.
     answered = _answered(problem, inputs, state) if problem.special else plain(eager)
-    made = _bounded(problem, Truth(problem, state), name, inputs, answered, trial_set.sums)
+    truth = Truth(problem, state, on_host=trial_set.on_host)
+    made = _bounded(problem, truth, name, inputs, answered, trial_set.sums)
     return None if isinstance(made, str) else made
 
 

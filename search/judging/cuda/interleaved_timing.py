@@ -26,6 +26,11 @@ _FEWEST = 3
 # A session has at least so many blocks; after them it ends once so many times its seconds have passed.
 _ENOUGH, _LONGER = 12, 1.5
 _WARM_CALLS = 2  # before each batch: the device has just served another process
+# A call that takes longer is timed alone, after one that warms up, and no more blocks are taken than a search takes.
+_SLOW, _FEW_BLOCKS = 0.25, 6
+# Each timed answer of a candidate is checked by a call of the reference. Beside a slow one a batch has fewer calls, at least so
+# many, so that checking takes no more than so many times what timing one contender does.
+_CHECKED, _LEAST_CHECKED = 4.0, 8
 # What the clocks may differ by without anybody lying: a share of the calls and of what is around them,
 # what one batch costs to start and to be waited for, and what a kernel's start and end cost beside an
 # empty pair of events. On an H200 58 of 60 honest kernels stayed below 2.7 us a call by their events.
@@ -63,10 +68,16 @@ class CudaContender(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How many calls a batch of one contender has, and how often the caches are emptied before each."""
+    """How many calls a batch of one contender has, and how often the caches are emptied before each; `seconds` of a call."""
 
     calls: int
     flushes: int
+    seconds: float = 0.0
+
+    @property
+    def slow(self) -> bool:
+        """Whether one call takes so long that no more of them are timed in a row."""
+        return self.seconds > _SLOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,13 +171,16 @@ class CudaTimingSession:
             contenders["candidate"] = self.candidate
         share = self.seconds / self.blocks / len(contenders)
         paces = {name: self._pace(one, share) for name, one in contenders.items()}
+        if self.candidate is not None:
+            paces["candidate"] = self._checkable(paces["candidate"], paces["eager"], share)
+        enough = _FEW_BLOCKS if any(pace.slow for pace in paces.values()) else _ENOUGH
         means: dict[str, list[float]] = {name: [] for name in contenders}
         gaps: list[Gap] = []
         late: list[float] = []
         names = list(contenders)
         end = time.monotonic() + _LONGER * self.seconds
         for block in range(self.blocks):
-            if block >= _ENOUGH and time.monotonic() > end:
+            if block >= enough and time.monotonic() > end:
                 break
             shift = block % len(names)
             seen: dict[str, Gap] = {}
@@ -237,6 +251,12 @@ class CudaTimingSession:
         """Warm a contender up; return how many calls fill `share` seconds."""
         few = min(_WARM_CALLS, self.most)
         end = time.monotonic() + _WARM_SECONDS
+        for _ in range(2):  # a process's first call loads what it needs
+            seconds = one.batch(1, 1, given=self.draw(1)).wall
+            if seconds <= _SLOW:
+                break
+        else:
+            return Pace(calls=1, flushes=1, seconds=seconds)
         batch = one.batch(few, 1, given=self.draw(few))
         while time.monotonic() < end:
             batch = one.batch(few, 1)
@@ -245,7 +265,14 @@ class CudaTimingSession:
         # On inputs of its own, as a timed one: a baseline gives memory back after such.
         each = one.batch(few, flushes, given=self.draw(few)).wall / few
         calls = max(min(_FEWEST, self.most), min(self.most, int(share / max(each, 1e-7))))
-        return Pace(calls=calls, flushes=flushes)
+        return Pace(calls=calls, flushes=flushes, seconds=each)
+
+    def _checkable(self, pace: Pace, eager: Pace, share: float) -> Pace:
+        """Return the pace of a candidate whose answers can be checked about as fast as they are timed."""
+        least = min(_FEWEST if eager.slow else _LEAST_CHECKED, pace.calls)
+        return replace(
+            pace, calls=max(least, min(pace.calls, int(_CHECKED * share / eager.seconds)))
+        )
 
     def _least(self) -> float:
         """Return the seconds that events see of any call at least, since each starts a kernel.

@@ -152,6 +152,43 @@ def test_no_call_takes_less_than_the_smallest_kernel() -> None:
     assert honest.seconds["candidate"] == pytest.approx(4.9e-6)
 
 
+def calls_of(contender: Device) -> list[int]:
+    """Return how many calls each batch on fresh inputs had."""
+    return [len(given) for given in contender.given if given is not None]
+
+
+def test_beside_a_slow_framework_few_calls_are_made_and_checked() -> None:
+    """`torch.qr` of ten thousand small matrices takes a GPU three seconds, and every answer is checked by one."""
+    slow, quick = Device(3.0), Device(20e-6)
+    session = replace(race(quick), rivals={"eager": slow}, blocks=30, seconds=0.5)
+    timing = session.run()
+    assert timing.speedup["eager"].ratio == pytest.approx(3.0 / 20e-6)
+    assert calls_of(slow) == [1, 1] + [1] * 30, "no time has passed here, else there were six"
+    assert calls_of(quick)[-30:] == [3] * 30
+
+
+def test_a_candidate_far_ahead_of_the_framework_is_asked_no_more_than_can_be_checked() -> None:
+    eager, quick = Device(5e-3), Device(20e-6)
+    timing = replace(race(quick), rivals={"eager": eager}, seconds=0.5).run()
+    assert timing.speedup["eager"].ratio == pytest.approx(250)
+    assert calls_of(quick)[-6:] == [33] * 6, "4 times a twelfth of the session, at 5 ms each"
+    quick = Device(20e-6)
+    replace(race(quick), rivals={"eager": Device(0.1)}).run()
+    assert calls_of(quick)[-6:] == [8] * 6
+
+
+def test_a_first_call_that_loads_libraries_makes_nobody_slow() -> None:
+    class Cold(Device):
+        def batch(self, calls: int, flushes: int, *, empty: bool = False, given: Any = None) -> Batch:
+            told = super().batch(calls, flushes, empty=empty, given=given)
+            return told if len(self.given) > 1 else replace(told, wall=told.wall + 0.4)
+
+    cold = Cold(40e-6)
+    timing = replace(race(Device(20e-6)), rivals={"eager": cold}).run()
+    assert timing.speedup["eager"].ratio == pytest.approx(2.0)
+    assert calls_of(cold)[-1] > 20
+
+
 def test_caches_that_are_not_emptied_are_refused() -> None:
     assert "not emptied" in refusal(Device(20e-6, flushes=False)).reason
 
