@@ -1,5 +1,7 @@
 """Which inputs a reference refuses, asked on the host: a kernel that asserts on a GPU ends all work there.
 
+Of which it makes what its algorithm happens to make, nobody is asked either.
+
 On a processor an operator that is given what it is not defined for raises, and the distribution is left out. On a GPU it
 asserts, after which no kernel of the process runs any more. On either, one draw of a distribution may be refused and
 another taken.
@@ -32,6 +34,10 @@ _BY_INDEX = {
     "index_select", "nll_loss", "nll_loss2d", "nll_loss_nd", "one_hot", "put", "scatter", "scatter_add", "scatter_reduce",
     "take", "take_along_dim",
 }  # fmt: skip
+# An infinity in a frame is an infinity or no number in its transform, by the order of its sums: a library takes another one where
+# the frames lie apart.
+_TRANSFORMS = ("_fft_", "fft_", "istft", "stft")
+_BY_ALGORITHM = "what a Fourier transform makes of infinities is its algorithm's affair"
 # Draws of a distribution, and seconds that they may take; one that refuses every second draw is left out but for one
 # time in 4,096. More where inputs are drawn for every call that is timed.
 _DRAWS, _MORE_DRAWS, _SECONDS = 12, 50, 1.0
@@ -72,16 +78,21 @@ class HostScreen:
         asked = on_gpu if graph is None else may_assert(graph)
         self._problem = problem
         self._model = host_model(problem) if asked else None
+        operators = graph.operators if graph is not None else ()
+        self._transforms = any(_packet(one).startswith(_TRANSFORMS) for one in operators)
 
     def refusal(self, distribution: str, seed: int) -> str:
-        """Return the first line of why the reference takes no inputs of a distribution; empty where it takes them.
+        """Return why no candidate is asked inputs of a distribution, a line; empty where they are.
 
         Two quantiles are between zero and one by luck: timed calls draw again, so that several draws are looked at.
 
         Args:
             seed: of the draw that is meant; others are made from those after it.
         """
-        return self._first(partial(distributions.draw, self._problem, distribution), seed)
+        if distribution == distributions.SPECIAL and self._transforms:
+            return _BY_ALGORITHM
+        said = self._first(partial(distributions.draw, self._problem, distribution), seed)
+        return f"the reference refuses it: {said[:120]}" if said else ""
 
     @property
     def least_factor(self) -> float:

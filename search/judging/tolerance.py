@@ -175,7 +175,7 @@ def _trial(
 ) -> InputTrial | str:
     """Return a trial, or why it cannot be one."""
     if host is not None and name != "task" and (refused := host.refusal(name, seed)):
-        return f"the reference refuses it: {refused[:120]}"
+        return refused
     inputs = distributions.draw(problem, name, seed)
     return _bounded(problem, truth, name, inputs, _answered(problem, inputs), sums)
 

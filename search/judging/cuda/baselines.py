@@ -48,6 +48,8 @@ class BaselineRunners:
         worker = self._start()
         if compiles:
             worker.begin_import()
+        else:
+            worker.begin()
         return worker
 
     def close(self) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cuda-33"
+JUDGE_VERSION = "cuda-34"
 _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
 _EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take
@@ -96,10 +97,12 @@ class CudaJudge:
         )
         patience = max(self._limits.build_seconds, _EXTENSION)
         self._verdict = Acceptance(problem, target, self._zygote, folder, patience)
-        self._spares = SpareRunners(self._start_runner, self._zygote)
+        self._spares = SpareRunners(self._start_runner, self._begin_runner, self._zygote)
         self._runners = BaselineRunners(self._start_baseline)
         self._timed_baselines: Baselines | None = None
         self._memory: JudgeMemory
+        self._places: Iterator[Regions]  # of the candidates' memory, in turns
+        self._last: Regions | None = None  # where the last candidate was
         self._layout: dict[str, Any] = {}
         self._trial_set: TrialSet
         self._draws: Draws
@@ -186,7 +189,8 @@ class CudaJudge:
         # The candidates' memory and the baselines': nothing that a candidate can write is read as truth.
         if self._layout["scarce"]:
             self._draws.keep_one()
-        self._memory = JudgeMemory(self._layout, _FLUSH)
+        self._memory = JudgeMemory(self._layout, _FLUSH, memory_room())
+        self._places = cycle(self._memory.candidates)
         self._mirror = Mirror(self._layout)
 
     def _told(self, regions: Regions, *, sealed: bool) -> dict[str, Any]:
@@ -195,10 +199,11 @@ class CudaJudge:
 
     def _start_runner(self) -> CudaWorker:
         builds = (self._folder / "triton-builds", *self._verdict.folders)
-        told = self._told(self._memory.candidates, sealed=True)
-        worker = CudaWorker(self._zygote, self._compiler, builds=builds, environment=self._visible)
-        worker.begin_sharing(told)
-        return worker
+        return CudaWorker(self._zygote, self._compiler, builds=builds, environment=self._visible)
+
+    def _begin_runner(self, worker: CudaWorker) -> None:
+        place = next(self._places)
+        worker.begin_sharing(place, self._told(place, sealed=True))
 
     def _try_sandbox(self) -> tuple[Any, ...]:
         worker = self._spares.take()
@@ -264,9 +269,12 @@ class CudaJudge:
     ) -> tuple[Passed, float]:
         worker = self._spares.take()
         try:
-            self._zygote.reap()  # until it is gone, what the last candidate left on the device may write
+            memory = worker.regions
+            assert memory is not None
+            # Until it is gone, what another candidate left on the device may write to its place: the last one has another one.
+            self._zygote.reap(0 if memory is self._last else 1)
+            self._last = memory
             self._spares.ahead(1)
-            memory = self._memory.candidates
             arena = CudaArena(worker.words, memory, self._layout)
             candidate_session = CudaCandidateSession(
                 self._problem,
@@ -344,6 +352,9 @@ class CudaJudge:
     ) -> Timing:
         assert self._timed_baselines is not None
         self._spares.rest()
+        if candidate_session is not None:
+            self._memory.flush.bytes().zero_()  # the last candidate may have been there until now
+            self._spares.start()
         draws = self._draws
         self._watch = Watch(self._uuid)
 

@@ -199,24 +199,28 @@ Regions = tuple[DeviceRegion, DeviceRegion]  # of calls, and of parameters
 class JudgeMemory:
     """The device memory of a judge: the candidates', the baselines', and what is written to empty the caches.
 
-    Where memory is scarce, candidates and baselines take turns with one place for their calls: what is in it
-    is put there for each.
+    Candidates have two places that take turns: until a program that was killed is gone, it may write to its own, and none of
+    the next one's is there. Where there is no room, there is one. Where memory is scarce, candidates and baselines take turns
+    with one place for their calls: what is in it is put there for each.
 
     Args:
         layout: from `plan`.
         flush: bytes that are written between calls.
+        room: bytes that a second place for candidates may take.
 
     Raises:
         torch.OutOfMemoryError: the device has no room; nothing stays allocated.
     """
 
-    def __init__(self, layout: Mapping[str, Any], flush: int) -> None:
+    def __init__(self, layout: Mapping[str, Any], flush: int, room: int) -> None:
         self._made: list[DeviceRegion] = []
         size, state = layout["size"], layout["state_size"]
         try:
-            calls = self._region(size)
-            self.candidates: Regions = (calls, self._region(state))
-            other = calls if layout["scarce"] else self._region(size)
+            twice = not layout["scarce"] and size + state <= room
+            self.candidates: tuple[Regions, ...] = tuple(
+                (self._region(size), self._region(state)) for _ in range(1 + twice)
+            )
+            other = self.candidates[0][0] if layout["scarce"] else self._region(size)
             self.baselines: Regions = (other, self._region(state))
             self.flush = self._region(flush)
         except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
@@ -62,7 +63,13 @@ class CudaRunner(Runner):
         self._begun = False
 
     def prepare(self) -> None:
-        """Make the context, and start what opens files."""
+        """Bring the driver up; when the judge says so, make the context and start what opens files.
+
+        A context that is made disturbs what others measure on the device, and the driver does not.
+        """
+        ctypes.CDLL("libcuda.so.1").cuInit(0)
+        if self._read() is None:
+            os._exit(0)  # the judge has hung up
         begin, end = _pair()
         begin.record()
         torch.ones(1024, device="cuda")

@@ -14,21 +14,35 @@ _ATTEMPTS = 2
 
 
 class SpareRunners:
-    """Starts runners ahead of need; making a context takes as long as all questions to a candidate.
+    """Starts runners ahead of need; that takes longer than all questions to a candidate.
 
     Args:
-        start: starts one.
+        start: starts one, which brings the driver up and no more.
+        begin: has it make its context and open the judge's memory.
         zygote: what they are forked from.
     """
 
-    def __init__(self, start: Callable[[], CudaWorker], zygote: Zygote) -> None:
-        self._start, self._zygote = start, zygote
+    def __init__(
+        self,
+        start: Callable[[], CudaWorker],
+        begin: Callable[[CudaWorker], None],
+        zygote: Zygote,
+    ) -> None:
+        self._start, self._begin, self._zygote = start, begin, zygote
+        self._started: deque[CudaWorker] = deque()  # without a context
         self._waiting: deque[CudaWorker] = deque()
 
+    def start(self) -> None:
+        """See that one has started that `ahead` can go on with: beside a measurement no more than that may be done."""
+        if not self._started:
+            self._started.append(self._start())
+
     def ahead(self, count: int) -> None:
-        """See that at least so many wait or warm up."""
+        """See that at least so many have a context, or make theirs."""
         while len(self._waiting) < count:
-            self._waiting.append(self._start())
+            worker = self._started.popleft() if self._started else self._start()
+            self._begin(worker)
+            self._waiting.append(worker)
 
     def take(self) -> CudaWorker:
         """Return one whose context is made and whose walls stand.
@@ -72,5 +86,6 @@ class SpareRunners:
         self._zygote.reap()
 
     def _end(self) -> None:
-        while self._waiting:
-            self._waiting.popleft().close()
+        for workers in (self._waiting, self._started):
+            while workers:
+                workers.popleft().close()

@@ -1,4 +1,4 @@
-"""The judge's hold on a runner on the GPU, and on the next one, which warms up meanwhile."""
+"""The judge's hold on a runner on the GPU, and on the next ones, which start meanwhile."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 
 from search.judging.cuda import cute_hooks
 from search.judging.cuda.compiling import Compiler
+from search.judging.cuda.memory import Regions
 from search.languages.cute import package_folders
 from search.sandbox.faults import Fault
 from search.sandbox.runner_handle import Worker
@@ -69,7 +70,9 @@ def runner_cell(scratch: Path, builds: Iterable[Path]) -> Cell:
 
 
 class CudaWorker(Worker):
-    """A runner with a context on the device. It is warming up when the constructor returns.
+    """A runner with a context on the device.
+
+    It brings the driver up when the constructor returns, which disturbs no measurement, and makes its context after `begin`.
 
     Args:
         compiler: answers its compilations, None for the user's own reference, which compiles itself.
@@ -94,6 +97,7 @@ class CudaWorker(Worker):
         self._heard: deque[dict[str, Any]] = deque()
         self._latest = 0.0
         self._begun = 0  # what it was told to do when its context is made
+        self.regions: Regions | None = None  # the judge's memory that it was told to open
         values = runner_environment(self._scratch, environment)
         cell = None if compiler is None else runner_cell(self._scratch, builds)
         try:
@@ -103,18 +107,22 @@ class CudaWorker(Worker):
             self._discard()
             raise
 
-    def begin_import(self) -> None:
-        """Have it import torch.compile's parts when its context is made; `ready` waits for both."""
-        self._begin({"op": "import_compiler"})
-
-    def begin_sharing(self, layout: Mapping[str, Any]) -> None:
-        """Have it open the judge's memory when its context is made; `ready` waits for both."""
-        self._begin({"op": "share", "layout": layout})
-
-    def _begin(self, message: dict[str, Any]) -> None:
+    def begin(self, *asked: Mapping[str, Any]) -> None:
+        """Have it make its context, and then do what is asked; `ready` waits for all of it."""
         with suppress(Fault):  # of what it has died, `ready` says
-            self.tell(message)
-            self._begun += 1
+            self.tell({"op": "begin"})
+            for message in asked:
+                self.tell(dict(message))
+                self._begun += 1
+
+    def begin_import(self) -> None:
+        """Have it make its context, and import torch.compile's parts."""
+        self.begin({"op": "import_compiler"})
+
+    def begin_sharing(self, regions: Regions, layout: Mapping[str, Any]) -> None:
+        """Have it make its context, and open the judge's memory."""
+        self.regions = regions
+        self.begin({"op": "share", "layout": layout})
 
     def ready(self) -> None:
         """Wait until its context is made and its walls stand.

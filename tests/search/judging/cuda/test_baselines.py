@@ -9,13 +9,16 @@ class Process:
     """Stands for a runner, and remembers what it was told."""
 
     def __init__(self) -> None:
-        self.lives, self.imports = True, False
+        self.lives, self.begun, self.imports = True, False, False
 
     def alive(self) -> bool:
         return self.lives
 
+    def begin(self) -> None:
+        self.begun = True
+
     def begin_import(self) -> None:
-        self.imports = True
+        self.begun = self.imports = True
 
     def close(self) -> None:
         self.lives = False
@@ -35,6 +38,7 @@ def test_those_that_were_started_ahead_are_taken_and_only_one_imports_the_compil
     starts.launch_ahead(compiled=True)
     starts.launch_ahead(compiled=True)
     assert [one.imports for one in made] == [False, True]
+    assert all(one.begun for one in made)
     assert [starts.take(compiles=False), starts.take(compiles=True)] == cast("Any", made)
     assert cast("Any", starts.take(compiles=True)) is made[2], "a further mode has its own"
     assert made[2].imports

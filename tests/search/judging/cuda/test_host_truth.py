@@ -19,7 +19,7 @@ def test_the_truth_of_many_small_factorisations_is_found_on_the_host(
     if not torch.cuda.is_available():
         pytest.skip("no NVIDIA device here")
     source = "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.linalg.qr(x)\n"
-    source += "def get_inputs():\n    return [torch.randn(4000, 5, 5)]\ndef get_init_inputs():\n    return []\n"
+    source += "def get_inputs():\n    return [torch.randn(20000, 5, 5)]\ndef get_init_inputs():\n    return []\n"
     problem = load_problem(make_task(source), device="cuda")
     trials = make_trials(problem, 3)
     assert trials.on_host

@@ -81,11 +81,11 @@ def test_why_a_task_cannot_be_prepared_is_a_line() -> None:
 
 @pytest.fixture
 def regions(monkeypatch: pytest.MonkeyPatch) -> list[Region]:
-    """The regions that are made, of which a device has room for four."""
+    """The regions that are made, of which a device has room for seven."""
     made: list[Region] = []
 
     def create(nbytes: int) -> Region:
-        if len(made) == 4:
+        if len(made) == 7:
             raise torch.OutOfMemoryError("no room")
         made.append(Region(nbytes))
         return made[-1]
@@ -109,8 +109,9 @@ class Region:
 
 def test_where_memory_is_scarce_the_calls_share_one_region_and_parameters_do_not(regions: list[Region]) -> None:
     layout = plan((torch.rand(3),), {"w": torch.rand(300)}, (TensorLayout.of(torch.rand(5)),), 1)
-    memory = JudgeMemory(layout, 4096)
-    candidates, baselines = (memory.handles(one) for one in (memory.candidates, memory.baselines))
+    memory = JudgeMemory(layout, 4096, room=1 << 20)
+    (place,) = memory.candidates
+    candidates, baselines = (memory.handles(one) for one in (place, memory.baselines))
     assert candidates["handle"] == baselines["handle"]
     assert candidates["state_handle"] != baselines["state_handle"]
     assert [one.nbytes for one in regions] == [1024, 1536, 1536, 4096]
@@ -118,8 +119,23 @@ def test_where_memory_is_scarce_the_calls_share_one_region_and_parameters_do_not
     assert [one.freed for one in regions] == [1] * 4
 
 
+def test_candidates_take_turns_with_two_places_and_with_one_where_they_are_large(
+    regions: list[Region],
+) -> None:
+    """What a program that was killed still writes is not where the next one is."""
+    layout = plan((torch.rand(3),), {}, (TensorLayout.of(torch.rand(5)),), 2)
+    memory = JudgeMemory(layout, 4096, room=1 << 20)
+    first, second = ({**memory.handles(place)} for place in memory.candidates)
+    assert first["handle"] != second["handle"]
+    assert first["state_handle"] != second["state_handle"]
+    assert memory.handles(memory.baselines)["handle"] not in (first["handle"], second["handle"])
+    regions.clear()
+    assert len(JudgeMemory(layout, 4096, room=100).candidates) == 1
+
+
 def test_what_was_allocated_before_the_device_was_full_is_freed(regions: list[Region]) -> None:
-    layout = plan((torch.rand(3),), {}, (TensorLayout.of(torch.rand(5)),), 2)  # five regions
+    layout = plan((torch.rand(3),), {}, (TensorLayout.of(torch.rand(5)),), 2)  # seven regions
+    regions.append(Region(1))
     with pytest.raises(torch.OutOfMemoryError):
-        JudgeMemory(layout, 4096)
-    assert [one.freed for one in regions] == [1] * 4
+        JudgeMemory(layout, 4096, room=1 << 20)
+    assert [one.freed for one in regions] == [0] + [1] * 6

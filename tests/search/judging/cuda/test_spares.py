@@ -14,12 +14,13 @@ class Process:
     """Stands for a runner; `dies`: before its context is made."""
 
     def __init__(self, *, dies: bool) -> None:
-        self.dies, self.lives, self.warm = dies, True, False
+        self.dies, self.lives, self.begun, self.warm = dies, True, False, False
 
     def alive(self) -> bool:
         return self.lives
 
     def ready(self) -> None:
+        assert self.begun, "its context would never be made"
         if self.dies:
             raise Fault(Crashed(reason="it has died"))
         self.warm = True
@@ -38,13 +39,19 @@ class Starts:
         self.made.append(Process(dies=len(self.made) in self.dying))
         return self.made[-1]
 
+    def begin(self, process: Any) -> None:
+        process.begun = True
+
     def reap(self) -> None:
         self.reaped += 1
+
+    def spares(self) -> SpareRunners:
+        return SpareRunners(self.start, self.begin, cast("Any", self))
 
 
 def test_the_first_that_was_started_is_taken() -> None:
     starts = Starts()
-    waiting = SpareRunners(starts.start, cast("Any", starts))
+    waiting = starts.spares()
     waiting.ahead(2)
     waiting.ahead(2)
     assert len(starts.made) == 2
@@ -57,7 +64,7 @@ def test_the_first_that_was_started_is_taken() -> None:
 
 def test_a_measurement_waits_for_all_and_one_that_died_is_replaced_when_it_is_needed() -> None:
     starts = Starts(1)
-    waiting = SpareRunners(starts.start, cast("Any", starts))
+    waiting = starts.spares()
     waiting.ahead(2)
     waiting.rest()
     assert [one.warm for one in starts.made] == [True, False]
@@ -67,9 +74,26 @@ def test_a_measurement_waits_for_all_and_one_that_died_is_replaced_when_it_is_ne
     assert cast("Any", waiting.take()) is starts.made[2]
 
 
+def test_what_starts_beside_a_measurement_makes_its_context_after_it() -> None:
+    starts = Starts()
+    waiting = starts.spares()
+    waiting.ahead(1)
+    waiting.rest()
+    waiting.start()
+    waiting.start()
+    assert [one.begun for one in starts.made] == [True, False]
+    waiting.rest()
+    assert [one.warm for one in starts.made] == [True, False], "no measurement waits for it"
+    waiting.ahead(2)
+    assert [one.begun for one in starts.made] == [True, True]
+    assert cast("Any", waiting.take()) is starts.made[0]
+    assert cast("Any", waiting.take()) is starts.made[1]
+    assert len(starts.made) == 2
+
+
 def test_none_is_given_away_that_died_while_it_waited() -> None:
     starts = Starts()
-    waiting = SpareRunners(starts.start, cast("Any", starts))
+    waiting = starts.spares()
     waiting.ahead(2)
     waiting.rest()
     for one in starts.made:
@@ -79,7 +103,7 @@ def test_none_is_given_away_that_died_while_it_waited() -> None:
 
 def test_where_all_that_wait_cannot_start_a_fresh_one_is_tried() -> None:
     starts = Starts(0, 1)
-    waiting = SpareRunners(starts.start, cast("Any", starts))
+    waiting = starts.spares()
     waiting.ahead(2)
     assert cast("Any", waiting.take()) is starts.made[2]
     assert [one.lives for one in starts.made] == [False, False, True]
@@ -88,14 +112,15 @@ def test_where_all_that_wait_cannot_start_a_fresh_one_is_tried() -> None:
 def test_two_in_a_row_that_cannot_start_are_a_fault_of_the_machine() -> None:
     starts = Starts(0, 1)
     with pytest.raises(ToolchainError, match="cannot start CUDA"):
-        SpareRunners(starts.start, cast("Any", starts)).take()
+        starts.spares().take()
     assert not any(one.lives for one in starts.made)
 
 
 def test_what_waits_is_ended_and_gone() -> None:
     starts = Starts()
-    waiting = SpareRunners(starts.start, cast("Any", starts))
+    waiting = starts.spares()
     waiting.ahead(2)
+    waiting.start()
     waiting.close()
-    assert not any(one.lives for one in starts.made)
+    assert [one.lives for one in starts.made] == [False] * 3
     assert starts.reaped == 1
