@@ -60,12 +60,18 @@ class Operator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorGraph:
-    """What the reference's forward computes, operators in execution order."""
+    """What the reference's forward computes, operators in execution order.
+
+    Attributes:
+        single_output: the forward returns a tensor, not a tuple of one.
+        checked: it also looks at values, and raises for some; that is left out.
+    """
 
     values: tuple[Value, ...]
     operators: tuple[Operator, ...]
     outputs: tuple[str, ...]
-    single_output: bool  # the forward returns a tensor, not a tuple of one
+    single_output: bool
+    checked: bool = False
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of the value or operator result called `name`."""

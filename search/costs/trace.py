@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -108,7 +109,7 @@ def trace(model: torch.nn.Module, inputs: tuple[Any, ...]) -> OperatorGraph:
     """
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        program = _exported(model, inputs)
+        program, checked = _exported(model, inputs)
         nodes = [*program.graph.nodes]
         if _writes_behind(nodes) and not any(map(_shows_silently, nodes)):
             other = program.run_decompositions({})
@@ -117,12 +118,13 @@ def trace(model: torch.nn.Module, inputs: tuple[Any, ...]) -> OperatorGraph:
             ):
                 program = other
     inline_regions(program.graph_module)
-    return _convert(program, inputs, model)
+    return replace(_convert(program, inputs, model), checked=checked)
 
 
-def _exported(model: torch.nn.Module, inputs: tuple[Any, ...]) -> Any:
+def _exported(model: torch.nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, bool]:
+    """Return the exported program, and whether checks of values were left out of it."""
     try:
-        return torch.export.export(model, inputs, strict=False)
+        return torch.export.export(model, inputs, strict=False), False
     except GuardOnDataDependentSymNode:
         known = not any(isinstance(x, torch.Tensor) and x.is_meta for x in inputs)
         answers = checks(model, inputs) if known else []
@@ -131,7 +133,7 @@ def _exported(model: torch.nn.Module, inputs: tuple[Any, ...]) -> Any:
     with answered(answers):
         program = torch.export.export(model, inputs, strict=False)
     program.graph.eliminate_dead_code()
-    return program
+    return program, True
 
 
 def _writes_behind(nodes: Sequence[Any]) -> bool:

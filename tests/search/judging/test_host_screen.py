@@ -145,3 +145,17 @@ def test_nobody_is_asked_what_a_transform_makes_of_infinities(
         assert ("special values" in [one.distribution for one in trials.trials]) is asked
         assert (trials.dropped == ()) is asked
         assert all(name == "special values" and "transform" in why for name, why in trials.dropped)
+
+
+def test_a_reference_that_checks_its_values_is_asked_too(make_task: Callable[..., Task]) -> None:
+    """Of single numbers every second normal one is negative: a draw that is taken says nothing of the next."""
+    source = SOURCE.format(
+        "F.gaussian_nll_loss(a, a + 1, b)", "torch.randn(()), torch.rand(()) + 0.1"
+    )
+    problem = load_problem(make_task(source))
+    assert operator_graph(problem).checked
+    trials = make_trials(problem, 3)
+    kept = {one.distribution for one in trials.trials}
+    assert {"task", "large mean", "near one"} <= kept
+    assert not kept & {"normal", "tiny", "huge", "sparse"}, trials.dropped
+    assert not operator_graph(load_problem(make_task(SOURCE.format("a * b", FLOATS)))).checked
