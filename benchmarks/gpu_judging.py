@@ -9,7 +9,8 @@
 Needs the device, torch and Triton. Every candidate is a new source for a LayerNorm of 8192 rows of 1,024.
 From the seconds of each, those of compiling (Triton's and ptxas's, in the runner and here) and of the
 timing session are taken away; what is left is starting, confining, loading, questioning on every
-distribution, comparing, profiling and killing.
+distribution, comparing, profiling and killing. `waiting` is the part of it in which a measurement does not begin, because the
+next runner's context is being made or the last one is not gone: a candidate that compiles for longer has less of it.
 
 A program that records the events of its callers again hides its time from them, and the clock sees it. How much may be charged
 depends on how far honest programs are from the framework there: `--gaps` tells what a call takes by the clock more than by its
@@ -113,6 +114,7 @@ def throughput(count: int) -> None:
             judge.prepare()
             print(f"preparation {time.perf_counter() - start:.1f} s (eager, torch.compile, truth)")
             judge._race = clocked("timing", judge._race)
+            judge._spares.rest = clocked("waiting", judge._spares.rest)  # in the session of timing
             from search.judging.cuda.session import CudaCandidateSession
 
             # The first call compiles; what the same call takes once compiled is left in the rest.
@@ -124,12 +126,14 @@ def throughput(count: int) -> None:
                 outcome = judge.judge(CANDIDATE.replace("@NUMBER@", str(number + 1)))
                 total = time.perf_counter() - start
                 assert outcome.kind == "passed", outcome
-                rows.append((total, spent["timing"], spent["first"], total - sum(spent.values())))
+                timing = spent["timing"] - spent["waiting"]
+                rest = total - timing - spent["first"]
+                rows.append((total, timing, spent["first"], rest, spent["waiting"]))
         finally:
             judge.close()
     rows = rows[1:]
     for name, column in zip(
-        ("whole", "timing", "compiling", "the rest"), zip(*rows, strict=True), strict=True
+        ("whole", "timing", "compiling", "the rest", "waiting"), zip(*rows, strict=True), strict=True
     ):
         print(
             f"{name:10s} median {statistics.median(column) * 1e3:7.0f} ms, worst {max(column) * 1e3:7.0f} ms"
