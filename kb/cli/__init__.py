@@ -12,6 +12,7 @@ import sys
 
 from kb.bytecode import keep_bytecode
 from kb.errors import KbError, ToolchainError
+from kb.threads import wait_briefly
 from kb.visible import guard_output, visible
 
 
@@ -19,6 +20,7 @@ def main() -> None:
     """Run the command line; what the user can mend is one line and an exit code."""
     try:
         keep_bytecode()
+        wait_briefly()  # before torch is imported
         guard_output()
         if sys.argv[1:2] == ["judge"]:
             from kb.cli.judge import judge
