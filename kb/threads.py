@@ -13,8 +13,8 @@ def wait_briefly() -> None:
     """Have this process, and those that it starts, look for one another's threads for some microseconds, then sleep.
 
     By default they look for milliseconds. Where another program has one of the cores, each operator of torch then takes
-    milliseconds: a reference of 289 operators took 6 s instead of 0.5 s on two cores. What the user has chosen stays. Programs
-    that are timed have an environment of their own and one thread.
+    milliseconds (DECISIONS 86, 131). What the user has chosen stays. Programs that are timed have an environment of their own and
+    one thread.
     """
     if not any(name in os.environ for name in _CHOSEN):
         os.environ["GOMP_SPINCOUNT"] = _LOOKS
