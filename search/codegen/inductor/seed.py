@@ -21,6 +21,7 @@ from search.codegen.render import Unfit, prelude
 from search.costs.graph import OperatorGraph
 from search.costs.work import least_seconds, operator_costs
 
+_MOST_READ = 60  # tensors of an operator: torch takes 64 arguments and results
 _LAUNCH = re.compile(r"\.run\(|extern_kernels\.|torch\.ops\.")
 
 
@@ -153,6 +154,11 @@ class CompilerSeed:
         kernels, flags = shop.rendered(plan)
         if any(part.id in kernels and not part.inputs for part in parts):
             raise Unfit("the compiler needs a tensor to call a kernel with, and one reads nothing")
+        most = max((len(part.inputs) for part in parts if part.id in kernels), default=0)
+        if most > _MOST_READ:
+            raise Unfit(
+                f"a kernel reads {most} tensors, and the compiler calls one with {_MOST_READ} at most"
+            )
         text, stubs, constants = stubbed(self._source, shop.program, parts, kernels)
         found: Captured = capture(self._source, text, stubs, self._device)
         gpu = shop.program.symbolic

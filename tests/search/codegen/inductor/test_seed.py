@@ -262,6 +262,21 @@ def test_on_a_gpu_a_kernel_that_reads_nothing_is_not_called_from_the_compilers_c
         seed.source(seed.plan({part.id: choice}))
 
 
+def test_a_kernel_that_reads_very_many_tensors_is_not_called_from_the_compilers_code(
+    cards: Mapping[str, RecipeCard], target: TargetRecord
+) -> None:
+    source = reference(
+        "return sum(torch.exp(torch.roll(a, i, 0)) for i in range(70)), F.softmax(a @ a, 1)",
+        "torch.randn(80, 80)",
+    )
+    seed = Case(source, cards, target).seed
+    (part,) = [one for one in seed.shop.cut(()) if len(one.inputs) > 64]
+    card = seed.shop.recipes(part)[0]
+    choice = Choice(recipe=card.name, knobs=seed.shop.knobs(part, card) or {})
+    with pytest.raises(Unfit, match="reads 70 tensors"):
+        seed.source(seed.plan({part.id: choice}))
+
+
 @pytest.mark.slow
 def test_on_a_gpu_attention_in_the_compilers_code_reads_heads_where_they_lie(
     cards: Mapping[str, RecipeCard], tmp_path: Path, dry_outcome: Callable[..., Checked]
