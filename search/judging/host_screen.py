@@ -10,6 +10,7 @@ another taken.
 from __future__ import annotations
 
 import copy
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -36,7 +37,8 @@ _BY_INDEX = {
 }  # fmt: skip
 # An infinity in a frame is an infinity or no number in its transform, by the order of its sums: a library takes another one where
 # the frames lie apart.
-_TRANSFORMS = ("_fft_", "fft_", "istft", "stft")
+_TRANSFORMS = re.compile(r"_fft_\w+|i?stft|fft_i?[rh]?fft[2n]?")
+_NAMED_TRANSFORM = re.compile(r"\bfft\.i?[rh]?fft[2n]?\b|\bi?stft\b")
 _BY_ALGORITHM = "what a Fourier transform makes of infinities is its algorithm's affair"
 # Draws of a distribution, and seconds that they may take; one that refuses every second draw is left out but for one
 # time in 4,096. More where they take no time, since one draw in ten may be refused, and where inputs are drawn for every call that
@@ -79,8 +81,10 @@ class HostScreen:
         asked = on_gpu if graph is None else graph.checked or may_assert(graph)
         self._problem = problem
         self._model = host_model(problem) if asked else None
-        operators = graph.operators if graph is not None else ()
-        self._transforms = any(_packet(one).startswith(_TRANSFORMS) for one in operators)
+        if graph is None:
+            self._transforms = _NAMED_TRANSFORM.search(problem.task.source) is not None
+        else:
+            self._transforms = any(_TRANSFORMS.fullmatch(_packet(one)) for one in graph.operators)
 
     def refusal(self, distribution: str, seed: int) -> str:
         """Return why no candidate is asked inputs of a distribution, a line; empty where they are.

@@ -54,8 +54,7 @@ def make_trials(
 
     Args:
         seed: that the draws follow from; None for a secret one each.
-        room: bytes that the trials may take together; those beyond are drawn again from their seeds when
-            they are asked for, one at a time.
+        room: bytes that the trials may take together; those beyond are drawn again when they are asked for.
         graph: of the reference, traced here where it is not given.
 
     Raises:
@@ -218,6 +217,7 @@ def _bounded(
     answered: Watched,
     sums: Sums,
 ) -> InputTrial | str:
+    truth = truth.agreeing(answered.values, inputs)
     known = watched(problem, lambda: truth(inputs))
     eager, exact = answered.values, tuple(value.double() for value in known.values)
     special = name == distributions.SPECIAL

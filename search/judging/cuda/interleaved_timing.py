@@ -31,6 +31,7 @@ _SLOW, _FEW_BLOCKS = 0.25, 6
 # Each timed answer of a candidate is checked by a call of the reference. Beside a slow one a batch has fewer calls, at least so
 # many, so that checking takes no more than so many times what timing one contender does.
 _CHECKED, _LEAST_CHECKED = 4.0, 8
+_UNSEEN = 0.02  # of a call: what it may hide in what a batch costs, before all of that is charged
 # What the clocks may differ by without anybody lying: a share of the calls and of what is around them,
 # what one batch costs to start and to be waited for, and what a kernel's start and end cost beside an
 # empty pair of events. On an H200 58 of 60 honest kernels stayed below 2.7 us a call by their events.
@@ -73,6 +74,7 @@ class Pace:
     calls: int
     flushes: int
     seconds: float = 0.0
+    cut: bool = False  # fewer calls than fill its time: their answers could not all be checked
 
     @property
     def slow(self) -> bool:
@@ -94,6 +96,7 @@ class Gap:
         between: seconds by which a call's end and the next one's start are further apart, as events say, than in a batch without
             calls: a start that is recorded again when the work is done is seen there.
         between_beside: the same of the framework's own calls, the most of them.
+        whole: seconds, with what the framework's own calls leave unexplained.
     """
 
     seconds: float
@@ -105,6 +108,7 @@ class Gap:
     beside: float = 0.0
     between: float = 0.0
     between_beside: float = 0.0
+    whole: float = 0.0
 
     @property
     def each(self) -> float:
@@ -170,10 +174,13 @@ class CudaTimingSession:
         if self.candidate is not None:
             contenders["candidate"] = self.candidate
         share = self.seconds / self.blocks / len(contenders)
-        paces = {name: self._pace(one, share) for name, one in contenders.items()}
+        paces = {
+            name: self._pace(one, share, trusted=name in self.rivals)
+            for name, one in contenders.items()
+        }
+        enough = _FEW_BLOCKS if any(paces[name].slow for name in self.rivals) else _ENOUGH
         if self.candidate is not None:
             paces["candidate"] = self._checkable(paces["candidate"], paces["eager"], share)
-        enough = _FEW_BLOCKS if any(pace.slow for pace in paces.values()) else _ENOUGH
         means: dict[str, list[float]] = {name: [] for name in contenders}
         gaps: list[Gap] = []
         late: list[float] = []
@@ -204,7 +211,9 @@ class CudaTimingSession:
             raise _busy(statistics.median_high(late))
         if gaps:
             # Whatever the device did outside the events, the batch took it: it counts, in no one's favour.
-            hidden, least = self._hidden(gaps), self._least()
+            pace, told = paces["candidate"], min(means["candidate"])
+            few = pace.cut and _ONCE / pace.calls > _UNSEEN * told
+            hidden, least = self._hidden(gaps, few=few), self._least()
             pairs = zip(means["candidate"], hidden, strict=True)
             means["candidate"] = [max(own + more, least) for own, more in pairs]
         mine = means.get("candidate", means["eager"])
@@ -247,15 +256,15 @@ class CudaTimingSession:
         base = self.rivals["eager"].batch(pace.calls, pace.flushes, empty=True, given=given)
         return (batch.fill - _BUSY * base.fill) * pace.calls
 
-    def _pace(self, one: CudaContender, share: float) -> Pace:
-        """Warm a contender up; return how many calls fill `share` seconds."""
+    def _pace(self, one: CudaContender, share: float, *, trusted: bool) -> Pace:
+        """Warm a contender up; return how many calls fill `share` seconds.
+
+        Args:
+            trusted: where it is slow, single calls are timed. A candidate could be slow here, and never again.
+        """
         few = min(_WARM_CALLS, self.most)
         end = time.monotonic() + _WARM_SECONDS
-        for _ in range(2):  # a process's first call loads what it needs
-            seconds = one.batch(1, 1, given=self.draw(1)).wall
-            if seconds <= _SLOW:
-                break
-        else:
+        if trusted and (seconds := self._slow_call(one)):
             return Pace(calls=1, flushes=1, seconds=seconds)
         batch = one.batch(few, 1, given=self.draw(few))
         while time.monotonic() < end:
@@ -267,12 +276,20 @@ class CudaTimingSession:
         calls = max(min(_FEWEST, self.most), min(self.most, int(share / max(each, 1e-7))))
         return Pace(calls=calls, flushes=flushes, seconds=each)
 
+    def _slow_call(self, one: CudaContender) -> float:
+        """Return the seconds of a call, 0.0 where it is not slow; the first call of a process loads what it needs."""
+        for _ in range(2):
+            seconds = one.batch(1, 1, given=self.draw(1)).wall
+            if seconds <= _SLOW:
+                return 0.0
+        return seconds
+
     def _checkable(self, pace: Pace, eager: Pace, share: float) -> Pace:
         """Return the pace of a candidate whose answers can be checked about as fast as they are timed."""
         least = min(_FEWEST if eager.slow else _LEAST_CHECKED, pace.calls)
-        return replace(
-            pace, calls=max(least, min(pace.calls, int(_CHECKED * share / eager.seconds)))
-        )
+        checked = int(_CHECKED * share / max(eager.seconds, 1e-7))
+        calls = max(least, min(pace.calls, checked))
+        return replace(pace, calls=calls, cut=calls < pace.calls)
 
     def _least(self) -> float:
         """Return the seconds that events see of any call at least, since each starts a kernel.
@@ -293,6 +310,7 @@ class CudaTimingSession:
         spared = max(self.resident / pace.flushes, _UNEVEN) * emptying
         return Gap(
             seconds=beyond - around,
+            whole=beyond - around,
             missing=emptying - spared - allowed - beyond,
             emptying=emptying,
             allowed=allowed,
@@ -301,13 +319,16 @@ class CudaTimingSession:
             between=batch.between - empty.between,
         )
 
-    def _hidden(self, gaps: list[Gap]) -> list[float]:
+    def _hidden(self, gaps: list[Gap], *, few: bool = False) -> list[float]:
         """Return the seconds of a call, in each block, for which the judge's clock is taken and not the events.
 
         The device may have waited for the host between two calls, or changed over between streams. A busy
         machine delays some batches, so that nobody is refused for those. But each is charged: a program that
         keeps to its events in some blocks has nothing from hiding its work in the others. A few microseconds a call
         are less than the clock sees: they are charged where the calls' events lie further apart by so much.
+
+        Args:
+            few: a batch has few calls, and each could hide much in what a batch costs: all beyond their events is charged.
         """
         if all(gap.seconds > gap.allowed for gap in gaps) and not (
             all(gap.host > _HOST_BOUND for gap in gaps) or min(gap.each for gap in gaps) <= _CHARGED
@@ -328,6 +349,8 @@ class CudaTimingSession:
         seen_between = often([gap.between for gap in gaps], _EACH)
         unseen = [max(gap.apart, 0.0) if seen_between else 0.0 for gap in gaps]
         pairs = zip(gaps, unseen, strict=True)
+        if few:
+            return [max(gap.whole / gap.calls, gap.charged, less) for gap, less in pairs]
         return [gap.charged if always or gap.seconds > gap.allowed else less for gap, less in pairs]
 
 

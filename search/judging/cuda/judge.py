@@ -62,6 +62,7 @@ _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
 _EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take
 _PROFILED = 3  # calls under the profiler
+_ROOMY = 0.5  # of the memory that was free before there were candidates
 _BLOCKS = {False: 6, True: 30}  # ratios that a session takes; thorough: what a report needs
 
 
@@ -191,6 +192,7 @@ class CudaJudge:
             self._draws.keep_one()
         self._memory = JudgeMemory(self._layout, _FLUSH, memory_room())
         self._places = cycle(self._memory.candidates)
+        self._free = torch.cuda.mem_get_info()[0]  # beside the judge's own
         self._mirror = Mirror(self._layout)
 
     def _told(self, regions: Regions, *, sealed: bool) -> dict[str, Any]:
@@ -271,8 +273,10 @@ class CudaJudge:
         try:
             memory = worker.regions
             assert memory is not None
-            # Until it is gone, what another candidate left on the device may write to its place: the last one has another one.
-            self._zygote.reap(0 if memory is self._last else 1)
+            # Until it is gone, what another candidate left on the device may write to its place, and holds memory: the last one
+            # has another place.
+            crowded = torch.cuda.mem_get_info()[0] < _ROOMY * self._free
+            self._zygote.reap(0 if memory is self._last or crowded else 1)
             self._last = memory
             self._spares.ahead(1)
             arena = CudaArena(worker.words, memory, self._layout)

@@ -199,9 +199,8 @@ Regions = tuple[DeviceRegion, DeviceRegion]  # of calls, and of parameters
 class JudgeMemory:
     """The device memory of a judge: the candidates', the baselines', and what is written to empty the caches.
 
-    Candidates have two places that take turns: until a program that was killed is gone, it may write to its own, and none of
-    the next one's is there. Where there is no room, there is one. Where memory is scarce, candidates and baselines take turns
-    with one place for their calls: what is in it is put there for each.
+    Candidates take turns with two places: a program that was killed may write to its own until it is gone. Where there is no
+    room, there is one. Where memory is scarce, candidates and baselines take turns with one place for their calls.
 
     Args:
         layout: from `plan`.
@@ -216,16 +215,17 @@ class JudgeMemory:
         self._made: list[DeviceRegion] = []
         size, state = layout["size"], layout["state_size"]
         try:
-            twice = not layout["scarce"] and size + state <= room
-            self.candidates: tuple[Regions, ...] = tuple(
-                (self._region(size), self._region(state)) for _ in range(1 + twice)
-            )
-            other = self.candidates[0][0] if layout["scarce"] else self._region(size)
+            calls = self._region(size)
+            self.candidates: tuple[Regions, ...] = ((calls, self._region(state)),)
+            other = calls if layout["scarce"] else self._region(size)
             self.baselines: Regions = (other, self._region(state))
             self.flush = self._region(flush)
         except BaseException:
             self.close()
             raise
+        if not layout["scarce"] and size + state <= room:
+            with suppress(torch.OutOfMemoryError):  # somebody else has taken it meanwhile
+                self.candidates += ((self._region(size), self._region(state)),)
 
     def _region(self, nbytes: int) -> DeviceRegion:
         made = DeviceRegion.create(nbytes)

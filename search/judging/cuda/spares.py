@@ -1,4 +1,4 @@
-"""Runners that wait for a candidate: their contexts are made while others are questioned, never beside a measurement."""
+"""Runners that wait for a candidate: their contexts are made while others are questioned, never beside their judge's measurements."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class SpareRunners:
 
     def start(self) -> None:
         """See that one has started that `ahead` can go on with: beside a measurement no more than that may be done."""
+        _drop_dead(self._started)
         if not self._started:
             self._started.append(self._start())
 
@@ -50,10 +51,8 @@ class SpareRunners:
         Raises:
             ToolchainError: none can be started.
         """
-        for worker in tuple(self._waiting):
-            if not worker.alive():  # its zygote has died
-                self._waiting.remove(worker)
-                worker.close()
+        for workers in (self._waiting, self._started):
+            _drop_dead(workers)
         for attempt in range(_ATTEMPTS):
             self.ahead(1)
             worker = self._waiting.popleft()
@@ -89,3 +88,11 @@ class SpareRunners:
         for workers in (self._waiting, self._started):
             while workers:
                 workers.popleft().close()
+
+
+def _drop_dead(workers: deque[CudaWorker]) -> None:
+    """Leave out those that died while they waited, as they do with their zygote."""
+    for worker in tuple(workers):
+        if not worker.alive():
+            workers.remove(worker)
+            worker.close()

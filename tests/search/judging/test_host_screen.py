@@ -139,7 +139,8 @@ def test_nobody_is_asked_what_a_transform_makes_of_infinities(
 ) -> None:
     """cuFFT's answers to frames that overlap and to a copy of them differ in 9,740 of 1.6 million elements."""
     stft = "torch.stft(a.flatten(), n_fft=10, return_complex=False) + b.sum()"
-    for forward, asked in ((stft, False), ("a * b", True)):
+    shifted = "torch.fft.fftshift(a) * b"
+    for forward, asked in ((stft, False), ("a * b", True), (shifted, True)):
         task = make_task(SOURCE.format(forward, FLOATS), special_values=True)
         trials = make_trials(load_problem(task), 3)
         assert ("special values" in [one.distribution for one in trials.trials]) is asked

@@ -23,6 +23,7 @@ def test_the_truth_of_many_small_factorisations_is_found_on_the_host(
     problem = load_problem(make_task(source), device="cuda")
     trials = make_trials(problem, 3)
     assert trials.on_host
+    assert all(float((a.high[0] - a.low[0]).amax()) < 1e-2 for a in trials.trials[:3])
     there = Truth(problem)(trials.trials[0].inputs)
     for number, value in enumerate(there):
         assert value.is_cuda

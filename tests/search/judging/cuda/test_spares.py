@@ -101,6 +101,15 @@ def test_none_is_given_away_that_died_while_it_waited() -> None:
     assert cast("Any", waiting.take()) is starts.made[2]
 
 
+def test_one_that_started_and_died_costs_no_attempt() -> None:
+    starts = Starts(1)
+    waiting = starts.spares()
+    waiting.start()
+    starts.made[0].lives = False  # its zygote has died
+    assert cast("Any", waiting.take()) is starts.made[2]
+    assert starts.made[2].warm
+
+
 def test_where_all_that_wait_cannot_start_a_fresh_one_is_tried() -> None:
     starts = Starts(0, 1)
     waiting = starts.spares()
