@@ -3,6 +3,8 @@
     python benchmarks/gpu_judging.py                 # 30 candidates, one after the other
     python benchmarks/gpu_judging.py --candidates 100
     python benchmarks/gpu_judging.py --repeat 10     # one kernel in ten separate runs
+    python benchmarks/gpu_judging.py --beside 8      # the ratio beside drivers that come up, and contexts that are made
+    python benchmarks/gpu_judging.py --starts        # what starting and ending a process with a context takes
     python benchmarks/gpu_judging.py --gaps 'honest/*'   # cases of the corpus
     python benchmarks/gpu_judging.py --gaps '*' --part 1 4
 
@@ -20,7 +22,11 @@ start that is recorded again is seen there.
 """
 
 import argparse
+import ctypes
 import json
+import os
+import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -164,6 +170,76 @@ def first_call(question, spent):
     return run
 
 
+_STARTS = """
+import ctypes, os, sys, time
+while True:
+    if os.fork() == 0:
+        driver = ctypes.CDLL("libcuda.so.1")
+        driver.cuInit(0)
+        if sys.argv[1] == "context":
+            driver.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), 0)
+        os._exit(0)
+    os.wait()
+    time.sleep(0.15)
+"""
+
+
+def beside(count: int) -> None:
+    """Print the ratio of one kernel in `count` judgings each: alone, beside drivers that come up, and beside contexts."""
+    found: dict[str, list[float]] = {"alone": [], "driver": [], "context": []}
+    with tempfile.TemporaryDirectory() as folder:
+        judge = open_judge(Path(folder), compiled=True)
+        try:
+            for number in range(count):
+                for name in random.sample(list(found), len(found)):
+                    command = [sys.executable, "-c", _STARTS, name]
+                    other = (
+                        None
+                        if name == "alone"
+                        else subprocess.Popen(command, start_new_session=True)
+                    )
+                    try:
+                        source = CANDIDATE.replace("@NUMBER@", f"{number}{len(name)}")
+                        found[name].append(judge.judge(source).speedup["eager"].ratio)
+                    finally:
+                        if other is not None:
+                            os.killpg(other.pid, signal.SIGKILL)
+                            other.wait()
+        finally:
+            judge.close()
+    for name, ratios in found.items():
+        print(f"{name:8s} median {statistics.median(ratios):.4f}x over eager of {sorted(ratios)}")
+
+
+def starts() -> None:
+    """Print what one process, and several at once, take to start with a context, and to end."""
+    for together in (1, 1, 2, 4, 8):
+        began, children = time.perf_counter(), []
+        for _ in range(together):
+            reading, writing = os.pipe()
+            pid = os.fork()
+            if pid == 0:
+                at = time.perf_counter()
+                driver = ctypes.CDLL("libcuda.so.1")
+                driver.cuInit(0)
+                up = time.perf_counter()
+                driver.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), 0)
+                told = f"driver {(up - at) * 1e3:.0f}, context {(time.perf_counter() - up) * 1e3:.0f} ms"
+                os.write(writing, told.encode())
+                time.sleep(60)
+            children.append((pid, reading))
+        said = [os.read(reading, 200).decode() for _, reading in children]
+        started = time.perf_counter()
+        for pid, _ in children:
+            os.kill(pid, signal.SIGKILL)
+        for pid, _ in children:
+            os.waitpid(pid, 0)
+        ended = time.perf_counter()
+        print(
+            f"{together} at once: {(started - began) * 1e3:.0f} ms ({said[0]}), end {(ended - started) * 1e3:.0f} ms"
+        )
+
+
 def once() -> None:
     with tempfile.TemporaryDirectory() as folder:
         judge = open_judge(Path(folder), compiled=False)
@@ -234,6 +310,8 @@ def main() -> None:
     )
     parser.add_argument("--candidates", type=int, default=30)
     parser.add_argument("--repeat", type=int, default=0, metavar="RUNS")
+    parser.add_argument("--beside", type=int, default=0, metavar="RUNS")
+    parser.add_argument("--starts", action="store_true")
     parser.add_argument("--gaps", metavar="GLOB")
     parser.add_argument("--part", nargs=2, type=int, default=(1, 1), metavar=("N", "OF"))
     parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
@@ -244,6 +322,10 @@ def main() -> None:
         gaps(options.gaps, *options.part)
     elif options.repeat:
         repeat(options.repeat)
+    elif options.beside:
+        beside(options.beside)
+    elif options.starts:
+        starts()
     else:
         throughput(options.candidates)
 
