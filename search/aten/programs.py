@@ -164,10 +164,19 @@ def _laid_out(tensor: torch.Tensor, plane: int, *, exact: bool) -> str:
         return f"torch.empty({list(tensor.shape)}, dtype={tensor.dtype})"
     if tensor.is_complex():
         raise Unwritable("a tensor is complex")
-    made = _listed(tensor) if exact and tensor.numel() <= _LISTED else _drawn(tensor, plane)
+    listed = exact and tensor.numel() <= _LISTED and not _meet(tensor, plane)
+    made = _listed(tensor) if listed else _drawn(tensor, plane)
     if not tensor.is_contiguous() and tensor.dim() > 1:
         made = f"{made}.transpose(0, 1).contiguous().transpose(0, 1)"
     return made
+
+
+def _meet(tensor: torch.Tensor, plane: int) -> bool:
+    """Say whether places of one plane are named twice: what is written there has no order."""
+    if not plane or tensor.is_floating_point():
+        return False
+    ordered = tensor.flatten(-plane).sort(-1).values
+    return bool((ordered.diff(dim=-1) == 0).any())
 
 
 def _listed(tensor: torch.Tensor) -> str:

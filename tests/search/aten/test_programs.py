@@ -127,6 +127,14 @@ def test_places_that_never_meet_are_drawn_so():
     assert places.shape == plane.shape
     assert len(set(places.flatten().tolist())) == 6
     assert int(places.max()) <= 9
+    sample = write_program(call, "unpool", exact=True)
+    assert "torch.tensor([0.5" in sample.replace(
+        f"{call.arguments[0].flatten()[0].item()!r}", "0.5"
+    )
+    _, places = drawn(sample)
+    assert len(set(places.flatten().tolist())) == 6, (
+        "the sample's own places meet: 9 stands there twice"
+    )
 
 
 def test_whole_numbers_that_meet_are_drawn_as_before():
