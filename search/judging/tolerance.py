@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,6 +30,7 @@ from search.judging.precision import rule
 from search.judging.redraw import RedrawnTrials
 from search.judging.trial import InputTrial, RowCut, Sums, TrialBounds, TrialSet, sums_of
 from search.judging.trivial import probe
+from search.judging.truth.numbers import met
 from search.judging.truth.reference import ROUNDINGS, Truth, Watched, away, jitter, plain, watched
 from search.reference import WHOLE, Problem
 
@@ -36,10 +38,9 @@ _Bound = tuple[Slack, tuple[torch.Tensor, ...]]  # of an output, with the limits
 _EPS = 2.0**-23
 _KERNELBENCH = (1e-4, 1e-4)  # absolute, relative
 _FEW, _DRAWS, _LEAST_DRAWS = 1024, 5, 2  # elements of an answer; roundings of its inputs
-_MET = 8  # roundings of inputs that tell which integers are right
 _USED = 4  # the framework takes more than this part of a tolerance: it was made for other inputs
 _SAME_SHARE, _SAME = 1e-6, 1e-9  # relative and absolute: of two truths that are one
-_WIDER = 8  # times the rounding of inputs that may turn an integer or a boolean over
+_QUIET = 5.0  # seconds between two lines of progress
 _NOT_FINITE = "the reference's output is not finite"
 _MOST_BYTES = 1 << 30  # of all trials together; beyond it they are made again when asked for
 
@@ -49,12 +50,14 @@ def make_trials(
     seed: int | None = None,
     room: int = _MOST_BYTES,
     graph: OperatorGraph | None = None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> TrialSet:
     """Draw the trials of `problem` and bound the right answers.
 
     Args:
         seed: that the draws follow from; None for a secret one each.
         room: bytes that the trials may take together; those beyond are drawn again when they are asked for.
+        progress: is told which distribution's turn it is, every five seconds where they take so long.
         graph: of the reference, traced here where it is not given.
 
     Raises:
@@ -66,8 +69,11 @@ def make_trials(
     trials: list[InputTrial] = []
     dropped: list[tuple[str, str]] = []
     shelf = RedrawnTrials(problem, truth)
-    names = list(_names(problem))
+    names, said = list(_names(problem)), time.monotonic()
     for number, name in enumerate(names):
+        if time.monotonic() - said > _QUIET:
+            said = time.monotonic()
+            progress(f"the reference in float64 on '{name}' inputs, {number + 1} of {len(names)}")
         # The second set of the task's own inputs is what catches an answer kept from the first.
         drawn = seeds.secret() if seed is None else seed + 7919 * (number + 1)
         again = partial(_trial, problem, truth, name, drawn, sums)
@@ -232,7 +238,7 @@ def _bounded(
     slack = [one for one, _ in bounds]
     limits = tuple(usual for _, usual in bounds)
     low, high = (list(edge) for edge in edges(exact, slack, limits))
-    for number, (least, greatest) in _met(problem, truth, inputs, answered, known).items():
+    for number, (least, greatest) in met(problem, truth, inputs, answered, known).items():
         low[number], high[number], slack[number] = least, greatest, told_slack(0.0, 0.0)
     given = (*inputs, *problem.state.values())
     rounded = any(isinstance(x, torch.Tensor) and x.is_floating_point() for x in given)
@@ -285,41 +291,6 @@ def _measured(  # noqa: PLR0913 - what a trial consists of
         pairs = zip(bounds, exact, strict=True)
         bounds = [(unsettled(slack, value), ()) for (slack, _), value in pairs]
     return [(replace(slack, told=told), limits) for slack, limits in bounds]
-
-
-def _met(
-    problem: Problem,
-    truth: Truth,
-    inputs: tuple[Any, ...],
-    answered: Watched,
-    known: Watched,
-) -> dict[int, tuple[torch.Tensor, torch.Tensor]]:
-    """Return by output of integers or booleans, which are no indices, the least and greatest that are right.
-
-    They are the same nearly everywhere. Where rounding decides what an element is, both are right: the
-    framework's, the truth's, and what changes of the inputs by some roundings make of it.
-    """
-    numbers = [
-        number
-        for number, (layout, lookup) in enumerate(zip(problem.outputs, known.lookups, strict=True))
-        if layout.dtype in WHOLE and lookup is None
-    ]
-    seen = [answered.outputs, known.outputs]
-    tensors = (*inputs, *problem.state.values())
-    if numbers and any(isinstance(x, torch.Tensor) and x.is_floating_point() for x in tensors):
-        generator = torch.Generator(known.outputs[0].device).manual_seed(problem.seed)
-        moves = [lambda x: jitter(x, generator, _WIDER)] * _MET
-        seen += [truth(inputs, move) for move in (*moves, *ROUNDINGS.get(rule(problem), ()))]
-    found = {}
-    for number in numbers:
-        dtype = problem.outputs[number].dtype
-        kept = torch.uint8 if dtype is torch.bool else dtype
-        stacked = [outputs[number].to(dtype).to(kept) for outputs in seen]
-        least, greatest = stacked[0], stacked[0]
-        for other in stacked[1:]:
-            least, greatest = torch.minimum(least, other), torch.maximum(greatest, other)
-        found[number] = (least, greatest)
-    return found
 
 
 def _told(problem: Problem) -> tuple[float, float] | None:

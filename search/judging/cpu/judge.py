@@ -123,7 +123,7 @@ class CpuJudge:
         problem = self._problem
         keep_freed_memory()
         progress("the reference in float64, on several distributions of inputs")
-        self._trial_set = make_trials(problem)
+        self._trial_set = make_trials(problem, progress=progress)
         self._draws = RoundDraws(problem, self._trial_set)
         self._layout = plan(problem.inputs, problem.state)
         self._check_memory()

@@ -141,7 +141,7 @@ class CudaJudge:
             self._runners.launch_ahead(compiled=self._limits.compile)
         progress("the reference in float64, on several distributions of inputs")
         with turn(self._device):
-            self._trial_set = make_trials(problem, room=memory_room())
+            self._trial_set = make_trials(problem, room=memory_room(), progress=progress)
             self._draws = Draws(problem, self._trial_set)
             self._verdict.degenerate = self._trial_set.degenerate
             self._trial_set.forget()

@@ -349,3 +349,16 @@ def test_a_truth_on_the_host_is_left_where_its_answer_is_another_one(
     other = truth.agreeing(flipped, problem.inputs)
     assert not other.on_host
     assert Truth.quickest(problem).on_host is False, "no GPU takes longer here"
+
+
+def test_a_slow_reference_says_how_far_its_bounds_are(
+    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = problem_of(make_task, "torch.tanh(x)", "torch.randn(4, 4)")
+    said: list[str] = []
+    make_trials(problem, 3, progress=said.append)
+    assert not said, "it takes no time"
+    monkeypatch.setattr("search.judging.tolerance._QUIET", 0.0)
+    make_trials(problem, 3, progress=said.append)
+    assert f"1 of {len(said)}" in said[0]
+    assert "'normal' inputs" in said[2]
