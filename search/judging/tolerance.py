@@ -63,7 +63,7 @@ def make_trials(
     Raises:
         TaskError: the reference cannot run in float64, or a trivial answer passes every trial.
     """
-    truth = Truth.quickest(problem)
+    truth = Truth(problem)
     graph = graph or graph_of(problem)
     sums, host = sums_of(problem, graph), HostScreen(problem, graph)
     trials: list[InputTrial] = []
@@ -96,7 +96,6 @@ def make_trials(
         cut=shelf.cut,
         forget=shelf.forget,
         least_factor=host.least_factor,
-        on_host=truth.on_host,
     )
     return replace(trial_set, degenerate=probe(problem, trial_set))
 
@@ -210,8 +209,7 @@ def bounds_of(
     """
     # The values at indices are known only where the framework is seen to look for them.
     answered = _answered(problem, inputs, state) if problem.special else plain(eager)
-    truth = Truth(problem, state, on_host=trial_set.on_host)
-    made = _bounded(problem, truth, name, inputs, answered, trial_set.sums)
+    made = _bounded(problem, Truth(problem, state), name, inputs, answered, trial_set.sums)
     return None if isinstance(made, str) else made
 
 
@@ -223,7 +221,6 @@ def _bounded(
     answered: Watched,
     sums: Sums,
 ) -> InputTrial | str:
-    truth = truth.agreeing(answered.values, inputs)
     known = watched(problem, lambda: truth(inputs))
     eager, exact = answered.values, tuple(value.double() for value in known.values)
     special = name == distributions.SPECIAL

@@ -222,7 +222,6 @@ class TrialSet:
         cut: how the bounds of rows can be found apart, where that was seen on every trial; else None.
         forget: lets go of the tensors of the trial that was made again last.
         least_factor: by which elements of the inputs may be scaled apart, see `scaled_apart`.
-        on_host: the truth is computed on the host, see `Truth.quickest`.
     """
 
     trials: tuple[InputTrial, ...]
@@ -233,7 +232,6 @@ class TrialSet:
     cut: RowCut | None = None
     forget: Callable[[], None] = lambda: None
     least_factor: float = distributions.FACTORS[0]
-    on_host: bool = False
 
     def parts(
         self, inputs: tuple[Any, ...], *answers: tuple[torch.Tensor, ...]

@@ -67,9 +67,7 @@ def _is_constant(problem: Problem, bank: TrialSet) -> bool:
         if not all(_equals(trial.truth(number), wanted) for trial in others):
             return False
     for state in (scaled(problem.state), problem.initial_state):
-        for number, value in enumerate(
-            Truth(problem, state, on_host=bank.on_host).values(first.inputs)
-        ):
+        for number, value in enumerate(Truth(problem, state).values(first.inputs)):
             if not _equals(value.double(), first.truth(number)):
                 return False
     return True

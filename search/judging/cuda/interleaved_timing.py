@@ -26,12 +26,14 @@ _FEWEST = 3
 # A session has at least so many blocks; after them it ends once so many times its seconds have passed.
 _ENOUGH, _LONGER = 12, 1.5
 _WARM_CALLS = 2  # before each batch: the device has just served another process
-# A call that takes longer is timed alone, after one that warms up, and no more blocks are taken than a search takes.
+# A baseline's call that takes longer is timed alone, after one that warms up, and no more blocks are taken than a search takes.
 _SLOW, _FEW_BLOCKS = 0.25, 6
 # Each timed answer of a candidate is checked by a call of the reference. Beside a slow one a batch has fewer calls, at least so
 # many, so that checking takes no more than so many times what timing one contender does.
 _CHECKED, _LEAST_CHECKED = 4.0, 8
-_UNSEEN = 0.02  # of a call: what it may hide in what a batch costs, before all of that is charged
+# A batch has less than this share of the calls that fill its time, and a call could hide more than this share of itself in what
+# the batch costs: all of that is charged.
+_FEWER, _UNSEEN = 0.5, 0.02
 # What the clocks may differ by without anybody lying: a share of the calls and of what is around them,
 # what one batch costs to start and to be waited for, and what a kernel's start and end cost beside an
 # empty pair of events. On an H200 58 of 60 honest kernels stayed below 2.7 us a call by their events.
@@ -74,7 +76,6 @@ class Pace:
     calls: int
     flushes: int
     seconds: float = 0.0
-    cut: bool = False  # fewer calls than fill its time: their answers could not all be checked
 
     @property
     def slow(self) -> bool:
@@ -96,7 +97,6 @@ class Gap:
         between: seconds by which a call's end and the next one's start are further apart, as events say, than in a batch without
             calls: a start that is recorded again when the work is done is seen there.
         between_beside: the same of the framework's own calls, the most of them.
-        whole: seconds, with what the framework's own calls leave unexplained.
     """
 
     seconds: float
@@ -108,7 +108,6 @@ class Gap:
     beside: float = 0.0
     between: float = 0.0
     between_beside: float = 0.0
-    whole: float = 0.0
 
     @property
     def each(self) -> float:
@@ -128,8 +127,11 @@ class Gap:
     def less(self, framework: Collection[Gap]) -> Gap:
         """Return it without what the framework's own calls leave unexplained, where they do.
 
-        It is no less missing for that: a host that delays the framework has nobody empty the caches sooner.
+        It is no less missing for that: a host that delays the framework has nobody empty the caches sooner. What a call of half a
+        second leaves unexplained says nothing of one of microseconds: `framework` may be empty.
         """
+        if not framework:
+            return self
         each = max(gap.each for gap in framework)
         return replace(
             self,
@@ -181,6 +183,7 @@ class CudaTimingSession:
         enough = _FEW_BLOCKS if any(paces[name].slow for name in self.rivals) else _ENOUGH
         if self.candidate is not None:
             paces["candidate"] = self._checkable(paces["candidate"], paces["eager"], share)
+        walls: list[float] = []  # of a candidate's call
         means: dict[str, list[float]] = {name: [] for name in contenders}
         gaps: list[Gap] = []
         late: list[float] = []
@@ -199,20 +202,24 @@ class CudaTimingSession:
                 means[name].append(batch.total / paces[name].calls)
                 if name == "candidate":
                     self.check(batch, given)  # before another batch's answers are copied
+                    walls.append(batch.wall / paces[name].calls)
                     timed = batch, paces[name], given
                 else:
                     fills[name] = batch.fill
                 if self.candidate is not None:
                     seen[name] = self._gap(batch, paces[name])
             if self.candidate is not None:
-                gaps.append(seen.pop("candidate").less(seen.values()))
+                own = seen.pop("candidate")
+                gaps.append(own.less([seen[name] for name in seen if not paces[name].slow]))
                 late.append(self._late(*timed, fills))
         if late and often(late, _BUSY_SECONDS):
             raise _busy(statistics.median_high(late))
         if gaps:
             # Whatever the device did outside the events, the batch took it: it counts, in no one's favour.
-            pace, told = paces["candidate"], min(means["candidate"])
-            few = pace.cut and _ONCE / pace.calls > _UNSEEN * told
+            # Fewer than the batches themselves say would fill the time: a candidate may be slow as long as it is not timed.
+            calls, would = paces["candidate"].calls, share / statistics.median(walls)
+            few = calls < _FEWER * min(self.most, would)
+            few = few and _ONCE / calls > _UNSEEN * min(means["candidate"])
             hidden, least = self._hidden(gaps, few=few), self._least()
             pairs = zip(means["candidate"], hidden, strict=True)
             means["candidate"] = [max(own + more, least) for own, more in pairs]
@@ -288,8 +295,7 @@ class CudaTimingSession:
         """Return the pace of a candidate whose answers can be checked about as fast as they are timed."""
         least = min(_FEWEST if eager.slow else _LEAST_CHECKED, pace.calls)
         checked = int(_CHECKED * share / max(eager.seconds, 1e-7))
-        calls = max(least, min(pace.calls, checked))
-        return replace(pace, calls=calls, cut=calls < pace.calls)
+        return replace(pace, calls=max(least, min(pace.calls, checked)))
 
     def _least(self) -> float:
         """Return the seconds that events see of any call at least, since each starts a kernel.
@@ -310,7 +316,6 @@ class CudaTimingSession:
         spared = max(self.resident / pace.flushes, _UNEVEN) * emptying
         return Gap(
             seconds=beyond - around,
-            whole=beyond - around,
             missing=emptying - spared - allowed - beyond,
             emptying=emptying,
             allowed=allowed,
@@ -349,9 +354,10 @@ class CudaTimingSession:
         seen_between = often([gap.between for gap in gaps], _EACH)
         unseen = [max(gap.apart, 0.0) if seen_between else 0.0 for gap in gaps]
         pairs = zip(gaps, unseen, strict=True)
-        if few:
-            return [max(gap.whole / gap.calls, gap.charged, less) for gap, less in pairs]
-        return [gap.charged if always or gap.seconds > gap.allowed else less for gap, less in pairs]
+        return [
+            max(gap.charged, less) if few or always or gap.seconds > gap.allowed else less
+            for gap, less in pairs
+        ]
 
 
 def often(values: Sequence[float], bound: float) -> bool:

@@ -174,15 +174,13 @@ def set_bytes(inputs: Sequence[Any], outputs: Sequence[TensorLayout]) -> int:
 def most_bytes(inputs: Sequence[Any], outputs: Sequence[TensorLayout], sets: int) -> int:
     """Return the bytes that judging in batches of `sets` calls takes beside the task's own inputs.
 
-    Each of two regions has the sets and a place for the first answer. Beside them the judge has the
-    answers of a batch, two draws of inputs, the framework's answer and what comparing takes; eager,
-    ``torch.compile`` and the candidate have an answer each, the candidate one more for each call. An answer
-    that is not near the framework's has the truth asked for in float64: inputs twice, answers four times.
+    Each of two regions has the sets and a place for the first answer. Beside them the judge has the answers of a batch, two draws
+    of inputs, the framework's answer and what comparing takes; eager, ``torch.compile`` and the candidate have an answer each,
+    the candidate one more for each call. The truth of an answer that is not near takes inputs twice and answers four times.
 
-    Of one call there is one region for all, and the baselines give their memory back after each timed batch.
-    The judge has the answer, a draw of inputs made from the task's own, and the bounds of the answer or the
-    framework's; the candidate has an answer and the one before. What the truth in float64 takes is not
-    counted there: where rows stand apart, it is found for some of them at a time.
+    Of one call there is one region for all, and the baselines give their memory back after each timed batch. The judge has the
+    answer, a draw of inputs, and the bounds of the answer or the framework's; the candidate has an answer and the one before.
+    The truth in float64 is not counted there: where rows stand apart, it is found for some of them at a time.
     """
     given = set_bytes(inputs, ())
     answers = set_bytes((), outputs)
@@ -199,8 +197,8 @@ Regions = tuple[DeviceRegion, DeviceRegion]  # of calls, and of parameters
 class JudgeMemory:
     """The device memory of a judge: the candidates', the baselines', and what is written to empty the caches.
 
-    Candidates take turns with two places: a program that was killed may write to its own until it is gone. Where there is no
-    room, there is one. Where memory is scarce, candidates and baselines take turns with one place for their calls.
+    Candidates take turns with two places, for a program that was killed may write to its own until it is gone; without room,
+    there is one. Where memory is scarce, candidates and baselines take turns with one place for their calls.
 
     Args:
         layout: from `plan`.
@@ -224,8 +222,12 @@ class JudgeMemory:
             self.close()
             raise
         if not layout["scarce"] and size + state <= room:
-            with suppress(torch.OutOfMemoryError):  # somebody else has taken it meanwhile
+            made = [*self._made]
+            try:
                 self.candidates += ((self._region(size), self._region(state)),)
+            except torch.OutOfMemoryError:  # somebody else has taken it meanwhile
+                while self._made != made:
+                    self._made.pop().close()
 
     def _region(self, nbytes: int) -> DeviceRegion:
         made = DeviceRegion.create(nbytes)
@@ -358,7 +360,7 @@ def memory_told() -> str:
 
 
 def memory_room() -> int:
-    """Return the bytes that sets of calls may take, and trials as well: more of them would gain nothing."""
+    """Return the bytes that sets of calls may take, and trials as well: more would gain nothing."""
     return min(free_memory() // _SHARE, _MOST_ROOM)
 
 
@@ -393,7 +395,5 @@ def unprepared(error: torch.OutOfMemoryError | Fault) -> str:
         found = getattr(error.outcome, "reason", "") or error.outcome.kind
         return f"a baseline ended while it was timed ({found}): is the device's memory used up?"
     found = str(error).split(". ")[0]
-    return (
-        f"the device has no memory left to judge it ({found}): make the inputs smaller, or end what else uses the "
-        "device"
-    )
+    advice = "make the inputs smaller, or end what else uses the device"
+    return f"the device has no memory left to judge it ({found}): {advice}"

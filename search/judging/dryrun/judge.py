@@ -18,7 +18,7 @@ from search.sandbox.faults import Fault, charged
 from search.sandbox.zygote import Zygote
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-DRY_VERSION = "dry-8"
+DRY_VERSION = "dry-9"
 
 
 class DryJudge:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import re
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,14 +19,6 @@ from search.judging.truth.written_out import WrittenOut
 from search.reference import WHOLE, Problem, as_tuple
 
 _EPS = 2.0**-23
-# A library on a GPU takes small matrices one by one, which takes it so many seconds of so few elements.
-_SLOW, _MOST_ELEMENTS = 0.25, 4 << 20
-_LINEAR_ALGEBRA = re.compile(
-    r"\b(linalg|qr|geqrf|orgqr|ormqr|pinverse|cholesky\w*|lu\w*|inverse|\w*det|matrix_exp)\b"
-)
-# What a reference raises that names its device, or asks for it.
-_OF_ITS_DEVICE = (RuntimeError, TypeError, ValueError, AssertionError, AttributeError, LookupError)
-_ALIKE = 1e-3  # of the greatest element: beyond it two answers are not roundings of one
 
 
 class Truth:
@@ -36,56 +26,14 @@ class Truth:
 
     Args:
         state: its parameters, where they are not the problem's own.
-        on_host: compute it on the host; answers are still on the inputs' device.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        state: Mapping[str, torch.Tensor] | None = None,
-        *,
-        on_host: bool = False,
-    ) -> None:
+    def __init__(self, problem: Problem, state: Mapping[str, torch.Tensor] | None = None) -> None:
         self._problem = problem
         self._state = problem.state if state is None else state
-        self.on_host = on_host
         self.model = copy.deepcopy(problem.model).double()
         if state is not None:
             self.model.load_state_dict(dict(state))
-        if on_host:
-            self.model.cpu()
-
-    @classmethod
-    def quickest(cls, problem: Problem) -> Truth:
-        """Return it on the host where a GPU takes longer for the reference, a quarter of a second or more."""
-        given = [
-            x for x in (*problem.inputs, *problem.state.values()) if isinstance(x, torch.Tensor)
-        ]
-        few = sum(x.numel() for x in given) <= _MOST_ELEMENTS
-        few = few and _LINEAR_ALGEBRA.search(problem.task.source) is not None
-        if few and not problem.special and any(x.is_cuda for x in given):
-            began = time.monotonic()
-            problem.run(*problem.inputs)
-            torch.cuda.synchronize()
-            taken = time.monotonic() - began
-            if taken > _SLOW:
-                truth, began = cls(problem, on_host=True), time.monotonic()
-                with suppress(*_OF_ITS_DEVICE):
-                    truth(problem.inputs)
-                    if time.monotonic() - began < taken:
-                        return truth
-        return cls(problem)
-
-    def agreeing(self, eager: tuple[torch.Tensor, ...], inputs: tuple[Any, ...]) -> Truth:
-        """Return it, or the device's where the host's answer is another one: which sign a factor has is a library's choice."""
-        if not self.on_host:
-            return self
-        alike = all(
-            bool(((one - other).abs() <= _ALIKE * one.abs().amax()).all())
-            for one, other in zip(self(inputs), eager, strict=True)
-            if one.numel()
-        )
-        return self if alike else Truth(self._problem, self._state)
 
     def __call__(
         self,
@@ -106,29 +54,15 @@ class Truth:
             within or self._products(inputs),
             self._rounded(moved),
         ):
-            wide = tuple(self._placed(_widen(value, moved)) for value in inputs)
+            wide = tuple(_widen(value, moved) for value in inputs)
             if moved is None:
-                return self._returned(as_tuple(self.model(*wide)), inputs)
-            state = {k: self._placed(_widen(value, moved)) for k, value in self._state.items()}
-            made = torch.func.functional_call(self.model, state, wide)
-            return self._returned(as_tuple(made), inputs)
-
-    def _placed(self, value: Any) -> Any:
-        return value.cpu() if self.on_host and isinstance(value, torch.Tensor) else value
-
-    def _returned(
-        self, made: tuple[torch.Tensor, ...], inputs: tuple[Any, ...]
-    ) -> tuple[torch.Tensor, ...]:
-        if not self.on_host:
-            return made
-        device = next(x.device for x in inputs if isinstance(x, torch.Tensor))
-        return tuple(value.to(device) for value in made)
+                return as_tuple(self.model(*wide))
+            state = {name: _widen(value, moved) for name, value in self._state.items()}
+            return as_tuple(torch.func.functional_call(self.model, state, wide))
 
     def _products(self, inputs: tuple[Any, ...]) -> AbstractContextManager[object]:
         """Return what transposed convolutions are computed in: on a processor the library's are fast."""
-        on_gpu = not self.on_host and any(
-            isinstance(one, torch.Tensor) and one.is_cuda for one in inputs
-        )
+        on_gpu = any(isinstance(one, torch.Tensor) and one.is_cuda for one in inputs)
         transposes = "conv_transpose" in self._problem.task.source or any(
             getattr(module, "transposed", False) for module in self.model.modules()
         )

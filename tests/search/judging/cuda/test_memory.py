@@ -137,6 +137,7 @@ def test_what_was_allocated_before_the_device_was_full_is_freed(regions: list[Re
     layout = plan((torch.rand(3),), {}, (TensorLayout.of(torch.rand(5)),), 2)  # seven regions
     regions.append(Region(1))
     assert len(JudgeMemory(layout, 4096, room=1 << 20).candidates) == 1, "it goes on with one place"
+    assert [one.freed for one in regions] == [0] * 6 + [1], "no half of a second one is kept"
     regions[:] = [Region(1) for _ in range(3)]
     with pytest.raises(torch.OutOfMemoryError):
         JudgeMemory(layout, 4096, room=1 << 20)
