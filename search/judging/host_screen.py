@@ -27,8 +27,9 @@ from search.reference import Problem
 
 # A library on a GPU answers with some numbers what one on a processor refuses, as singular values of infinities.
 _BY_VALUE = {
-    "bernoulli", "binary_cross_entropy", "cholesky", "linalg_cholesky", "linalg_cholesky_ex", "linalg_eigh", "linalg_eigvalsh",
-    "linalg_pinv", "linalg_svd", "linalg_svdvals", "multinomial", "nanquantile", "pinverse", "quantile", "svd",
+    "bernoulli", "binary_cross_entropy", "cholesky", "inverse", "linalg_cholesky", "linalg_cholesky_ex", "linalg_eigh",
+    "linalg_eigvalsh", "linalg_inv", "linalg_pinv", "linalg_solve", "linalg_svd", "linalg_svdvals", "multinomial", "nanquantile",
+    "pinverse", "quantile", "svd",
 }  # fmt: skip
 _BY_INDEX = {
     "cross_entropy_loss", "embedding", "embedding_bag", "gather", "index", "index_add", "index_copy", "index_put",

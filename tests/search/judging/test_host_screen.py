@@ -33,6 +33,8 @@ INDEXED = "torch.rand(8, 10), torch.randint(0, 8, (5,))"
         ("torch.quantile(a, 0.3, dim=1) + b.sum()", FLOATS, True),
         ("torch.linalg.cholesky(a[:, :8] + torch.eye(8)) + b.sum()", FLOATS, True),
         ("torch.svd(a)[1] + b.sum()", FLOATS, True),
+        ("torch.linalg.inv(a[:, :8]) + b.sum()", FLOATS, True),
+        ("torch.linalg.solve(a[:, :8], b)", FLOATS, True),
         ("torch.linalg.eigvalsh(a[:, :8]) + b.sum()", FLOATS, True),
         ("a[(b[0] * 8).long()]", FLOATS, True),
         ("torch.gather(a, 1, (b * 10).to(torch.int64))", FLOATS, True),
