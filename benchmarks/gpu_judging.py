@@ -38,7 +38,8 @@ from kb.records.schema import TargetRecord
 from search.judged import plain_target
 from search.judging.corpus.cases import choose_cases
 from search.judging.corpus.run import CorpusRunner
-from search.judging.cuda.interleaved_timing import CudaTimingSession, Gap
+from search.judging.cuda.gap import Gap
+from search.judging.cuda.interleaved_timing import CudaTimingSession
 from search.judging.cuda.judge import CudaJudge
 from search.judging.limits import Limits
 from search.reference import load_problem

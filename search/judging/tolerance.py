@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -69,11 +69,8 @@ def make_trials(
     trials: list[InputTrial] = []
     dropped: list[tuple[str, str]] = []
     shelf = RedrawnTrials(problem, truth)
-    names, said = list(_names(problem)), time.monotonic()
-    for number, name in enumerate(names):
-        if time.monotonic() - said > _QUIET:
-            said = time.monotonic()
-            progress(f"the reference in float64 on '{name}' inputs, {number + 1} of {len(names)}")
+    names = list(_names(problem))
+    for number, name in _told_in_turn(names, progress):
         # The second set of the task's own inputs is what catches an answer kept from the first.
         drawn = seeds.secret() if seed is None else seed + 7919 * (number + 1)
         again = partial(_trial, problem, truth, name, drawn, sums)
@@ -98,6 +95,16 @@ def make_trials(
         least_factor=host.least_factor,
     )
     return replace(trial_set, degenerate=probe(problem, trial_set))
+
+
+def _told_in_turn(names: list[str], progress: Callable[[str], None]) -> Iterator[tuple[int, str]]:
+    """Yield what is in a list, which may grow, with its number; where that takes long, say whose turn it is."""
+    said = time.monotonic()
+    for number, name in enumerate(names):
+        if time.monotonic() - said > _QUIET:
+            said = time.monotonic()
+            progress(f"the reference in float64 on '{name}' inputs, {number + 1} of {len(names)}")
+        yield number, name
 
 
 def _widened(trials: list[InputTrial]) -> tuple[str, ...]:

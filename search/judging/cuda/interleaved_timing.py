@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from search.judging.cpu.timing import Timing, brief, interval
 from search.judging.cuda.batches import Batch
+from search.judging.cuda.gap import Gap
 from search.outcome import Crashed, Refused
 from search.sandbox.faults import Fault
 
@@ -84,64 +85,6 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
-    """What the judge's clock saw of a batch beyond its events and what is around its calls.
-
-    Attributes:
-        allowed: seconds that it may be, either way.
-        missing: seconds by which the batch was too short to have emptied the caches.
-        emptying: seconds that emptying them takes at least.
-        host: share of the batch's time that the host took to enqueue it.
-        beside: seconds a call of the framework's own; negative where its events see what the clock does not, as
-            that a kernel starts while the caches are still being emptied.
-        between: seconds by which a call's end and the next one's start are further apart, as events say, than in a batch without
-            calls: a start that is recorded again when the work is done is seen there.
-        between_beside: the same of the framework's own calls, the most of them.
-    """
-
-    seconds: float
-    allowed: float
-    missing: float
-    emptying: float
-    calls: int
-    host: float
-    beside: float = 0.0
-    between: float = 0.0
-    between_beside: float = 0.0
-
-    @property
-    def each(self) -> float:
-        """Seconds a call."""
-        return self.seconds / self.calls
-
-    @property
-    def charged(self) -> float:
-        """Seconds that a call is charged: its events would have seen what the framework's see and the clock does not."""
-        return self.each - min(self.beside, 0.0)
-
-    @property
-    def apart(self) -> float:
-        """Seconds that a call is charged for what lies between events."""
-        return self.between - min(self.between_beside, 0.0)
-
-    def less(self, framework: Collection[Gap]) -> Gap:
-        """Return it without what the framework's own calls leave unexplained, where they do.
-
-        It is no less missing for that: a host that delays the framework has nobody empty the caches sooner. What a call of half a
-        second leaves unexplained says nothing of one of microseconds: `framework` may be empty.
-        """
-        if not framework:
-            return self
-        each = max(gap.each for gap in framework)
-        return replace(
-            self,
-            seconds=self.seconds - max(each, 0.0) * self.calls,
-            beside=each,
-            between_beside=max(gap.between for gap in framework),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CudaTimingSession:
     """One timing session on a device.
 
@@ -176,13 +119,9 @@ class CudaTimingSession:
         if self.candidate is not None:
             contenders["candidate"] = self.candidate
         share = self.seconds / self.blocks / len(contenders)
-        paces = {
-            name: self._pace(one, share, trusted=name in self.rivals)
-            for name, one in contenders.items()
-        }
-        enough = _FEW_BLOCKS if any(paces[name].slow for name in self.rivals) else _ENOUGH
-        if self.candidate is not None:
-            paces["candidate"] = self._checkable(paces["candidate"], paces["eager"], share)
+        paces = self._paces(contenders, share)
+        quick = [name for name in self.rivals if not paces[name].slow]
+        enough = _ENOUGH if len(quick) == len(self.rivals) else _FEW_BLOCKS
         walls: list[float] = []  # of a candidate's call
         means: dict[str, list[float]] = {name: [] for name in contenders}
         gaps: list[Gap] = []
@@ -209,30 +148,50 @@ class CudaTimingSession:
                 if self.candidate is not None:
                     seen[name] = self._gap(batch, paces[name])
             if self.candidate is not None:
-                own = seen.pop("candidate")
-                gaps.append(own.less([seen[name] for name in seen if not paces[name].slow]))
+                gaps.append(seen["candidate"].less([seen[name] for name in quick]))
                 late.append(self._late(*timed, fills))
         if late and often(late, _BUSY_SECONDS):
             raise _busy(statistics.median_high(late))
+        calls = paces["candidate"].calls if gaps else 0
         if gaps:
-            # Whatever the device did outside the events, the batch took it: it counts, in no one's favour.
-            # Fewer than the batches themselves say would fill the time: a candidate may be slow as long as it is not timed.
-            calls, would = paces["candidate"].calls, share / statistics.median(walls)
-            few = calls < _FEWER * min(self.most, would)
-            few = few and _ONCE / calls > _UNSEEN * min(means["candidate"])
-            hidden, least = self._hidden(gaps, few=few), self._least()
-            pairs = zip(means["candidate"], hidden, strict=True)
-            means["candidate"] = [max(own + more, least) for own, more in pairs]
+            told, would = means["candidate"], share / statistics.median(walls)
+            means["candidate"] = self._charged(told, gaps, calls, would)
+        return self._compared(means, calls * len(gaps))
+
+    def _compared(self, means: Mapping[str, list[float]], samples: int) -> Timing:
+        """Compare the blocks' seconds of a call with the candidate's, or with eager's where there is none."""
         mine = means.get("candidate", means["eager"])
         return Timing(
             seconds={name: min(values) for name, values in means.items()},
-            samples=paces["candidate"].calls * len(gaps) if self.candidate else 0,
+            samples=samples,
             speedup={
                 name: interval([base / own for base, own in zip(means[name], mine, strict=True)])
                 for name in self.rivals
             },
             calls={name: brief(values) for name, values in means.items()},
         )
+
+    def _paces(self, contenders: Mapping[str, CudaContender], share: float) -> dict[str, Pace]:
+        """Return each contender's pace, a candidate's as far as its answers can be checked."""
+        found = {
+            name: self._pace(one, share, trusted=name in self.rivals)
+            for name, one in contenders.items()
+        }
+        if "candidate" in found:
+            found["candidate"] = self._checkable(found["candidate"], found["eager"], share)
+        return found
+
+    def _charged(self, told: list[float], gaps: list[Gap], calls: int, would: float) -> list[float]:
+        """Return a call's seconds in each block: whatever the device did outside the events, the batch took it.
+
+        Args:
+            told: by its events.
+            calls: of a batch.
+            would: calls that fill a batch's time, as timed batches say: a candidate may be slow as long as it is not timed.
+        """
+        few = calls < _FEWER * min(self.most, would) and _ONCE / calls > _UNSEEN * min(told)
+        hidden, least = self._hidden(gaps, few=few), self._least()
+        return [max(one + more, least) for one, more in zip(told, hidden, strict=True)]
 
     def _batch(self, one: CudaContender, name: str, pace: Pace, given: Any) -> Batch:
         try:
