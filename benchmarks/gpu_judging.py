@@ -4,6 +4,7 @@
     python benchmarks/gpu_judging.py --candidates 100
     python benchmarks/gpu_judging.py --repeat 10     # one kernel in ten separate runs
     python benchmarks/gpu_judging.py --beside 8      # the ratio beside drivers that come up, and contexts that are made
+    python benchmarks/gpu_judging.py --queues 8      # the ratio where programs have two hardware queues, and eight
     python benchmarks/gpu_judging.py --starts        # what starting and ending a process with a context takes
     python benchmarks/gpu_judging.py --gaps 'honest/*'   # cases of the corpus
     python benchmarks/gpu_judging.py --gaps '*' --part 1 4
@@ -22,7 +23,6 @@ start that is recorded again is seen there.
 """
 
 import argparse
-import ctypes
 import json
 import os
 import random
@@ -41,6 +41,7 @@ from search.judging.corpus.run import CorpusRunner
 from search.judging.cuda.gap import Gap
 from search.judging.cuda.interleaved_timing import CudaTimingSession
 from search.judging.cuda.judge import CudaJudge
+from search.judging.cuda.worker import makes_streams
 from search.judging.limits import Limits
 from search.reference import load_problem
 from search.task import Task, TaskFile
@@ -172,16 +173,53 @@ def first_call(question, spent):
 
 
 _STARTS = """
-import ctypes, os, sys, time
-while True:
-    if os.fork() == 0:
-        driver = ctypes.CDLL("libcuda.so.1")
-        driver.cuInit(0)
-        if sys.argv[1] == "context":
-            driver.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), 0)
-        os._exit(0)
-    os.wait()
-    time.sleep(0.15)
+import ctypes, os, signal, sys, time
+import torch
+
+def start(context):
+    began = time.perf_counter()
+    driver = ctypes.CDLL("libcuda.so.1")
+    assert driver.cuInit(0) == 0
+    torch.cuda.init()
+    up = time.perf_counter()
+    if context:
+        assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), 0) == 0
+    return f"driver {(up - began) * 1e3:.0f}, context {(time.perf_counter() - up) * 1e3:.0f} ms"
+
+def again(context):
+    parent = os.getppid()
+    print("begun", flush=True)
+    while os.getppid() == parent:
+        if os.fork() == 0:
+            start(context)
+            os._exit(0)
+        os.wait()
+        time.sleep(0.15)
+
+def several(together):
+    began, children = time.perf_counter(), []
+    for _ in range(together):
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.write(writing, start(True).encode())
+            time.sleep(60)
+        os.close(writing)
+        children.append((pid, reading))
+    said = [os.read(reading, 200).decode() for _, reading in children]
+    started = time.perf_counter()
+    for pid, _ in children:
+        os.kill(pid, signal.SIGKILL)
+    for pid, _ in children:
+        os.waitpid(pid, 0)
+    ended = time.perf_counter()
+    print(f"{together} at once: {(started - began) * 1e3:.0f} ms ({said[0]}), end {(ended - started) * 1e3:.0f} ms")
+
+if sys.argv[1] == "count":
+    for together in (1, 1, 2, 4, 8):
+        several(together)
+else:
+    again(sys.argv[1] == "context")
 """
 
 
@@ -194,11 +232,13 @@ def beside(count: int) -> None:
             for number in range(count):
                 for name in random.sample(list(found), len(found)):
                     command = [sys.executable, "-c", _STARTS, name]
-                    other = (
-                        None
-                        if name == "alone"
-                        else subprocess.Popen(command, start_new_session=True)
-                    )
+                    other = None
+                    if name != "alone":
+                        other = subprocess.Popen(
+                            command, stdout=subprocess.PIPE, start_new_session=True
+                        )
+                        assert other.stdout is not None
+                        other.stdout.readline()
                     try:
                         source = CANDIDATE.replace("@NUMBER@", f"{number}{len(name)}")
                         found[name].append(judge.judge(source).speedup["eager"].ratio)
@@ -208,37 +248,37 @@ def beside(count: int) -> None:
                             other.wait()
         finally:
             judge.close()
+    _print_ratios(found)
+
+
+def queues(count: int) -> None:
+    """Print the ratio of one kernel in `count` judgings each, with two hardware queues and with all, in turns."""
+    found: dict[str, list[float]] = {"two": [], "all": []}
+    with tempfile.TemporaryDirectory() as folder:
+        judge = open_judge(Path(folder), compiled=True)
+        try:
+            for number in range(count):
+                for name in random.sample(list(found), len(found)):
+                    source = CANDIDATE.replace(
+                        "@NUMBER@", f"{number}{len(found[name])}{name == 'all':d}"
+                    )
+                    if name == "all":
+                        source += "\n# Stream: what the judge looks for\n"
+                    assert makes_streams(source) == (name == "all")
+                    found[name].append(judge.judge(source).speedup["eager"].ratio)
+        finally:
+            judge.close()
+    _print_ratios(found)
+
+
+def _print_ratios(found: dict[str, list[float]]) -> None:
     for name, ratios in found.items():
         print(f"{name:8s} median {statistics.median(ratios):.4f}x over eager of {sorted(ratios)}")
 
 
 def starts() -> None:
     """Print what one process, and several at once, take to start with a context, and to end."""
-    for together in (1, 1, 2, 4, 8):
-        began, children = time.perf_counter(), []
-        for _ in range(together):
-            reading, writing = os.pipe()
-            pid = os.fork()
-            if pid == 0:
-                at = time.perf_counter()
-                driver = ctypes.CDLL("libcuda.so.1")
-                driver.cuInit(0)
-                up = time.perf_counter()
-                driver.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), 0)
-                told = f"driver {(up - at) * 1e3:.0f}, context {(time.perf_counter() - up) * 1e3:.0f} ms"
-                os.write(writing, told.encode())
-                time.sleep(60)
-            children.append((pid, reading))
-        said = [os.read(reading, 200).decode() for _, reading in children]
-        started = time.perf_counter()
-        for pid, _ in children:
-            os.kill(pid, signal.SIGKILL)
-        for pid, _ in children:
-            os.waitpid(pid, 0)
-        ended = time.perf_counter()
-        print(
-            f"{together} at once: {(started - began) * 1e3:.0f} ms ({said[0]}), end {(ended - started) * 1e3:.0f} ms"
-        )
+    subprocess.run([sys.executable, "-c", _STARTS, "count"], check=True)
 
 
 def once() -> None:
@@ -312,6 +352,7 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=30)
     parser.add_argument("--repeat", type=int, default=0, metavar="RUNS")
     parser.add_argument("--beside", type=int, default=0, metavar="RUNS")
+    parser.add_argument("--queues", type=int, default=0, metavar="RUNS")
     parser.add_argument("--starts", action="store_true")
     parser.add_argument("--gaps", metavar="GLOB")
     parser.add_argument("--part", nargs=2, type=int, default=(1, 1), metavar=("N", "OF"))
@@ -325,6 +366,8 @@ def main() -> None:
         repeat(options.repeat)
     elif options.beside:
         beside(options.beside)
+    elif options.queues:
+        queues(options.queues)
     elif options.starts:
         starts()
     else:

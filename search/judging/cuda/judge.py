@@ -40,7 +40,7 @@ from search.judging.cuda.memory import (
 from search.judging.cuda.runner import MOST_CALLS
 from search.judging.cuda.session import CudaCandidateSession
 from search.judging.cuda.spares import SpareRunners
-from search.judging.cuda.worker import CudaWorker, make_zygote
+from search.judging.cuda.worker import CudaWorker, hardware_queues, make_zygote, makes_streams
 from search.judging.inputs import input_notes
 from search.judging.limits import Limits, Prepared
 from search.judging.precision import allowed_tf32
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cuda-35"
+JUDGE_VERSION = "cuda-36"
 _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
 _EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take
@@ -199,9 +199,10 @@ class CudaJudge:
         rounding = {"tf32": self._tf32, "tf32_convolutions": self._tf32_convolutions}
         return {**self._layout, **self._memory.handles(regions), "sealed": sealed, **rounding}
 
-    def _start_runner(self) -> CudaWorker:
+    def _start_runner(self, several_streams: bool) -> CudaWorker:
         builds = (self._folder / "triton-builds", *self._verdict.folders)
-        return CudaWorker(self._zygote, self._compiler, builds=builds, environment=self._visible)
+        environment = {**self._visible, **hardware_queues(several_streams=several_streams)}
+        return CudaWorker(self._zygote, self._compiler, builds=builds, environment=environment)
 
     def _begin_runner(self, worker: CudaWorker) -> None:
         place = next(self._places)
@@ -269,7 +270,7 @@ class CudaJudge:
     def _hear(
         self, source: str, prebuilt: Mapping[str, str], thorough: bool
     ) -> tuple[Passed, float]:
-        worker = self._spares.take()
+        worker = self._spares.take(several_streams=makes_streams(source))
         try:
             memory = worker.regions
             assert memory is not None
@@ -359,11 +360,10 @@ class CudaJudge:
         if candidate_session is not None:
             self._memory.flush.bytes().zero_()  # the last candidate may have been there until now
             self._spares.start()
-        draws = self._draws
         self._watch = Watch(self._uuid)
 
         def draw(calls: int) -> tuple[Draws, list[Given]]:
-            return draws, draws.draw(calls, audits=candidate_session is not None)
+            return self._draws, self._draws.draw(calls, audits=candidate_session is not None)
 
         def check(batch: Batch, given: tuple[Draws, list[Given]]) -> None:
             assert candidate_session is not None

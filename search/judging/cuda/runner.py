@@ -63,11 +63,12 @@ class CudaRunner(Runner):
         self._begun = False
 
     def prepare(self) -> None:
-        """Bring the driver up; when the judge says so, make the context and start what opens files.
+        """Bring the driver and torch's list of devices up; when the judge says so, make the context and start what opens files.
 
-        A context that is made disturbs what others measure on the device, and the driver does not.
+        A context that is made disturbs what others measure on the device, and the others do not.
         """
         ctypes.CDLL("libcuda.so.1").cuInit(0)
+        torch.cuda.init()  # type: ignore[no-untyped-call]
         if self._read() is None:
             os._exit(0)  # the judge has hung up
         begin, end = _pair()

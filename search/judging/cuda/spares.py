@@ -17,14 +17,14 @@ class SpareRunners:
     """Starts runners ahead of need; that takes longer than all questions to a candidate.
 
     Args:
-        start: starts one, which brings the driver up and no more.
+        start: starts one, which brings the driver up and no more; told whether it is for several streams.
         begin: has it make its context and open the judge's memory.
         zygote: what they are forked from.
     """
 
     def __init__(
         self,
-        start: Callable[[], CudaWorker],
+        start: Callable[[bool], CudaWorker],
         begin: Callable[[CudaWorker], None],
         zygote: Zygote,
     ) -> None:
@@ -36,17 +36,17 @@ class SpareRunners:
         """See that one has started that `ahead` can go on with: beside a measurement no more than that may be done."""
         _drop_dead(self._started)
         if not self._started:
-            self._started.append(self._start())
+            self._started.append(self._start(False))
 
     def ahead(self, count: int) -> None:
         """See that at least so many have a context, or make theirs."""
         while len(self._waiting) < count:
-            worker = self._started.popleft() if self._started else self._start()
+            worker = self._started.popleft() if self._started else self._start(False)
             self._begin(worker)
             self._waiting.append(worker)
 
-    def take(self) -> CudaWorker:
-        """Return one whose context is made and whose walls stand.
+    def take(self, *, several_streams: bool = False) -> CudaWorker:
+        """Return one whose context is made and whose walls stand; one for several streams is not started ahead.
 
         Raises:
             ToolchainError: none can be started.
@@ -54,8 +54,12 @@ class SpareRunners:
         for workers in (self._waiting, self._started):
             _drop_dead(workers)
         for attempt in range(_ATTEMPTS):
-            self.ahead(1)
-            worker = self._waiting.popleft()
+            if several_streams:
+                worker = self._start(True)
+                self._begin(worker)
+            else:
+                self.ahead(1)
+                worker = self._waiting.popleft()
             try:
                 worker.ready()
                 return worker

@@ -6,6 +6,7 @@ import pytest
 
 from kb.errors import ToolchainError
 from search.judging.cuda.spares import SpareRunners
+from search.judging.cuda.worker import hardware_queues, makes_streams
 from search.outcome import Crashed
 from search.sandbox.faults import Fault
 
@@ -13,8 +14,9 @@ from search.sandbox.faults import Fault
 class Process:
     """Stands for a runner; `dies`: before its context is made."""
 
-    def __init__(self, *, dies: bool) -> None:
+    def __init__(self, *, dies: bool, several_streams: bool) -> None:
         self.dies, self.lives, self.begun, self.warm = dies, True, False, False
+        self.several_streams = several_streams
 
     def alive(self) -> bool:
         return self.lives
@@ -35,8 +37,8 @@ class Starts:
     def __init__(self, *dying: int) -> None:
         self.dying, self.made, self.reaped = dying, list[Process](), 0
 
-    def start(self) -> Any:
-        self.made.append(Process(dies=len(self.made) in self.dying))
+    def start(self, several_streams: bool) -> Any:
+        self.made.append(Process(dies=len(self.made) in self.dying, several_streams=several_streams))
         return self.made[-1]
 
     def begin(self, process: Any) -> None:
@@ -89,6 +91,33 @@ def test_what_starts_beside_a_measurement_makes_its_context_after_it() -> None:
     assert cast("Any", waiting.take()) is starts.made[0]
     assert cast("Any", waiting.take()) is starts.made[1]
     assert len(starts.made) == 2
+
+
+def test_one_for_several_streams_is_started_when_it_is_needed() -> None:
+    starts = Starts(1)
+    waiting = starts.spares()
+    waiting.ahead(1)
+    assert cast("Any", waiting.take(several_streams=True)) is starts.made[2], "the first one died"
+    assert [one.several_streams for one in starts.made] == [False, True, True]
+    assert cast("Any", waiting.take()) is starts.made[3], "what waited was ended with it"
+    assert not starts.made[3].several_streams
+
+
+@pytest.mark.parametrize(
+    ("source", "streams"),
+    [
+        ("side = torch.cuda.Stream()", True),
+        ("make = torch.Stream", True),
+        ("cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking);", True),
+        ("auto side = c10::cuda::getStreamFromPool();", True),
+        ("self.layers = nn.LSTM(64, 64)", True),
+        ("kernel<<<grid, block, 0, at::cuda::getCurrentCUDAStream()>>>(x);", False),
+        ("launch(stream=torch.cuda.current_stream().cuda_stream)", False),
+    ],
+)
+def test_who_may_use_several_streams_is_seen_in_the_source(source: str, streams: bool) -> None:
+    assert makes_streams(source) is streams
+    assert bool(hardware_queues(several_streams=streams)) is not streams
 
 
 def test_none_is_given_away_that_died_while_it_waited() -> None:
