@@ -73,12 +73,8 @@ def _answer(given: int, out: int, errors: int, alive: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.write(alive, b"%d" % os.getpid())
     os.set_inheritable(alive, False)  # what a reference starts must not be waited for
-    for file, number in (
-        (given, 0),
-        (errors, 1),
-        (errors, 2),
-    ):  # what a reference prints is no answer
-        os.dup2(file, number)
+    for file, number in ((given, 0), (errors, 1), (errors, 2)):
+        os.dup2(file, number)  # what a reference prints is no answer
     warnings.simplefilter("ignore")
     asked = json.loads(sys.stdin.read())
     os.environ.clear()
@@ -113,8 +109,9 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
         build = file.ModelNew
     arguments: Any = getattr(module, "get_init_inputs", tuple)()
     model: Any = build(*arguments).requires_grad_(False)
-    seen = Interception()
-    with _placed(request.get("device", "cpu"), request.get("figures")) as move, torch.no_grad():
+    seen, device = Interception(), request.get("device", "cpu")
+    eager = device if torch.cuda.is_available() else "cpu"  # where it can be asked on real memory
+    with _placed(device, request.get("figures")) as move, torch.no_grad():
         model, inputs = move(model), tuple(map(move, _drawn(module)))
         with _intercepted(seen), _rnn_unrolled():
             compiled: Any = torch.compile(model, dynamic=False, fullgraph=True)
@@ -123,9 +120,9 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
         told = _told(seen, known, result)
         if "reason" in told:
             return told
-        told["mislaid"] = _mislaid(model, inputs, result)
+        told["mislaid"] = _mislaid(module, eager, result)
         # Which instructions the processor has is found out by compiling programs, for half a minute.
-        flags = compiler_flags() if request.get("device", "cpu") == "cpu" else []
+        flags = compiler_flags() if device == "cpu" else []
         return {**told, "flags": flags, "configs": _configs(told["code"])}
 
 
@@ -368,23 +365,27 @@ def _told(seen: Interception, known: list[tuple[Any, str, str]], result: Any) ->
     }
 
 
-def _mislaid(model: Any, inputs: tuple[Any, ...], result: Any) -> list[int]:
-    """Return the positions of results that Inductor's code does not lay out as eager does, which are contiguous there."""
+def _mislaid(module: types.ModuleType, device: str, result: Any) -> list[int]:
+    """Return the positions of results that the code does not lay out as eager on `device` does.
+
+    Eager is asked on real memory: without, some operators (`lerp`) lay their results out otherwise.
+    """
     import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils._python_dispatch import _disable_current_modes
 
     single = isinstance(result, torch.Tensor)
     listed = [result] if single else list(result)
     odd = [number for number, one in enumerate(listed) if not one.is_contiguous()]
     if not odd:
         return []
-    try:
-        with FakeTensorMode(allow_non_fake_inputs=True):
-            eager = model(*inputs)
-    except (RuntimeError, TypeError, ValueError):  # it looks at values that are not there
-        return []  # an answer that is laid out otherwise is refused by the judge, which says so
+    with _disable_current_modes():
+        try:
+            model = module.Model(*getattr(module, "get_init_inputs", tuple)())
+            eager = _moved(model, device)(*(_moved(one, device) for one in _drawn(module)))
+        except (RuntimeError, TypeError, ValueError):  # it looks at values that nobody wrote
+            return []  # an answer that is laid out otherwise is refused by the judge, which says so
     own = [eager] if single else list(eager)
-    return [number for number in odd if own[number].is_contiguous()]
+    return [number for number in odd if own[number].stride() != listed[number].stride()]
 
 
 def _written(seen: Interception, origins: list[Any]) -> set[str]:

@@ -229,6 +229,21 @@ def test_on_an_amd_gpu_the_code_is_that_for_plain_triton(
 
 
 @pytest.mark.slow
+def test_an_answer_is_laid_out_as_eager_lays_it_out_on_real_memory(
+    cards: Mapping[str, RecipeCard], tmp_path: Path, dry_outcome: Callable[..., Checked]
+) -> None:
+    pytest.importorskip("triton")
+    source = reference(
+        "return torch.lerp(a, b, c)",
+        *("torch.randn(5)", "torch.randn(5, 5, 5).transpose(0, 1)", "torch.randn(5, 5).t()"),
+    )
+    for name in ("h200", "mi300x"):
+        seed = gpu_seed(source, cards, tmp_path, name)
+        (found,) = whole(seed)
+        dry_outcome(source, seed.source(found.plan), tmp_path, name)
+
+
+@pytest.mark.slow
 def test_on_a_gpu_recipes_do_the_convolutions_within_the_compilers_code(
     cards: Mapping[str, RecipeCard], tmp_path: Path, dry_outcome: Callable[..., Checked]
 ) -> None:
