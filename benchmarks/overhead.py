@@ -3,9 +3,11 @@
     python benchmarks/overhead.py [candidates]
 
 Each candidate is a new source with a new C++ kernel. The seconds of each judging are charged to its
-phases: the build; starting and confining the runner; loading; the questions on every distribution; the
-timing session with the look at where its time goes; ending the runner; what lies between. Overhead is
-all but the build and the timing session. On a busy machine, processor time says more than the clock.
+phases: the build; starting the runner, which lies within the build; loading; the questions on every
+distribution; the timing session with the look at where its time goes; ending the runner; what lies
+between. Overhead is all but the build and the timing session. `alone` is a build of the same source
+with another number in it, beside which no runner starts. On a busy machine, processor time says more
+than the clock.
 """
 
 import json
@@ -24,6 +26,7 @@ from search.judging.cpu.session import CandidateSession
 from search.judging.limits import Limits
 from search.reference import load_problem
 from search.sandbox.build import Builder
+from search.sandbox.ptrace import kernel_text
 from search.sandbox.runner_handle import Worker
 from search.task import Task, TaskFile
 
@@ -89,11 +92,14 @@ def main() -> None:
         phases = Phases()
         rows = []
         for number in range(count):
+            began = time.perf_counter()
+            judge._builder.build(CANDIDATE.replace("@NUMBER@", f"alone {number}"))
+            alone = [time.perf_counter() - began, 0.0, 0.0]
             phases.clear()
             with phases.of("all"):
                 outcome = judge.judge(CANDIDATE.replace("@NUMBER@", str(number)))
             assert outcome.kind == "passed", outcome
-            rows.append(phases.spent())
+            rows.append({**phases.spent(), "alone": alone})
         judge.close()
     print(json.dumps(summary(rows)))
 
@@ -123,11 +129,13 @@ class Phases:
         """Return the seconds of each phase, what lies between them and what is beyond build and timing."""
         told = {phase: list(seconds) for phase, seconds in self._spent.items()}
         whole = told.pop("all")
+        # A runner starts while its candidate's compiler runs.
+        parts = [seconds for phase, seconds in told.items() if phase != "start"]
         # The runner has ended by then: nothing is known of it.
-        told["between"] = [
-            max(0.0, a - sum(b)) for a, *b in zip(whole, *told.values(), strict=True)
+        told["between"] = [max(0.0, a - sum(b)) for a, *b in zip(whole, *parts, strict=True)]
+        parts = [
+            seconds for phase, seconds in told.items() if phase not in {"start", "build", "timing"}
         ]
-        parts = [seconds for phase, seconds in told.items() if phase not in {"build", "timing"}]
         return {**told, "overhead": [sum(one) for one in zip(*parts, strict=True)]}
 
     @contextmanager
@@ -161,8 +169,8 @@ class Phases:
 def _processor_seconds(pid: int | None) -> float:
     """Return the processor time of a process so far, 0 where it has ended."""
     try:
-        told = "0" if pid is None else Path(f"/proc/{pid}/schedstat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
+        told = "0" if pid is None else kernel_text(pid, "schedstat")
+    except OSError:
         told = "0"
     return int(told.split()[0]) / 1e9
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from search.sandbox.faults import Fault, forged, wrong
 from search.sandbox.runner import encode
 from search.strides import TensorLayout
 
+_memcmp = ctypes.CDLL(None).memcmp
+_memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _PIECE = 1 << 24  # elements that are summed in one go
 _WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32}  # of so many bytes
 _BOTH = 1.25  # of a slack: two right answers may be apart by more than one of them is off
@@ -140,9 +143,18 @@ def equal(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
 
 def same(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Say whether two tensors hold the same values, NaN being one."""
-    if torch.equal(one, other):
+    if same_bytes(one, other) or torch.equal(one, other):
         return True
     return one.is_floating_point() and bool(((one == other) | (one.isnan() & other.isnan())).all())
+
+
+def same_bytes(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Say whether two tensors of one layout are the same bytes, which is told in a tenth of the time."""
+    if (one.shape, one.dtype) != (other.shape, other.dtype):
+        return False
+    if not all(x.device.type == "cpu" and x.is_contiguous() for x in (one, other)):
+        return False
+    return not _memcmp(one.data_ptr(), other.data_ptr(), one.nbytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -84,8 +84,11 @@ class Builder:
         """Return a way for builds into a runner that starts before they are made."""
         return Gate(self._folder)
 
-    def build(self, source: str) -> dict[str, str]:
+    def build(self, source: str, beside: Callable[[], None] = lambda: None) -> dict[str, str]:
         """Return the path of the shared object of every native part of a candidate, by key.
+
+        Args:
+            beside: done while a compiler runs, if one does; of several, each time.
 
         Raises:
             Fault: it does not compile, or not within the bounds of a candidate.
@@ -97,7 +100,7 @@ class Builder:
             raise Fault(BuildFailed(reason=str(error))) from error
         start, size, built = time.monotonic(), 0, {}
         for unit in units:
-            library = self._library(unit, self._seconds - (time.monotonic() - start))
+            library = self._library(unit, self._seconds - (time.monotonic() - start), beside)
             built[unit.key] = str(library)
             size += library.stat().st_size
             if size > _TOGETHER:
@@ -118,7 +121,7 @@ class Builder:
             for key, path in self.build(source).items()
         }
 
-    def _library(self, unit: Unit, seconds: float) -> Path:
+    def _library(self, unit: Unit, seconds: float, beside: Callable[[], None]) -> Path:
         command = self._language.command(unit, unit.text, unit.output)
         suffix = Path(unit.output).suffix
         library = self._folder / f"{unit.key}-{_toolchain(command)}{suffix}"
@@ -126,14 +129,21 @@ class Builder:
             if seconds <= 0:
                 raise self._late(self._seconds)
             with _writing(self._folder):
-                self._make(unit, list(command), library, seconds)
+                self._make(unit, list(command), library, seconds, beside)
         return library
 
-    def _make(self, unit: Unit, command: list[str], library: Path, seconds: float) -> None:
+    def _make(
+        self,
+        unit: Unit,
+        command: list[str],
+        library: Path,
+        seconds: float,
+        beside: Callable[[], None],
+    ) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         scratch = tempfile.mkdtemp(prefix="build-", dir=self._folder)
         try:
-            built, log = self._compile(unit, command, Path(scratch), seconds)
+            built, log = self._compile(unit, command, Path(scratch), seconds, beside)
             # First the compiler's remarks: who finds the build finds them too.
             library.with_suffix(".log").write_text(log, encoding="utf-8")
             built.replace(library)
@@ -142,7 +152,12 @@ class Builder:
         prune(self._folder)
 
     def _compile(
-        self, unit: Unit, command: list[str], scratch: Path, seconds: float
+        self,
+        unit: Unit,
+        command: list[str],
+        scratch: Path,
+        seconds: float,
+        beside: Callable[[], None],
     ) -> tuple[Path, str]:
         for name, text in {**unit.files, unit.text: unit.source}.items():
             (scratch / name).parent.mkdir(parents=True, exist_ok=True)
@@ -159,6 +174,7 @@ class Builder:
         request = {"op": "build", "cell": asdict(cell), "command": command, "folder": str(scratch)}
         child = Child(self._zygote, request, [])
         try:
+            beside()
             status = child.wait(seconds)
             log = child.log(_LOG)
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ _FILL = ctypes.create_string_buffer(
     b"\x7f" * (1 << 20), 1 << 20
 )  # 3.4e38 as float32, no truth value
 _MOST_PIECES = 64  # of one call of the system
+_MOST_TEXT, _MOST_OPEN = 1 << 16, 64  # bytes of a file of the kernel's; such files
 
 
 class _Span(ctypes.Structure):
@@ -62,19 +64,51 @@ def overwrite(pid: int, address: int, size: int) -> None:
         done += written
 
 
+class _KernelFiles(threading.local):
+    """Files of /proc that this thread has open: one is asked for several times in each call of a candidate.
+
+    Such a file is that of the process which was there when it was opened, and of no later one with its number.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, int] = {}
+
+    def text(self, path: str) -> str:
+        descriptor = self._open.pop(path, None)
+        if descriptor is not None:
+            try:
+                told = os.pread(descriptor, _MOST_TEXT, 0)
+            except OSError:  # it has ended; another may have its number
+                os.close(descriptor)
+            else:
+                self._open[path] = descriptor  # as the last one used
+                return told.decode()
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            told = os.pread(descriptor, _MOST_TEXT, 0)
+        except OSError:
+            os.close(descriptor)
+            raise
+        self._open[path] = descriptor
+        if len(self._open) > _MOST_OPEN:
+            os.close(self._open.pop(next(iter(self._open))))
+        return told.decode()
+
+    def __del__(self) -> None:
+        for descriptor in self._open.values():
+            os.close(descriptor)
+
+
+_kernel_files = _KernelFiles()
+
+
 def kernel_text(pid: int | str, name: str) -> str:
     """Return what the kernel says in file `name` of ``/proc/PID``, at most 64 KiB.
-
-    It is asked several times for each call of a candidate: without buffers and paths it takes half as long.
 
     Raises:
         OSError: there is no such process or file.
     """
-    descriptor = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, 1 << 16).decode()
-    finally:
-        os.close(descriptor)
+    return _kernel_files.text(f"/proc/{pid}/{name}")
 
 
 class SpotReader:
@@ -123,10 +157,9 @@ def check_peek(pid: int) -> None:
 
 def preemptions(pid: int) -> int:
     """Return how often the main thread of `pid` had its processor taken away."""
-    for line in kernel_text(pid, f"task/{pid}/status").splitlines():
-        if line.startswith("nonvoluntary_ctxt_switches"):
-            return int(line.partition(":")[2])
-    return 0
+    told = kernel_text(pid, f"task/{pid}/status")
+    _, found, count = told.rpartition("nonvoluntary_ctxt_switches:")
+    return int(count) if found else 0
 
 
 def threads(pid: int) -> dict[int, int]:

@@ -55,7 +55,9 @@ import torch
 class ModelNew(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.part = torch.nn.Linear(1, 1)
+        self.parts = torch.nn.ModuleList(
+            [torch.nn.Linear(1, 1), torch.nn.Conv2d(1, 1, 1), torch.nn.BatchNorm2d(1), torch.nn.LayerNorm(1)]
+        )
 """
 
 

@@ -8,7 +8,7 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -218,6 +218,28 @@ class Worker:
         """Kill it."""
         self.child.kill()
         self._socket.close()
+
+
+class WorkerBeside:
+    """A runner that starts beside something else.
+
+    Args:
+        start: starts one, and sees to its end.
+    """
+
+    def __init__(self, start: Callable[[], Worker]) -> None:
+        self._start = start
+        self._worker: Worker | None = None
+
+    def begin(self) -> None:
+        """Start it, if it has not started."""
+        self._worker = self._worker or self._start()
+
+    def stands(self) -> Worker:
+        """Return it, or another one where it died before there was a candidate in it."""
+        self.begin()
+        assert self._worker is not None
+        return self._worker if self._worker.stands() else self._start()
 
 
 def _state(pid: int, thread: str) -> str | None:

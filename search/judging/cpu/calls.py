@@ -25,7 +25,7 @@ from search.judging.cpu.refusals import aliased, check_inputs, early, in_place, 
 from search.judging.cpu.standstill import waited, waited_here
 from search.judging.cpu.timing import CpuPinning
 from search.judging.cpu.turns import Turns
-from search.judging.cpu.watching import seen_at_once
+from search.judging.cpu.watching import kept_processor, seen_at_once
 from search.reference import Problem
 from search.sandbox import ptrace
 from search.sandbox.faults import Fault, forged, raised
@@ -47,10 +47,6 @@ from search.sandbox.shared_memory import (
 
 _AFTERWARDS = 100_000  # ns of a processor from DONE to standing still; honest programs were seen to have up to 50 us
 _LONG = 0.001  # seconds of a call from which waiting for it need not be all polling
-_WAITED = 100_000  # ns that a call may wait for its processor and count as undisturbed
-# A call that was preempted counts as undisturbed where it waited for less than this share of its time: what
-# torch.compile writes is preempted once in each call by a thread of its own, for 10 us.
-_PREEMPTED_SHARE = 0.002
 _SPARE = 2 << 20  # bytes of memory that are spoiled before the first call, or what answers take
 
 
@@ -69,17 +65,6 @@ class CallAnswer:
     outputs: tuple[torch.Tensor, ...]
     undisturbed: bool
     seen: bool
-
-
-def kept_processor(before: tuple[int, int], after: tuple[int, int], took: int) -> bool:
-    """Say whether a call hardly waited for its processor.
-
-    Args:
-        before, after: how often it had been preempted, and the ns that it had waited.
-        took: ns of the call.
-    """
-    preempted, waiting = after[0] > before[0], after[1] - before[1]
-    return waiting < (min(_WAITED, _PREEMPTED_SHARE * took) if preempted else _WAITED)
 
 
 def _any_overlap(spans: Sequence[Span], mapped: Sequence[tuple[int, int]]) -> bool:
@@ -109,6 +94,7 @@ class Calls(Turns):
         self._placed: tuple[Any, ...] = ()
         self._kept = KeptAnswers(problem, trusted=trusted)
         self._copies = False
+        self.timed = False  # whether it counts in whose caches memory is
         self._strides: list[Sequence[int]] = [layout.strides for layout in problem.outputs]
         self._recent: deque[float] = deque(maxlen=9)
         self.least = 0.0
@@ -145,13 +131,18 @@ class Calls(Turns):
         finally:
             os.sched_setaffinity(0, processors)
 
+    def end(self) -> None:
+        """Let the loop return."""
+        os.sched_setaffinity(0, {self._seats.seat})  # on the stage the runner would wait for it
+        super().end()
+
     def place(self, inputs: Sequence[Any], state: Mapping[str, torch.Tensor] | None = None) -> None:
         """Put the inputs of the next call in place, while the runner stands still.
 
         Args:
             state: parameters, where they are changed for each call.
         """
-        os.sched_setaffinity(0, {self._seats.stage})
+        self._leave_seat()
         self._put(inputs)
         for name, value in (state or {}).items():
             self._arena.state[name].copy_(value)
@@ -197,7 +188,7 @@ class Calls(Turns):
         if self.looks is not None and not empty:
             self.looks.end(start, end)
         outputs = self._answered(empty=empty, recheck=recheck, looking=looking)
-        os.sched_setaffinity(0, {self._seats.stage})
+        self._leave_seat()
         if not stop_after and not empty:
             self._note(seconds)
         undisturbed = kept_processor(before, after, end - start)
@@ -337,14 +328,18 @@ class Calls(Turns):
         """
         if not spans:
             return
-        # Not from the processor that waits: what it has in its own caches would slow the next call down.
-        os.sched_setaffinity(0, {self._seats.stage})
+        self._leave_seat()
         try:
             for span in spans:
                 ptrace.overwrite(self.pid, *span)
         except OSError as error:
             raise forged(f"an answer that is kept cannot be written to: {error}") from error
         os.sched_setaffinity(0, {self._seats.seat})
+
+    def _leave_seat(self) -> None:
+        """Leave the processor that waits: what it has in its own caches would slow the next call down."""
+        if self.timed:
+            os.sched_setaffinity(0, {self._seats.stage})
 
     def _peek(self, address: int, size: int) -> torch.Tensor:
         buffer = torch.empty(size, dtype=torch.uint8)

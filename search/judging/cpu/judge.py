@@ -47,7 +47,7 @@ from search.reference import Problem
 from search.sandbox import ptrace
 from search.sandbox.build import Builder
 from search.sandbox.faults import Fault, charged
-from search.sandbox.runner_handle import Worker
+from search.sandbox.runner_handle import Worker, WorkerBeside
 from search.sandbox.sandbox import Cell, SandboxPart, missing_parts
 from search.sandbox.shared_memory import Arena, keep_freed_memory, plan
 from search.sandbox.zygote import Zygote
@@ -249,13 +249,14 @@ class CpuJudge:
         with ExitStack() as ends:
             try:
                 gate = ends.enter_context(closing(self._builder.gate()))
-                readable = [str(gate.path)]
-                worker = ends.enter_context(closing(self._worker(readable)))
-                prebuilt = gate.admit(self._builder.build(source))
+                runner = WorkerBeside(
+                    lambda: ends.enter_context(closing(self._worker([str(gate.path)])))
+                )
+                prebuilt = gate.admit(self._builder.build(source, runner.begin))
                 build_seconds = time.monotonic() - start
-                if not worker.stands():  # no candidate was in it
-                    worker = ends.enter_context(closing(self._worker(readable)))
-                outcome: Outcome = self._hear(worker, source, prebuilt, prepared, thorough=thorough)
+                outcome: Outcome = self._hear(
+                    runner.stands(), source, prebuilt, prepared, thorough=thorough
+                )
             except Fault as fault:
                 outcome = fault.outcome
                 build_seconds = build_seconds or time.monotonic() - start

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import torch
 
+from search.judging.checks import same_bytes
 from search.judging.cpu.refusals import reused
 from search.outcome import Refused
 from search.reference import Problem
@@ -79,7 +80,7 @@ class KeptAnswers:
             return False
         pairs = zip(self._last[0].spans, self._last[0].pieces, strict=True)
         return any(
-            number not in self._views and not torch.equal(peek(*span), piece)
+            number not in self._views and not same_bytes(peek(*span), piece)
             for number, (span, piece) in enumerate(pairs)
         )
 

@@ -180,8 +180,8 @@ class CandidateSession:
             for part, low, high in zip(
                 *(torch.split(x.reshape(-1), _PIECE) for x in whole), strict=True
             ):
-                allowed = (high.double() - low) / 2
-                error = (part.double() - (low + allowed)).abs()
+                allowed = high.double().sub_(low).div_(2)
+                error = part.double().sub_(low).sub_(allowed).abs_()
                 share = error / allowed.clamp(min=1e-300)
                 at = int(share.argmax())
                 most = self.max_error / self.allowed_error if self.allowed_error else -1.0
@@ -205,7 +205,7 @@ class CandidateSession:
         if not self.single.running:
             self._place_any()
             self.single.begin()
-        self.single.doing = "forward, in a timed call,"
+        self.single.doing, self.single.timed = "forward, in a timed call,", True
         self.single.forget()
 
     def place(self, drawn: Drawn) -> None:

@@ -6,6 +6,7 @@ import ctypes
 import os
 import platform
 import struct
+import threading
 import time
 
 from search.sandbox.ptrace import kernel_text
@@ -73,7 +74,8 @@ def waited(pid: int) -> int:
 def waited_here() -> int:
     """Return the nanoseconds that this thread could run and had no processor; 0 if not told."""
     try:
-        return int(kernel_text("thread-self", "schedstat").split()[1])
+        told = kernel_text(os.getpid(), f"task/{threading.get_native_id()}/schedstat")
+        return int(told.split()[1])
     except OSError:
         return 0
 

@@ -20,11 +20,26 @@ from search.outcome import Ratio
 _LATE, _LATE_SHARE = 50_000, 0.02  # ns, and a share of the call, by which its end may be seen late
 ENOUGH = 0.5  # of what counts, blocks or calls, must be seen to end, of each program
 _PAUSES = (1.0, 3.0)  # seconds before a session is run again
+_WAITED = 100_000  # ns that a call may wait for its processor and count as undisturbed
+# A call that was preempted counts as undisturbed where it waited for less than this share of its time: what
+# torch.compile writes is preempted once in each call by a thread of its own, for 10 us.
+_PREEMPTED_SHARE = 0.002
 T = TypeVar("T")
 _UNSURE = 10.0  # times: what the times of calls are worth that nobody saw end
 _RESOLUTION = 0.5e-6  # seconds: what less than that is cannot be said
 _SLOW_WAKING, _LATEST = 500e-6, 2  # seconds, and calls that do nothing before a session
 _MOST_WAKING = 200e-6  # seconds: three times what waking took on the slowest machine that was seen
+
+
+def kept_processor(before: tuple[int, int], after: tuple[int, int], took: int) -> bool:
+    """Say whether a call hardly waited for its processor.
+
+    Args:
+        before, after: how often it had been preempted, and the ns that it had waited.
+        took: ns of the call.
+    """
+    preempted, waiting = after[0] > before[0], after[1] - before[1]
+    return waiting < (min(_WAITED, _PREEMPTED_SHARE * took) if preempted else _WAITED)
 
 
 class Waking:

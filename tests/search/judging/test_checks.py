@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from search.judging import checks
-from search.judging.checks import Fingerprint, check_outputs
+from search.judging.checks import Fingerprint, check_outputs, same, same_bytes
 from search.sandbox.faults import Fault
 from search.strides import TensorLayout
 
@@ -66,6 +66,25 @@ def test_an_answer_with_gaps_is_told_how_it_may_lie(strides: object) -> None:
     assert "expected [5, 5, 1], or [1, 4, 4]: return contiguous memory" in str(
         raised.value.outcome.reason
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
+def test_the_same_bytes_are_the_same_values_and_others_are_looked_at(dtype: torch.dtype) -> None:
+    one = torch.tensor([[0, 1, 2], [3, 4, 5]]).to(dtype)
+    assert same_bytes(one, one.clone())
+    assert same(one, one.clone())
+    other = one.clone()
+    other[0, 1] = 0
+    assert not same_bytes(one, other)
+    assert not same(one, other)
+    assert not same_bytes(one, one.t().contiguous().t()), "they may lie otherwise"
+    assert same(one, one.t().contiguous().t())
+    assert not same_bytes(one, one[:1])
+    assert not same_bytes(one, one.to(torch.float64))
+
+
+def test_numbers_of_other_bytes_may_be_the_same() -> None:
+    assert same(torch.tensor([0.0, float("nan")]), torch.tensor([-0.0, -float("nan")]))
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,20 @@ def test_builds_that_were_used_longest_ago_are_removed_beyond_the_quota(tmp_path
     ]
 
 
+def test_something_is_done_beside_a_compiler_and_not_where_none_runs(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    builder, done = _builder(zygote, tmp_path), list[str]()
+    source = _parts('extern "C" int f() { return 7; }')
+
+    def beside() -> None:
+        done.append("scratch" if list(tmp_path.glob("build-*")) else "nothing")
+
+    builder.build(source, beside)
+    builder.build(source, beside)
+    assert done == ["scratch"]
+
+
 def test_a_build_that_is_used_again_stays(zygote: Zygote, tmp_path: Path) -> None:
     builder = _builder(zygote, tmp_path)
     source = _parts('extern "C" int f() { return 1; }')

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from search.judging.cpu.calls import Calls, kept_processor
+from search.judging.cpu.calls import Calls
 from search.judging.cpu.judge import CpuJudge
 from search.judging.cpu.standstill import cpu_time, settle, waited
+from search.judging.cpu.watching import kept_processor
 from search.sandbox.runner_handle import Worker
 from search.sandbox.shared_memory import Arena
 
