@@ -150,11 +150,15 @@ def same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def same_bytes(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Say whether two tensors of one layout are the same bytes, which is told in a tenth of the time."""
-    if (one.shape, one.dtype) != (other.shape, other.dtype):
-        return False
-    if not all(x.device.type == "cpu" and x.is_contiguous() for x in (one, other)):
+    if (one.shape, one.dtype) != (other.shape, other.dtype) or not (_plain(one) and _plain(other)):
         return False
     return not _memcmp(one.data_ptr(), other.data_ptr(), one.nbytes)
+
+
+def _plain(values: torch.Tensor) -> bool:
+    """Say whether the bytes of a tensor lie in the order of its elements, and are their values."""
+    turned = values.is_conj() or values.is_neg()
+    return values.device.type == "cpu" and values.is_contiguous() and not turned
 
 
 @dataclass(frozen=True, slots=True)

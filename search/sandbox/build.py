@@ -174,8 +174,8 @@ class Builder:
         request = {"op": "build", "cell": asdict(cell), "command": command, "folder": str(scratch)}
         child = Child(self._zygote, request, [])
         try:
-            beside()
-            status = child.wait(seconds)
+            _meanwhile(beside)
+            status = child.wait(seconds - (time.monotonic() - began))
             log = child.log(_LOG)
         finally:
             child.kill()
@@ -211,6 +211,14 @@ def _writing(folder: Path) -> Iterator[None]:
         raise ToolchainError(
             f"cannot write to {folder} ({error.strerror}): free some room or set KB_HOME"
         ) from error
+
+
+def _meanwhile(beside: Callable[[], None]) -> None:
+    """Do what is to be done beside a compiler, whose folder is not at fault where it fails."""
+    try:
+        beside()
+    except OSError as error:
+        raise ToolchainError(f"a process for the candidate cannot be started ({error})") from error
 
 
 def _ended(status: int) -> str:

@@ -64,8 +64,8 @@ def overwrite(pid: int, address: int, size: int) -> None:
         done += written
 
 
-class _KernelFiles(threading.local):
-    """Files of /proc that this thread has open: one is asked for several times in each call of a candidate.
+class _KernelFiles:
+    """Files of /proc that a thread has open: one is asked for several times in each call of a candidate.
 
     Such a file is that of the process which was there when it was opened, and of no later one with its number.
     """
@@ -99,7 +99,14 @@ class _KernelFiles(threading.local):
             os.close(descriptor)
 
 
-_kernel_files = _KernelFiles()
+class _OfThread(threading.local):
+    """What each thread has of its own, and gives back when it ends."""
+
+    def __init__(self) -> None:
+        self.files = _KernelFiles()
+
+
+_of_thread = _OfThread()
 
 
 def kernel_text(pid: int | str, name: str) -> str:
@@ -108,7 +115,7 @@ def kernel_text(pid: int | str, name: str) -> str:
     Raises:
         OSError: there is no such process or file.
     """
-    return _kernel_files.text(f"/proc/{pid}/{name}")
+    return _of_thread.files.text(f"/proc/{pid}/{name}")
 
 
 class SpotReader:
@@ -158,8 +165,9 @@ def check_peek(pid: int) -> None:
 def preemptions(pid: int) -> int:
     """Return how often the main thread of `pid` had its processor taken away."""
     told = kernel_text(pid, f"task/{pid}/status")
+    # Some kernels tell more behind it.
     _, found, count = told.rpartition("nonvoluntary_ctxt_switches:")
-    return int(count) if found else 0
+    return int(count.split(maxsplit=1)[0]) if found else 0
 
 
 def threads(pid: int) -> dict[int, int]:

@@ -245,5 +245,5 @@ class WorkerBeside:
 def _state(pid: int, thread: str) -> str | None:
     try:
         return kernel_text(pid, f"task/{thread}/stat").rpartition(")")[2].split()[0]
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return None

@@ -57,10 +57,10 @@ class Zygote:
         """Reap a child that was killed later, see `reap`: giving its memory back takes a while."""
         self._dying.append(child)
 
-    def reap(self, most: int = 0) -> None:
-        """Wait until children that were killed are gone, the first ones first, but for so many."""
+    def reap(self, most: int = 0, also: Child | None = None) -> None:
+        """Wait until children that were killed are gone, the first ones first, but for so many, and `also` in any case."""
         alive = self.pid is not None
-        while len(self._dying) > most:
+        while len(self._dying) > most or also in self._dying:
             child = self._dying.pop(0)
             if not alive:  # it died with its zygote
                 child.status = signal.SIGKILL

@@ -41,7 +41,7 @@ class Captured:
         constants: tensors that the module expects by name.
         results: for each result of the forward, the position in what ``call`` returns; where it is
             negative, the argument ``-1 - position`` itself. A view has its shape, strides and offset beside.
-        mislaid: positions of results that eager lays out contiguously, and the code does not.
+        mislaid: positions of results that the code does not lay out as eager does, nor contiguously.
         single: the forward returns a tensor, not a tuple.
         flags: g++'s flags for kernels in C++.
         configs: settings of kernels in Triton by name: blocks (``kwargs``), ``num_warps``, ``num_stages``.

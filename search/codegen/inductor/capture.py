@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from search.codegen.inductor.eager_layout import mislaid, moved
 from search.codegen.inductor.identify import (
     SMALL,
     Interception,
@@ -120,7 +121,7 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
         told = _told(seen, known, result)
         if "reason" in told:
             return told
-        told["mislaid"] = _mislaid(module, eager, result)
+        told["mislaid"] = mislaid(module, eager, result)
         # Which instructions the processor has is found out by compiling programs, for half a minute.
         flags = compiler_flags() if device == "cpu" else []
         return {**told, "flags": flags, "configs": _configs(told["code"])}
@@ -132,7 +133,7 @@ def _placed(device: str, figures: Mapping[str, Any] | None) -> Iterator[Callable
     import torch
 
     if device == "cpu" or torch.cuda.is_available():
-        yield lambda value: _moved(value, device)
+        yield lambda value: moved(value, device)
         return
     if not figures:
         raise RuntimeError("there is no GPU here, and no figures of one")
@@ -157,15 +158,6 @@ def _drawn(module: types.ModuleType) -> tuple[Any, ...]:
     except Exception:  # noqa: BLE001 - the user's program, which may read what it draws
         drawn = tuple(module.get_inputs())
     return tuple(x.clone() if isinstance(x, torch.Tensor) else x for x in drawn)
-
-
-def _moved(value: Any, device: str) -> Any:
-    """Return a tensor or a module on a device; a tensor without memory gets memory that nobody wrote."""
-    import torch
-
-    if isinstance(value, torch.Tensor) and value.is_meta:
-        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)
-    return value.to(device) if isinstance(value, (torch.Tensor, torch.nn.Module)) else value
 
 
 def _without_memory(value: Any) -> Any:
@@ -363,29 +355,6 @@ def _told(seen: Interception, known: list[tuple[Any, str, str]], result: Any) ->
         "single": single,
         "version": torch.__version__,
     }
-
-
-def _mislaid(module: types.ModuleType, device: str, result: Any) -> list[int]:
-    """Return the positions of results that the code does not lay out as eager on `device` does.
-
-    Eager is asked on real memory: without, some operators (`lerp`) lay their results out otherwise.
-    """
-    import torch
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    single = isinstance(result, torch.Tensor)
-    listed = [result] if single else list(result)
-    odd = [number for number, one in enumerate(listed) if not one.is_contiguous()]
-    if not odd:
-        return []
-    with _disable_current_modes():
-        try:
-            model = module.Model(*getattr(module, "get_init_inputs", tuple)())
-            eager = _moved(model, device)(*(_moved(one, device) for one in _drawn(module)))
-        except (RuntimeError, TypeError, ValueError):  # it looks at values that nobody wrote
-            return []  # an answer that is laid out otherwise is refused by the judge, which says so
-    own = [eager] if single else list(eager)
-    return [number for number in odd if own[number].stride() != listed[number].stride()]
 
 
 def _written(seen: Interception, origins: list[Any]) -> set[str]:

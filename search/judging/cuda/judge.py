@@ -50,7 +50,7 @@ from search.outcome import Crashed, Outcome, Passed
 from search.reference import Problem
 from search.sandbox.faults import Fault, charged
 from search.sandbox.sandbox import missing_parts
-from search.sandbox.zygote import Zygote
+from search.sandbox.zygote import Child, Zygote
 from search.targets.cuda import Watch, read_device, visible_gpus
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class CudaJudge:
         self._timed_baselines: Baselines | None = None
         self._memory: JudgeMemory
         self._places: Iterator[Regions]  # of the candidates' memory, in turns
-        self._last: Regions | None = None  # where the last candidate was
+        self._latest: dict[int, Child] = {}  # who had each of these places last
         self._layout: dict[str, Any] = {}
         self._trial_set: TrialSet
         self._draws: Draws
@@ -274,11 +274,10 @@ class CudaJudge:
         try:
             memory = worker.regions
             assert memory is not None
-            # Until it is gone, what another candidate left on the device may write to its place, and holds memory: the last one
-            # has another place.
+            # Until it is gone, what another candidate left on the device may write to its place, and holds memory.
             crowded = torch.cuda.mem_get_info()[0] < _ROOMY * self._free
-            self._zygote.reap(0 if memory is self._last or crowded else 1)
-            self._last = memory
+            self._zygote.reap(0 if crowded else 1, self._latest.get(id(memory)))
+            self._latest[id(memory)] = worker.child
             self._spares.ahead(1)
             arena = CudaArena(worker.words, memory, self._layout)
             candidate_session = CudaCandidateSession(

@@ -83,6 +83,13 @@ def test_the_same_bytes_are_the_same_values_and_others_are_looked_at(dtype: torc
     assert not same_bytes(one, one.to(torch.float64))
 
 
+def test_the_same_bytes_may_stand_for_other_numbers() -> None:
+    value = torch.tensor([1 + 2j, 3 - 1j])
+    assert not same(value, value.conj())
+    assert same(value, value.conj().conj())
+    assert not same(value.imag, value.conj().imag)
+
+
 def test_numbers_of_other_bytes_may_be_the_same() -> None:
     assert same(torch.tensor([0.0, float("nan")]), torch.tensor([-0.0, -float("nan")]))
 

@@ -3,9 +3,11 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kb.errors import ToolchainError
 from search.languages import LANGUAGES
 from search.sandbox import build
 from search.sandbox.build import Builder, Gate, prune
@@ -107,17 +109,41 @@ def test_builds_that_were_used_longest_ago_are_removed_beyond_the_quota(tmp_path
 
 
 def test_something_is_done_beside_a_compiler_and_not_where_none_runs(
-    zygote: Zygote, tmp_path: Path
+    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builder, done = _builder(zygote, tmp_path), list[str]()
     source = _parts('extern "C" int f() { return 7; }')
+    start = Child.__init__
 
-    def beside() -> None:
-        done.append("scratch" if list(tmp_path.glob("build-*")) else "nothing")
+    def noted(self: Child, *given: Any) -> None:
+        start(self, *given)
+        done.append("compiler")
 
-    builder.build(source, beside)
-    builder.build(source, beside)
-    assert done == ["scratch"]
+    monkeypatch.setattr(Child, "__init__", noted)
+    for _ in range(2):
+        builder.build(source, lambda: done.append("beside"))
+    assert done == ["compiler", "beside"]
+
+
+def test_what_fails_beside_a_compiler_ends_it_and_is_not_the_folders_fault(
+    zygote: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, started = Child.__init__, list[Child]()
+
+    def noted(self: Child, *given: Any) -> None:
+        start(self, *given)
+        started.append(self)
+
+    def fails() -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(Child, "__init__", noted)
+    source = _parts('extern "C" int f() { return 8; }')
+    with pytest.raises(ToolchainError, match=r"cannot be started.*Too many open files"):
+        _builder(zygote, tmp_path).build(source, fails)
+    zygote.reap()
+    assert [child.handle for child in started] == [-1], "it has ended and is forgotten"
+    assert not list(tmp_path.glob("build-*"))
 
 
 def test_a_build_that_is_used_again_stays(zygote: Zygote, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from kb.app.queries import find_target
 from kb.records.schema import TargetRecord
 from search.attempt import Attempt, Diagnosis, Draft, Idea, Moment
 from search.codegen.applicability import make_shop, suiting
-from search.codegen.inductor.process import device_of
+from search.codegen.inductor.process import capture, device_of
 from search.codegen.inductor.proposals import between, openings, replacements, whole
 from search.codegen.inductor.seed import CompilerSeed
 from search.codegen.library import RecipeCard
@@ -241,6 +241,16 @@ def test_an_answer_is_laid_out_as_eager_lays_it_out_on_real_memory(
         seed = gpu_seed(source, cards, tmp_path, name)
         (found,) = whole(seed)
         dry_outcome(source, seed.source(found.plan), tmp_path, name)
+
+
+@pytest.mark.slow
+def test_how_eager_lays_out_an_answer_is_asked_on_valid_inputs() -> None:
+    source = reference(
+        "return F.embedding(a, self.w).transpose(1, 2)",
+        "torch.randint(50, (4, 7))",
+        init="self.w = nn.Parameter(torch.randn(50, 8))",
+    )
+    assert capture(source).mislaid == frozenset()
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """What a runner can do between its calls, seen from outside."""
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -57,6 +58,47 @@ def test_inputs_are_placed_only_while_every_thread_stands_still(
     assert norm.judge(HONEST).kind == "passed"
     assert len(moved) > 20
     assert not any(moved)
+
+
+def test_timed_inputs_are_placed_from_another_processor_than_the_one_that_waits(
+    norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, end = Calls.place, Calls.end
+    placed: list[tuple[bool, bool]] = []
+    ended: list[bool] = []
+
+    def watched(self: Calls, *given: Any) -> None:
+        place(self, *given)
+        placed.append((self.timed, os.sched_getaffinity(0) == {self._seats.stage}))
+
+    def ending(self: Calls) -> None:
+        end(self)
+        ended.append(os.sched_getaffinity(0) == {self._seats.seat})
+
+    if norm._seats.shared:
+        pytest.skip("there is one processor")
+    monkeypatch.setattr(Calls, "place", watched)
+    monkeypatch.setattr(Calls, "end", ending)
+    assert norm.judge(HONEST).kind == "passed"
+    assert {away for timed, away in placed if timed} == {True}
+    assert {away for timed, away in placed if not timed} == {False}
+    assert ended == [True]
+
+
+def test_a_runner_whose_candidate_does_not_compile_is_ended(
+    norm: CpuJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, started = CpuJudge._worker, list[Worker]()
+
+    def noted(self: CpuJudge, readable: Any) -> Worker:
+        started.append(start(self, readable))
+        return started[-1]
+
+    monkeypatch.setattr(CpuJudge, "_worker", noted)
+    source = "from kb.native import load_cpp\nK = load_cpp('no C++ at all')\n" + HONEST
+    assert norm.judge(source).kind == "build_failed"
+    norm._zygote.reap()
+    assert [worker.child.handle for worker in started] == [-1], "it has ended and is forgotten"
 
 
 def test_a_stopped_process_has_left_its_processor_and_uses_no_time(
