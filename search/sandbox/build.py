@@ -172,9 +172,11 @@ class Builder:
         )
         began = time.monotonic()
         request = {"op": "build", "cell": asdict(cell), "command": command, "folder": str(scratch)}
-        child = Child(self._zygote, request, [])
+        with _starting():
+            child = Child(self._zygote, request, [])
         try:
-            _meanwhile(beside)
+            with _starting():
+                beside()
             status = child.wait(seconds - (time.monotonic() - began))
             log = child.log(_LOG)
         finally:
@@ -213,10 +215,11 @@ def _writing(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _meanwhile(beside: Callable[[], None]) -> None:
-    """Do what is to be done beside a compiler, whose folder is not at fault where it fails."""
+@contextmanager
+def _starting() -> Iterator[None]:
+    """Say of a process that does not start that it does not: the folder is not at fault."""
     try:
-        beside()
+        yield
     except OSError as error:
         raise ToolchainError(f"a process for the candidate cannot be started ({error})") from error
 

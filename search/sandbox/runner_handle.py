@@ -198,7 +198,7 @@ class Worker:
         while True:
             try:
                 tasks = os.listdir(f"/proc/{self.child.pid}/task")
-            except OSError:
+            except (FileNotFoundError, ProcessLookupError):
                 return False
             # A thread may end between being listed and being read.
             states = {_state(self.child.pid, task) for task in tasks}

@@ -58,7 +58,7 @@ class Zygote:
         self._dying.append(child)
 
     def reap(self, most: int = 0, also: Child | None = None) -> None:
-        """Wait until children that were killed are gone, the first ones first, but for so many, and `also` in any case."""
+        """Wait until children that were killed are gone, the first ones first, but for so many, and `also` wherever it stands."""
         alive = self.pid is not None
         while len(self._dying) > most or also in self._dying:
             child = self._dying.pop(0)

@@ -121,7 +121,7 @@ def capture(request: Mapping[str, Any]) -> dict[str, Any]:
         told = _told(seen, known, result)
         if "reason" in told:
             return told
-        told["mislaid"] = mislaid(module, eager, result)
+        told["mislaid"] = mislaid(module, eager, model, inputs, result)
         # Which instructions the processor has is found out by compiling programs, for half a minute.
         flags = compiler_flags() if device == "cpu" else []
         return {**told, "flags": flags, "configs": _configs(told["code"])}

@@ -38,7 +38,7 @@ def settle(pid: int, seconds: float) -> bool:
     while time.monotonic() < end:
         try:
             told = [_doing(pid, name) for name in os.listdir(f"/proc/{pid}/task")]
-        except OSError:
+        except (FileNotFoundError, ProcessLookupError):
             return False
         if "running" not in told:
             return True

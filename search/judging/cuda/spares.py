@@ -65,8 +65,7 @@ class SpareRunners:
                 return worker
             except Fault as fault:
                 worker.close()
-                if not several_streams:
-                    self._end()  # the next one is a fresh one
+                self._end()  # the next one is a fresh one
                 if attempt == _ATTEMPTS - 1:
                     raise ToolchainError(
                         f"a process for candidates cannot start CUDA ({getattr(fault.outcome, 'reason', fault.outcome.kind)}"

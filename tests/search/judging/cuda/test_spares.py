@@ -99,8 +99,8 @@ def test_one_for_several_streams_is_started_when_it_is_needed() -> None:
     waiting.ahead(1)
     assert cast("Any", waiting.take(several_streams=True)) is starts.made[2], "the first one died"
     assert [one.several_streams for one in starts.made] == [False, True, True]
-    assert cast("Any", waiting.take()) is starts.made[0], "it waits on"
-    assert len(starts.made) == 3
+    assert cast("Any", waiting.take()) is starts.made[3], "what waited was ended: it holds memory"
+    assert not starts.made[3].several_streams
 
 
 @pytest.mark.parametrize(
