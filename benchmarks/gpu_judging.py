@@ -180,11 +180,14 @@ def start(context):
     began = time.perf_counter()
     driver = ctypes.CDLL("libcuda.so.1")
     assert driver.cuInit(0) == 0
+    driven = time.perf_counter()
     torch.cuda.init()
     up = time.perf_counter()
     if context:
         assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), 0) == 0
-    return f"driver {(up - began) * 1e3:.0f}, context {(time.perf_counter() - up) * 1e3:.0f} ms"
+    ready = time.perf_counter()
+    told = [(driven - began, "driver"), (up - driven, "devices"), (ready - up, "context")]
+    return ", ".join(f"{name} {seconds * 1e3:.0f} ms" for seconds, name in told)
 
 def again(context):
     parent = os.getppid()
@@ -259,12 +262,11 @@ def queues(count: int) -> None:
         try:
             for number in range(count):
                 for name in random.sample(list(found), len(found)):
-                    source = CANDIDATE.replace(
-                        "@NUMBER@", f"{number}{len(found[name])}{name == 'all':d}"
-                    )
+                    source = CANDIDATE.replace("@NUMBER@", f"{number}{name == 'all':d}")
                     if name == "all":
                         source += "\n# Stream: what the judge looks for\n"
                     assert makes_streams(source) == (name == "all")
+                    judge._spares.close()  # else one of them alone has a driver beside it
                     found[name].append(judge.judge(source).speedup["eager"].ratio)
         finally:
             judge.close()
@@ -278,7 +280,10 @@ def _print_ratios(found: dict[str, list[float]]) -> None:
 
 def starts() -> None:
     """Print what one process, and several at once, take to start with a context, and to end."""
-    subprocess.run([sys.executable, "-c", _STARTS, "count"], check=True)
+    for queues in ("8", "2"):
+        print(f"{queues} hardware queues")
+        environment = {**os.environ, "CUDA_DEVICE_MAX_CONNECTIONS": queues}
+        subprocess.run([sys.executable, "-c", _STARTS, "count"], env=environment, check=True)
 
 
 def once() -> None:

@@ -235,7 +235,7 @@ class WorkerBeside:
         """Start it, if it has not started."""
         self._worker = self._worker or self._start()
 
-    def stands(self) -> Worker:
+    def standing(self) -> Worker:
         """Return it, or another one where it died before there was a candidate in it."""
         self.begin()
         assert self._worker is not None

@@ -25,8 +25,8 @@ def mislaid(
 ) -> list[int]:
     """Return the positions of results that the code does not lay out as eager on `device` does.
 
-    Eager is asked on real inputs where that is little work: on tensors without memory some operators (`lerp`) lay their results out
-    otherwise.
+    Eager is asked on real inputs where that is little work and nothing is raised, else on tensors without memory, on which some operators
+    (`lerp`) lay their results out otherwise. Where that raises too, nothing is said: the judge refuses what is laid out otherwise.
 
     Args:
         model, inputs: what the code was made for, which may have no memory.
@@ -50,7 +50,7 @@ def mislaid(
         with suppress(*_RAISED), FakeTensorMode(allow_non_fake_inputs=True):
             eager = _listed(model(*inputs))
     if eager is None:
-        return []  # an answer that is laid out otherwise is refused by the judge, which says so
+        return []
     return [number for number in odd if _steps(eager[number]) != _steps(listed[number])]
 
 

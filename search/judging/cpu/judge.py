@@ -255,7 +255,7 @@ class CpuJudge:
                 prebuilt = gate.admit(self._builder.build(source, runner.begin))
                 build_seconds = time.monotonic() - start
                 outcome: Outcome = self._hear(
-                    runner.stands(), source, prebuilt, prepared, thorough=thorough
+                    runner.standing(), source, prebuilt, prepared, thorough=thorough
                 )
             except Fault as fault:
                 outcome = fault.outcome

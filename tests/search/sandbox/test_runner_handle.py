@@ -33,12 +33,12 @@ def test_it_is_started_once_and_another_one_where_it_has_died() -> None:
     runner.begin()
     runner.begin()
     assert len(started) == 1
-    assert cast("Any", runner.stands()) is started[1]
+    assert cast("Any", runner.standing()) is started[1]
 
 
 def test_where_nothing_ran_beside_it_is_started_when_it_is_needed() -> None:
     made = Process(lives=True)
-    assert cast("Any", WorkerBeside(lambda: cast("Any", made)).stands()) is made
+    assert cast("Any", WorkerBeside(lambda: cast("Any", made)).standing()) is made
 
 
 def test_what_the_kernel_tells_is_of_now_and_ends_with_the_process() -> None:
