@@ -10,6 +10,7 @@ from search.outcome import Outcome
 if TYPE_CHECKING:
     from search.finding import Look
     from search.judging.limits import Prepared
+    from search.judging.trial import TrialSet
 
 
 class Judge(Protocol):
@@ -52,6 +53,18 @@ class Prefetching(Protocol):
     def expect(self, source: str, *, thorough: bool = False) -> None:
         """Start judging `source`, and do not wait for its outcome."""
         ...
+
+
+@runtime_checkable
+class Measuring(Protocol):
+    """A judge whose successor need not measure again what right answers are off by.
+
+    Attributes:
+        measured: set before it is prepared, what another judge of the same task has measured: this one draws other inputs. Then
+            what it has itself, without inputs; None where others must measure anew.
+    """
+
+    measured: TrialSet | None
 
 
 @runtime_checkable

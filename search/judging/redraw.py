@@ -10,13 +10,13 @@ from typing import Any
 import torch
 
 from search.judging import inputs as distributions
-from search.judging.bounds import edges, pieces
-from search.judging.trial import InputTrial, RowCut, TrialBounds, inside
+from search.judging.bounds import Slack, edges, pieces
+from search.judging.trial import InputTrial, RowCut, TrialBounds, gone, inside
 from search.judging.truth.reference import Truth, Watched, plain
 from search.reference import WHOLE, Problem
 
 Edges = tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]  # the low ones and the high ones
-_SAME, _ULP = 0.01, 3e-7  # of what is allowed, and of the value: two bounds that are one
+_SAME, _ULP = 0.02, 3e-7  # of what is allowed, or of the value: two truths that are one
 
 
 class PiecedTruth(Truth):
@@ -115,15 +115,8 @@ class RedrawnTrials:
         whole = self._problem.special or made.distribution == distributions.SPECIAL
         if cut is None and not whole:
             cut = self._proved(made)
-        bare = replace(
-            made, recall=_gone
-        )  # what `made` recalls would be kept alive by what follows
-
-        def given() -> tuple[Any, ...]:
-            if seed not in self._inputs:
-                self.forget()  # first: there is room for one
-                self._inputs[seed] = distributions.draw(self._problem, bare.distribution, seed)
-            return self._inputs[seed]
+        # What `made` recalls would be kept alive by what follows.
+        bare = replace(made, recall=gone)
 
         def recall() -> TrialBounds:
             if seed not in self._bounds:
@@ -134,27 +127,103 @@ class RedrawnTrials:
                     self._bounds[seed] = trial.recall()
                     self._inputs[seed] = self._bounds[seed].inputs
                 else:
-                    found = self._edges(bare, given(), cut)
-                    assert found is not None  # it was answered in these pieces before
-                    self._bounds[seed] = TrialBounds(inputs=given(), low=found[0], high=found[1])
+                    self._bounds[seed] = self._bounded(bare, seed, cut)
             return self._bounds[seed]
 
-        return replace(bare, recall=recall, given=given)
+        return replace(bare, recall=recall, given=lambda: self._given(bare, seed))
+
+    def drawn(
+        self,
+        known: InputTrial,
+        seed: int,
+        again: Callable[[], InputTrial | str],
+        cut: RowCut | None = None,
+    ) -> InputTrial:
+        """Return a trial of the distribution of `known`, whose slack holds for it; its bounds are measured if anyone asks.
+
+        Args:
+            known: a trial on other inputs; their limits are not these inputs'.
+            seed: that it is drawn from.
+            again: measures it.
+            cut: how its bounds can be found where there is no memory for that.
+        """
+        bare = replace(known, limits=tuple(() for _ in known.limits))
+
+        def recall() -> TrialBounds:
+            if seed not in self._bounds:
+                self._bounds[seed] = self._remeasured(bare, seed, again, cut)
+            return self._bounds[seed]
+
+        return replace(bare, recall=recall, given=lambda: self._given(bare, seed))
+
+    def _given(self, bare: InputTrial, seed: int) -> tuple[Any, ...]:
+        """Return the inputs of a trial."""
+        if seed not in self._inputs:
+            self.forget()  # first: there is room for one
+            self._inputs[seed] = distributions.draw(self._problem, bare.distribution, seed)
+        return self._inputs[seed]
+
+    def _bounded(self, bare: InputTrial, seed: int, cut: RowCut | None) -> TrialBounds:
+        """Return the bounds that follow from what a trial says is allowed."""
+        inputs = self._given(bare, seed)
+        found = self._edges(bare, inputs, cut)
+        assert found is not None  # it was answered in these pieces before
+        return TrialBounds(inputs=inputs, low=found[0], high=found[1])
+
+    def _remeasured(
+        self,
+        bare: InputTrial,
+        seed: int,
+        again: Callable[[], InputTrial | str],
+        cut: RowCut | None,
+    ) -> TrialBounds:
+        self.forget()
+        try:
+            made = again()
+        except torch.OutOfMemoryError:
+            if cut is None:
+                raise
+        else:
+            if isinstance(made, str):
+                return self._unbounded(bare, seed)
+            self._inputs[seed] = made.recall().inputs
+            return made.recall()
+        torch.cuda.empty_cache()  # here, where no frame of the error holds tensors
+        return self._bounded(bare, seed, cut)
+
+    def _unbounded(self, bare: InputTrial, seed: int) -> TrialBounds:
+        """Return bounds that every answer keeps: the reference does not take this draw, which tells nothing."""
+        inputs = self._given(bare, seed)
+        device = next(x.device for x in inputs if isinstance(x, torch.Tensor))
+        low, high = (
+            tuple(torch.full(x, end, device=device) for x in self._shapes)
+            for end in (-torch.inf, torch.inf)
+        )
+        return TrialBounds(inputs=inputs, low=low, high=high)
 
     def _proved(self, made: InputTrial) -> RowCut | None:
-        """Return how inputs can be cut into rows so that the bounds come out as they are; None where they cannot.
+        """Return how inputs can be cut into rows so that the truth comes out as it is; None where they cannot.
 
         A cut that fails once is tried no more. A reference that sums over the first dimension fails, and so
         does one that counts on its length.
         """
-        known = made.recall()
         while self._cuts:
-            found = self._edges(made, known.inputs, self._cuts[0])
-            if found is not None and _same(found, (known.low, known.high)):
+            if self._stands(self._cuts[0], made):
                 self._sure = True
                 return self._cuts[0]
             del self._cuts[0]
         return None
+
+    def _stands(self, cut: RowCut, made: InputTrial) -> bool:
+        """Say whether the truth of a trial is what it is, found piece by piece."""
+        for rows in cut.rows:
+            found = self._answered(cut.of(made.fresh.inputs, rows), rows)
+            if found is None:
+                return False
+            for mine, whole, slack in zip(found, made.fresh.exact, made.slack, strict=True):
+                if not _same(mine, whole[rows], slack):
+                    return False
+        return True
 
     def _edges(self, made: InputTrial, inputs: tuple[Any, ...], cut: RowCut | None) -> Edges | None:
         """Return the bounds, found piece by piece where inputs are cut; None where a piece has no such answer."""
@@ -193,10 +262,6 @@ class RedrawnTrials:
         return exact if all(fits) else None
 
 
-def _gone() -> TrialBounds:
-    raise AssertionError
-
-
 def _cuts(problem: Problem, shapes: Sequence[torch.Size]) -> list[RowCut]:
     """Return how inputs may be cut along their first dimension where the answer is; not at all where all are small."""
     rows = {shape[0] if shape else 0 for shape in shapes}
@@ -218,14 +283,14 @@ def _cuts(problem: Problem, shapes: Sequence[torch.Size]) -> list[RowCut]:
     return found
 
 
-def _same(found: Edges, known: Edges) -> bool:
-    """Say whether bounds are those that are known, but for the rounding of the truth."""
-    for mine, theirs in zip(found, known, strict=True):
-        for value, edge, low, high in zip(mine, theirs, *known, strict=True):
-            allowed = (high - low).mul_(_SAME).add_(edge.abs() * _ULP)
-            if not bool(((value - edge).abs_() <= allowed).all()):
-                return False
-    return True
+def _same(found: torch.Tensor, known: torch.Tensor, slack: Slack) -> bool:
+    """Say whether two truths are one, but for the order of their sums."""
+    if torch.equal(found, known):
+        return True
+    difference = (found - known).abs_()
+    if bool((difference <= known.abs().mul_(_ULP)).all()):
+        return True
+    return bool((difference <= slack.margin(known).mul_(_SAME)).all())
 
 
 def _slices(shapes: Sequence[torch.Size]) -> tuple[slice, ...]:

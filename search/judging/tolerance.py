@@ -16,28 +16,34 @@ from search.costs.graph import OperatorGraph
 from search.judging import inputs as distributions
 from search.judging.bounds import (
     Slack,
-    count_moved,
     edges,
     finite,
     growth,
     measured_slack,
-    pieces,
     told_slack,
     unsettled,
 )
 from search.judging.host_screen import HostScreen, first_line, graph_of
 from search.judging.precision import rule
 from search.judging.redraw import RedrawnTrials
-from search.judging.trial import InputTrial, RowCut, Sums, TrialBounds, TrialSet, sums_of
+from search.judging.trial import (
+    FreshBounds,
+    InputTrial,
+    RowCut,
+    Sums,
+    TrialBounds,
+    TrialSet,
+    sums_of,
+)
 from search.judging.trivial import probe
+from search.judging.truth.errors import error_of, moved_errors
 from search.judging.truth.numbers import met
-from search.judging.truth.reference import ROUNDINGS, Truth, Watched, away, jitter, plain, watched
+from search.judging.truth.reference import Truth, Watched, away, plain, watched
 from search.reference import WHOLE, Problem
 
 _Bound = tuple[Slack, tuple[torch.Tensor, ...]]  # of an output, with the limits of indices
 _EPS = 2.0**-23
 _KERNELBENCH = (1e-4, 1e-4)  # absolute, relative
-_FEW, _DRAWS, _LEAST_DRAWS = 1024, 5, 2  # elements of an answer; roundings of its inputs
 _USED = 4  # the framework takes more than this part of a tolerance: it was made for other inputs
 _SAME_SHARE, _SAME = 1e-6, 1e-9  # relative and absolute: of two truths that are one
 _QUIET = 5.0  # seconds between two lines of progress
@@ -81,9 +87,11 @@ def make_trials(
             if made == _NOT_FINITE and distributions.may_be_positive(name):
                 names.append(name + distributions.POSITIVE)
             continue
-        room = -1 if cut is not None else room - made.recall().nbytes
+        room = -1 if cut is not None else room - made.fresh.nbytes
         if room < 0:
             made = shelf.redrawn(made, drawn, again, cut)
+        else:
+            made.recall()  # the truth, which takes more memory, is let go
         trials.append(made)
     trial_set = TrialSet(
         trials=tuple(trials),
@@ -93,8 +101,37 @@ def make_trials(
         cut=shelf.cut,
         forget=shelf.forget,
         least_factor=host.least_factor,
+        repeats=not problem.special and not host.asked,
     )
     return replace(trial_set, degenerate=probe(problem, trial_set))
+
+
+def trials_of(
+    problem: Problem, measured: TrialSet | None, room: int, progress: Callable[[str], None]
+) -> TrialSet:
+    """Return the trials of a judge, see `make_trials`; after another one that has measured the task, see `draw_again`."""
+    if measured is not None:
+        return draw_again(problem, measured)
+    return make_trials(problem, room=room, progress=progress)
+
+
+def draw_again(problem: Problem, measured: TrialSet) -> TrialSet:
+    """Return trials on other inputs, whose bounds are made when they are asked for.
+
+    What right answers are off by was measured: an answer that is as near to the framework's as that allows takes no
+    truth to see that it is right. Of others the truth and the bounds are found, on these very inputs.
+
+    Args:
+        measured: from `TrialSet.measured`.
+    """
+    truth = Truth(problem)
+    shelf = RedrawnTrials(problem, truth)
+    trials = []
+    for one in measured.trials:
+        seed = seeds.secret()
+        again = partial(_trial, problem, truth, one.distribution, seed, measured.sums)
+        trials.append(shelf.drawn(one, seed, again, measured.cut))
+    return replace(measured, trials=tuple(trials), forget=shelf.forget)
 
 
 def _told_in_turn(names: list[str], progress: Callable[[str], None]) -> Iterator[tuple[int, str]]:
@@ -233,7 +270,7 @@ def _bounded(
     special = name == distributions.SPECIAL
     if not special and not finite((*eager, *exact)):
         return _NOT_FINITE
-    errors = [_error(one, other) for one, other in zip(eager, exact, strict=True)]
+    errors = [error_of(one, other) for one, other in zip(eager, exact, strict=True)]
     told = _told(problem)
     if told is not None and _keeps(errors, exact, told):
         bounds: list[_Bound] = [(told_slack(*told), ()) for _ in exact]
@@ -241,27 +278,37 @@ def _bounded(
         bounds = _measured(problem, truth, name, inputs, exact, errors, sums)
     slack = [one for one, _ in bounds]
     limits = tuple(usual for _, usual in bounds)
-    low, high = (list(edge) for edge in edges(exact, slack, limits))
-    for number, (least, greatest) in met(problem, truth, inputs, answered, known).items():
-        low[number], high[number], slack[number] = least, greatest, told_slack(0.0, 0.0)
+    pinned = met(problem, truth, inputs, answered, known)
     given = (*inputs, *problem.state.values())
     rounded = any(isinstance(x, torch.Tensor) and x.is_floating_point() for x in given)
     for number, lookup in enumerate(known.lookups):
         if lookup is not None and lookup.whole and not rounded:  # the very values are known
-            low[number] = high[number] = known.values[number]
-            slack[number] = told_slack(0.0, 0.0)
-    dtypes = [layout.dtype for layout in problem.outputs]
-    each = zip(known.outputs, dtypes, known.lookups, strict=True)
-    kept = TrialBounds(
-        inputs=inputs,
-        low=tuple(low),
-        high=tuple(high),
-        special=eager if special else None,
-        written=truth.written_out(inputs) if special else (),
-        whole=tuple(x.to(t) if t in WHOLE or found else None for x, t, found in each),
-        lookups=known.lookups,
-    )
-    return InputTrial(distribution=name, slack=tuple(slack), limits=limits, recall=lambda: kept)
+            pinned[number] = (known.values[number], known.values[number])
+    for number in pinned:
+        slack[number] = told_slack(0.0, 0.0)
+    dtypes, lookups = [layout.dtype for layout in problem.outputs], known.lookups
+    each = zip(known.outputs, dtypes, lookups, strict=True)
+    whole = tuple(x.to(t) if t in WHOLE or found else None for x, t, found in each)
+    own = eager if special else None
+
+    def make(exact: tuple[torch.Tensor, ...]) -> TrialBounds:
+        low, high = (list(edge) for edge in edges(exact, slack, limits))
+        for number, (least, greatest) in pinned.items():
+            low[number], high[number] = least, greatest
+        return TrialBounds(
+            inputs=inputs,
+            low=tuple(low),
+            high=tuple(high),
+            special=own,
+            written=truth.written_out(inputs) if special else (),
+            whole=whole,
+            lookups=lookups,
+        )
+
+    fresh = FreshBounds(inputs, exact, make)
+    if problem.special or special:
+        fresh()
+    return InputTrial(distribution=name, slack=tuple(slack), limits=limits, recall=fresh)
 
 
 def _measured(  # noqa: PLR0913 - what a trial consists of
@@ -279,7 +326,7 @@ def _measured(  # noqa: PLR0913 - what a trial consists of
     counts = (max(count, sums.recurrence) for count in sums.terms)
     grown = tuple(growth(count, one_sided=one_sided) for count in counts)
     also = (away,) if kind == distributions.FEW_LARGE else ()
-    moved = _move(problem, truth, inputs, exact, errors, grown, also)
+    moved = moved_errors(problem, truth, inputs, exact, errors, grown, also)
     precision = "strict" if told is not None else rule(problem)
     types = [layout.dtype for layout in problem.outputs]
     bounds: list[_Bound] = [
@@ -313,62 +360,3 @@ def _keeps(
         bool((_USED * error <= value.abs() * told[1] + told[0]).all())
         for error, value in zip(errors, exact, strict=True)
     )
-
-
-def _move(  # noqa: PLR0913 - what a trial consists of
-    problem: Problem,
-    truth: Truth,
-    inputs: tuple[Any, ...],
-    exact: tuple[torch.Tensor, ...],
-    errors: list[torch.Tensor],
-    grown: tuple[float, ...],
-    also: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (),
-) -> list[list[torch.Tensor]]:
-    """Raise `errors` to what changes of the inputs by their own rounding make of the truth.
-
-    Args:
-        grown: see `growth`, by output.
-        also: changes of an input besides those of random signs.
-
-    Returns:
-        Of each output, how many elements of each index the first change moved, see `count_moved`.
-    """
-    generator = torch.Generator(exact[0].device).manual_seed(problem.seed)
-    # The error of few elements is a matter of luck: it is sought in several draws.
-    draws = _DRAWS if sum(x.numel() for x in exact) <= _FEW else _LEAST_DRAWS
-    counts: list[list[torch.Tensor]] = []
-    for move in (*[lambda x: jitter(x, generator)] * draws, *also):
-        got = truth.values(inputs, move)
-        counts = counts or [count_moved(*pair) for pair in zip(got, exact, strict=True)]
-        _raise(errors, got, exact, [2 * times for times in grown])
-        del got
-    for rounding in ROUNDINGS.get(rule(problem), ()):
-        _raise(errors, truth.values(inputs, rounding), exact, [1.0] * len(exact))
-    return counts
-
-
-def _raise(
-    errors: list[torch.Tensor],
-    got: Sequence[torch.Tensor],
-    exact: Sequence[torch.Tensor],
-    times: Sequence[float],
-) -> None:
-    """Raise `errors` to so many times those of `got`, piece by piece: where there are gigabytes, each copy counts."""
-    for error, value, right, factor in zip(errors, got, exact, times, strict=True):
-        for piece in pieces(right):
-            part = piece if right.dim() else ...
-            found = _difference(value[part], right[part]).mul_(factor).float()
-            torch.maximum(error[part], found, out=error[part])
-
-
-def _error(got: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
-    """Return how far off each element is, as float32."""
-    error = torch.empty(exact.shape, dtype=torch.float32, device=exact.device)
-    for piece in pieces(exact):
-        part = piece if exact.dim() else ...
-        error[part] = _difference(got[part], exact[part])
-    return error
-
-
-def _difference(got: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
-    return (got.double() - exact).abs_().nan_to_num_(0.0, 0.0, 0.0)

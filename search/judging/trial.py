@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,6 +15,8 @@ from search.judging.bounds import Slack, pieces
 from search.judging.indices import IndexLookup
 from search.judging.truth.factors import FactorLookup
 from search.reference import Problem
+
+_EDGES = 8  # bytes of an element's bounds, two numbers in float32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,42 @@ class TrialBounds:
         return kept + sum(x.nbytes for x in (*self.low, *self.high, *self.written, *given))
 
 
+class FreshBounds:
+    """The bounds of a trial that was just measured: made when they are first asked for, and the truth is let go then.
+
+    Args:
+        exact: the truth of each output, in float64.
+        make: returns the bounds that follow from it.
+
+    Attributes:
+        exact: the same; empty once the bounds were made.
+    """
+
+    def __init__(
+        self,
+        inputs: tuple[Any, ...],
+        exact: tuple[torch.Tensor, ...],
+        make: Callable[[tuple[torch.Tensor, ...]], TrialBounds],
+    ) -> None:
+        self.inputs, self.exact, self._make = inputs, exact, make
+        self._made: TrialBounds | None = None
+
+    def __call__(self) -> TrialBounds:
+        """Return the bounds, the same each time."""
+        if self._made is None:
+            self._made = self._make(self.exact)
+            self.exact = ()
+        return self._made
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the bounds keep alive, or would."""
+        if self._made is not None:
+            return self._made.nbytes
+        given = sum(x.nbytes for x in self.inputs if isinstance(x, torch.Tensor))
+        return given + sum(_EDGES * x.numel() for x in self.exact)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputTrial:
     """One set of inputs with the bounds of a right answer, kept or made again when it is asked for.
@@ -62,6 +100,12 @@ class InputTrial:
     limits: tuple[tuple[torch.Tensor, ...], ...]
     recall: Callable[[], TrialBounds]
     given: Callable[[], tuple[Any, ...]] | None = None
+
+    @property
+    def fresh(self) -> FreshBounds:
+        """The bounds of a trial that was just measured."""
+        assert isinstance(self.recall, FreshBounds)
+        return self.recall
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -222,6 +266,7 @@ class TrialSet:
         cut: how the bounds of rows can be found apart, where that was seen on every trial; else None.
         forget: lets go of the tensors of the trial that was made again last.
         least_factor: by which elements of the inputs may be scaled apart, see `scaled_apart`.
+        repeats: other draws of the same distributions are as good, without asking the reference on the host first.
     """
 
     trials: tuple[InputTrial, ...]
@@ -232,6 +277,14 @@ class TrialSet:
     cut: RowCut | None = None
     forget: Callable[[], None] = lambda: None
     least_factor: float = distributions.FACTORS[0]
+    repeats: bool = False
+
+    def measured(self) -> TrialSet | None:
+        """Return what `draw_again` draws other trials from; it holds no inputs. None where they must be measured anew."""
+        if not self.repeats:
+            return None
+        bare = (replace(one, recall=gone, given=None) for one in self.trials)
+        return replace(self, trials=tuple(bare), forget=lambda: None)
 
     def parts(
         self, inputs: tuple[Any, ...], *answers: tuple[torch.Tensor, ...]
@@ -270,6 +323,11 @@ class TrialSet:
         """Two draws of ``get_inputs()``."""
         own = [trial.inputs for trial in self.trials if trial.distribution == "task"]
         return own[0], own[-1]
+
+
+def gone() -> TrialBounds:
+    """Stand for bounds that nobody may ask for any more."""
+    raise AssertionError
 
 
 def inside(trial: InputTrial, outputs: tuple[torch.Tensor, ...]) -> bool:

@@ -82,11 +82,21 @@ class CandidateSession:
         Raises:
             Fault: it cannot be loaded, or its parameters are not the reference's.
         """
-        packs = self._problem.packs
+        self.clear()
+        self.begin_load(source, prebuilt, layout)
+        self.end_load(seconds)
+        self.adopt(seconds)
+
+    def clear(self) -> None:
+        """Leave nothing of another candidate in the shared memory."""
         self._arena.clear()
+
+    def begin_load(self, source: str, prebuilt: Mapping[str, str], layout: dict[str, Any]) -> None:
+        """Have the candidate imported and its model constructed; `end_load` waits for that."""
+        packs = self._problem.packs
         if packs:
             self._hand_over()
-        answer = self._worker.ask(
+        self._worker.tell(
             {
                 "op": "load",
                 "source": source,
@@ -95,9 +105,12 @@ class CandidateSession:
                 "init": encode(list(self._problem.init_inputs)),
                 "layout": layout,
                 "packing": packs,
-            },
-            seconds,
+            }
         )
+
+    def end_load(self, seconds: float) -> None:
+        """Wait until the model is constructed, see `load`."""
+        answer = self._worker.answer(seconds)
         if "raised" in answer:
             raise Fault(raised(told(answer), "importing it or constructing ModelNew"))
         if "missing" in answer:
@@ -105,6 +118,10 @@ class CandidateSession:
                 BuildFailed(reason="it defines no ModelNew: define class ModelNew(nn.Module)")
             )
         check_state(self._problem, answer.get("state"))
+
+    def adopt(self, seconds: float) -> None:
+        """Hand the model its parameters, see `load`."""
+        packs = self._problem.packs
         self._hand_over()
         answer = self._worker.ask({"op": "adopt", "copied": packs}, seconds)
         if "raised" in answer:

@@ -103,17 +103,17 @@ class Baselines:
             f"{name} is no baseline here: kernels of one's own are timed on processors alone so far"
             for name, _ in self._problem.task.kernels
         ]
-        self.hearings["eager"] = self._seat(compiles=False)
-        if compiled:
-            other = self._seat(compiles=True)
+        eager, *others = self._loaded(False, True) if compiled else self._loaded(False)
+        self.hearings["eager"] = eager
+        for other in others:
             self.compile_error = other.compile(_LONG)
             if self.compile_error is None:
                 self.hearings["compile"] = other
             for mode in modes_of(self._problem.task):
-                other = self._seat(compiles=True)
-                failed = other.compile(_LONG, mode)
+                (one,) = self._loaded(True)
+                failed = one.compile(_LONG, mode)
                 if failed is None:
-                    self.hearings[mode] = other
+                    self.hearings[mode] = one
                 else:
                     self.notes.append(f"{mode} is no baseline here: {failed}")
         for candidate_session in self.hearings.values():
@@ -132,30 +132,46 @@ class Baselines:
         told = self.hearings["eager"].batch(1, 1, given=given).told or {}
         return int(told.get("peak", 0))
 
-    def _seat(self, *, compiles: bool) -> CudaCandidateSession:
-        worker = self._runners.take(compiles=compiles)
-        self._workers.append(worker)
+    def _loaded(self, *kinds: bool) -> list[CudaCandidateSession]:
+        """Return seats with the reference in them, which is constructed in all at once: gigabytes of parameters take seconds.
+
+        Args:
+            kinds: of each, whether it is for torch.compile.
+        """
+        source = f"{self._problem.task.source}\n\nModelNew = Model\n"
         try:
-            worker.ready()
-            arena = CudaArena(worker.words, self._memory, self._told)
-            candidate_session = CudaCandidateSession(
-                self._problem,
-                self._trial_set,
-                arena,
-                worker,
-                self._memory[0],
-                self._mirror,
-                seconds=_LONG,
-                trusted=True,
-            )
-            source = f"{self._problem.task.source}\n\nModelNew = Model\n"
-            candidate_session.load(source, {}, dict(self._told), _LONG)
+            seats = [self._seat(compiles=kind) for kind in kinds]
+            # They share the memory that parameters are handed over in: nobody clears it while another one reads.
+            for one in seats:
+                one.clear()
+            for one in seats:
+                one.begin_load(source, {}, dict(self._told))
+            for one in seats:
+                one.end_load(_LONG)
+            for one in seats:
+                one.adopt(_LONG)
         except Fault as fault:
             raise TaskError(
                 f"{self._problem.task.reference}: the reference does not run in a process of its own on the device: "
                 f"{getattr(fault.outcome, 'reason', fault.outcome.kind)}"
             ) from fault
-        return candidate_session
+        return seats
+
+    def _seat(self, *, compiles: bool) -> CudaCandidateSession:
+        worker = self._runners.take(compiles=compiles)
+        self._workers.append(worker)
+        worker.ready()
+        arena = CudaArena(worker.words, self._memory, self._told)
+        return CudaCandidateSession(
+            self._problem,
+            self._trial_set,
+            arena,
+            worker,
+            self._memory[0],
+            self._mirror,
+            seconds=_LONG,
+            trusted=True,
+        )
 
     def close(self) -> None:
         """Kill them."""

@@ -10,6 +10,7 @@ call to another is no gain.
 from __future__ import annotations
 
 import math
+import secrets
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -196,6 +197,10 @@ class CudaTimingSession:
     def _batch(self, one: CudaContender, name: str, pace: Pace, given: Any) -> Batch:
         try:
             one.batch(min(_WARM_CALLS, pace.calls), pace.flushes)
+            if self.most == 1 and name == "candidate" and secrets.randbits(1):
+                # A runner keeps one answer while it makes the next: without this, each timed one would lie in the same
+                # place, which may be fast memory or slow.
+                one.batch(1, pace.flushes)
             # After the warm-up, so that no timed call is given inputs that were seen before.
             return one.batch(pace.calls, pace.flushes, given=given)
         except Fault as fault:

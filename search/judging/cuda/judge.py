@@ -44,7 +44,7 @@ from search.judging.cuda.worker import CudaWorker, hardware_queues, make_zygote,
 from search.judging.inputs import input_notes
 from search.judging.limits import Limits, Prepared
 from search.judging.precision import allowed_tf32
-from search.judging.tolerance import make_trials
+from search.judging.tolerance import trials_of
 from search.judging.trial import TrialSet
 from search.outcome import Crashed, Outcome, Passed
 from search.reference import Problem
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cuda-36"
+JUDGE_VERSION = "cuda-37"
 _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
 _EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take
@@ -86,6 +86,7 @@ class CudaJudge:
         limits: Limits | None = None,
         zygote: Zygote | None = None,
     ) -> None:
+        self.measured: TrialSet | None = None  # see `search.judging.Measuring`
         self._problem = problem
         self._target = target
         self._folder = folder
@@ -141,7 +142,8 @@ class CudaJudge:
             self._runners.launch_ahead(compiled=self._limits.compile)
         progress("the reference in float64, on several distributions of inputs")
         with turn(self._device):
-            self._trial_set = make_trials(problem, room=memory_room(), progress=progress)
+            self._trial_set = trials_of(problem, self.measured, memory_room(), progress)
+            self.measured = self._trial_set.measured()
             self._draws = Draws(problem, self._trial_set)
             self._verdict.degenerate = self._trial_set.degenerate
             self._trial_set.forget()
@@ -319,7 +321,9 @@ class CudaJudge:
             flush_seconds=_FLUSH / self._target.bandwidth,
         )
         timeline = self._verdict.timeline(
-            lambda: self._profile(candidate_session), timing.seconds["candidate"], worker.kernels
+            lambda: candidate_session.timed_profile(_PROFILED, _FLUSHES),
+            timing.seconds["candidate"],
+            worker.kernels,
         )
         if not self._layout["scarce"]:
             self._spares.ahead(2)  # not before: it would draw profiles out
@@ -344,12 +348,6 @@ class CudaJudge:
     def look(self, source: str) -> Look:
         """Return the hardware counters of a candidate that passed, or why there are none."""
         return self._verdict.look(source, self._folder / "counters", tf32=self._tf32)
-
-    def _profile(self, candidate_session: CudaCandidateSession) -> tuple[Any, float]:
-        """Return what the profiler told of some calls, and the seconds of telling."""
-        began = time.monotonic()
-        told = candidate_session.profile(_PROFILED, _FLUSHES, whole=False)
-        return told, time.monotonic() - began
 
     def _race(
         self, candidate_session: CudaCandidateSession | None, *, blocks: int, seconds: float

@@ -158,10 +158,11 @@ def jitter(value: torch.Tensor, generator: torch.Generator, times: float = 1) ->
     """
     where = generator.device
     sign = torch.randint(2, value.shape, generator=generator, dtype=torch.int8, device=where)
+    change = times * _EPS / 2
     factor = sign.double()
     del sign
     # In place: where there are gigabytes, each copy counts.
-    factor.mul_(2).sub_(1).mul_(times).mul_(_EPS / 2).add_(1)
+    factor.mul_(2 * change).add_(1 - change)
     return factor.mul_(value)
 
 

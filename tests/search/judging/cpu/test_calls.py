@@ -142,15 +142,15 @@ def test_what_one_candidate_leaves_in_shared_memory_no_other_finds(
     assert norm._arena is not None
     assert b"a letter" in norm._arena.words[300:304].tobytes()
     seen: list[bytes] = []
-    ask = Worker.ask
+    tell = Worker.tell
 
-    def asked(self: Worker, message: dict[str, Any], seconds: float) -> dict[str, Any]:
+    def told(self: Worker, message: dict[str, Any]) -> None:
         arena: Arena = norm._arena  # type: ignore[assignment] # it is there
         if message["op"] == "load":
             seen.append(arena.words[6:].tobytes() + bytes(arena._map[4096:]))
-        return ask(self, message, seconds)
+        tell(self, message)
 
-    monkeypatch.setattr(Worker, "ask", asked)
+    monkeypatch.setattr(Worker, "tell", told)
     assert norm.judge(HONEST).kind == "passed"
     (found,) = seen
     state = b"".join(bytes(x.numpy().tobytes()) for x in norm._problem.state.values())

@@ -100,6 +100,22 @@ def test_ratios_are_those_of_the_devices_times() -> None:
     assert timing.calls["compile"] == pytest.approx([30e-6] * 6), "the mean of each batch is kept"
 
 
+@pytest.mark.parametrize("again", [0, 1])
+def test_where_memory_is_scarce_a_candidate_warms_up_once_or_twice(
+    monkeypatch: pytest.MonkeyPatch, again: int
+) -> None:
+    # So that its timed answer does not always lie in the same of two places.
+    monkeypatch.setattr("secrets.randbits", lambda _bits: again)
+    session = replace(race(Device(20e-3)), most=1, rivals={"eager": Device(40e-3)})
+    session.run()
+    candidate, eager = session.candidate, session.rivals["eager"]
+    assert isinstance(candidate, Device)
+    assert isinstance(eager, Device)
+    blocks = candidate.given[-(2 + again) * 6 :]
+    assert blocks == [*[None] * (1 + again), ["fresh"]] * 6
+    assert eager.given.count(["fresh"]) - candidate.given.count(["fresh"]) in (0, 1)
+
+
 def test_a_session_that_is_over_its_time_ends_after_twelve_blocks() -> None:
     short = replace(race(Device(20e-6)), blocks=30, seconds=0.0).run()
     assert short.samples == 12 * 3
