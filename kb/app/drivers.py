@@ -71,7 +71,7 @@ def open_second_judge(
         zygote: see `second_zygote`.
     """
     from kb.app.device import make_judge
-    from search.judging import Measuring, Prefetching
+    from search.judging import Inheriting, Prefetching
 
     if session.place.how == "dry" or isinstance(first, Prefetching):
         yield first
@@ -79,7 +79,7 @@ def open_second_judge(
     first.close()
     folder = session.home.root / "cache"
     judge = make_judge(session.place, session.task, session.problem, folder=folder, zygote=zygote)
-    if isinstance(first, Measuring) and isinstance(judge, Measuring):
+    if isinstance(first, Inheriting) and isinstance(judge, Inheriting):
         judge.measured = first.measured
     try:
         yield judge

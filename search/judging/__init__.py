@@ -56,7 +56,7 @@ class Prefetching(Protocol):
 
 
 @runtime_checkable
-class Measuring(Protocol):
+class Inheriting(Protocol):
     """A judge whose successor need not measure again what right answers are off by.
 
     Attributes:

@@ -86,7 +86,7 @@ class CudaJudge:
         limits: Limits | None = None,
         zygote: Zygote | None = None,
     ) -> None:
-        self.measured: TrialSet | None = None  # see `search.judging.Measuring`
+        self.measured: TrialSet | None = None  # see `search.judging.Inheriting`
         self._problem = problem
         self._target = target
         self._folder = folder
