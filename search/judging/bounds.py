@@ -226,8 +226,9 @@ def _by_size(exact: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
     """
     tables = torch.zeros(_TABLES * _BINS, dtype=errors.dtype, device=errors.device)
     count = torch.zeros(_BINS, dtype=torch.int64, device=errors.device)
-    # An odd distance, so that all columns are among them.
-    step = exact.numel() // _COUNTED | 1
+    step = max(exact.numel() // _COUNTED, 1)
+    while math.gcd(step, exact.numel()) > 1:  # so that all columns are among them
+        step += 1
     looked_at = (torch.split(x.reshape(-1)[::step], _PIECE) for x in (exact, errors))
     for size, error in zip(*looked_at, strict=True):
         bins = _bins(size.abs()).long()

@@ -82,7 +82,7 @@ class HostScreen:
         asked = on_gpu if graph is None else graph.checked or may_assert(graph)
         self._problem = problem
         self._model = host_model(problem) if asked else None
-        self.asked = self._model is not None
+        self.asked = asked
         if graph is None:
             self._transforms = _NAMED_TRANSFORM.search(problem.task.source) is not None
         else:

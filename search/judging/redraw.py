@@ -145,9 +145,9 @@ class RedrawnTrials:
             known: a trial on other inputs; their limits are not these inputs'.
             seed: that it is drawn from.
             again: measures it.
-            cut: how its bounds can be found where there is no memory for that.
+            cut: how its bounds are found from the slack, where there is no memory for measuring.
         """
-        bare = replace(known, limits=tuple(() for _ in known.limits))
+        bare = known
 
         def recall() -> TrialBounds:
             if seed not in self._bounds:
@@ -181,7 +181,7 @@ class RedrawnTrials:
         try:
             made = again()
         except torch.OutOfMemoryError:
-            if cut is None:
+            if self._problem.special or bare.distribution == distributions.SPECIAL:
                 raise
         else:
             if isinstance(made, str):
@@ -192,7 +192,7 @@ class RedrawnTrials:
         return self._bounded(bare, seed, cut)
 
     def _unbounded(self, bare: InputTrial, seed: int) -> TrialBounds:
-        """Return bounds that every answer keeps: the reference does not take this draw, which tells nothing."""
+        """Return bounds that every number keeps: the truth of this draw cannot be bounded, and it tells nothing."""
         inputs = self._given(bare, seed)
         device = next(x.device for x in inputs if isinstance(x, torch.Tensor))
         low, high = (

@@ -48,6 +48,7 @@ _USED = 4  # the framework takes more than this part of a tolerance: it was made
 _SAME_SHARE, _SAME = 1e-6, 1e-9  # relative and absolute: of two truths that are one
 _QUIET = 5.0  # seconds between two lines of progress
 _NOT_FINITE = "the reference's output is not finite"
+_MOST_LOOKED_AT = 1 << 26  # bytes of inputs that are drawn twice to compare them
 _MOST_BYTES = 1 << 30  # of all trials together; beyond it they are made again when asked for
 
 
@@ -101,9 +102,22 @@ def make_trials(
         cut=shelf.cut,
         forget=shelf.forget,
         least_factor=host.least_factor,
-        repeats=not problem.special and not host.asked,
+        repeats=not problem.special and not host.asked and _repeats(problem),
     )
     return replace(trial_set, degenerate=probe(problem, trial_set))
+
+
+def _repeats(problem: Problem) -> bool:
+    """Say whether one seed draws the same inputs twice; where they are large, trials are drawn again by seeds in any case."""
+    if sum(x.nbytes for x in problem.inputs if isinstance(x, torch.Tensor)) > _MOST_LOOKED_AT:
+        return True
+    seed = seeds.secret()
+    pairs = zip(problem.draw(seed), problem.draw(seed), strict=True)
+    return all(
+        torch.equal(a, b)
+        for a, b in pairs
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
+    )
 
 
 def trials_of(

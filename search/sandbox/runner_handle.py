@@ -103,11 +103,17 @@ class Worker:
             raise self.dead() from None
         return self._receive(end, seconds)
 
-    def tell(self, message: dict[str, Any]) -> None:
-        """Send `message`; `answer` fetches what comes back."""
-        self._socket.settimeout(10)
+    def tell(self, message: dict[str, Any], seconds: float = 10.0) -> None:
+        """Send `message`; `answer` fetches what comes back.
+
+        Raises:
+            Fault: it died, or did not take the message in so many seconds.
+        """
+        self._socket.settimeout(seconds)
         try:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
+        except TimeoutError:
+            raise self._hung(seconds) from None
         except OSError:
             raise self.dead() from None
 

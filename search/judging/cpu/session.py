@@ -83,7 +83,7 @@ class CandidateSession:
             Fault: it cannot be loaded, or its parameters are not the reference's.
         """
         self.clear()
-        self.begin_load(source, prebuilt, layout)
+        self.begin_load(source, prebuilt, layout, seconds)
         self.end_load(seconds)
         self.adopt(seconds)
 
@@ -91,7 +91,9 @@ class CandidateSession:
         """Leave nothing of another candidate in the shared memory."""
         self._arena.clear()
 
-    def begin_load(self, source: str, prebuilt: Mapping[str, str], layout: dict[str, Any]) -> None:
+    def begin_load(
+        self, source: str, prebuilt: Mapping[str, str], layout: dict[str, Any], seconds: float
+    ) -> None:
         """Have the candidate imported and its model constructed; `end_load` waits for that."""
         packs = self._problem.packs
         if packs:
@@ -105,7 +107,8 @@ class CandidateSession:
                 "init": encode(list(self._problem.init_inputs)),
                 "layout": layout,
                 "packing": packs,
-            }
+            },
+            seconds,
         )
 
     def end_load(self, seconds: float) -> None:

@@ -145,7 +145,7 @@ class Baselines:
             for one in seats:
                 one.clear()
             for one in seats:
-                one.begin_load(source, {}, dict(self._told))
+                one.begin_load(source, {}, dict(self._told), _LONG)
             for one in seats:
                 one.end_load(_LONG)
             for one in seats:

@@ -29,7 +29,7 @@ from search.judging.cuda.draws import Draws, Given
 from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror
 from search.judging.cuda.runner import SMALLEST
 from search.judging.cuda.worker import CudaWorker
-from search.judging.inputs import scaled
+from search.judging.inputs import SPECIAL, scaled
 from search.judging.trial import TrialSet
 from search.outcome import Refused
 from search.reference import Problem
@@ -123,10 +123,13 @@ class CudaCandidateSession(CandidateSession):
 
     def _compare(self, number: int, outputs: tuple[torch.Tensor, ...]) -> None:
         trial = self._trial_set.trials[number]
-        # Bounds that are made again take longer than all else of a question; what is remembered of the first is told.
-        if number and trial.given is not None:
+        special = self._problem.special or trial.distribution == SPECIAL
+        if trial.given is not None and not special:
             eager = self._problem.run(*trial.given())
-            if surely_right(self._problem, trial, outputs, eager):
+            if not finite(eager):
+                return  # the framework itself cannot take them: that draw tells nothing
+            # Bounds that are made again take longer than all else of a question; what is remembered of the first is told.
+            if number and surely_right(self._problem, trial, outputs, eager):
                 return
             del eager
         super()._compare(number, outputs)

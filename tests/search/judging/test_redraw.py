@@ -138,6 +138,14 @@ def test_bounds_that_do_not_fit_are_found_in_pieces(
     assert not inside(trial, (right[0] * 1.001,))
 
 
+def test_inputs_that_no_seed_repeats_are_measured_anew(make_task: Callable[..., Task]) -> None:
+    task = make_task(
+        f"import numpy\n{HEAD}    def forward(self, x):\n        return x * 2 + 1\n\n\n"
+        "def get_inputs():\n    return [torch.from_numpy(numpy.random.rand(16, 64)).float()]\n"
+    )
+    assert make_trials(load_problem(task), 1).measured() is None
+
+
 def test_a_draw_that_the_reference_does_not_take_tells_nothing(
     make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,15 +172,17 @@ def test_what_is_finite_as_float32(value: torch.Tensor, expected: bool) -> None:
     assert finite((torch.ones(3), value)) is expected
 
 
+@pytest.mark.parametrize("columns", [63, 64, 70])
 def test_of_many_errors_one_in_so_many_says_the_same_by_size(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     generator = torch.Generator().manual_seed(1)
-    exact = torch.randn(4000, 64, dtype=torch.float64, generator=generator)
+    exact = torch.randn(4000, columns, dtype=torch.float64, generator=generator)
     errors = (exact.abs() * torch.rand(exact.shape, generator=generator) * 1e-7).float()
+    errors[:, :-1] *= 0.01  # one column is less exact than all others
     whole = bounds._by_size(exact, errors)
     monkeypatch.setattr(bounds, "_COUNTED", 1 << 15)
     some = bounds._by_size(exact, errors)
     sizes = slice(120, 129)  # exponents that thousands of elements have
     assert bool((some[sizes] <= whole[sizes]).all())
-    assert bool((some[sizes] >= 0.75 * whole[sizes]).all())
+    assert bool((some[sizes] >= 0.5 * whole[sizes]).all())

@@ -108,12 +108,10 @@ def test_where_memory_is_scarce_a_candidate_warms_up_once_or_twice(
     monkeypatch.setattr("secrets.randbits", lambda _bits: again)
     session = replace(race(Device(20e-3)), most=1, rivals={"eager": Device(40e-3)})
     session.run()
-    candidate, eager = session.candidate, session.rivals["eager"]
+    candidate = session.candidate
     assert isinstance(candidate, Device)
-    assert isinstance(eager, Device)
     blocks = candidate.given[-(2 + again) * 6 :]
     assert blocks == [*[None] * (1 + again), ["fresh"]] * 6
-    assert eager.given.count(["fresh"]) - candidate.given.count(["fresh"]) in (0, 1)
 
 
 def test_a_session_that_is_over_its_time_ends_after_twelve_blocks() -> None:
