@@ -19,9 +19,8 @@ _GROUP = 64  # elements whose errors together say what is usual: a single one ma
 _NEIGHBOURS = 64  # elements that lie beside one another, among which absolute errors compare
 _BINS = 256  # exponents of float32
 _TABLES = 1024  # partial tables: atomic maxima of one address would wait for each other
-_COUNTED = (
-    1 << 28
-)  # elements whose errors are looked at by size: of more, one in so many says the same
+# Elements whose errors are looked at by size: of more, one in so many says the same.
+_COUNTED = 1 << 28
 _PIECE = 1 << 22  # elements that are looked at in one go
 _ROWS = 1 << 26  # elements of an answer whose bounds are found in one go
 _UNUSUAL = 16.0  # an error beyond so many of the greatest in its row or column is none of rounding

@@ -48,7 +48,6 @@ _USED = 4  # the framework takes more than this part of a tolerance: it was made
 _SAME_SHARE, _SAME = 1e-6, 1e-9  # relative and absolute: of two truths that are one
 _QUIET = 5.0  # seconds between two lines of progress
 _NOT_FINITE = "the reference's output is not finite"
-_MOST_LOOKED_AT = 1 << 26  # bytes of inputs that are drawn twice to compare them
 _MOST_BYTES = 1 << 30  # of all trials together; beyond it they are made again when asked for
 
 
@@ -70,19 +69,16 @@ def make_trials(
     Raises:
         TaskError: the reference cannot run in float64, or a trivial answer passes every trial.
     """
-    truth = Truth(problem)
-    graph = graph or graph_of(problem)
+    truth, graph = Truth(problem), graph or graph_of(problem)
     sums, host = sums_of(problem, graph), HostScreen(problem, graph)
     trials: list[InputTrial] = []
     dropped: list[tuple[str, str]] = []
-    shelf = RedrawnTrials(problem, truth)
-    names = list(_names(problem))
+    shelf, names = RedrawnTrials(problem, truth), list(_names(problem))
     for number, name in _told_in_turn(names, progress):
         # The second set of the task's own inputs is what catches an answer kept from the first.
         drawn = seeds.secret() if seed is None else seed + 7919 * (number + 1)
         again = partial(_trial, problem, truth, name, drawn, sums)
-        first = partial(again, host=host)
-        made, cut = _first_trial(problem, shelf, first, (name, drawn, sums))
+        made, cut = _first_trial(problem, shelf, partial(again, host=host), (name, drawn, sums))
         if isinstance(made, str):
             dropped.append((name, made))
             if made == _NOT_FINITE and distributions.may_be_positive(name):
@@ -94,6 +90,7 @@ def make_trials(
         else:
             made.recall()  # the truth, which takes more memory, is let go
         trials.append(made)
+    plain_draws = not problem.special and not host.asked
     trial_set = TrialSet(
         trials=tuple(trials),
         dropped=tuple(dropped),
@@ -102,14 +99,14 @@ def make_trials(
         cut=shelf.cut,
         forget=shelf.forget,
         least_factor=host.least_factor,
-        repeats=not problem.special and not host.asked and _repeats(problem),
+        repeats=plain_draws and _repeats(problem, trials),
     )
     return replace(trial_set, degenerate=probe(problem, trial_set))
 
 
-def _repeats(problem: Problem) -> bool:
-    """Say whether one seed draws the same inputs twice; where they are large, trials are drawn again by seeds in any case."""
-    if sum(x.nbytes for x in problem.inputs if isinstance(x, torch.Tensor)) > _MOST_LOOKED_AT:
+def _repeats(problem: Problem, trials: Sequence[InputTrial]) -> bool:
+    """Say whether one seed draws the same inputs twice, which trials that are drawn again by seeds rest on in any case."""
+    if any(trial.given is not None for trial in trials):
         return True
     seed = seeds.secret()
     pairs = zip(problem.draw(seed), problem.draw(seed), strict=True)
@@ -292,12 +289,7 @@ def _bounded(
         bounds = _measured(problem, truth, name, inputs, exact, errors, sums)
     slack = [one for one, _ in bounds]
     limits = tuple(usual for _, usual in bounds)
-    pinned = met(problem, truth, inputs, answered, known)
-    given = (*inputs, *problem.state.values())
-    rounded = any(isinstance(x, torch.Tensor) and x.is_floating_point() for x in given)
-    for number, lookup in enumerate(known.lookups):
-        if lookup is not None and lookup.whole and not rounded:  # the very values are known
-            pinned[number] = (known.values[number], known.values[number])
+    pinned = _pinned(problem, truth, inputs, answered, known)
     for number in pinned:
         slack[number] = told_slack(0.0, 0.0)
     dtypes, lookups = [layout.dtype for layout in problem.outputs], known.lookups
@@ -323,6 +315,23 @@ def _bounded(
     if problem.special or special:
         fresh()
     return InputTrial(distribution=name, slack=tuple(slack), limits=limits, recall=fresh)
+
+
+def _pinned(
+    problem: Problem,
+    truth: Truth,
+    inputs: tuple[Any, ...],
+    answered: Watched,
+    known: Watched,
+) -> dict[int, tuple[torch.Tensor, torch.Tensor]]:
+    """Return by output the least and the greatest that is right, where that follows from no error."""
+    pinned = met(problem, truth, inputs, answered, known)
+    given = (*inputs, *problem.state.values())
+    rounded = any(isinstance(x, torch.Tensor) and x.is_floating_point() for x in given)
+    for number, lookup in enumerate(known.lookups):
+        if lookup is not None and lookup.whole and not rounded:  # the very values are known
+            pinned[number] = (known.values[number], known.values[number])
+    return pinned
 
 
 def _measured(  # noqa: PLR0913 - what a trial consists of

@@ -283,9 +283,8 @@ class TrialSet:
         """Return what `draw_again` draws other trials from; it holds no inputs. None where they must be measured anew."""
         if not self.repeats:
             return None
-        none = tuple(
-            () for _ in self.sums.terms
-        )  # limits are of these inputs alone, and take memory
+        # Limits are of these inputs alone, and take memory.
+        none = tuple(() for _ in self.sums.terms)
         bare = (replace(one, recall=gone, given=None, limits=none) for one in self.trials)
         return replace(self, trials=tuple(bare), forget=lambda: None)
 
