@@ -90,7 +90,6 @@ def make_trials(
         else:
             made.recall()  # the truth, which takes more memory, is let go
         trials.append(made)
-    plain_draws = not problem.special and not host.asked
     trial_set = TrialSet(
         trials=tuple(trials),
         dropped=tuple(dropped),
@@ -99,7 +98,7 @@ def make_trials(
         cut=shelf.cut,
         forget=shelf.forget,
         least_factor=host.least_factor,
-        repeats=plain_draws and _repeats(problem, trials),
+        repeats=not problem.special and not host.asked and _repeats(problem, trials),
     )
     return replace(trial_set, degenerate=probe(problem, trial_set))
 
