@@ -114,7 +114,8 @@ class Navigator:
             ConfigError: the task does not fit the model's context.
         """
         readings, settings = self._knowledge.readings, self._settings
-        if readings is not None and settings.steps and voice.budget >= SMALLEST:
+        may_ask = readings is not None and settings.steps and briefing.informs(moment)
+        if may_ask and voice.budget >= SMALLEST:
             kept = min(settings.tokens, voice.budget // _KEPT)
             reader = NavigationReader(budget=voice.budget - kept, encoding=voice.encoding)
             try:

@@ -267,6 +267,7 @@ class TrialSet:
         forget: lets go of the tensors of the trial that was made again last.
         least_factor: by which elements of the inputs may be scaled apart, see `scaled_apart`.
         repeats: other draws of the same distributions are as good, without asking the reference on the host first.
+        inherited: what right answers are off by was measured on other inputs, by a judge that the same candidate has passed.
     """
 
     trials: tuple[InputTrial, ...]
@@ -278,6 +279,7 @@ class TrialSet:
     forget: Callable[[], None] = lambda: None
     least_factor: float = distributions.FACTORS[0]
     repeats: bool = False
+    inherited: bool = False
 
     def measured(self) -> TrialSet | None:
         """Return what `draw_again` draws other trials from; it holds no inputs. None where they must be measured anew."""

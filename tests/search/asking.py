@@ -96,13 +96,21 @@ class Heard:
         return [one.messages[-1].content for one in self.requests[1:]]
 
 
-def task_of(model: ModelSettings = MODEL, retrieval: bool = True, **requests: int) -> Task:
+def task_of(
+    model: ModelSettings = MODEL, retrieval: bool = True, knowledge: float = 1.0, **requests: int
+) -> Task:
     settings = TaskFile.model_validate(
         {
             "reference": "softmax.py",
             "model": model.model_dump(),
             "retrieval": retrieval,
-            "search": {"requests": requests, "rounds": 1, "ideas": 1, "branches": 1},
+            "search": {
+                "requests": requests,
+                "knowledge": knowledge,
+                "rounds": 1,
+                "ideas": 1,
+                "branches": 1,
+            },
             "stop": {"minutes": None, "roofline": None, "candidates": 2},
         }
     )

@@ -216,10 +216,10 @@ def test_a_small_context_is_not_offered_requests(place: Place) -> None:
     assert "requests" not in (model.requests[0].schema or "")
 
 
-def test_without_steps_or_retrieval_nothing_is_offered_and_requests_are_no_answer(
+def test_without_steps_or_knowledge_nothing_is_offered_and_requests_are_no_answer(
     place: Place,
 ) -> None:
-    for task in (task_of(steps=0), task_of(retrieval=False)):
+    for task in (task_of(steps=0), task_of(retrieval=False), task_of(knowledge=0.0)):
         model = Heard(asks("read online-softmax"), gives())
         (idea,) = place.ask(model, task)
         assert "requests" not in (model.requests[0].schema or "")
