@@ -22,7 +22,7 @@ _TABLES = 1024  # partial tables: atomic maxima of one address would wait for ea
 # Elements whose errors are looked at by size: of more, one in so many says the same.
 _COUNTED = 1 << 28
 _PIECE = 1 << 22  # elements that are looked at in one go
-_ROWS = 1 << 26  # elements of an answer whose bounds are found in one go
+_ROWS = 1 << 25  # elements of an answer whose bounds are found in one go
 _UNUSUAL = 16.0  # an error beyond so many of the greatest in its row or column is none of rounding
 _UNSETTLED = 16.0  # an error that is allowed, of the distance of the extremes
 _LONGEST, _LEAST_SHARE, _MOST_GROWTH = 16.0, 16.0, 16.0

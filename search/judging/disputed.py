@@ -27,6 +27,8 @@ _SHARE = 0.01  # of an output's elements, at most: where more are wrong, it is n
 _LOOKS = 64  # changes of the inputs, at most: a row that one in ten turns over must be among them
 _SURE_LOOKS, _SECONDS = 12, 10.0  # so many however long they take; more within some seconds
 _ROUNDINGS = 4.0  # times what the longest sum's roundings are usually worth
+# Half a unit of the type, in those of float32: by so much the framework rounds each result of a task that has such a type alone.
+_HALF_UNITS = {torch.float16: 2.0**12, torch.bfloat16: 2.0**15}
 
 
 def is_right(
@@ -62,7 +64,7 @@ def is_right(
     truth = Truth(problem, state)
     try:
         return all(
-            _explained(truth, given, bad, list(others), _ROUNDINGS * times)
+            _explained(truth, given, bad, list(others), (_ROUNDINGS * times, _rounded(problem)))
             for given, (bad, *others) in _disputed(trial_set.cut, trial.inputs, wrong, answers)
         )
     except torch.OutOfMemoryError:
@@ -80,6 +82,14 @@ def _usual(terms: int, *, one_sided: bool) -> float:
     half units of the sum, where half units of its terms make sqrt(2 / n) of it.
     """
     return max(1.0, 0.17 * terms if one_sided else math.sqrt(terms / 6))
+
+
+def _rounded(problem: Problem) -> float:
+    """Return by how many half units of float32 the framework rounds each result, beyond what sums are rounded by; 0 if not."""
+    given = [x for x in (*problem.inputs, *problem.state.values()) if isinstance(x, torch.Tensor)]
+    types = {x.dtype for x in given if x.is_floating_point()}
+    types |= {layout.dtype for layout in problem.outputs}
+    return min(_HALF_UNITS.get(one, 0.0) for one in types)
 
 
 def _bounded_by_rounding(trial: InputTrial) -> bool:
@@ -111,12 +121,16 @@ def _explained(
     inputs: tuple[Any, ...],
     wrong: tuple[torch.Tensor, ...],
     answers: list[tuple[torch.Tensor, ...]],
-    times: float,
+    units: tuple[float, float],
 ) -> bool:
     """Say whether what is wrong of an answer lies between answers to changed inputs, with the usual allowance on both sides.
 
-    In every second of them what is computed on the way is changed too.
+    In every second of them what is computed on the way is changed too; in each, where every result is rounded to two bytes.
+
+    Args:
+        units: half units by which inputs are changed, and results where they are rounded to two bytes.
     """
+    times, rounded = units
     got, low, high = (
         [value[bad].double() for value, bad in zip(whole, wrong, strict=True)] for whole in answers
     )
@@ -131,11 +145,12 @@ def _explained(
         if look >= _SURE_LOOKS and time.monotonic() - began > _SECONDS:
             return False
         # Every second time all that is computed on the way is moved besides.
-        within = MovedResults(partial(jitter, generator=generator, times=times))
+        moved_by = max(times, rounded)
+        within = MovedResults(partial(jitter, generator=generator, times=moved_by))
         moved = truth.values(
             inputs,
             lambda value: jitter(value, generator, times),
-            within if look % 2 else None,
+            within if look % 2 or rounded else None,
         )
         for number, bad in enumerate(wrong):
             there = moved[number][bad]

@@ -16,6 +16,8 @@ _STRUCTURED = (
 )
 
 _BYTES = (torch.int8, torch.uint8)
+_PIECE = 1 << 26  # elements that are counted in one go
+_PARTS = 16  # of a draw, whose kinds are put in one after the other
 _PERMUTED = 1 << 16  # elements; of more, one in a thousand is drawn without a permutation
 
 
@@ -24,16 +26,18 @@ def _normal(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
 
 
 def _negative(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
-    return _normal(shape, generator) * 2 - 3
+    return (
+        _normal(shape, generator).mul_(2).sub_(3)
+    )  # in place, here and below: where there are gigabytes, each copy counts
 
 
 def _offset(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
-    return 1000 + 0.1 * _normal(shape, generator)
+    return _normal(shape, generator).mul_(0.1).add_(1000)
 
 
 def _negative_offset(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     # A maximum that begins with zero, or with the least positive number, is right wherever a row has a positive element.
-    return -_offset(shape, generator)
+    return _offset(shape, generator).neg_()
 
 
 def _kinds(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
@@ -42,29 +46,34 @@ def _kinds(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     first = shape[0] if shape else 1
     kinds = torch.randint(3, (first,), generator=generator, device=generator.device)
     kinds = kinds.reshape(-1, *(1,) * (len(shape) - 1)) if shape else kinds[0]
-    return torch.where(kinds == 0, values, torch.where(kinds == 1, -values.abs(), 0.0))
+    if not shape:
+        return torch.where(kinds == 0, values, torch.where(kinds == 1, -values.abs(), 0.0))
+    parts = (torch.split(x, max(first // _PARTS, 1)) for x in (values, kinds))
+    for part, kind in zip(*parts, strict=True):
+        part.copy_(torch.where(kind == 0, part, torch.where(kind == 1, -part.abs(), 0.0)))
+    return values
 
 
 def _tiny(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
-    return 1e-4 * _normal(shape, generator)
+    return _normal(shape, generator).mul_(1e-4)
 
 
 def _huge(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
-    return 1e4 * _normal(shape, generator)
+    return _normal(shape, generator).mul_(1e4)
 
 
 def _near_one(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     # Long products and high powers neither vanish nor overflow.
-    return 1 + 1e-3 * _normal(shape, generator)
+    return _normal(shape, generator).mul_(1e-3).add_(1)
 
 
 def _wide(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
-    return 1e6 * _normal(shape, generator)
+    return _normal(shape, generator).mul_(1e6)
 
 
 def _sparse(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     kept = torch.rand(shape, generator=generator, device=generator.device) < 0.2
-    return _normal(shape, generator) * kept
+    return _normal(shape, generator).mul_(kept)
 
 
 def _special(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
@@ -76,7 +85,9 @@ def _special(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     return values.reshape(shape)
 
 
-def spiked(base: torch.Tensor, generator: torch.Generator, *, far: bool) -> torch.Tensor:
+def spiked(
+    base: torch.Tensor, generator: torch.Generator, *, far: bool, own: bool = False
+) -> torch.Tensor:
     """Return `base` with a few elements, at most one in a thousand, replaced by values of other distributions.
 
     A program that looks at some elements to see which range it may assume finds the task's own; which
@@ -86,8 +97,9 @@ def spiked(base: torch.Tensor, generator: torch.Generator, *, far: bool) -> torc
     Args:
         base: the task's own draw.
         far: the replaced ones are around 1,000 and 10,000, else around zero and below.
+        own: nobody else needs `base`, which may be changed.
     """
-    values = base.flatten().clone()
+    values = base.flatten() if own else base.flatten().clone()
     kinds = (_offset, _huge) if far else (_normal, _negative, _tiny)
     most = max(len(kinds), values.numel() // 1000)
     share = float(torch.rand((), generator=generator, device=generator.device))
@@ -177,17 +189,23 @@ def draw(problem: Problem, distribution: str, seed: int) -> tuple[Any, ...]:
     return base if distribution == "task" else redrawn(base, distribution, seed)
 
 
-def redrawn(base: tuple[Any, ...], distribution: str, seed: int) -> tuple[Any, ...]:
-    """Return `base` with its floating-point elements drawn from `distribution`, all of them or spikes."""
+def redrawn(
+    base: tuple[Any, ...], distribution: str, seed: int, *, own: bool = False
+) -> tuple[Any, ...]:
+    """Return `base` with its floating-point elements drawn from `distribution`, all of them or spikes.
+
+    Args:
+        own: nobody else needs `base`, which may be changed.
+    """
     name = plain_name(distribution)
     if name != distribution:
-        made = redrawn(base, name, seed)
+        made = redrawn(base, name, seed, own=own)
         return tuple(
-            value.abs() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+            value.abs_() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
             for value in made
         )
     if name in SPIKED:
-        return _spiked(base, seed, far=SPIKED[name])
+        return _spiked(base, seed, far=SPIKED[name], own=own)
     fill = _NAMED[name]
     assert fill is not None
     device = next(value.device for value in base if isinstance(value, torch.Tensor))
@@ -217,15 +235,17 @@ def scaled_apart(base: tuple[Any, ...], seed: int, least: float) -> tuple[Any, .
     return tuple(made)
 
 
-def _spiked(base: tuple[Any, ...], seed: int, *, far: bool) -> tuple[Any, ...]:
+def _spiked(base: tuple[Any, ...], seed: int, *, far: bool, own: bool) -> tuple[Any, ...]:
     device = next(value.device for value in base if isinstance(value, torch.Tensor))
     generator = seeds.generator(device, seed ^ 1)  # not the draw's own numbers again
-    return tuple(
-        _structured(value, spiked(value, generator, far=far))
-        if isinstance(value, torch.Tensor) and value.is_floating_point()
-        else value
-        for value in base
-    )
+    made = []
+    for value in base:
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            zeros = _pattern(value)  # before spikes stand in it
+            made.append(_structured(value, zeros, spiked(value, generator, far=far, own=own)))
+        else:
+            made.append(value)
+    return tuple(made)
 
 
 def _refilled(
@@ -233,15 +253,24 @@ def _refilled(
     fill: Callable[[torch.Size, torch.Generator], torch.Tensor],
     generator: torch.Generator,
 ) -> torch.Tensor:
-    return _structured(template, fill(template.shape, generator).to(template.dtype))
+    filled = fill(template.shape, generator).to(template.dtype)
+    return _structured(template, _pattern(template), filled)
 
 
-def _structured(template: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+def _pattern(template: torch.Tensor) -> torch.Tensor | None:
+    """Return where a tensor is zero, None where too few elements are for a pattern."""
+    # Piece by piece: to count, booleans are made whole numbers of eight bytes.
+    parts = torch.split(template.reshape(-1), _PIECE) if template.numel() else ()
+    count = sum(int((part == 0).count_nonzero()) for part in parts)
+    return template == 0 if count >= _STRUCTURED * template.numel() else None
+
+
+def _structured(
+    template: torch.Tensor, zeros: torch.Tensor | None, values: torch.Tensor
+) -> torch.Tensor:
     """Return `values` laid out as `template`, with its pattern of zeros where it has one."""
-    zeros = template == 0
-    if int(zeros.count_nonzero()) >= _STRUCTURED * zeros.numel():
+    if zeros is not None:
         values.masked_fill_(zeros, 0)
-    del zeros
     if values.stride() == template.stride():
         return values
     return torch.empty_like(template).copy_(values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -130,7 +131,7 @@ class RedrawnTrials:
                     self._bounds[seed] = self._bounded(bare, seed, cut)
             return self._bounds[seed]
 
-        return replace(bare, recall=recall, given=lambda: self._given(bare, seed))
+        return self._made_again(bare, seed, recall, cut)
 
     def drawn(
         self,
@@ -154,7 +155,13 @@ class RedrawnTrials:
                 self._bounds[seed] = self._remeasured(bare, seed, again, cut)
             return self._bounds[seed]
 
-        return replace(bare, recall=recall, given=lambda: self._given(bare, seed))
+        return self._made_again(bare, seed, recall, cut)
+
+    def _made_again(
+        self, bare: InputTrial, seed: int, recall: Callable[[], TrialBounds], cut: RowCut | None
+    ) -> InputTrial:
+        part = None if cut is None else partial(self._part, bare, seed, cut)
+        return replace(bare, recall=recall, given=lambda: self._given(bare, seed), part=part)
 
     def _given(self, bare: InputTrial, seed: int) -> tuple[Any, ...]:
         """Return the inputs of a trial."""
@@ -238,14 +245,27 @@ class RedrawnTrials:
             exact = self._answered(cut.of(inputs, rows), rows)
             if exact is None:
                 return None
-            limits = [
-                tuple(x[rows] if x.shape[0] == shape[0] else x for x in usual)
-                for usual, shape in zip(made.limits, self._shapes, strict=True)
-            ]
+            limits = self._limits(made, rows)
             for whole, some in zip((low, high), edges(exact, made.slack, limits), strict=True):
                 for value, part in zip(whole, some, strict=True):
                     value[rows] = part
         return low, high
+
+    def _part(self, bare: InputTrial, seed: int, cut: RowCut, rows: slice) -> InputTrial:
+        """Return the trial of some rows, with the bounds that follow from what the whole says is allowed."""
+        some, limits = cut.of(self._given(bare, seed), rows), self._limits(bare, rows)
+        exact = self._answered(some, rows)
+        assert exact is not None  # it was answered in these pieces before
+        low, high = edges(exact, bare.slack, limits)
+        found = TrialBounds(inputs=some, low=low, high=high)
+        return replace(bare, recall=lambda: found, limits=tuple(limits))
+
+    def _limits(self, made: InputTrial, rows: slice) -> list[tuple[torch.Tensor, ...]]:
+        """Return the limits of some rows."""
+        return [
+            tuple(x[rows] if x.shape[0] == shape[0] else x for x in usual)
+            for usual, shape in zip(made.limits, self._shapes, strict=True)
+        ]
 
     def _answered(self, some: tuple[Any, ...], rows: slice) -> tuple[torch.Tensor, ...] | None:
         """Return the truth of some rows; None where the program does not take them, or answers in another shape."""

@@ -281,6 +281,10 @@ def _bounded(
     if not special and not finite((*eager, *exact)):
         return _NOT_FINITE
     errors = [error_of(one, other) for one, other in zip(eager, exact, strict=True)]
+    own = eager if special else None
+    del eager
+    if not problem.special:
+        answered = known  # it is asked for indices and factors alone, and takes memory
     told = _told(problem)
     if told is not None and _keeps(errors, exact, told):
         bounds: list[_Bound] = [(told_slack(*told), ()) for _ in exact]
@@ -294,7 +298,6 @@ def _bounded(
     dtypes, lookups = [layout.dtype for layout in problem.outputs], known.lookups
     each = zip(known.outputs, dtypes, lookups, strict=True)
     whole = tuple(x.to(t) if t in WHOLE or found else None for x, t, found in each)
-    own = eager if special else None
 
     def make(exact: tuple[torch.Tensor, ...]) -> TrialBounds:
         low, high = (list(edge) for edge in edges(exact, slack, limits))

@@ -93,6 +93,7 @@ class InputTrial:
         limits: for each output, the greatest errors that are usual in slices of it.
         recall: returns the tensors, the same each time.
         given: returns the inputs alone, where they are made again: bounds take memory and time.
+        part: returns the trial of some rows of the answer, for bounds of all would take more memory; None: rows are not cut.
     """
 
     distribution: str
@@ -100,6 +101,7 @@ class InputTrial:
     limits: tuple[tuple[torch.Tensor, ...], ...]
     recall: Callable[[], TrialBounds]
     given: Callable[[], tuple[Any, ...]] | None = None
+    part: Callable[[slice], InputTrial] | None = None
 
     @property
     def fresh(self) -> FreshBounds:
@@ -287,7 +289,9 @@ class TrialSet:
             return None
         # Limits are of these inputs alone, and take memory.
         none = tuple(() for _ in self.sums.terms)
-        bare = (replace(one, recall=gone, given=None, limits=none) for one in self.trials)
+        bare = (
+            replace(one, recall=gone, given=None, part=None, limits=none) for one in self.trials
+        )
         return replace(self, trials=tuple(bare), forget=lambda: None)
 
     def parts(

@@ -201,12 +201,15 @@ class CandidateSession:
                 *(torch.split(x.reshape(-1), _PIECE) for x in whole), strict=True
             ):
                 allowed = high.double().sub_(low).div_(2)
-                error = part.double().sub_(low).sub_(allowed).abs_()
-                share = error / allowed.clamp(min=1e-300)
-                at = int(share.argmax())
-                most = self.max_error / self.allowed_error if self.allowed_error else -1.0
-                if float(share[at]) > most:
-                    self.max_error, self.allowed_error = float(error[at]), float(allowed[at])
+                self._remember(part.double().sub_(low).sub_(allowed).abs_(), allowed)
+
+    def _remember(self, error: torch.Tensor, allowed: torch.Tensor) -> None:
+        """Keep the error that comes nearest to what is allowed there; both are flat."""
+        share = error / allowed.clamp(min=1e-300)
+        at = int(share.argmax())
+        most = self.max_error / self.allowed_error if self.allowed_error else -1.0
+        if float(share[at]) > most:
+            self.max_error, self.allowed_error = float(error[at]), float(allowed[at])
 
     @property
     def pid(self) -> int:
@@ -311,13 +314,19 @@ class CandidateSession:
     def _within_its_bounds(
         self, drawn: Drawn, got: tuple[torch.Tensor, ...], eager: tuple[torch.Tensor, ...]
     ) -> bool:
+        return all(
+            self._part_within(replace(drawn, inputs=inputs), answer, wanted)
+            for inputs, answer, wanted in self._trial_set.parts(drawn.inputs, got, eager)
+        )
+
+    def _part_within(
+        self, drawn: Drawn, got: tuple[torch.Tensor, ...], eager: tuple[torch.Tensor, ...]
+    ) -> bool:
+        """Say whether some rows of an answer are within the bounds of their inputs."""
         name = drawn.trial.distribution
-        for inputs, answer, wanted in self._trial_set.parts(drawn.inputs, got, eager):
-            trial = bounds_of(self._problem, self._trial_set, name, inputs, wanted, drawn.state)
-            uncut = replace(self._trial_set, cut=None)  # these are the pieces
-            if trial is None or not is_right(self._problem, uncut, trial, answer, drawn.state):
-                return False
-        return True
+        trial = bounds_of(self._problem, self._trial_set, name, drawn.inputs, eager, drawn.state)
+        uncut = replace(self._trial_set, cut=None)  # these are the pieces
+        return trial is not None and is_right(self._problem, uncut, trial, got, drawn.state)
 
     def _agrees(
         self, drawn: Drawn, got: tuple[torch.Tensor, ...], eager: tuple[torch.Tensor, ...]

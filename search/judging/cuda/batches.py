@@ -137,6 +137,8 @@ class Batches(Turns):
         # After a timed batch, whose warm-up takes the memory again: the others are to have it meanwhile.
         words[RELEASE] = int(self.scarce and self._trusted and (fill is not None or empty))
         self._device_worker.allow(self._seconds)
+        if self.scarce:
+            torch.cuda.empty_cache()  # what comparing took: before it is ready a runner takes memory for its answer
         self._ready()
         filled = self.put(calls, fill, state)
         self._require_still()
@@ -170,10 +172,12 @@ class Batches(Turns):
     ) -> float:
         """Put inputs in place and what no answer holds where they go; return the seconds that it took."""
         began = time.perf_counter()
+        values: Sequence[Any] = ()
         for number, values in zip(range(calls), fill or (), strict=False):
             for slot, value in zip(self._device_arena.sets[number], values, strict=True):
                 if isinstance(slot, torch.Tensor):
                     slot.copy_(value)
+        value = values = ()
         for name, value in (state or {}).items():
             self._arena.state[name].copy_(value)
         for _ in range(2):  # the second time to see what the device does besides

@@ -97,7 +97,7 @@ class Draws:
             return distributions.redrawn(given.base, name, given.seed)
         least = self._trial_set.least_factor
         made = distributions.scaled_apart(given.base, given.seed, least)
-        return made if name == "task" else distributions.redrawn(made, name, given.seed)
+        return made if name == "task" else distributions.redrawn(made, name, given.seed, own=True)
 
     def _trial(self) -> InputTrial:
         if not self._audited:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from search.judging.bounds import finite
+from search.judging.bounds import finite, pieces
 from search.judging.checks import (
     Fingerprint,
     agrees,
@@ -30,6 +30,7 @@ from search.judging.cuda.draws import Draws, Given
 from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror
 from search.judging.cuda.runner import SMALLEST
 from search.judging.cuda.worker import CudaWorker
+from search.judging.disputed import is_right
 from search.judging.inputs import SPECIAL, scaled
 from search.judging.trial import InputTrial, TrialSet
 from search.outcome import Refused
@@ -40,6 +41,7 @@ from search.sandbox.shared_memory import poisoned
 _SETTLE = 0.05  # seconds that work after the clock is given to show itself
 _SLOWER = 3.0  # times that a call may take on other inputs
 _MOST_PEAK = 1 << 50  # bytes: no device has more
+Answer = tuple[torch.Tensor, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,29 +120,52 @@ class CudaCandidateSession(CandidateSession):
             for number, trial in enumerate(chosen):
                 self._check_inputs(number, trial.inputs)
                 self._compare(begin + number, self._mirror.results[number])
+            self._trial_set.forget()  # the memory is the candidate's, which begins before other inputs are drawn
             begin += len(chosen)
         self.batches.compiles = False
         self.batches.doing = "forward, in a timed call,"
 
-    def _compare(self, number: int, outputs: tuple[torch.Tensor, ...]) -> None:
+    def _compare(self, number: int, outputs: Answer) -> None:
         trial = self._trial_set.trials[number]
         special = self._problem.special or trial.distribution == SPECIAL
-        if trial.given is not None and not special:
-            eager = self._problem.run(*trial.given())
-            if not finite(eager):
-                return  # the framework itself cannot take them: that draw tells nothing
-            # Bounds that are made again take longer than all else of a question; what is remembered of the first is told.
-            if number and self._surely(trial, outputs, eager):
-                return
-            del eager
+        if trial.given is not None and not special and self._seen(number, trial, outputs):
+            return
         super()._compare(number, outputs)
 
-    def _surely(
-        self,
-        trial: InputTrial,
-        outputs: tuple[torch.Tensor, ...],
-        eager: tuple[torch.Tensor, ...],
-    ) -> bool:
+    def _seen(self, number: int, trial: InputTrial, outputs: Answer) -> bool:
+        """Say whether an answer is right, where that is seen without the bounds of all of it; False says nothing.
+
+        Bounds that are made again take longer than all else of a question, and more memory than there may be. Where rows stand
+        apart, some are looked at at a time.
+        """
+        assert trial.given is not None
+        uncut = replace(self._trial_set, cut=None)  # these are the pieces
+        cut = self._trial_set.cut if trial.part is not None else None
+        for rows in (slice(None),) if cut is None else cut.rows:
+            inputs, got = trial.given(), outputs
+            if cut is not None:
+                inputs, got = cut.of(inputs, rows), tuple(value[rows] for value in outputs)
+            eager = self._problem.run(*inputs)
+            if not finite(eager):
+                continue  # the framework itself cannot take them: that draw tells nothing
+            if not self._surely(trial, got, eager) and (
+                trial.part is None or not is_right(self._problem, uncut, trial.part(rows), got)
+            ):
+                return False
+            if number == 0:
+                self._measure_near(trial, got, eager)
+        return True
+
+    def _measure_near(self, trial: InputTrial, outputs: Answer, eager: Answer) -> None:
+        """Remember how far an answer is from the framework's, where its bounds were not found as a whole."""
+        for value, wanted, slack in zip(outputs, eager, trial.slack, strict=True):
+            for piece in pieces(wanted):
+                part = piece if wanted.dim() else ...
+                right = wanted[part].double()
+                error = (value[part].double() - right).abs_()
+                self._remember(error.flatten(), slack.margin(right).flatten())
+
+    def _surely(self, trial: InputTrial, outputs: Answer, eager: Answer) -> bool:
         """Say whether an answer is right by what is known of its distribution, without bounds of these inputs."""
         if self._trial_set.inherited and near(outputs, eager, trial):
             return True  # as in a timed call: it has kept closer bounds before another judge
@@ -195,7 +220,7 @@ class CudaCandidateSession(CandidateSession):
     def _check_inputs(self, number: int, inputs: Sequence[Any]) -> None:
         check_inputs(self._cuda_arena.sets[number], inputs)
 
-    def _blame(self, right: Callable[[tuple[torch.Tensor, ...]], bool]) -> None:
+    def _blame(self, right: Callable[[Answer], bool]) -> None:
         """Look no further: a batch's answers were copied in one piece, with all of its work done."""
 
     def start_timing(self) -> None:
@@ -273,22 +298,28 @@ class CudaCandidateSession(CandidateSession):
         for number, one in enumerate(each):
             inputs = draws.make(one)
             self._check_inputs(number, inputs)
-            wanted = self._problem.run(*inputs, state=self._state)
-            got = self._mirror.results[number]
-            if agrees(self._problem, one.trial, inputs, self._state, (got, wanted)):
-                continue
-            if not finite(wanted):
-                continue  # the framework itself cannot take them: that draw tells nothing
-            if self._is_right(self._drawn(one, inputs), got, wanted):
-                continue
-            self._blame_call(number, one, inputs, got, wanted)
+            answer = self._mirror.results[number]
+            parts = self._trial_set.parts(
+                inputs, answer
+            )  # the framework's answer to all takes memory
+            if not all(self._keeps(one, some, got) for some, got in parts):
+                wanted = self._problem.run(*inputs, state=self._state)
+                self._blame_call(number, one, inputs, answer, wanted)
 
-    def _drawn(self, given: Given, inputs: tuple[Any, ...]) -> Drawn:
-        return Drawn(inputs=inputs, state=self._state, trial=given.trial, audit=False)
+    def _keeps(self, given: Given, inputs: tuple[Any, ...], got: Answer) -> bool:
+        """Say whether the answer of a timed call, or some rows of it, is as right as the framework's."""
+        wanted = self._problem.run(*inputs, state=self._state)
+        if agrees(self._problem, given.trial, inputs, self._state, (got, wanted)):
+            return True
+        if not finite(wanted):
+            return True  # the framework itself cannot take them: that draw tells nothing
+        drawn = Drawn(inputs=inputs, state=self._state, trial=given.trial, audit=False)
+        return self._is_right(drawn, got, wanted)
 
-    def _is_right(
-        self, drawn: Drawn, got: tuple[torch.Tensor, ...], eager: tuple[torch.Tensor, ...]
-    ) -> bool:
+    def _within_its_bounds(self, drawn: Drawn, got: Answer, eager: Answer) -> bool:
+        return self._part_within(drawn, got, eager)  # where rows stand apart, it is some of them
+
+    def _is_right(self, drawn: Drawn, got: Answer, eager: Answer) -> bool:
         found = super()._is_right(drawn, got, eager)
         torch.cuda.empty_cache()  # the next batch is to find the memory that it had
         return found
@@ -298,8 +329,8 @@ class CudaCandidateSession(CandidateSession):
         number: int,
         given: Given,
         inputs: tuple[Any, ...],
-        got: tuple[torch.Tensor, ...],
-        wanted: tuple[torch.Tensor, ...],
+        got: Answer,
+        wanted: Answer,
     ) -> None:
         for other, values in enumerate(self._mirror.results):
             if other != number and equal(got, values):

@@ -50,7 +50,7 @@ def a_thousandth_more(rows: torch.Tensor, trial: InputTrial) -> None:
 
 
 def another_value(rows: torch.Tensor, trial: InputTrial) -> None:
-    rows[5] = trial.inputs[2].reshape(-1, 16)[33]
+    rows[5] = trial.inputs[2].reshape(-1, rows.shape[1])[33]
 
 
 def half_precision(rows: torch.Tensor, trial: InputTrial) -> None:
@@ -138,3 +138,52 @@ def test_an_inverse_that_one_large_input_makes_nearly_singular_is_right(
                 spoilt = (answer[0], answer[1] * (1 + 1e-3))
                 assert not is_right(problem, trial_set, trial, spoilt)
     assert beyond  # by the first look alone some would be refused
+
+
+SQUARES = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, q, k, v):
+        scores = torch.relu(q @ k.transpose(-1, -2) * 0.125)
+        return torch.tril(scores * scores) * (1.0 / 512) @ v
+def get_inputs():
+    return [torch.randn(2, 8, 512, 64).bfloat16() for _ in range(3)]
+"""
+
+
+def squares(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Return what matrix units give: sums in float32, weights rounded once between the products."""
+    scores = torch.relu(q.float() @ k.float().transpose(-1, -2) * 0.125)
+    weights = (torch.tril(scores * scores) * (1.0 / 512)).bfloat16()
+    return (weights.float() @ v.float()).bfloat16()
+
+
+@pytest.mark.slow
+def test_what_two_bytes_round_in_between_is_right_in_the_few_elements_that_cancel(
+    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = load_problem(make_task(SQUARES))
+    trial_set = make_trials(problem, 1)
+    (trial,) = (t for t in trial_set.trials if not inside(t, (squares(*t.inputs),)))
+    answer = squares(*trial.inputs)
+    assert int(trial.wrong(0, (answer,)).sum()) == 1  # of 524,288
+    assert is_right(problem, trial_set, trial, (answer,))
+    for spoil in (a_fifth_more, eight_bits):
+        spoiled = answer.clone()
+        spoil(spoiled.reshape(-1, 64), trial)
+        assert not is_right(problem, trial_set, trial, (spoiled,)), spoil.__name__
+    monkeypatch.setattr("search.judging.disputed._rounded", lambda _: 0.0)
+    assert not is_right(
+        problem, trial_set, trial, (answer,)
+    )  # as float32's roundings go, it is not
+
+
+def a_fifth_more(rows: torch.Tensor, trial: InputTrial) -> None:
+    rows[rows.float().norm(dim=1).argmax()] *= 1.2
+
+
+def eight_bits(rows: torch.Tensor, trial: InputTrial) -> None:
+    q, k, v = (x.float() for x in trial.inputs)
+    scores = torch.relu(q @ k.transpose(-1, -2) * 0.125)
+    weights = (torch.tril(scores * scores) * 2.0).to(torch.float8_e4m3fn).float() / 1024
+    rows[300:360] = (weights @ v).bfloat16().reshape(-1, 64)[300:360]

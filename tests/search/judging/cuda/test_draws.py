@@ -79,7 +79,7 @@ def test_where_memory_is_scarce_calls_are_made_from_one_draw_and_differ(
     draws.keep_one()
     given = draws.draw(20, audits=False)
     assert all(one.base is problem.inputs for one in given)
-    assert len({float(draws.make(one)[0].sum()) for one in given}) == 20
+    assert len({float(draws.make(one)[0].double().sum()) for one in given}) == 20
     whole = load(WHOLE)
     draws = Draws(whole, make_trials(whole))
     draws.keep_one()  # there no scale would make them new

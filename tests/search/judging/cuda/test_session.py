@@ -9,14 +9,16 @@ from typing import Any, cast
 import pytest
 import torch
 
+from search.judging import bounds
 from search.judging.cpu import session as cpu_session
 from search.judging.cuda import session
 from search.judging.cuda.runner import _aliased
 from search.judging.cuda.session import CudaCandidateSession
-from search.judging.tolerance import make_trials
+from search.judging.tolerance import draw_again, make_trials
 from search.judging.trial import RowCut, TrialSet
+from search.judging.truth.reference import Truth
 from search.outcome import Wrong
-from search.reference import load_problem
+from search.reference import Problem, load_problem
 from search.sandbox.faults import Fault
 from search.task import Task
 
@@ -172,3 +174,62 @@ def test_outputs_that_share_memory_are_told_by_number() -> None:
     y = torch.zeros(4)
     assert _aliased((y, torch.zeros(4), y[1:], None)) == [0, 2]
     assert _aliased(y) == []
+
+
+def session_of(problem: Problem, trials: TrialSet) -> CudaCandidateSession:
+    """Return what compares answers to trials; it has no runner."""
+    candidate = CudaCandidateSession.__new__(CudaCandidateSession)
+    parts: dict[str, Any] = {
+        "_problem": problem, "_trial_set": trials, "max_error": 0.0, "allowed_error": 0.0,
+        "_copies": False, "single": SimpleNamespace(running=False),
+    }  # fmt: skip
+    for name, value in parts.items():
+        setattr(candidate, name, value)
+    return candidate
+
+
+def test_an_answer_of_which_nothing_fits_is_compared_some_rows_at_a_time(
+    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "_ROWS", 1 << 16)
+    wide = SOURCE.replace("32, 512", "4096, 16").replace("512, 24", "16, 64")
+    problem = load_problem(make_task(wide))
+    trials, call = make_trials(problem, 3, room=0), Truth.__call__
+    candidate, asked = session_of(problem, trials), list[int]()
+    assert all(trial.part is not None for trial in trials.trials)
+
+    def watched(self: Truth, inputs: Any, *rest: Any, **options: Any) -> Any:
+        asked.append(len(inputs[0]))
+        return call(self, inputs, *rest, **options)
+
+    monkeypatch.setattr(Truth, "__call__", watched)
+    for number, trial in enumerate(trials.trials):
+        assert trial.given is not None
+        inputs = trial.given()
+        right = problem.run(*inputs)
+        candidate._compare(number, right)
+        assert not asked  # as near as rounding
+        other = (inputs[0][:, torch.randperm(16)] @ inputs[1]) * 1.01
+        with pytest.raises(Fault) as wrong:
+            candidate._compare(number, (other,))
+        assert isinstance(wrong.value.outcome, Wrong)
+        assert min(asked) <= 1024
+        asked.clear()
+        trials.forget()
+    assert 0 <= candidate.max_error <= candidate.allowed_error
+
+
+def test_the_second_judge_asks_for_no_truth_of_what_is_near(
+    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = load_problem(make_task(SOURCE))
+    known = make_trials(problem, 3).measured()
+    assert known is not None
+    trials = draw_again(problem, known)
+    candidate = session_of(problem, trials)
+    monkeypatch.setattr(Truth, "__call__", lambda *_: pytest.fail("the truth was asked for"))
+    for number, trial in enumerate(trials.trials):
+        x, y = trial.inputs
+        halves = (x[:, :256] @ y[:256] + x[:, 256:] @ y[256:],)  # in another order
+        candidate._compare(number, halves)
+    assert 0 < candidate.max_error < candidate.allowed_error
