@@ -27,6 +27,8 @@ _SHARE = 0.01  # of an output's elements, at most: where more are wrong, it is n
 _LOOKS = 64  # changes of the inputs, at most: a row that one in ten turns over must be among them
 _SURE_LOOKS, _SECONDS = 12, 10.0  # so many however long they take; more within some seconds
 _ROUNDINGS = 4.0  # times what the longest sum's roundings are usually worth
+# Of answers in two bytes: one of 33 million elements was beyond, of an honest program; of one in eight bits, one in a hundred.
+_HANDFUL, _HANDFUL_SHARE = 2, 1e-5
 # Half a unit of the type, in those of float32: by so much the framework rounds each result of a task that has such a type alone.
 _HALF_UNITS = {torch.float16: 2.0**12, torch.bfloat16: 2.0**15}
 
@@ -55,16 +57,18 @@ def is_right(
     if not _bounded_by_rounding(trial):
         return False
     wrong = tuple(trial.wrong(number, outputs) for number in range(len(outputs)))
-    few = all(int(one.sum()) <= _SHARE * one.numel() for one in wrong)
-    if not few:
+    counts = [(int(one.sum()), one.numel()) for one in wrong]
+    if any(count > _SHARE * among for count, among in counts):
         return False
+    handful = all(count <= max(_HANDFUL, _HANDFUL_SHARE * among) for count, among in counts)
     one_sided = distributions.plain_name(trial.distribution) in distributions.ONE_SIDED
     times = max(_usual(count, one_sided=one_sided) for count in trial_set.sums.terms)
     answers = (outputs, trial.low, trial.high)
+    rounded = _rounded(problem) if handful else 0.0
     truth = Truth(problem, state)
     try:
         return all(
-            _explained(truth, given, bad, list(others), (_ROUNDINGS * times, _rounded(problem)))
+            _explained(truth, given, bad, list(others), (_ROUNDINGS * times, rounded))
             for given, (bad, *others) in _disputed(trial_set.cut, trial.inputs, wrong, answers)
         )
     except torch.OutOfMemoryError:
