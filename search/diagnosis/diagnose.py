@@ -11,7 +11,7 @@ from kb.records.schema import SYMPTOMS, TargetRecord
 from search.attempt import Attempt, Diagnosis
 from search.costs.graph import Work
 from search.diagnosis.facts import ProgramFacts, beyond
-from search.diagnosis.gpu_rules import SPLIT, findings, least_times
+from search.diagnosis.gpu_rules import SPLIT, findings, least_times, product_rate
 from search.finding import COUNTED, INFERRED, OPERATORS, SEEN, TOLD, Evidence, Finding, Look, lossy
 from search.outcome import Checked, Passed
 from synth.bottleneck import Bottleneck, Confidence
@@ -171,8 +171,7 @@ def _peak(ground: DiagnosisGround, seconds: float) -> tuple[str, float]:
     products on tensor cores, three of them for one of float32's accuracy.
     """
     peaks = ground.target.peak
-    rate = _RATES.get(ground.precision, "float32")
-    rate = rate if rate in peaks else "float32"
+    rate = product_rate(ground.work, peaks, _RATES.get(ground.precision, "float32"))
     half = peaks.get("float16", 0.0) / SPLIT
     if rate == "float32" and ground.work.flops / seconds > peaks[rate] < half:
         return "float32 as three half-precision products", half

@@ -277,6 +277,18 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
+def product_rate(work: Work, peaks: Mapping[str, float], rate: str) -> str:
+    """Return the type by whose peak products are measured: of numbers of two bytes, these.
+
+    Args:
+        rate: the type that the task's precision allows of float32.
+    """
+    rate = rate if rate in peaks else "float32"
+    if not work.short or _PRODUCTS.isdisjoint(work.families):
+        return rate
+    return max((rate, "bfloat16", "float16"), key=lambda name: peaks.get(name, 0.0))
+
+
 def least_times(work: Work, peaks: Mapping[str, float], bandwidth: float, rate: str) -> Finding:
     """Return what a GPU that is not here would take at least, by its peaks.
 
@@ -285,7 +297,7 @@ def least_times(work: Work, peaks: Mapping[str, float], bandwidth: float, rate: 
         bandwidth: bytes a second.
         rate: the type that the task's precision allows.
     """
-    rate = rate if rate in peaks else "float32"
+    rate = product_rate(work, peaks, rate)
     memory, compute = work.bytes / bandwidth, work.flops / peaks[rate]
     arithmetic = f"{duration(compute)} at the peak of {rate}"
     half = peaks.get("float16", 0.0) / SPLIT
