@@ -37,6 +37,7 @@ _LATER = 3  # a step leaves this part of what is left to those after it: one in 
 _LEAST = 500  # tokens of answers below which nothing more is asked for
 _FOUND = 8  # documents that a search names
 _BEYOND = 24  # passages that it looks at for them
+_A_LITTLE = 150  # tokens that a page or a list has at least, beside records
 _ABOVE = "given above"
 _FORMS = "expected `read NAME`, `module NAME`, `search QUESTION` or `history of NAME`"
 
@@ -181,7 +182,9 @@ class Conversation:
         self._voice = voice
         self._steps = settings.steps
         self._left = min(settings.tokens, voice.budget - brief.prompt.tokens)
-        self._seen: set[str] = set()
+        self._seen: set[str] = set()  # what was given whole
+        self._now: set[str] = set()  # what this step was asked for
+        self._names: dict[str, str] = {}  # of what requests stand for
         self.messages = brief.prompt.messages
         self.quoted: list[Passage] = [hit.passage for hit in brief.quoted()]
         self.step = 0
@@ -202,8 +205,11 @@ class Conversation:
         steps = self._steps - self.step
         later = self._left // _LATER if steps and self._left // _LATER >= _LEAST else 0
         room = self._left - around - later
+        self._now = set()
         answers = [self._answer(one) for one in requests]
-        text = self._fitted(answers, room, steps if later else 0)
+        fitted = self._fitted(answers, room, steps if later else 0)
+        text = self._navigator.render(fitted, steps if later else 0)
+        self._given(answers, fitted)
         self._left -= around + self._voice.count(text)
         if not later:
             self._left = 0  # which the answers have said
@@ -212,9 +218,9 @@ class Conversation:
     def _answer(self, request: Lookup) -> Answered:
         if request.kind is None:
             return Answered(words=request.words, note=_FORMS)
-        if request.words.lower() in self._seen:
+        if request.words.lower() in self._seen | self._now:
             return Answered(words=request.words, note=_ABOVE)
-        self._seen.add(request.words.lower())
+        self._now.add(request.words.lower())
         found = self._navigator.look_up(request, self._brief.inquiry)
         if isinstance(found, list):
             return self._listed(request, found)
@@ -226,9 +232,10 @@ class Conversation:
     def _told(self, request: Lookup, found: LookupResult) -> Answered:
         """Return what a name stands for, unless another name for it was given before."""
         same = f"{found.kind} {found.name}"
-        if same in self._seen and same != request.words.lower():
+        if same in self._seen | self._now and same != request.words.lower():
             return Answered(words=request.words, note=_ABOVE)
-        self._seen.add(same)
+        self._now.add(same)
+        self._names[request.words] = same
         if not found.passages:
             quote = Quote(text=found.text, flagged=instructions(found.text))
             return Answered(words=request.words, note=found.title, quotes=(quote,))
@@ -275,23 +282,39 @@ class Conversation:
         self.quoted.append(passage)
         return f"P{len(self.quoted)}"
 
-    def _fitted(self, answers: Sequence[Answered], room: int, steps: int) -> str:
-        """Return answers cut to at most `room` tokens, each to a part of what those before it left."""
+    def _given(self, answers: Sequence[Answered], fitted: Sequence[Answered]) -> None:
+        """Note what was given whole: what was cut may be asked for again."""
+        for whole, told in zip(answers, fitted, strict=True):
+            if told.quotes == whole.quotes and whole.note != _ABOVE:
+                self._seen |= {told.words.lower(), self._names.get(told.words, told.words)}
+
+    def _fitted(self, answers: Sequence[Answered], room: int, steps: int) -> list[Answered]:
+        """Return answers cut to at most `room` tokens."""
         count = self._voice.count
         bare = [replace(one, quotes=()) for one in answers]
         space = room - count(self._navigator.render(bare, steps))
         while True:
-            left = space
-            cut = []
-            for place, one in enumerate(answers):
-                shorter, used = _cut(one, max(0, left // (len(answers) - place)), count)
-                left -= used
-                cut.append(shorter)
-            text = self._navigator.render(cut, steps)
-            over = count(text) - room
+            shares = _shares(answers, space, count)
+            cut = [_cut(one, share, count)[0] for one, share in zip(answers, shares, strict=True)]
+            over = count(self._navigator.render(cut, steps)) - room
             if over <= 0 or space <= 0:
-                return text
+                return cut
             space -= over + 8  # headings of quotes are estimates
+
+
+def _shares(answers: Sequence[Answered], space: int, count: Callable[[str], int]) -> list[int]:
+    """Return the tokens of each answer. Records are served before pages and lists, which keep a little, and short ones whole."""
+    needs = [_cut(one, space, count)[1] for one in answers]
+    record = [any(quote.whole for quote in one.quotes) for one in answers]
+    kept = _A_LITTLE * record.count(False)
+    shares, left = [0] * len(answers), space - kept
+    for served in (True, False):
+        turn = sorted((n for n, one in enumerate(record) if one is served), key=needs.__getitem__)
+        left += 0 if served else kept
+        for place, number in enumerate(turn):
+            shares[number] = max(0, min(needs[number], left // (len(turn) - place)))
+            left -= shares[number]
+    return shares
 
 
 def _cut(answered: Answered, most: int, count: Callable[[str], int]) -> tuple[Answered, int]:

@@ -296,3 +296,18 @@ def test_the_schema_of_requests_and_ideas_is_strict_and_takes_either() -> None:
         jsonschema.validate({"ideas": []}, rules)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(json.loads(asks(*"1234567")), rules)
+
+
+@pytest.mark.slow
+def test_a_record_is_whole_beside_pages_and_what_was_cut_may_be_asked_for_again(
+    place: Place,
+) -> None:
+    others = ("module operator-matmul", "module kernels", "search tiles of shared memory", "module symptoms")  # fmt: skip
+    model = Heard(asks("read wgmma-from-cuda", *others), asks("module kernels"), gives())
+    place.ask(model)
+    first, second = model.answers
+    body = place.memory().readings.read("wgmma-from-cuda").passages[0].text
+    assert body.strip() in first  # as long as a page, which is cut
+    assert "lines left out" in first.split("## module kernels")[1]
+    assert "given above" not in second
+    assert "- causal-attention" in second.split("## module kernels")[1]
