@@ -1,5 +1,6 @@
 import torch
 from torch import nn
+
 from kb.native import load_cuda, tensor_map
 
 KNOBS = {"GROUP_M": [8, 16, 32]}
