@@ -306,7 +306,8 @@ def _shares(answers: Sequence[Answered], space: int, count: Callable[[str], int]
     """Return the tokens of each answer. Records are served before pages and lists, which keep a little, and short ones whole."""
     needs = [_cut(one, space, count)[1] for one in answers]
     record = [any(quote.whole for quote in one.quotes) for one in answers]
-    kept = _A_LITTLE * record.count(False)
+    others = [need for need, one in zip(needs, record, strict=True) if not one]
+    kept = min(sum(min(_A_LITTLE, need) for need in others), space // 2)
     shares, left = [0] * len(answers), space - kept
     for served in (True, False):
         turn = sorted((n for n, one in enumerate(record) if one is served), key=needs.__getitem__)

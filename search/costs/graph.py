@@ -91,6 +91,7 @@ class Work:
         functions: of its operators, those that take many instructions an element, such as exp.
         sure_flops, sure_bytes: what of `flops` and `bytes` no honest program can spare.
         short: numbers of two bytes occur, whose products are faster than float32's.
+        short_products: there are products, and each is of such numbers.
         sure_weights: of `sure_bytes`, those of weights in floating point, as the reference keeps them.
     """
 
@@ -103,6 +104,7 @@ class Work:
     sure_bytes: float = 0.0
     sure_weights: float = 0.0
     short: bool = False
+    short_products: bool = False
 
 
 def shapes_line(graph: OperatorGraph) -> str:

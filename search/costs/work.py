@@ -15,6 +15,7 @@ from search.reference import Problem
 # A byte from memory costs a core about as much as eight operations of its vector units.
 _BYTE = 8
 _PRODUCTS = frozenset({"matmul", "convolution"})
+_TWO_BYTES = frozenset({"float16", "bfloat16"})
 # Operators with an exponential, a logarithm or the like for each element.
 _SLOW = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "logaddexp", "logit", "xlogy", "logcumsumexp",
@@ -105,6 +106,7 @@ def count_work(graph: OperatorGraph) -> Work:
         sizes[name] for name in set(graph.outputs)
     )
     families = tuple(sorted(costs, key=lambda kind: -costs[kind]))
+    products = [one for one in graph.operators if family(one) in _PRODUCTS | {"attention"}]
     sure_flops, sure_bytes, sure_weights = sure(graph)
     dtypes = {value.dtype for value in graph.values} | {one.dtype for one in graph.operators}
     return Work(
@@ -116,5 +118,6 @@ def count_work(graph: OperatorGraph) -> Work:
         sure_flops=sure_flops,
         sure_bytes=sure_bytes,
         sure_weights=sure_weights,
-        short=not dtypes.isdisjoint(("float16", "bfloat16")),
+        short=not dtypes.isdisjoint(_TWO_BYTES),
+        short_products=bool(products) and all(one.dtype in _TWO_BYTES for one in products),
     )

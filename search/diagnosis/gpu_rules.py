@@ -284,7 +284,7 @@ def product_rate(work: Work, peaks: Mapping[str, float], rate: str) -> str:
         rate: the type that the task's precision allows of float32.
     """
     rate = rate if rate in peaks else "float32"
-    if not work.short or _PRODUCTS.isdisjoint(work.families):
+    if not work.short_products:
         return rate
     return max((rate, "bfloat16", "float16"), key=lambda name: peaks.get(name, 0.0))
 

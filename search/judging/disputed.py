@@ -30,7 +30,7 @@ _ROUNDINGS = 4.0  # times what the longest sum's roundings are usually worth
 # Of answers in two bytes: one of 33 million elements was beyond, of an honest program; of one in eight bits, one in a hundred.
 _HANDFUL, _HANDFUL_SHARE = 2, 1e-5
 # Half a unit of the type, in those of float32: by so much the framework rounds each result of a task that has such a type alone.
-_HALF_UNITS = {torch.float16: 2.0**12, torch.bfloat16: 2.0**15}
+_HALF_UNITS = {torch.float16: 2.0**13, torch.bfloat16: 2.0**16}
 
 
 def is_right(

@@ -131,7 +131,10 @@ class RedrawnTrials:
                     self._bounds[seed] = self._bounded(bare, seed, cut)
             return self._bounds[seed]
 
-        return self._made_again(bare, seed, recall, cut)
+        again_cut = self._made_again(bare, seed, recall, cut)
+        return replace(
+            again_cut, part=None if cut is None else partial(self._part, bare, seed, cut)
+        )
 
     def drawn(
         self,
@@ -160,8 +163,7 @@ class RedrawnTrials:
     def _made_again(
         self, bare: InputTrial, seed: int, recall: Callable[[], TrialBounds], cut: RowCut | None
     ) -> InputTrial:
-        part = None if cut is None else partial(self._part, bare, seed, cut)
-        return replace(bare, recall=recall, given=lambda: self._given(bare, seed), part=part)
+        return replace(bare, recall=recall, given=lambda: self._given(bare, seed), cut=cut)
 
     def _given(self, bare: InputTrial, seed: int) -> tuple[Any, ...]:
         """Return the inputs of a trial."""
@@ -251,11 +253,12 @@ class RedrawnTrials:
                     value[rows] = part
         return low, high
 
-    def _part(self, bare: InputTrial, seed: int, cut: RowCut, rows: slice) -> InputTrial:
-        """Return the trial of some rows, with the bounds that follow from what the whole says is allowed."""
+    def _part(self, bare: InputTrial, seed: int, cut: RowCut, rows: slice) -> InputTrial | None:
+        """Return the trial of some rows, with the bounds that follow from what the whole says is allowed; None if there is none."""
         some, limits = cut.of(self._given(bare, seed), rows), self._limits(bare, rows)
         exact = self._answered(some, rows)
-        assert exact is not None  # it was answered in these pieces before
+        if exact is None:
+            return None
         low, high = edges(exact, bare.slack, limits)
         found = TrialBounds(inputs=some, low=low, high=high)
         return replace(bare, recall=lambda: found, limits=tuple(limits))

@@ -141,7 +141,7 @@ def draw_again(problem: Problem, measured: TrialSet) -> TrialSet:
         seed = seeds.secret()
         again = partial(_trial, problem, truth, one.distribution, seed, measured.sums)
         trials.append(shelf.drawn(one, seed, again, measured.cut))
-    return replace(measured, trials=tuple(trials), forget=shelf.forget, inherited=True)
+    return replace(measured, trials=tuple(trials), forget=shelf.forget)
 
 
 def _told_in_turn(names: list[str], progress: Callable[[str], None]) -> Iterator[tuple[int, str]]:

@@ -93,7 +93,8 @@ class InputTrial:
         limits: for each output, the greatest errors that are usual in slices of it.
         recall: returns the tensors, the same each time.
         given: returns the inputs alone, where they are made again: bounds take memory and time.
-        part: returns the trial of some rows of the answer, for bounds of all would take more memory; None: rows are not cut.
+        cut: how bounds of rows are found apart, where those of all are not kept; None: they are not.
+        part: returns the trial of some of these rows, by what is allowed of the whole; None: it is measured on them.
     """
 
     distribution: str
@@ -101,7 +102,8 @@ class InputTrial:
     limits: tuple[tuple[torch.Tensor, ...], ...]
     recall: Callable[[], TrialBounds]
     given: Callable[[], tuple[Any, ...]] | None = None
-    part: Callable[[slice], InputTrial] | None = None
+    cut: RowCut | None = None
+    part: Callable[[slice], InputTrial | None] | None = None
 
     @property
     def fresh(self) -> FreshBounds:
@@ -269,7 +271,6 @@ class TrialSet:
         forget: lets go of the tensors of the trial that was made again last.
         least_factor: by which elements of the inputs may be scaled apart, see `scaled_apart`.
         repeats: other draws of the same distributions are as good, without asking the reference on the host first.
-        inherited: what right answers are off by was measured on other inputs, by a judge that the same candidate has passed.
     """
 
     trials: tuple[InputTrial, ...]
@@ -281,7 +282,6 @@ class TrialSet:
     forget: Callable[[], None] = lambda: None
     least_factor: float = distributions.FACTORS[0]
     repeats: bool = False
-    inherited: bool = False
 
     def measured(self) -> TrialSet | None:
         """Return what `draw_again` draws other trials from; it holds no inputs. None where they must be measured anew."""
@@ -290,7 +290,8 @@ class TrialSet:
         # Limits are of these inputs alone, and take memory.
         none = tuple(() for _ in self.sums.terms)
         bare = (
-            replace(one, recall=gone, given=None, part=None, limits=none) for one in self.trials
+            replace(one, recall=gone, given=None, cut=None, part=None, limits=none)
+            for one in self.trials
         )
         return replace(self, trials=tuple(bare), forget=lambda: None)
 

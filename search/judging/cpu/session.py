@@ -300,16 +300,22 @@ class CandidateSession:
         self, drawn: Drawn, got: tuple[torch.Tensor, ...], eager: tuple[torch.Tensor, ...]
     ) -> bool:
         """Say whether an answer is right by the bounds of these very inputs, which take float64 to know."""
-        later = self._bounded >= _MOST_BOUNDED and self._bounding > _BOUNDING_SECONDS
-        if later and _chance.randrange(_BOUNDED_LATER):
+        if not self._looks():
             return (
                 True  # all that were looked at were right: the first that is not ends the session
             )
-        self._bounded += 1
         began = time.monotonic()
         right = self._within_its_bounds(drawn, got, eager)
         self._bounding += time.monotonic() - began
         return right
+
+    def _looks(self) -> bool:
+        """Say whether the bounds of a timed call are asked for, and count it: of later ones, of one in so many."""
+        later = self._bounded >= _MOST_BOUNDED and self._bounding > _BOUNDING_SECONDS
+        if later and _chance.randrange(_BOUNDED_LATER):
+            return False
+        self._bounded += 1
+        return True
 
     def _within_its_bounds(
         self, drawn: Drawn, got: tuple[torch.Tensor, ...], eager: tuple[torch.Tensor, ...]

@@ -17,7 +17,6 @@ from search.judging.checks import (
     cached,
     check_outputs,
     equal,
-    near,
     same,
     surely_right,
     told,
@@ -32,6 +31,7 @@ from search.judging.cuda.runner import SMALLEST
 from search.judging.cuda.worker import CudaWorker
 from search.judging.disputed import is_right
 from search.judging.inputs import SPECIAL, scaled
+from search.judging.tolerance import bounds_of
 from search.judging.trial import InputTrial, TrialSet
 from search.outcome import Refused
 from search.reference import Problem
@@ -139,37 +139,43 @@ class CudaCandidateSession(CandidateSession):
         apart, some are looked at at a time.
         """
         assert trial.given is not None
-        uncut = replace(self._trial_set, cut=None)  # these are the pieces
-        cut = self._trial_set.cut if trial.part is not None else None
-        for rows in (slice(None),) if cut is None else cut.rows:
-            inputs, got = trial.given(), outputs
-            if cut is not None:
-                inputs, got = cut.of(inputs, rows), tuple(value[rows] for value in outputs)
-            eager = self._problem.run(*inputs)
+        first = number == 0  # of which the error is told
+        if trial.cut is None:
+            eager = self._problem.run(*trial.given())
             if not finite(eager):
-                continue  # the framework itself cannot take them: that draw tells nothing
-            if not self._surely(trial, got, eager) and (
-                trial.part is None or not is_right(self._problem, uncut, trial.part(rows), got)
-            ):
+                return True  # the framework itself cannot take them: that draw tells nothing
+            if first and not self.batches.scarce:
                 return False
-            if number == 0:
-                self._measure_near(trial, got, eager)
+            if not surely_right(self._problem, trial, outputs, eager):
+                return False
+            if first:
+                self._measure_near(trial, outputs, eager)
+            return True
+        for rows in trial.cut.rows:
+            inputs, got = trial.cut.of(trial.given(), rows), tuple(x[rows] for x in outputs)
+            eager = self._problem.run(*inputs)
+            if not finite(eager) or (not first and surely_right(self._problem, trial, got, eager)):
+                continue
+            if trial.part is not None:
+                part = trial.part(rows)
+            else:  # on these very rows
+                name = trial.distribution
+                part = bounds_of(self._problem, self._trial_set, name, inputs, eager, None)
+            uncut = replace(self._trial_set, cut=None)  # these are the pieces
+            if part is None or not is_right(self._problem, uncut, part, got):
+                return False
+            if first:
+                self._measure(part, got)
         return True
 
     def _measure_near(self, trial: InputTrial, outputs: Answer, eager: Answer) -> None:
-        """Remember how far an answer is from the framework's, where its bounds were not found as a whole."""
+        """Remember how far an answer is from the framework's, where there is no memory for its bounds."""
         for value, wanted, slack in zip(outputs, eager, trial.slack, strict=True):
             for piece in pieces(wanted):
                 part = piece if wanted.dim() else ...
                 right = wanted[part].double()
                 error = (value[part].double() - right).abs_()
                 self._remember(error.flatten(), slack.margin(right).flatten())
-
-    def _surely(self, trial: InputTrial, outputs: Answer, eager: Answer) -> bool:
-        """Say whether an answer is right by what is known of its distribution, without bounds of these inputs."""
-        if self._trial_set.inherited and near(outputs, eager, trial):
-            return True  # as in a timed call: it has kept closer bounds before another judge
-        return surely_right(self._problem, trial, outputs, eager)
 
     def _check_told(self, batch: Batch) -> None:
         """See to what the runner says of its answers, and that the first stayed what it was.
@@ -298,31 +304,33 @@ class CudaCandidateSession(CandidateSession):
         for number, one in enumerate(each):
             inputs = draws.make(one)
             self._check_inputs(number, inputs)
-            answer = self._mirror.results[number]
-            parts = self._trial_set.parts(
-                inputs, answer
-            )  # the framework's answer to all takes memory
-            if not all(self._keeps(one, some, got) for some, got in parts):
-                wanted = self._problem.run(*inputs, state=self._state)
-                self._blame_call(number, one, inputs, answer, wanted)
+            failed = self._failed(one, inputs, self._mirror.results[number])
+            if failed is not None:
+                self._blame_call(number, one, inputs, *failed)
 
-    def _keeps(self, given: Given, inputs: tuple[Any, ...], got: Answer) -> bool:
-        """Say whether the answer of a timed call, or some rows of it, is as right as the framework's."""
-        wanted = self._problem.run(*inputs, state=self._state)
-        if agrees(self._problem, given.trial, inputs, self._state, (got, wanted)):
-            return True
-        if not finite(wanted):
-            return True  # the framework itself cannot take them: that draw tells nothing
-        drawn = Drawn(inputs=inputs, state=self._state, trial=given.trial, audit=False)
-        return self._is_right(drawn, got, wanted)
+    def _failed(
+        self, given: Given, inputs: tuple[Any, ...], answer: Answer
+    ) -> tuple[Answer, Answer] | None:
+        """Return what is not right of the answer of a timed call, and the framework's; None where all of it is.
 
-    def _within_its_bounds(self, drawn: Drawn, got: Answer, eager: Answer) -> bool:
-        return self._part_within(drawn, got, eager)  # where rows stand apart, it is some of them
-
-    def _is_right(self, drawn: Drawn, got: Answer, eager: Answer) -> bool:
-        found = super()._is_right(drawn, got, eager)
-        torch.cuda.empty_cache()  # the next batch is to find the memory that it had
-        return found
+        Where rows stand apart, some are looked at at a time: the framework's answer to all takes memory.
+        """
+        looks: bool | None = None  # of all parts of a call, or of none
+        began = time.monotonic()
+        for some, got in self._trial_set.parts(inputs, answer):
+            wanted = self._problem.run(*some, state=self._state)
+            if agrees(self._problem, given.trial, some, self._state, (got, wanted)):
+                continue
+            if not finite(wanted):
+                continue  # the framework itself cannot take them: that draw tells nothing
+            looks = self._looks() if looks is None else looks
+            drawn = Drawn(inputs=some, state=self._state, trial=given.trial, audit=False)
+            if looks and not self._part_within(drawn, got, wanted):
+                return got, wanted
+        if looks is not None:
+            self._bounding += time.monotonic() - began
+            torch.cuda.empty_cache()  # the next batch is to find the memory that it had
+        return None
 
     def _blame_call(
         self,

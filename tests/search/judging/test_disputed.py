@@ -168,7 +168,13 @@ def test_what_two_bytes_round_in_between_is_right_in_the_few_elements_that_cance
     answer = squares(*trial.inputs)
     assert int(trial.wrong(0, (answer,)).sum()) == 1  # of 524,288
     assert is_right(problem, trial_set, trial, (answer,))
-    for spoil in (a_fifth_more, eight_bits, eight_bits_in_some_rows):
+    for spoil in (
+        eight_bits,
+        eight_bits_in_some_rows,
+        nothing_at_one,
+        another_at_one,
+        a_third_more_at_two,
+    ):
         spoiled = answer.clone()
         spoil(spoiled.reshape(-1, 64), trial)
         assert not is_right(problem, trial_set, trial, (spoiled,)), spoil.__name__
@@ -178,8 +184,16 @@ def test_what_two_bytes_round_in_between_is_right_in_the_few_elements_that_cance
     )  # as float32's roundings go, it is not
 
 
-def a_fifth_more(rows: torch.Tensor, trial: InputTrial) -> None:
-    rows[rows.float().norm(dim=1).argmax()] *= 1.2
+def nothing_at_one(rows: torch.Tensor, trial: InputTrial) -> None:
+    rows.view(-1)[rows.abs().argmax()] = 0
+
+
+def another_at_one(rows: torch.Tensor, trial: InputTrial) -> None:
+    rows.view(-1)[rows.abs().argmax()] = rows[7, 7] + rows.abs().mean()
+
+
+def a_third_more_at_two(rows: torch.Tensor, trial: InputTrial) -> None:
+    rows.view(-1)[rows.abs().view(-1).topk(2).indices] *= 1.33
 
 
 def eight_bits(rows: torch.Tensor, trial: InputTrial) -> None:

@@ -10,11 +10,13 @@ import pytest
 import torch
 
 from search.judging import bounds
+from search.judging.checks import surely_right
 from search.judging.cpu import session as cpu_session
 from search.judging.cuda import session
 from search.judging.cuda.runner import _aliased
 from search.judging.cuda.session import CudaCandidateSession
-from search.judging.tolerance import draw_again, make_trials
+from search.judging.redraw import RedrawnTrials
+from search.judging.tolerance import make_trials
 from search.judging.trial import RowCut, TrialSet
 from search.judging.truth.reference import Truth
 from search.outcome import Wrong
@@ -181,7 +183,7 @@ def session_of(problem: Problem, trials: TrialSet) -> CudaCandidateSession:
     candidate = CudaCandidateSession.__new__(CudaCandidateSession)
     parts: dict[str, Any] = {
         "_problem": problem, "_trial_set": trials, "max_error": 0.0, "allowed_error": 0.0,
-        "_copies": False, "single": SimpleNamespace(running=False),
+        "_copies": False, "single": SimpleNamespace(running=False), "batches": SimpleNamespace(scarce=True),
     }  # fmt: skip
     for name, value in parts.items():
         setattr(candidate, name, value)
@@ -196,40 +198,60 @@ def test_an_answer_of_which_nothing_fits_is_compared_some_rows_at_a_time(
     problem = load_problem(make_task(wide))
     trials, call = make_trials(problem, 3, room=0), Truth.__call__
     candidate, asked = session_of(problem, trials), list[int]()
-    assert all(trial.part is not None for trial in trials.trials)
 
     def watched(self: Truth, inputs: Any, *rest: Any, **options: Any) -> Any:
         asked.append(len(inputs[0]))
         return call(self, inputs, *rest, **options)
 
-    monkeypatch.setattr(Truth, "__call__", watched)
+    def whole(*_: object) -> None:
+        raise AssertionError("the bounds of all rows were asked for")
+
+    monkeypatch.setattr(RedrawnTrials, "_bounded", whole)
+    trials.forget()
     for number, trial in enumerate(trials.trials):
-        assert trial.given is not None
-        inputs = trial.given()
-        right = problem.run(*inputs)
-        candidate._compare(number, right)
-        assert not asked  # as near as rounding
-        other = (inputs[0][:, torch.randperm(16)] @ inputs[1]) * 1.01
-        with pytest.raises(Fault) as wrong:
-            candidate._compare(number, (other,))
-        assert isinstance(wrong.value.outcome, Wrong)
-        assert min(asked) <= 1024
+        assert trial.cut is not None
+        assert trial.part is not None
+        near = [trial.part(rows) for rows in trial.cut.rows]
+        # Within its bounds, and too far from the framework's answer to be taken without them.
+        answer = torch.cat([part.low[0] + 0.9 * (part.high[0] - part.low[0]) for part in near])
+        assert not surely_right(problem, trial, (answer,), problem.run(*trial.given()))  # type: ignore[misc]
+        monkeypatch.setattr(Truth, "__call__", watched)
+        candidate._compare(number, (answer,))
+        assert set(asked) <= {1024}
+        assert len(asked) == len(near)
+        answer[-1, -1] = near[-1].high[0][-1, -1] + 9 * (near[-1].high[0] - near[-1].low[0]).max()
+        with pytest.raises(AssertionError, match="all rows"):  # to say how it is wrong
+            candidate._compare(number, (answer,))
+        monkeypatch.setattr(Truth, "__call__", call)
         asked.clear()
         trials.forget()
-    assert 0 <= candidate.max_error <= candidate.allowed_error
+    assert 0.7 < candidate.max_error / candidate.allowed_error < 0.9
 
 
-def test_the_second_judge_asks_for_no_truth_of_what_is_near(
-    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("spoiled", [None, 0, 3])
+def test_bounds_of_a_timed_call_are_asked_for_of_all_its_parts_or_of_none(
+    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch, spoiled: int | None
 ) -> None:
     problem = load_problem(make_task(SOURCE))
-    known = make_trials(problem, 3).measured()
-    assert known is not None
-    trials = draw_again(problem, known)
-    candidate = session_of(problem, trials)
-    monkeypatch.setattr(Truth, "__call__", lambda *_: pytest.fail("the truth was asked for"))
-    for number, trial in enumerate(trials.trials):
-        x, y = trial.inputs
-        halves = (x[:, :256] @ y[:256] + x[:, 256:] @ y[256:],)  # in another order
-        candidate._compare(number, halves)
-    assert 0 < candidate.max_error < candidate.allowed_error
+    trials = make_trials(problem, 3)
+    candidate, looked = session_of(problem, trials), list[int]()
+    candidate._state, candidate._bounded, candidate._bounding = None, 31, 9.0
+    cut = RowCut(inputs=(True, False), rows=tuple(slice(n, n + 8) for n in range(0, 32, 8)))
+    parts = cast("Any", TrialSet.parts)
+    monkeypatch.setattr(TrialSet, "parts", lambda _, *given: parts(SimpleNamespace(cut=cut), *given))
+    monkeypatch.setattr(session, "agrees", lambda *_: False)
+    monkeypatch.setattr(cpu_session._chance, "randrange", lambda _: 1)  # later calls are not looked at
+
+    def within(drawn: Any, *_: object) -> bool:
+        looked.append(len(looked))
+        return looked[-1] != spoiled
+
+    monkeypatch.setattr(candidate, "_part_within", within)
+    inputs = problem.draw(11)
+    given = cast("Any", SimpleNamespace(trial=trials.trials[0]))
+    failed = candidate._failed(given, inputs, problem.run(*inputs))
+    assert (failed is None) is (spoiled is None)
+    assert looked == list(range(4 if spoiled is None else spoiled + 1))
+    looked.clear()
+    assert candidate._failed(given, inputs, problem.run(*inputs)) is None  # the thirty-third
+    assert not looked
