@@ -131,10 +131,9 @@ class RedrawnTrials:
                     self._bounds[seed] = self._bounded(bare, seed, cut)
             return self._bounds[seed]
 
-        again_cut = self._made_again(bare, seed, recall, cut)
-        return replace(
-            again_cut, part=None if cut is None else partial(self._part, bare, seed, cut)
-        )
+        part = None if cut is None else partial(self._part, bare, seed, cut)
+        given = partial(self._given, bare, seed)
+        return replace(bare, recall=recall, given=given, cut=cut, part=part)
 
     def drawn(
         self,
@@ -158,12 +157,7 @@ class RedrawnTrials:
                 self._bounds[seed] = self._remeasured(bare, seed, again, cut)
             return self._bounds[seed]
 
-        return self._made_again(bare, seed, recall, cut)
-
-    def _made_again(
-        self, bare: InputTrial, seed: int, recall: Callable[[], TrialBounds], cut: RowCut | None
-    ) -> InputTrial:
-        return replace(bare, recall=recall, given=lambda: self._given(bare, seed), cut=cut)
+        return replace(bare, recall=recall, given=partial(self._given, bare, seed), cut=cut)
 
     def _given(self, bare: InputTrial, seed: int) -> tuple[Any, ...]:
         """Return the inputs of a trial."""
