@@ -137,8 +137,7 @@ class Batches(Turns):
         # After a timed batch, whose warm-up takes the memory again: the others are to have it meanwhile.
         words[RELEASE] = int(self.scarce and self._trusted and (fill is not None or empty))
         self._device_worker.allow(self._seconds)
-        if self.scarce:
-            torch.cuda.empty_cache()  # what comparing took: before it is ready a runner takes memory for its answer
+        self._let_go()  # before it is ready a runner takes memory for its answer
         self._ready()
         filled = self.put(calls, fill, state)
         self._require_still()
@@ -186,9 +185,13 @@ class Batches(Turns):
                     poison(slot)
             torch.cuda.synchronize()
         spent = time.perf_counter() - began
-        if self.scarce:
-            torch.cuda.empty_cache()  # what made the inputs: it is the runner's turn
+        self._let_go()
         return spent
+
+    def _let_go(self) -> None:
+        """Give back what comparing or making inputs took, where memory is scarce: it is the runner's turn."""
+        if self.scarce:
+            torch.cuda.empty_cache()
 
     def take(self, calls: int) -> None:
         """Copy the answers of so many calls."""
