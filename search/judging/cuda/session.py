@@ -306,6 +306,11 @@ class CudaCandidateSession(CandidateSession):
             self._check_inputs(number, inputs)
             failed = self._failed(one, inputs, self._mirror.results[number])
             if failed is not None:
+                if (
+                    not self.batches.scarce
+                ):  # all of it, to be compared with other calls and with what is there later
+                    answer = self._mirror.results[number]
+                    failed = answer, self._problem.run(*inputs, state=self._state)
                 self._blame_call(number, one, inputs, *failed)
 
     def _failed(
@@ -333,12 +338,7 @@ class CudaCandidateSession(CandidateSession):
         return None
 
     def _blame_call(
-        self,
-        number: int,
-        given: Given,
-        inputs: tuple[Any, ...],
-        got: Answer,
-        wanted: Answer,
+        self, number: int, given: Given, inputs: tuple[Any, ...], got: Answer, wanted: Answer
     ) -> None:
         for other, values in enumerate(self._mirror.results):
             if other != number and equal(got, values):

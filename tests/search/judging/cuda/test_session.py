@@ -255,3 +255,31 @@ def test_bounds_of_a_timed_call_are_asked_for_of_all_its_parts_or_of_none(
     looked.clear()
     assert candidate._failed(given, inputs, problem.run(*inputs)) is None  # the thirty-third
     assert not looked
+
+
+@pytest.mark.parametrize("scarce", [False, True])
+def test_a_timed_call_of_which_a_part_is_wrong_is_blamed_where_calls_are_many_or_one(
+    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch, scarce: bool
+) -> None:
+    problem = load_problem(make_task(SOURCE))
+    candidate = session_of(problem, make_trials(problem, 3))
+    cut = RowCut(inputs=(True, False), rows=(slice(0, 16), slice(16, None)))
+    parts = cast("Any", TrialSet.parts)
+    monkeypatch.setattr(TrialSet, "parts", lambda _, *given: parts(SimpleNamespace(cut=cut), *given))
+    draws = [problem.draw(seed) for seed in (11, 12)]
+    answers = [tuple(value.clone() for value in problem.run(*one)) for one in draws]
+    answers[-1][0][20, 3] += 1
+    made = {
+        "_state": None, "_bounded": 0, "_bounding": 0.0, "_check_inputs": lambda *_: None,
+        "_mirror": SimpleNamespace(results=tuple(answers[scarce:])),
+        "_cuda_arena": SimpleNamespace(results=tuple(answers[scarce:])),
+        "batches": SimpleNamespace(scarce=scarce, settle=lambda _: None),
+    }  # fmt: skip
+    for name, value in made.items():
+        setattr(candidate, name, value)
+    each = [SimpleNamespace(trial=candidate._trial_set.trials[0], inputs=one) for one in draws]
+    source = cast("Any", SimpleNamespace(make=lambda one: one.inputs))
+    with pytest.raises(Fault) as wrong:
+        candidate.check_batch(None, (source, cast("Any", each[scarce:])))
+    assert isinstance(wrong.value.outcome, Wrong)
+    assert "a timed call" in wrong.value.outcome.reason
