@@ -23,3 +23,20 @@ def test_operators_that_take_many_instructions_an_element_are_named(
 ) -> None:
     found = count_work(traced(tmp_path, forward, "torch.randn(64, 64)"))
     assert found.functions == SLOW[forward]
+
+
+@pytest.mark.parametrize(
+    ("forward", "expected"),
+    [
+        ("return x.bfloat16() @ x.bfloat16()", True),
+        ("return (x @ x).bfloat16()", False),
+        ("return x.bfloat16() + 1", False),
+        ("return (x.half() @ x.half()).float() @ x", False),
+    ],
+)
+def test_products_are_of_two_bytes_where_each_of_them_is(
+    tmp_path: Path, forward: str, expected: bool
+) -> None:
+    found = count_work(traced(tmp_path, forward, "torch.randn(64, 64)"))
+    assert found.short
+    assert found.short_products is expected
