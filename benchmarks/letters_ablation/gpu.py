@@ -45,19 +45,13 @@ def kept() -> None:
     lines = (HERE / "gpu_results.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     runs = json.loads(gzip.decompress((HERE / "gpu_programs.json.gz").read_bytes()))
-    short = [
-        run["task"]
-        for run in runs
-        if run["task"] not in {r["task"] for r in runs if r["arm"] == "bare"}
-    ]
-    fifth([row for row in rows if row["task"] not in short], runs)
-    sixth(
-        [row for row in rows if row["task"] in short], [run for run in runs if run["task"] in short]
-    )
+    older = {run["task"] for run in runs if run["arm"] == "bare"}
+    for trial, of_it in ((fifth, True), (sixth, False)):
+        trial(*([one for one in some if (one["task"] in older) is of_it] for some in (rows, runs)))
 
 
 def sixth(rows: list[Any], runs: list[Any]) -> None:
-    """Print what came of the programs in two bytes: how many are right, and the best of each task."""
+    """Print what came of the programs in two bytes, a repair among them: how many are right, and the best of each task."""
     for arm in ("none", "again"):
         mine = [row for row in rows if row["arm"] == arm]
         best = {row["task"]: 1.0 for row in mine}
