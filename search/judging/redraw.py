@@ -148,16 +148,15 @@ class RedrawnTrials:
             known: a trial on other inputs; their limits are not these inputs'.
             seed: that it is drawn from.
             again: measures it.
-            cut: how its bounds are found from the slack, where there is no memory for measuring.
+            cut: how its rows are measured apart, or bounded by the slack where there is no memory for that.
         """
-        bare = known
 
         def recall() -> TrialBounds:
             if seed not in self._bounds:
-                self._bounds[seed] = self._remeasured(bare, seed, again, cut)
+                self._bounds[seed] = self._remeasured(known, seed, again, cut)
             return self._bounds[seed]
 
-        return replace(bare, recall=recall, given=partial(self._given, bare, seed), cut=cut)
+        return replace(known, recall=recall, given=partial(self._given, known, seed), cut=cut)
 
     def _given(self, bare: InputTrial, seed: int) -> tuple[Any, ...]:
         """Return the inputs of a trial."""

@@ -179,9 +179,8 @@ def test_what_two_bytes_round_in_between_is_right_in_the_few_elements_that_cance
         spoil(spoiled.reshape(-1, 64), trial)
         assert not is_right(problem, trial_set, trial, (spoiled,)), spoil.__name__
     monkeypatch.setattr("search.judging.disputed._rounded", lambda _: 0.0)
-    assert not is_right(
-        problem, trial_set, trial, (answer,)
-    )  # as float32's roundings go, it is not
+    # As float32's roundings go, it is not.
+    assert not is_right(problem, trial_set, trial, (answer,))
 
 
 def nothing_at_one(rows: torch.Tensor, trial: InputTrial) -> None:
