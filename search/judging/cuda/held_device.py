@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable
 
@@ -13,7 +14,8 @@ _HOLDS = "holds-the-device"
 # Whose work goes on while its inputs are put in place: so it looks, too, where others use the device.
 _BUSY = "work-outside-the-clock"
 _ALONE = 3  # times that it is asked at most
-_HEARD = 3  # times that a candidate is judged which seems to hold the device
+# Times that a candidate is judged at most which seems to do that. A profile is drawn out while another judge prepares.
+_HEARD = {_HOLDS: 3, _BUSY: 3, "timer-mismatch": 2}
 _HELD = 1.25  # times slower: eager beside a candidate against eager alone
 
 
@@ -55,21 +57,22 @@ def require_free(first: Timing, here: Timing, alone: Callable[[], Timing]) -> fl
 
 
 def heard_again(hear: Callable[[], tuple[Passed, float]]) -> tuple[Passed, float]:
-    """Return what judging a candidate comes to, judged again where it seems to hold the device, or to work before the clock starts.
+    """Return what judging a candidate comes to, judged again where another process on the device can be what was seen.
 
     Where eager waits for the host, a host that is slow for seconds looks the same: a graph capture of ResNet-18, 9
     times as fast as eager, was refused on an H200 since eager took 3.4 ms beside it and 2.5 without. A program that
     holds the device is seen to each time, and what is reported is of the time in which nothing was seen. An average of pairs
-    was refused beside three other judges of one H200: its inputs took 0.4 ms longer than eager's in half of the blocks.
+    was refused beside three other judges of one H200: its inputs took 0.4 ms longer than eager's in half of the blocks; a
+    product, since it took 1,436 us in each of three profiles and 1,258 as timed.
 
     Raises:
         Fault: every time, or for another reason.
     """
-    for left in reversed(range(_HEARD)):
+    for heard in itertools.count(1):
         try:
             return hear()
         except Fault as fault:
-            if not left or getattr(fault.outcome, "trick", "") not in (_HOLDS, _BUSY):
+            if heard >= _HEARD.get(getattr(fault.outcome, "trick", ""), 1):
                 raise
     raise AssertionError
 

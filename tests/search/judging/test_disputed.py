@@ -209,3 +209,51 @@ def eight_bits_in_some_rows(rows: torch.Tensor, trial: InputTrial) -> None:
     whole = rows.clone()
     eight_bits(whole, trial)
     rows[300:900] = whole[300:900]
+
+
+CROSS = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(512).bfloat16() + 0.5)
+        self.weight = nn.Parameter((torch.randn(512, 512) / 512**0.5).bfloat16())
+        self.bias = nn.Parameter(torch.randn(512).bfloat16())
+    def forward(self, x):
+        wide = x.float()
+        normal = wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True) + 1e-5) * self.scale.float()
+        return x * (normal.to(x.dtype) @ self.weight.T + self.bias) + x
+def get_inputs():
+    return [torch.randn(300, 512).bfloat16()]
+"""
+
+
+@pytest.mark.slow
+def test_a_scale_that_is_rounded_into_the_weights_is_right_in_the_one_column_that_cancels(
+    make_task: Callable[..., Task],
+) -> None:
+    problem = load_problem(make_task(CROSS))
+    weights = problem.state["weight"].float() * problem.state["scale"].float()
+    least = weights.abs().amax(1, keepdim=True) / 127
+    bytes_each = (weights / least).round() * least
+
+    def folded(x: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor]:
+        wide = x.float()
+        lengths = torch.rsqrt((wide * wide).mean(-1, keepdim=True) + 1e-5)
+        made = lengths * (wide @ weights.T) + problem.state["bias"].float()
+        return ((wide * made + wide).bfloat16(),)
+
+    trial_set = make_trials(problem, 1)
+    columns = set()
+    for trial in trial_set.trials:
+        answer = folded(trial.inputs[0], weights.bfloat16().float())
+        columns |= {(trial.distribution, one.item()) for one in trial.wrong(0, answer).sum(1)}
+        assert is_right(problem, trial_set, trial, answer), trial.distribution
+    assert ("large negative mean", 1) in columns  # one column of every row
+    refused = [
+        trial.distribution
+        for trial in trial_set.trials
+        if not is_right(problem, trial_set, trial, folded(trial.inputs[0], bytes_each))
+    ]
+    assert {"large mean", "large negative mean"} <= {*refused}

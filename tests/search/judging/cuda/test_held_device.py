@@ -50,9 +50,13 @@ def test_a_candidate_is_judged_again_where_a_slow_host_looks_like_a_held_device(
     passed = Passed(seconds=1e-3, samples=1, speedup={}, max_error=0.0, allowed_error=0.0)
     assert heard_again(heard(passed)) == (passed, 1.5)
     assert heard_again(heard("holds-the-device", "work-outside-the-clock", passed)) == (passed, 1.5)
+    assert heard_again(heard("timer-mismatch", passed)) == (passed, 1.5)
     with pytest.raises(Fault) as found:
         heard_again(heard(*["holds-the-device"] * 3))
     assert found.value.outcome.trick == "holds-the-device"
     with pytest.raises(Fault) as found:
         heard_again(heard("holds-the-device", "cached-output", passed))
     assert found.value.outcome.trick == "cached-output"
+    with pytest.raises(Fault) as found:
+        heard_again(heard("timer-mismatch", "timer-mismatch", passed))
+    assert found.value.outcome.trick == "timer-mismatch"
