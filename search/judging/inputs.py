@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -25,10 +26,9 @@ def _normal(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     return torch.randn(shape, generator=generator, device=generator.device)
 
 
+# In place, here and below: where there are gigabytes, each copy counts.
 def _negative(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
-    return (
-        _normal(shape, generator).mul_(2).sub_(3)
-    )  # in place, here and below: where there are gigabytes, each copy counts
+    return _normal(shape, generator).mul_(2).sub_(3)
 
 
 def _offset(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
@@ -218,18 +218,26 @@ def redrawn(
     )
 
 
-def scaled_apart(base: tuple[Any, ...], seed: int, least: float) -> tuple[Any, ...]:
+def scaled_apart(
+    base: tuple[Any, ...], seed: int, least: float, places: Sequence[Any] = ()
+) -> tuple[Any, ...]:
     """Return `base` with each floating-point element times its own factor, from `least` to 1.
 
     Signs, zeros and bounds stay, the values do not, and no error can be greater than on the values given.
+
+    Args:
+        places: memory for them, laid out as `base`; none: new memory.
     """
     generator: torch.Generator | None = None
     made = []
-    for value in base:
+    for value, place in zip_longest(base, places):
         if isinstance(value, torch.Tensor) and value.is_floating_point():
             generator = generator or seeds.generator(value.device, seed)
-            factor = torch.empty_like(value).uniform_(least, 1.0, generator=generator)
-            made.append(factor.mul_(value))
+            like = torch.empty_like(value, device="meta")
+            # The same numbers in either: they go by the order of the elements in memory.
+            fits = place is not None and place.stride() == like.stride()
+            factor = place if fits else torch.empty_like(value)
+            made.append(factor.uniform_(least, 1.0, generator=generator).mul_(value))
         else:
             made.append(value)
     return tuple(made)

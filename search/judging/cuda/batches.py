@@ -134,9 +134,8 @@ class Batches(Turns):
         words = self._arena.words
         self._seconds = seconds or self._usual
         words[COUNT], words[EMPTY], words[FLUSHES] = calls, int(empty), flushes
-        # After a question, or a timed batch, whose warm-up takes the memory again: the others are to have it meanwhile.
-        timed = self._trusted and (fill is not None or empty)
-        words[RELEASE] = int(self.scarce and (timed or self.compiles))
+        # After a question, or a timed batch, whose warm-up takes the memory again: others are to have it meanwhile.
+        words[RELEASE] = int(self.scarce and (fill is not None or bool(empty)))
         self._device_worker.allow(self._seconds)
         self._let_go()  # before it is ready a runner takes memory for its answer
         self._ready()

@@ -6,7 +6,7 @@ import random
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,16 +87,19 @@ class Draws:
             for number in range(calls)
         ]
 
-    def make(self, given: Given) -> tuple[Any, ...]:
+    def make(self, given: Given, places: Sequence[Any] = ()) -> tuple[Any, ...]:
         """Return the inputs of a call, on the device.
 
         Of the task's own distribution every floating-point element is scaled by its own factor, see `scaled_apart`.
+
+        Args:
+            places: of these inputs; they are made there where that spares memory, and are not always there afterwards.
         """
         name = given.trial.distribution
         if name != "task" and not distributions.is_spiked(name):
             return distributions.redrawn(given.base, name, given.seed)
         least = self._trial_set.least_factor
-        made = distributions.scaled_apart(given.base, given.seed, least)
+        made = distributions.scaled_apart(given.base, given.seed, least, places)
         return made if name == "task" else distributions.redrawn(made, name, given.seed, own=True)
 
     def _trial(self) -> InputTrial:

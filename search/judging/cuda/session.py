@@ -264,7 +264,7 @@ class CudaCandidateSession(CandidateSession):
             return self._run(calls, flushes, empty=empty)
         draws, each = given
         self._state = None if self._problem.packs else scaled(self._problem.state)
-        made = (draws.make(one) for one in each)
+        made = map(draws.make, each, self._cuda_arena.sets)  # while the runner stands still
         return self._run(calls, flushes, made, empty=empty)
 
     def smallest(self, calls: int) -> Batch:
@@ -377,7 +377,7 @@ class CudaCandidateSession(CandidateSession):
         """Return the profile of a batch as it is timed, on fresh inputs, its answers checked."""
         given = draws.draw(calls, audits=True)
         self._state = None if self._problem.packs else scaled(self._problem.state)
-        self.batches.put(calls, (draws.make(one) for one in given), self._state)
+        self.batches.put(calls, map(draws.make, given, self._cuda_arena.sets), self._state)
         found = self.profile(calls, flushes, whole=True)
         self.batches.take(calls)
         self.check_batch(None, (draws, given))

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from search.judging.inputs import DISTRIBUTIONS, draw, input_notes, scaled, spiked
+from search.judging.inputs import DISTRIBUTIONS, draw, input_notes, scaled, scaled_apart, spiked
 from search.judging.tolerance import make_trials
 from search.reference import load_problem
 from search.seeds import generator
@@ -133,3 +133,16 @@ def test_other_parameters_are_never_larger_and_whole_numbers_stay() -> None:
     assert bool((other["weight"].abs() <= state["weight"].abs()).all())
     assert bool((other["weight"] != state["weight"]).float().mean() > 0.99)
     assert torch.equal(other["count"], state["count"])
+
+
+def test_inputs_that_are_scaled_apart_are_the_same_in_the_place_that_is_given() -> None:
+    base = (torch.randn(7, 5), 3, torch.randn(4, 6).t(), torch.arange(9))
+    new = scaled_apart(base, 11, 0.8)
+    places = tuple(torch.empty_like(x) if isinstance(x, torch.Tensor) else x for x in base)
+    there = scaled_apart(base, 11, 0.8, places)
+    assert torch.equal(new[0], there[0])
+    assert torch.equal(new[2], there[2])
+    assert there[1:4:2] == base[1:4:2]  # what is no floating-point number is left as it is
+    assert [a is b for a, b in zip(there, places, strict=True)] == [True, True, True, False]
+    other = scaled_apart(base, 11, 0.8, (torch.empty(5, 7).t(), 3, torch.empty(6, 4), None))
+    assert torch.equal(other[0], new[0])  # laid out otherwise, it would get other numbers
