@@ -26,6 +26,8 @@ from benchmarks.judge_program import judged
 
 HERE = Path(__file__).parent
 COMPARED = ("bare", "none", "again")
+TWO_BYTES = ("again", "mended")
+FIRST = 2  # programs of a run that are no repairs
 
 
 def programs(folder: Path, only: list[str]) -> Iterator[tuple[str, str, list[Path]]]:
@@ -41,29 +43,52 @@ def programs(folder: Path, only: list[str]) -> Iterator[tuple[str, str, list[Pat
 
 
 def kept() -> None:
-    """Print the figures of the fifth trial and of the sixth."""
+    """Print the figures of the fifth trial, and of those in two bytes."""
     lines = (HERE / "gpu_results.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     runs = json.loads(gzip.decompress((HERE / "gpu_programs.json.gz").read_bytes()))
     older = {run["task"] for run in runs if run["arm"] == "bare"}
-    for trial, of_it in ((fifth, True), (sixth, False)):
+    for trial, of_it in ((fifth, True), (two_bytes, False)):
         trial(*([one for one in some if (one["task"] in older) is of_it] for some in (rows, runs)))
 
 
-def sixth(rows: list[Any], runs: list[Any]) -> None:
-    """Print what came of the programs in two bytes, a repair among them: how many are right, and the best of each task."""
-    for arm in ("none", "again"):
-        mine = [row for row in rows if row["arm"] == arm]
-        best = {row["task"]: 1.0 for row in mine}
-        for row in mine:
-            if row["kind"] == "passed":
-                best[row["task"]] = max(best[row["task"]], row["speedup"]["eager"][0])
-        right = sum(row["kind"] == "passed" for row in mine)
-        tokens = mean(run["tokens"] for run in runs if run["arm"] == arm)
-        print(
-            f"{arm}: {right} of {len(mine)} programs right, best {geometric_mean(best.values()):.2f} over eager on "
-            f"{len(best)} tasks, wrong as 1.0, {tokens:,.0f} tokens a task"
-        )
+def two_bytes(rows: list[Any], runs: list[Any]) -> None:
+    """Print how each arm compares with none at all, on the tasks that both had."""
+    best: dict[str, dict[str, float]] = defaultdict(dict)
+    right: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        arm, task, passed = row["arm"], row["task"], row["kind"] == "passed"
+        gain = row["speedup"]["eager"][0] if passed else 1.0
+        best[arm][task] = max(gain, best[arm].get(task, 1.0))
+        if _number(row) < FIRST:
+            right[arm][task].append(passed)
+    tokens = {(run["arm"], run["task"]): run["tokens"] for run in runs}
+    for arm in TWO_BYTES:
+        tasks = sorted(best["none"].keys() & best[arm].keys())
+        for one in ("none", arm):
+            firsts = [x for task in tasks for x in right[one][task]]
+            print(
+                f"{one}, {len(tasks)} tasks: {sum(firsts)} of {len(firsts)} programs right at the first attempt, best "
+                f"{geometric_mean(best[one][task] for task in tasks):.2f} over eager, wrong as 1.0, "
+                f"{mean(tokens[one, task] for task in tasks):,.0f} tokens a task"
+            )
+        faster = [best[arm][task] / best["none"][task] for task in tasks]
+        surer = [mean(right[arm][task]) - mean(right["none"][task]) for task in tasks]
+        low, high = np.exp(_interval(np.log(faster)))
+        print(f"{arm} beside none: {geometric_mean(faster):.2f} ({low:.2f} to {high:.2f})", end="")
+        low, high = _interval(surer)
+        print(f", right {mean(surer):+.2f} ({low:+.2f} to {high:+.2f})")
+
+
+def _number(row: dict[str, Any]) -> int:
+    """Return which program of its run it is; a repair comes after the first ones."""
+    return int(Path(row["program"]).stem.rpartition("-")[2])
+
+
+def _interval(values: Any) -> Any:
+    """Return the bounds of the mean, by bootstrap over tasks."""
+    drawn = np.random.default_rng(0).choice(values, (20_000, len(values))).mean(1)
+    return np.quantile(drawn, (0.025, 0.975))
 
 
 def fifth(rows: list[Any], runs: list[Any]) -> None:
@@ -82,8 +107,7 @@ def fifth(rows: list[Any], runs: list[Any]) -> None:
         )
     for arm in COMPARED[1:]:
         ratios = [geometric_mean(gains[arm][t]) / geometric_mean(gains["bare"][t]) for t in tasks]
-        drawn = np.random.default_rng(0).choice(np.log(ratios), (20_000, len(ratios))).mean(1)
-        low, high = np.exp(np.quantile(drawn, (0.025, 0.975)))
+        low, high = np.exp(_interval(np.log(ratios)))
         print(f"{arm} beside bare: {geometric_mean(ratios):.2f} ({low:.2f} to {high:.2f})")
 
 
