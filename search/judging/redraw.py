@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,35 +10,15 @@ from typing import Any
 import torch
 
 from search.judging import inputs as distributions
-from search.judging.bounds import Slack, edges, pieces
+from search.judging.bounds import Slack, edges, finite, pieces
 from search.judging.trial import InputTrial, RowCut, TrialBounds, gone, inside
-from search.judging.truth.reference import Truth, Watched, plain
+from search.judging.truth.reference import Truth
 from search.reference import WHOLE, Problem
 
 Edges = tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]  # the low ones and the high ones
+NOT_FINITE = "the reference's output is not finite"
+_PARTS = 4  # of the rows, of which one is measured where there is no memory for all
 _SAME, _ULP = 0.02, 3e-7  # of what is allowed, or of the value: two truths that are one
-
-
-class PiecedTruth(Truth):
-    """The truth of all rows, found for some of them at a time: their float64 takes less memory.
-
-    Args:
-        cut: how inputs are cut. Who asks must see whether the rows stand apart.
-    """
-
-    def __init__(self, problem: Problem, cut: RowCut) -> None:
-        super().__init__(problem)
-        self._cut = cut
-
-    def __call__(
-        self,
-        inputs: tuple[Any, ...],
-        moved: Callable[[torch.Tensor], torch.Tensor] | None = None,
-        within: AbstractContextManager[object] | None = None,
-    ) -> tuple[torch.Tensor, ...]:
-        """Return what it computes, see `Truth`."""
-        whole = super().__call__
-        return self._cut.run(lambda *some: whole(some, moved, within), inputs)
 
 
 class RedrawnTrials:
@@ -62,37 +41,62 @@ class RedrawnTrials:
         """How inputs can be cut so that the bounds come out as they are, where that was seen on every trial asked."""
         return self._cuts[0] if self._sure and self._cuts else None
 
-    def in_pieces(
-        self, inputs: tuple[Any, ...], bounded: Callable[[Truth, Watched], InputTrial | str]
+    def in_part(
+        self,
+        inputs: tuple[Any, ...],
+        bounded: Callable[[tuple[Any, ...]], InputTrial | str],
     ) -> tuple[InputTrial | str, RowCut]:
-        """Return a trial whose bounds do not fit into memory as a whole, and how the inputs were cut.
+        """Return a trial that is measured on a quarter of the rows, and how inputs are cut: measuring all does not fit.
 
-        The bounds come from what the framework and the truth make of the pieces. The framework's answer to
-        all inputs at once must keep them, which it does not where rows depend on one another.
+        The framework's answer to all inputs at once must be within what follows for every row, which it is not where rows
+        depend on one another.
 
         Args:
-            bounded: bounds the answers by a truth and the framework's own answer.
+            bounded: measures answers to some inputs.
 
         Raises:
             torch.OutOfMemoryError: no cut does.
         """
         while self._cuts:
             cut = self._cuts[0]
-            try:
-                pieces_answered = plain(cut.run(self._problem.run, inputs))
-                made = bounded(PiecedTruth(self._problem, cut), pieces_answered)
-                del pieces_answered
-                if isinstance(made, str) or inside(made, self._problem.run(*inputs)):
+            for first in range(_PARTS):  # another quarter where one has no large elements
+                found = self._measured_in_part(inputs, cut, slice(first, None, _PARTS), bounded)
+                if found is not None:
                     self._sure = True
-                    return made, cut
-            except torch.OutOfMemoryError:
-                raise
-            except Exception:  # noqa: BLE001, S110 - the user's program may raise anything on a shape that it was not written for
-                pass
+                    return found, cut
             del self._cuts[0]
         raise torch.OutOfMemoryError(
             "CUDA out of memory: the reference in float64 does not fit, and its rows do not stand apart"
         )
+
+    def _measured_in_part(
+        self,
+        inputs: tuple[Any, ...],
+        cut: RowCut,
+        part: slice,
+        bounded: Callable[[tuple[Any, ...]], InputTrial | str],
+    ) -> InputTrial | str | None:
+        """Return the trial, why there is none, or None where the framework's own answer is not within it."""
+        pairs = zip(cut.of(inputs, part), cut.inputs, strict=True)
+        try:
+            made = bounded(tuple(x.contiguous() if of_rows else x for x, of_rows in pairs))
+            if isinstance(made, str):
+                return made
+            answer = self._problem.run(*inputs)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - the user's program may raise anything on a shape that it was not written for
+            return None
+        if not finite(answer):
+            return NOT_FINITE
+        # What is usual in a row is known of the rows that were measured.
+        limits = tuple(tuple(x for x in usual if x.shape[0] == 1) for usual in made.limits)
+        made = replace(made, recall=gone, limits=limits)
+        for rows in cut.rows:
+            piece = self._piece(made, cut.of(inputs, rows), rows)
+            if piece is None or not inside(piece, tuple(x[rows] for x in answer)):
+                return None
+        return made
 
     def forget(self) -> None:
         """Let go of them."""
@@ -247,8 +251,12 @@ class RedrawnTrials:
         return low, high
 
     def _part(self, bare: InputTrial, seed: int, cut: RowCut, rows: slice) -> InputTrial | None:
+        """Return the trial of some rows, see `_piece`."""
+        return self._piece(bare, cut.of(self._given(bare, seed), rows), rows)
+
+    def _piece(self, bare: InputTrial, some: tuple[Any, ...], rows: slice) -> InputTrial | None:
         """Return the trial of some rows, with the bounds that follow from what the whole says is allowed; None if there is none."""
-        some, limits = cut.of(self._given(bare, seed), rows), self._limits(bare, rows)
+        limits = self._limits(bare, rows)
         exact = self._answered(some, rows)
         if exact is None:
             return None

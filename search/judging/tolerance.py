@@ -25,7 +25,7 @@ from search.judging.bounds import (
 )
 from search.judging.host_screen import HostScreen, first_line, graph_of
 from search.judging.precision import rule
-from search.judging.redraw import RedrawnTrials
+from search.judging.redraw import NOT_FINITE, RedrawnTrials
 from search.judging.trial import (
     FreshBounds,
     InputTrial,
@@ -47,7 +47,6 @@ _KERNELBENCH = (1e-4, 1e-4)  # absolute, relative
 _USED = 4  # the framework takes more than this part of a tolerance: it was made for other inputs
 _SAME_SHARE, _SAME = 1e-6, 1e-9  # relative and absolute: of two truths that are one
 _QUIET = 5.0  # seconds between two lines of progress
-_NOT_FINITE = "the reference's output is not finite"
 _MOST_BYTES = 1 << 30  # of all trials together; beyond it they are made again when asked for
 
 
@@ -81,7 +80,7 @@ def make_trials(
         made, cut = _first_trial(problem, shelf, partial(again, host=host), (name, drawn, sums))
         if isinstance(made, str):
             dropped.append((name, made))
-            if made == _NOT_FINITE and distributions.may_be_positive(name):
+            if made == NOT_FINITE and distributions.may_be_positive(name):
                 names.append(name + distributions.POSITIVE)
             continue
         room = -1 if cut is not None else room - made.fresh.nbytes
@@ -188,9 +187,12 @@ def _first_trial(
                 raise
         torch.cuda.empty_cache()  # here, where no frame of the error holds tensors
         inputs = distributions.draw(problem, name, seed)
-        return shelf.in_pieces(
-            inputs, lambda truth, answered: _bounded(problem, truth, name, inputs, answered, sums)
-        )
+        truth = Truth(problem)
+
+        def bounded(some: tuple[Any, ...]) -> InputTrial | str:
+            return _bounded(problem, truth, name, some, plain(problem.run(*some)), sums)
+
+        return shelf.in_part(inputs, bounded)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - the user's program may raise anything
@@ -279,7 +281,7 @@ def _bounded(
     eager, exact = answered.values, tuple(value.double() for value in known.values)
     special = name == distributions.SPECIAL
     if not special and not finite((*eager, *exact)):
-        return _NOT_FINITE
+        return NOT_FINITE
     errors = [error_of(one, other) for one, other in zip(eager, exact, strict=True)]
     own = eager if special else None
     del eager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -13,9 +14,9 @@ from search.judging.truth.reference import Truth
 from search.reference import WHOLE, Problem
 
 _SAME_SHARE, _SAME = 1e-6, 1e-9  # relative and absolute: of two truths that are one
-_PIECE = (
-    1 << 26
-)  # elements whose mean is taken at once: where there are gigabytes, each copy counts
+# Elements whose mean is taken at once: where there are gigabytes, each copy counts.
+_PIECE = 1 << 26
+Answer = tuple[torch.Tensor, ...]
 
 
 def probe(problem: Problem, bank: TrialSet) -> bool:
@@ -24,25 +25,22 @@ def probe(problem: Problem, bank: TrialSet) -> bool:
     Returns:
         Whether it is.
     """
-
-    def answers_to(at: int) -> tuple[torch.Tensor, ...]:
-        trial = bank.trials[at]
-        return tuple(trial.answer(number) for number in range(len(trial.low)))
-
-    kinds: dict[str, Callable[[int], tuple[torch.Tensor, ...] | None]] = {
-        "all zeros": lambda at: tuple(torch.zeros_like(x) for x in answers_to(at)),
-        # Of a single element the mean is the answer: there one constant must do for all trials.
-        "a constant": lambda at: tuple(
-            _mean(x if x.numel() > 1 else bank.trials[0].answer(number))
-            for number, x in enumerate(answers_to(at))
+    kinds: dict[str, Callable[[int, slice | None], Answer | None]] = {
+        "all zeros": lambda at, rows: tuple(
+            torch.zeros_like(x) for x in _answers(bank.trials[at], rows)
         ),
-        "the answer to other inputs": lambda at: answers_to(at - 1),
+        "a constant": lambda at, rows: _constant(bank, at, rows),
+        "the answer to other inputs": lambda at, rows: _answers(bank.trials[at - 1], rows),
     }
     for place, value in enumerate(problem.inputs):
         if isinstance(value, torch.Tensor):
-            kinds[f"input {place} itself"] = _echo(bank, place)
+            kinds[f"input {place} itself"] = partial(_echo, bank, place)
     for what, answer in kinds.items():
-        if all(_passes(trial, answer(at)) for at, trial in enumerate(bank.trials)):
+        if all(
+            _passes(bank.trials[at], rows, answer(at, rows))
+            for at in range(len(bank.trials))
+            for rows in _pieces(bank, at)
+        ):
             if _is_constant(problem, bank):
                 return True
             raise TaskError(
@@ -54,8 +52,45 @@ def probe(problem: Problem, bank: TrialSet) -> bool:
     return False
 
 
-def _passes(trial: InputTrial, answer: tuple[torch.Tensor, ...] | None) -> bool:
-    return answer is not None and inside(trial, answer)
+def _pieces(bank: TrialSet, at: int) -> tuple[slice | None, ...]:
+    """Return the rows of which a trial is looked at one after the other; None: there is memory for all of it."""
+    trial = bank.trials[at]
+    apart = (
+        trial.cut is not None and trial.part is not None and bank.trials[at - 1].part is not None
+    )
+    return trial.cut.rows if apart and trial.cut is not None else (None,)
+
+
+def _piece(trial: InputTrial, rows: slice | None) -> InputTrial:
+    if rows is None:
+        return trial
+    assert trial.part is not None
+    piece = trial.part(rows)
+    assert piece is not None  # it was answered so before
+    return piece
+
+
+def _answers(trial: InputTrial, rows: slice | None) -> Answer:
+    piece = _piece(trial, rows)
+    return tuple(piece.answer(number) for number in range(len(piece.low)))
+
+
+def _constant(bank: TrialSet, at: int, rows: slice | None) -> Answer:
+    """Return the mean of a trial's answer, or of its first rows, in each place."""
+    first = _pieces(bank, at)[0]
+    means = []
+    for number, value in enumerate(_answers(bank.trials[at], first)):
+        # Of a single element the mean is the answer: there one constant must do for all trials.
+        alone = value.numel() <= 1
+        means.append(_mean(_answers(bank.trials[0], first)[number] if alone else value))
+    return tuple(
+        torch.full_like(x, mean)
+        for x, mean in zip(_answers(bank.trials[at], rows), means, strict=True)
+    )
+
+
+def _passes(trial: InputTrial, rows: slice | None, answer: Answer | None) -> bool:
+    return answer is not None and inside(_piece(trial, rows), answer)
 
 
 def _is_constant(problem: Problem, bank: TrialSet) -> bool:
@@ -77,22 +112,21 @@ def _equals(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.allclose(one, other, rtol=_SAME_SHARE, atol=_SAME)
 
 
-def _mean(answer: torch.Tensor) -> torch.Tensor:
-    """Return the mean of an answer in each of its places, rounded where it is of whole numbers."""
+def _mean(answer: torch.Tensor) -> float:
+    """Return the mean of an answer, rounded where it is of whole numbers."""
     parts = torch.split(answer.reshape(-1), _PIECE)
     total = sum(float(part.nan_to_num().sum(dtype=torch.float64)) for part in parts)
     mean = total / max(answer.numel(), 1)
-    return torch.full_like(answer, round(mean) if answer.dtype in WHOLE else mean)
+    return round(mean) if answer.dtype in WHOLE else mean
 
 
-def _echo(bank: TrialSet, place: int) -> Callable[[int], tuple[torch.Tensor, ...] | None]:
-    def answer(at: int) -> tuple[torch.Tensor, ...] | None:
-        trial, given = bank.trials[at], bank.trials[at].inputs[place]
-        wanted = [
-            low if whole is None else whole
-            for low, whole in zip(trial.low, trial.whole or (None,) * len(trial.low), strict=True)
-        ]
-        fits = all(given.shape == x.shape and given.dtype == x.dtype for x in wanted)
-        return tuple(given for _ in wanted) if fits else None
-
-    return answer
+def _echo(bank: TrialSet, place: int, at: int, rows: slice | None) -> Answer | None:
+    """Return an input as the answer, None where it has not the shape of one."""
+    trial = _piece(bank.trials[at], rows)
+    given = trial.inputs[place]
+    wanted = [
+        low if whole is None else whole
+        for low, whole in zip(trial.low, trial.whole or (None,) * len(trial.low), strict=True)
+    ]
+    fits = all(given.shape == x.shape and given.dtype == x.dtype for x in wanted)
+    return tuple(given for _ in wanted) if fits else None

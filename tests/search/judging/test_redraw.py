@@ -9,6 +9,7 @@ import torch
 from search.judging import bounds
 from search.judging.bounds import finite
 from search.judging.checks import surely_right
+from search.judging.disputed import is_right
 from search.judging.inputs import SPECIAL
 from search.judging.tolerance import draw_again, make_trials
 from search.judging.trial import TrialSet, inside
@@ -138,6 +139,26 @@ def test_bounds_that_do_not_fit_are_found_in_pieces(
     right = problem.run(*trial.inputs)
     assert inside(trial, right)
     assert not inside(trial, (right[0] * 1.001,))
+
+
+def test_a_second_look_at_some_rows_is_at_their_own_inputs(
+    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "_ROWS", 1 << 12)
+    problem = problem_of(make_task, "torch.softmax(x, 1)", "torch.randn(128, 256)")
+    trial_set = make_trials(problem, 1, room=0)
+    trial = trial_set.trials[0]
+    assert trial.cut is not None
+    assert trial.part is not None
+    rows = trial.cut.rows[1]
+    part = trial.part(rows)
+    assert part is not None
+    assert torch.equal(part.inputs[0], trial.inputs[0][rows])
+    (answer,) = problem.run(*part.inputs)
+    uncut = replace(trial_set, cut=None)
+    assert is_right(problem, uncut, part, (answer,))
+    answer[0, 0] *= 1.5
+    assert not is_right(problem, uncut, part, (answer,))
 
 
 def test_inputs_that_no_seed_repeats_are_measured_anew(make_task: Callable[..., Task]) -> None:

@@ -74,18 +74,30 @@ def test_precision_decides_how_much_rounding_passes(
     assert inside(trial, problem.run(rounded)) is passes
 
 
+@pytest.fixture(params=["whole", "rows"])
+def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Bytes for trials; none, so that they are looked at by rows."""
+    if request.param == "whole":
+        return 1 << 30
+    monkeypatch.setattr(bounds, "_ROWS", 700)
+    return 0
+
+
 def test_zeros_that_would_pass_at_a_loose_tolerance_are_told(
-    make_task: Callable[..., Task],
+    make_task: Callable[..., Task], room: int
 ) -> None:
     loose = {"absolute": 2.0, "relative": 0.0}
     problem = problem_of(make_task, "torch.softmax(x, -1)", "torch.randn(32, 100)", precision=loose)
     with pytest.raises(TaskError, match="all zeros would pass"):
-        make_trials(problem, 1)
+        make_trials(problem, 1, room=room)
 
 
-def test_a_reference_that_returns_its_input_is_no_task(make_task: Callable[..., Task]) -> None:
+def test_a_reference_that_returns_its_input_is_no_task(
+    make_task: Callable[..., Task], room: int
+) -> None:
+    problem = problem_of(make_task, "x * 1.0", "torch.randn(64, 64)")
     with pytest.raises(TaskError, match="input 0 itself would pass"):
-        make_trials(problem_of(make_task, "x * 1.0", "torch.randn(8, 8)"), 1)
+        make_trials(problem, 1, room=room)
 
 
 def test_distributions_that_the_reference_cannot_take_are_dropped_and_named(
@@ -238,7 +250,7 @@ def full_as_a_whole(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
         ("x.amax((1, 2))", "torch.randn(16, 32, 40)"),  # the answer is small, its input is cut
     ],
 )
-def test_trials_are_made_in_pieces_where_the_truth_of_all_does_not_fit(
+def test_a_quarter_of_the_rows_is_measured_where_the_truth_of_all_does_not_fit(
     make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch, forward: str, inputs: str
 ) -> None:
     problem = problem_of(make_task, forward, inputs)
@@ -251,8 +263,9 @@ def test_trials_are_made_in_pieces_where_the_truth_of_all_does_not_fit(
     assert [one.distribution for one in pieces.trials] == [one.distribution for one in whole.trials]
     for trial, (low, high) in zip(whole.trials, edges, strict=True):
         width = (trial.high[0] - trial.low[0]).clamp(min=1e-37)
-        # Bounds come from what errors were seen, and the rounding of inputs is drawn anew.
-        assert 0.25 < float(((high - low) / width).median()) < 4, trial.distribution
+        # Bounds come from what errors were seen, and the rounding of inputs is drawn anew. Few elements may be far in no row of four.
+        least = 0.05 if trial.distribution == "spiked far" else 0.25
+        assert least < float(((high - low) / width).median()) < 4, trial.distribution
         assert bool((torch.maximum(low, trial.low[0]) <= torch.minimum(high, trial.high[0])).all())
 
 

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 from search.costs.trace import operator_graph
 from search.judging import bounds
 from search.judging.tolerance import make_trials
+from search.judging.truth.reference import Truth
 from search.reference import load_problem
 from search.task import Task
 
@@ -79,3 +80,27 @@ def test_trials_that_are_drawn_again_keep_nothing_and_bounds_take_four_times_the
     assert alive.most < 4.5 * task
     trial_set.forget()
     assert alive.now < 0.5 * task
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("forward", ["torch.relu(x)", "torch.softmax(x, -1)"])
+def test_measuring_a_quarter_of_the_rows_takes_twice_the_task(
+    forward: str, make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "_ROWS", 1 << 13)
+    monkeypatch.setattr(bounds, "_PIECE", 1 << 11)
+    problem = load_problem(make_task(SOURCE.format(forward=forward, inputs="torch.rand(256, 512)")))
+    answered = Truth.__call__
+
+    def full(self: Truth, given: tuple[torch.Tensor, ...], *how: object) -> object:
+        if len(given[0]) == 256:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return answered(self, given, *how)  # type: ignore[arg-type] - as it was called
+
+    monkeypatch.setattr(Truth, "__call__", full)
+    monkeypatch.setattr(bounds, "_TABLES", 16)  # a megabyte, whatever the task
+    graph = operator_graph(problem)
+    with Alive(problem.inputs[0]) as alive:
+        trial_set = make_trials(problem, 1, room=0, graph=graph)
+    assert trial_set.cut is not None
+    assert alive.most < 1.75 * (2 * problem.inputs[0].nbytes)
