@@ -178,3 +178,11 @@ def test_tuning_that_is_broken_off_ends_as_an_unbroken_one(tmp_path) -> None:
 def test_a_million_digits_are_no_number_and_take_no_day() -> None:
     long = tunable('KNOBS = {"TILE": [1, 2]}\nTILE = 1\n#define TILE ' + "1" * 1_000_000 + "x\n")
     assert long.chosen == {"TILE": 1}
+
+
+def test_a_comment_behind_a_definition_is_none_of_its_business() -> None:
+    text = 'KNOBS = {"TILE": [1, 2], "LAG": [0, 1]}\n#define TILE 1  // 8 a warp\n#define LAG (1) /* of 2 */\n'
+    found = tunable(text)
+    assert found.chosen == {"TILE": 1, "LAG": 1}
+    changed = found.with_values({"TILE": 2, "LAG": 0})
+    assert changed.endswith("#define TILE 2  // 8 a warp\n#define LAG (0) /* of 2 */\n")
