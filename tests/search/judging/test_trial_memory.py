@@ -11,6 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from search import reference
 from search.costs.trace import operator_graph
 from search.judging import bounds
 from search.judging.tolerance import make_trials
@@ -104,3 +105,14 @@ def test_measuring_a_quarter_of_the_rows_takes_twice_the_task(
         trial_set = make_trials(problem, 1, room=0, graph=graph)
     assert trial_set.cut is not None
     assert alive.most < 1.75 * (2 * problem.inputs[0].nbytes)
+
+
+@pytest.mark.parametrize("forward", ["torch.relu(x)", "x / torch.norm(x, dim=1, keepdim=True)"])
+def test_loading_a_reference_takes_twice_the_task(
+    forward: str, make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reference, "_PIECE", 1 << 11)
+    task = make_task(SOURCE.format(forward=forward, inputs="torch.rand(256, 512)"))
+    with Alive() as alive:
+        problem = load_problem(task)
+    assert alive.most < 2.05 * (2 * problem.inputs[0].nbytes)
