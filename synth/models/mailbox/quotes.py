@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 
 _FORM = "# Answer"  # the section that says in what form an answer comes: it is always there
-_BRIEF = "[in brief]"  # what ends the beginning of a document, see `kb.retrieval.multi_query.pages`
+# What ends a part of a document, see `kb.retrieval.multi_query.pages`.
+_EXCERPT = re.compile(r"\s*\[(?:in brief|\d+ more sections of this record are not shown)\]$")
+_BREAK = re.compile(r"\n\s*\n")
 _LEAST = 200  # characters of a quoted text that is worth a look into another file
 # As `synth.quoting.fence` writes them: nothing inside closes one.
 _OPEN = re.compile(r"^(?P<bar>`{3,})[A-Za-z0-9_+#.-]*$")
@@ -57,12 +59,14 @@ class Quotes:
         return found[1] if found is not None and found[0] < number else None
 
     def _found(self, quoted: str) -> tuple[int, str] | None:
-        """Return where a text, or the document that it is the beginning of, was quoted."""
+        """Return where a text, or a document of which it is an excerpt, was quoted."""
         whole = self._places.get(quoted)
-        if whole is not None or not quoted.endswith(_BRIEF):
+        if whole is not None or not _EXCERPT.search(quoted):
             return whole
-        beginning = quoted.removesuffix(_BRIEF).strip()
-        return next((place for text, place in self._places.items() if beginning in text), None)
+        split = _BREAK.split(_EXCERPT.sub("", quoted).strip())
+        said = [one for one in split if one and not one.startswith("#")]
+        places = self._places.items() if said else ()
+        return next((place for text, place in places if all(one in text for one in said)), None)
 
 
 def _sections(text: str) -> Iterator[Section]:

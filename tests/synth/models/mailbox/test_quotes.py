@@ -91,6 +91,22 @@ def test_the_beginning_of_a_document_that_was_quoted_is_not_quoted_again(ask):
     assert "Rule 4" in third
 
 
+def test_an_excerpt_of_a_document_that_was_quoted_is_not_quoted_again(ask):
+    lines = NOTES.split("\n")
+    document = "\n\n".join(["## First", *lines[:6], "## Second", *lines[6:]])
+    ask(fence(document), 1)
+    part = "\n\n".join(
+        ["# Notes", "## Second", *lines[6:], "[1 more sections of this record are not shown]"]
+    )
+    second, _ = ask(fence(part), 2)
+    assert "[quoted in letter 001]" in second
+    third, _ = ask(fence(part.replace("Note 7", "Rule 7")), 3)
+    assert "Rule 7" in third
+    shorter = "\n\n".join(lines[1:])  # a program of which a part was taken out is another program
+    fourth, _ = ask(fence(shorter), 4)
+    assert shorter in fourth
+
+
 def test_a_section_that_is_the_same_is_named_but_for_the_form_of_the_answer(ask):
     menu = "\n".join(f"- idea-{n}: What may be done about it, number {n}" for n in range(9))
     form = "# Answer\n\n" + "Answer with the whole file, ready to run, in one fence. " * 9
