@@ -100,6 +100,7 @@ class Subject:
         families: operator families of the reference.
         precision: the task's policy; one that has no name counts as float32.
         formats: of numbers that operands have beside it.
+        library: whether candidates may call the framework's library, as the task says.
     """
 
     target: TargetRecord
@@ -108,6 +109,7 @@ class Subject:
     families: tuple[str, ...] = ()
     precision: str = "strict"
     formats: tuple[str, ...] = ()
+    library: str = "allowed"
 
     @property
     def scope(self) -> Scope:
@@ -117,6 +119,7 @@ class Subject:
             architecture=(self.target.architecture,),
             language=(self.language,),
             dtype=(*DTYPES.get(self.precision, ("float32",)), *self.formats),
+            library=(self.library,),
         )
 
 

@@ -87,6 +87,7 @@ class ScopeModel(_Strict):
     language: tuple[str, ...] = ()
     operator: tuple[OperatorFamily, ...] = ()
     dtype: tuple[str, ...] = ()
+    library: tuple[Literal["allowed", "forbidden"], ...] = ()
 
     def value(self) -> Scope:
         """Return the plain value."""

@@ -19,13 +19,18 @@ FATES: tuple[Fate, ...] = get_args(Fate)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Where a piece of knowledge applies; an empty field applies everywhere."""
+    """Where a piece of knowledge applies; an empty field applies everywhere.
+
+    Attributes:
+        library: whether a task lets candidates call the framework's library: "allowed" or "forbidden".
+    """
 
     vendor: tuple[str, ...] = ()
     architecture: tuple[str, ...] = ()
     language: tuple[str, ...] = ()
     operator: tuple[str, ...] = ()
     dtype: tuple[str, ...] = ()
+    library: tuple[str, ...] = ()
 
     def admits(self, other: Scope) -> bool:
         """Say whether knowledge of this scope may serve a question of scope `other`."""
@@ -39,6 +44,7 @@ class Scope:
             "language": (self.language, other.language),
             "operator": (self.operator, other.operator),
             "dtype": (self.dtype, other.dtype),
+            "library": (self.library, other.library),
         }
         return tuple(
             name

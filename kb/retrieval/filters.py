@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # What a passage written for something else is worth, by the field in which it is: a neighbouring
 # architecture is near, another vendor far.
-DISTANCE = {"dtype": 1, "operator": 1, "architecture": 1, "language": 2, "vendor": 4}
+DISTANCE = {"dtype": 1, "library": 1, "operator": 1, "architecture": 1, "language": 2, "vendor": 4}
 
 
 class View:

@@ -303,6 +303,7 @@ class PromptWriter:
             told=program.text.told,
             families=self._work.families if self._work else (),
             precision=precision if isinstance(precision, str) else "strict",
+            library=self._task.settings.library,
         )
         return Questions(program, subject, self._knowledge.patterns())
 

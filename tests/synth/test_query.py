@@ -3,7 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kb.app.queries import find_target
+from kb.config import shipped_docs
 from kb.records.patterns import Pattern, Recognised, When
+from kb.records.schema import parse_record
 from kb.records.types import Scope
 from synth.query import PLANS, Need, Subject, build_inquiry
 
@@ -43,7 +45,16 @@ def test_each_pattern_asks_its_questions_and_its_first_one_names_its_records() -
         architecture=("sm_90",),
         language=("triton",),
         dtype=("float32", "float16", "bfloat16"),
+        library=("allowed",),
     )
+
+
+def test_records_that_call_the_library_are_not_for_a_task_that_forbids_it() -> None:
+    path = shipped_docs() / "ideas" / "gpu-fuse-into-library-producer.md"
+    scope = parse_record(path.read_text(encoding="utf-8"), path.name).record.scope.value()
+    forbids = replace(SUBJECT, families=("matmul",), library="forbidden").scope
+    assert scope.admits(replace(SUBJECT, families=("matmul",)).scope)
+    assert scope.misses(forbids) == ("library",)
 
 
 def test_what_costs_more_of_the_time_asks_louder() -> None:

@@ -21,7 +21,8 @@ def explain_inquiry(brief: RenderedPrompt) -> Iterator[str]:
     inquiry = brief.inquiry
     kinds = ", ".join(f"{kind} x{weight:g}" for kind, weight in inquiry.kinds)
     scope = inquiry.scope
-    where = ", ".join((*scope.vendor, *scope.architecture, *scope.language, *scope.dtype))
+    library = [f"library {one}" for one in scope.library]
+    where = ", ".join((*scope.vendor, *scope.architecture, *scope.language, *scope.dtype, *library))
     yield "Limits"
     yield f"  in scope: {where}; operators: {', '.join(inquiry.families) or 'any'}"
     yield (
