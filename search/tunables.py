@@ -224,7 +224,7 @@ def _sites(source: str, tree: ast.Module, name: str) -> Iterator[Site]:
             )
     word = re.escape(name)
     pattern = (
-        rf"^[ \t]*#[ \t]*define[ \t]+{word}[ \t]+\(?(?P<a>{_NUMBER})\)?[ \t]*(?://.*|/\*.*\*/[ \t]*)?$"
+        rf"^[ \t]*#[ \t]*define[ \t]+{word}[ \t]+\(?(?P<a>{_NUMBER})\)?[ \t]*(?://.*|/\*(?:(?!\*/).)*\*/[ \t]*)?$"
         rf"|\bconstexpr\b[\w \t:]{{0,200}}?\b{word}[ \t]*=[ \t]*(?P<b>{_NUMBER})[ \t]*;"
     )
     for match in re.finditer(pattern, source, re.MULTILINE):

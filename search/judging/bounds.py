@@ -103,6 +103,19 @@ def finite(values: Iterable[torch.Tensor]) -> bool:
     )
 
 
+def widest(each: Sequence[Slack]) -> Slack:
+    """Return the slack that allows what any of these does, which were seen of parts of one answer."""
+    seen = [one.seen for one in each if one.seen is not None]
+    told = [one.told for one in each if one.told is not None]
+    return Slack(
+        told=(max(one[0] for one in told), max(one[1] for one in told)) if told else None,
+        relative=max(one.relative for one in each),
+        beside=max(one.beside for one in each),
+        least=max(one.least for one in each),
+        seen=torch.stack(seen).amax(0) if seen else None,
+    )
+
+
 def told_slack(absolute: float, relative: float) -> Slack:
     """Return the slack of tolerances that a task gives."""
     return Slack(told=(absolute, relative))

@@ -10,14 +10,14 @@ from typing import Any
 import torch
 
 from search.judging import inputs as distributions
-from search.judging.bounds import Slack, edges, finite, pieces
+from search.judging.bounds import Slack, edges, finite, pieces, widest
 from search.judging.trial import InputTrial, RowCut, TrialBounds, gone, inside
 from search.judging.truth.reference import Truth
 from search.reference import WHOLE, Problem
 
 Edges = tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]  # the low ones and the high ones
 NOT_FINITE = "the reference's output is not finite"
-_PARTS = 4  # of the rows, of which one is measured where there is no memory for all
+_PARTS = 4  # of the rows, which are measured one after the other where there is no memory for all
 _SAME, _ULP = 0.02, 3e-7  # of what is allowed, or of the value: two truths that are one
 
 
@@ -41,12 +41,12 @@ class RedrawnTrials:
         """How inputs can be cut so that the bounds come out as they are, where that was seen on every trial asked."""
         return self._cuts[0] if self._sure and self._cuts else None
 
-    def in_part(
+    def in_parts(
         self,
         inputs: tuple[Any, ...],
         bounded: Callable[[tuple[Any, ...]], InputTrial | str],
     ) -> tuple[InputTrial | str, RowCut]:
-        """Return a trial that is measured on a quarter of the rows, and how inputs are cut: measuring all does not fit.
+        """Return a trial of which some rows are measured at a time, and how inputs are cut: measuring all does not fit.
 
         The framework's answer to all inputs at once must be within what follows for every row, which it is not where rows
         depend on one another.
@@ -59,44 +59,55 @@ class RedrawnTrials:
         """
         while self._cuts:
             cut = self._cuts[0]
-            for first in range(_PARTS):  # another quarter where one has no large elements
-                found = self._measured_in_part(inputs, cut, slice(first, None, _PARTS), bounded)
-                if found is not None:
-                    self._sure = True
-                    return found, cut
+            try:
+                found = self._measured_in_parts(inputs, cut, bounded)
+            except torch.OutOfMemoryError:
+                raise
+            except Exception:  # noqa: BLE001 - the user's program may raise anything on a shape that it was not written for
+                found = None
+            if found is not None:
+                self._sure = True
+                return found, cut
             del self._cuts[0]
         raise torch.OutOfMemoryError(
             "CUDA out of memory: the reference in float64 does not fit, and its rows do not stand apart"
         )
 
-    def _measured_in_part(
+    def _measured_in_parts(
         self,
         inputs: tuple[Any, ...],
         cut: RowCut,
-        part: slice,
         bounded: Callable[[tuple[Any, ...]], InputTrial | str],
     ) -> InputTrial | str | None:
         """Return the trial, why there is none, or None where the framework's own answer is not within it."""
-        pairs = zip(cut.of(inputs, part), cut.inputs, strict=True)
-        try:
-            made = bounded(tuple(x.contiguous() if of_rows else x for x, of_rows in pairs))
+        bare, count = [], self._shapes[0][0]
+        for first in range(min(_PARTS, count)):
+            pairs = zip(cut.of(inputs, slice(first, None, _PARTS)), inputs, cut.inputs, strict=True)
+            made = bounded(tuple(_dense(x, whole) if cuts else x for x, whole, cuts in pairs))
             if isinstance(made, str):
                 return made
-            answer = self._problem.run(*inputs)
-        except torch.OutOfMemoryError:
-            raise
-        except Exception:  # noqa: BLE001 - the user's program may raise anything on a shape that it was not written for
-            return None
+            bare.append(replace(made, recall=gone))
+            del made
+        each = zip(*(one.slack for one in bare), strict=True)
+        # Of fewer rows it cannot be told what is usual in one of them and what in a column.
+        known = bare if count >= 2 * _PARTS else []
+        limits = zip(*(one.limits for one in known), strict=True)
+        trial = replace(
+            bare[0],
+            slack=tuple(widest(some) for some in each),
+            limits=tuple(
+                tuple(_joined(some, count) for some in zip(*usual, strict=True)) for usual in limits
+            )
+            or ((),) * len(self._shapes),
+        )
+        answer = self._problem.run(*inputs)
         if not finite(answer):
             return NOT_FINITE
-        # What is usual in a row is known of the rows that were measured.
-        limits = tuple(tuple(x for x in usual if x.shape[0] == 1) for usual in made.limits)
-        made = replace(made, recall=gone, limits=limits)
         for rows in cut.rows:
-            piece = self._piece(made, cut.of(inputs, rows), rows)
+            piece = self._piece(trial, cut.of(inputs, rows), rows)
             if piece is None or not inside(piece, tuple(x[rows] for x in answer)):
                 return None
-        return made
+        return trial
 
     def forget(self) -> None:
         """Let go of them."""
@@ -305,6 +316,21 @@ def _cuts(problem: Problem, shapes: Sequence[torch.Size]) -> list[RowCut]:
         if any(chosen) and len(slices) > 1:
             found.append(RowCut(inputs=chosen, rows=slices))
     return found
+
+
+def _dense(some: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
+    """Return some rows of a tensor, laid out as it is."""
+    return torch.empty_like(whole[: len(some)]).copy_(some)
+
+
+def _joined(parts: Sequence[torch.Tensor], rows: int) -> torch.Tensor:
+    """Return the limits of all rows from those of every fourth, or the widest of what holds for all rows."""
+    if parts[0].shape[0] == 1:
+        return torch.stack([*parts]).amax(0)
+    joined = parts[0].new_empty((rows, *parts[0].shape[1:]))
+    for first, part in enumerate(parts):
+        joined[first :: len(parts)] = part
+    return joined
 
 
 def _same(found: torch.Tensor, known: torch.Tensor, slack: Slack) -> bool:

@@ -192,7 +192,7 @@ def _first_trial(
         def bounded(some: tuple[Any, ...]) -> InputTrial | str:
             return _bounded(problem, truth, name, some, plain(problem.run(*some)), sums)
 
-        return shelf.in_part(inputs, bounded)
+        return shelf.in_parts(inputs, bounded)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - the user's program may raise anything

@@ -209,25 +209,6 @@ class RowCut:
         """Return what some rows of the answer come from."""
         return tuple(x[rows] if cut else x for x, cut in zip(inputs, self.inputs, strict=True))
 
-    def run(
-        self, program: Callable[..., tuple[torch.Tensor, ...]], inputs: Sequence[Any]
-    ) -> tuple[torch.Tensor, ...]:
-        """Return the answers of `program`, asked for some rows at a time.
-
-        Raises:
-            ValueError: it answers with other rows than those that it was asked for.
-        """
-        count = next(len(x) for x, cut in zip(inputs, self.inputs, strict=True) if cut)
-        whole: list[torch.Tensor] = []
-        for rows in self.rows:
-            some = program(*self.of(inputs, rows))
-            whole = whole or [x.new_empty((count, *x.shape[1:])) for x in some]
-            for value, part in zip(whole, some, strict=True):
-                if value[rows].shape != part.shape:
-                    raise ValueError(f"{tuple(part.shape)} for rows {rows.start} to {rows.stop}")
-                value[rows] = part
-        return tuple(whole)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sums:

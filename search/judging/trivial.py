@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 import torch
 
@@ -25,11 +25,15 @@ def probe(problem: Problem, bank: TrialSet) -> bool:
     Returns:
         Whether it is.
     """
+    means = cache(partial(_means, bank))
     kinds: dict[str, Callable[[int, slice | None], Answer | None]] = {
         "all zeros": lambda at, rows: tuple(
             torch.zeros_like(x) for x in _answers(bank.trials[at], rows)
         ),
-        "a constant": lambda at, rows: _constant(bank, at, rows),
+        "a constant": lambda at, rows: tuple(
+            torch.full_like(x, mean)
+            for x, mean in zip(_answers(bank.trials[at], rows), means(at), strict=True)
+        ),
         "the answer to other inputs": lambda at, rows: _answers(bank.trials[at - 1], rows),
     }
     for place, value in enumerate(problem.inputs):
@@ -53,12 +57,11 @@ def probe(problem: Problem, bank: TrialSet) -> bool:
 
 
 def _pieces(bank: TrialSet, at: int) -> tuple[slice | None, ...]:
-    """Return the rows of which a trial is looked at one after the other; None: there is memory for all of it."""
-    trial = bank.trials[at]
-    apart = (
-        trial.cut is not None and trial.part is not None and bank.trials[at - 1].part is not None
-    )
-    return trial.cut.rows if apart and trial.cut is not None else (None,)
+    """Return the rows of which a trial is looked at one after the other; None: there is memory for all of them."""
+    cut = bank.trials[at].cut
+    asked = (bank.trials[0], bank.trials[at - 1], bank.trials[at])
+    apart = all(one.cut is not None and one.part is not None for one in asked)
+    return cut.rows if apart and cut is not None else (None,)
 
 
 def _piece(trial: InputTrial, rows: slice | None) -> InputTrial:
@@ -75,18 +78,24 @@ def _answers(trial: InputTrial, rows: slice | None) -> Answer:
     return tuple(piece.answer(number) for number in range(len(piece.low)))
 
 
-def _constant(bank: TrialSet, at: int, rows: slice | None) -> Answer:
-    """Return the mean of a trial's answer, or of its first rows, in each place."""
-    first = _pieces(bank, at)[0]
-    means = []
-    for number, value in enumerate(_answers(bank.trials[at], first)):
-        # Of a single element the mean is the answer: there one constant must do for all trials.
-        alone = value.numel() <= 1
-        means.append(_mean(_answers(bank.trials[0], first)[number] if alone else value))
-    return tuple(
-        torch.full_like(x, mean)
-        for x, mean in zip(_answers(bank.trials[at], rows), means, strict=True)
-    )
+def _means(bank: TrialSet, at: int) -> list[float]:
+    """Return the mean of each output of a trial, rounded where it is of whole numbers."""
+    totals: list[float] = []
+    counts: list[int] = []
+    for rows in _pieces(bank, at):
+        values = _answers(bank.trials[at], rows)
+        totals = totals or [0.0] * len(values)
+        counts = counts or [0] * len(values)
+        for number, value in enumerate(values):
+            totals[number] += _total(value)
+            counts[number] += value.numel()
+    means = [total / max(count, 1) for total, count in zip(totals, counts, strict=True)]
+    # Of a single element the mean is the answer: there one constant must do for all trials.
+    if at != 0 and any(count <= 1 for count in counts):
+        first = _means(bank, 0)
+        means = [a if n <= 1 else b for a, b, n in zip(first, means, counts, strict=True)]
+    whole = (value.dtype in WHOLE for value in values)
+    return [round(mean) if one else mean for mean, one in zip(means, whole, strict=True)]
 
 
 def _passes(trial: InputTrial, rows: slice | None, answer: Answer | None) -> bool:
@@ -112,12 +121,9 @@ def _equals(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.allclose(one, other, rtol=_SAME_SHARE, atol=_SAME)
 
 
-def _mean(answer: torch.Tensor) -> float:
-    """Return the mean of an answer, rounded where it is of whole numbers."""
+def _total(answer: torch.Tensor) -> float:
     parts = torch.split(answer.reshape(-1), _PIECE)
-    total = sum(float(part.nan_to_num().sum(dtype=torch.float64)) for part in parts)
-    mean = total / max(answer.numel(), 1)
-    return round(mean) if answer.dtype in WHOLE else mean
+    return sum(float(part.nan_to_num().sum(dtype=torch.float64)) for part in parts)
 
 
 def _echo(bank: TrialSet, place: int, at: int, rows: slice | None) -> Answer | None:

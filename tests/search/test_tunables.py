@@ -182,6 +182,7 @@ def test_a_million_digits_are_no_number_and_take_no_day() -> None:
 
 def test_a_comment_behind_a_definition_is_none_of_its_business() -> None:
     text = 'KNOBS = {"TILE": [1, 2], "LAG": [0, 1]}\n#define TILE 1  // 8 a warp\n#define LAG (1) /* of 2 */\n'
+    assert isinstance(read_knobs(text.replace("of 2 */", "of 2 */ + 3 /* or so */")), str)
     found = tunable(text)
     assert found.chosen == {"TILE": 1, "LAG": 1}
     changed = found.with_values({"TILE": 2, "LAG": 0})

@@ -179,13 +179,13 @@ def most_bytes(inputs: Sequence[Any], outputs: Sequence[TensorLayout], sets: int
     the candidate one more for each call. The truth of an answer that is not near takes inputs twice and answers four times.
 
     Of one call there is one region for all, and programs give back what they do not hold after each timed batch. The judge has the
-    answer; the candidate has its own and the one before, or, later, one and the judge a draw of inputs. The framework's answer,
-    the truth and the bounds are not counted: where rows stand apart, they are found for some of them at a time.
+    answer and a draw of inputs; the candidate has its own and the one before. The framework's answer, the truth and the
+    bounds are not counted: where rows stand apart, they are found for some of them at a time.
     """
     given = set_bytes(inputs, ())
     answers = set_bytes((), outputs)
     if sets == 1:
-        return max(given + 4 * answers, 2 * given + 3 * answers) + _CONTEXTS
+        return 2 * given + 4 * answers + _CONTEXTS
     regions = 2 * (sets * (given + answers) + answers)
     held = regions + sets * answers + 2 * given + 3 * answers + (3 + sets) * answers
     return held + 2 * (2 * given + 4 * answers) + _CONTEXTS

@@ -377,7 +377,8 @@ class CudaCandidateSession(CandidateSession):
         """Return the profile of a batch as it is timed, on fresh inputs, its answers checked."""
         given = draws.draw(calls, audits=True)
         self._state = None if self._problem.packs else scaled(self._problem.state)
-        self.batches.put(calls, map(draws.make, given, self._cuda_arena.sets), self._state)
+        inputs = map(draws.make, given)  # not in its memory: its host runs
+        self.batches.put(calls, inputs, self._state)
         found = self.profile(calls, flushes, whole=True)
         self.batches.take(calls)
         self.check_batch(None, (draws, given))

@@ -85,7 +85,7 @@ def test_trials_that_are_drawn_again_keep_nothing_and_bounds_take_four_times_the
 
 @pytest.mark.slow
 @pytest.mark.parametrize("forward", ["torch.relu(x)", "torch.softmax(x, -1)"])
-def test_measuring_a_quarter_of_the_rows_takes_twice_the_task(
+def test_measuring_some_rows_at_a_time_takes_twice_the_task(
     forward: str, make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, "_ROWS", 1 << 13)
