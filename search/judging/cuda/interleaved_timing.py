@@ -242,7 +242,7 @@ class CudaTimingSession:
             batch = one.batch(few, 1)
         ahead = _AHEAD * batch.host / few / self.flush_seconds
         flushes = max(1, min(_MOST_FLUSHES, math.ceil(ahead)))
-        # On inputs of its own, as a timed one: a baseline gives memory back after such.
+        # On inputs of its own, as a timed one: programs give memory back after such.
         each = one.batch(few, flushes, given=self.draw(few)).wall / few
         calls = max(min(_FEWEST, self.most), min(self.most, int(share / max(each, 1e-7))))
         return Pace(calls=calls, flushes=flushes, seconds=each)
