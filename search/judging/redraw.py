@@ -89,14 +89,16 @@ class RedrawnTrials:
             bare.append(replace(made, recall=gone))
             del made
         each = zip(*(one.slack for one in bare), strict=True)
-        # Of fewer rows it cannot be told what is usual in one of them and what in a column.
+        # Of fewer rows it cannot be told what is usual in one of them and what in a column. Where a part has none, as within a
+        # task's own tolerances, none hold.
         known = bare if count >= 2 * _PARTS else []
         limits = zip(*(one.limits for one in known), strict=True)
         trial = replace(
             bare[0],
             slack=tuple(widest(some) for some in each),
             limits=tuple(
-                tuple(_joined(some, count) for some in zip(*usual, strict=True)) for usual in limits
+                tuple(_joined(some, count) for some in zip(*usual, strict=False))
+                for usual in limits
             )
             or ((),) * len(self._shapes),
         )

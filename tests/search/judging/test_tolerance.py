@@ -282,6 +282,16 @@ def test_large_errors_in_one_row_of_many_are_those_of_a_right_answer(
     assert make_trials(problem, seed).cut is not None
 
 
+def test_parts_of_which_some_are_within_the_tasks_tolerances_are_one_trial(
+    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = "torch.rand(64, 128) * (1 + 1000.0 * (torch.arange(64) % 4 == 3))[:, None]"
+    loose = {"absolute": 1e-3, "relative": 1e-9}
+    problem = problem_of(make_task, "x * x + x", inputs, precision=loose)
+    full_as_a_whole(problem, monkeypatch)
+    assert make_trials(problem, 1).cut is not None
+
+
 @pytest.mark.parametrize("rows", [2, 3, 5, 9])
 def test_few_rows_are_measured_too(
     make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch, rows: int
