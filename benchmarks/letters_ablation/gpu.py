@@ -3,10 +3,10 @@
     python -m benchmarks.letters_ablation.gpu                  # on an NVIDIA GPU: times, one JSON object a program, then a table
     python -m benchmarks.letters_ablation.gpu --only 'none-*'  # some of them
     python -m benchmarks.letters_ablation.gpu --target h200    # a dry run where there is none: do they compile?
-    python -m benchmarks.letters_ablation.gpu --kept           # the fifth trial's figures and the sixth's, without a GPU
+    python -m benchmarks.letters_ablation.gpu --kept           # the figures of the fifth to the seventh trial, without a GPU
 
-The programs are in `gpu_programs.json.gz`, the tasks in `gpu_tasks`, what one H200 printed of the fifth trial in
-`gpu_results.jsonl` and of the sixth, whose tasks are in two bytes. docs/loop-retrieval.md says how they were made.
+The programs are in `gpu_programs.json.gz`, the tasks in `gpu_tasks`, what H200s printed of them in `gpu_results.jsonl`; those of
+the sixth and the seventh trial are in two bytes. docs/loop-retrieval.md says how they were made.
 """
 
 import argparse
