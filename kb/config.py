@@ -17,6 +17,12 @@ def shipped_docs() -> Path:
     return Path(next(iter(hardware_docs.__path__)))
 
 
+def shipped_programs() -> Path:
+    """Return the folder of the programs that kernel records tell of, a folder for each (checkout or installed wheel)."""
+    installed = Path(__file__).parent / "programs"
+    return installed if installed.is_dir() else shipped_docs().parent / "examples" / "kernels"
+
+
 def user_path(text: str | Path) -> Path:
     """Return a path that the user named, with ``~`` as the home folder that it stands for.
 

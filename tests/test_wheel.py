@@ -57,6 +57,7 @@ def test_the_wheel_carries_the_documents_and_the_templates(wheel):
     shipped = (
         "hardware_docs/targets/",
         "hardware_docs/recipes/prelude.hpp",
+        "kb/programs/h200_gated_product/program.py",
         "synth/templates/",
         *web,
     )

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from kb.config import shipped_programs
 from kb.records.front_matter import split_template
 from kb.records.pages import Module, describe, make_modules
 from kb.records.schema import Document, Evidence, IdeaRecord, LessonRecord, TargetRecord
@@ -36,6 +37,20 @@ NEAREST = 3  # names that are told where one is not known
 _EVIDENCE = 6  # measurements of a record that are told, the latest ones
 _ELSEWHERE = "Written for other targets or languages"
 _SENTENCE = re.compile(r"[.!?](?=\s+[A-Z`*\d]|$)")
+
+
+def _program(name: str) -> LookupResult | None:
+    """Return a program that a kernel record names, None where there is none."""
+    path = PurePosixPath(name.strip())
+    folder = path.parent.name
+    if path.name != "program.py" or not folder.isidentifier():
+        return None
+    file = shipped_programs() / folder / path.name
+    if not file.is_file():
+        return None
+    shown = f"examples/kernels/{folder}/{path.name}"
+    text = file.read_text(encoding="utf-8")
+    return LookupResult(kind="read", name=shown, title="the whole program", text=text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +120,15 @@ class RecordReader:
         self._hidden = hidden
 
     def read(self, name: str) -> LookupResult:
-        """Return a record whole, without its recipe's template, or the beginning of a plain document.
+        """Return a record whole, without its recipe's template, the beginning of a plain document, or a record's program.
 
         Args:
-            name: its file's stem, or its path as quotations have it, or the end of that.
+            name: its file's stem, or its path as quotations have it, or the end of that; of a program its path as a
+                record has it.
         """
+        program = _program(name)
+        if program is not None:
+            return program
         document = self._find(name)
         if document is not None:
             return self._whole(document)

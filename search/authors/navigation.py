@@ -237,7 +237,8 @@ class Conversation:
         self._now.add(same)
         self._names[request.words] = same
         if not found.passages:
-            quote = Quote(text=found.text, flagged=instructions(found.text))
+            program = found.kind == "read"
+            quote = Quote(text=found.text, flagged=instructions(found.text), whole=program)
             return Answered(words=request.words, note=found.title, quotes=(quote,))
         note = f"its first passages, {found.more} more follow" if found.more else ""
         quotes = tuple(self._quote(one) for one in found.passages)

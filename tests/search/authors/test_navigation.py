@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from asking import MODEL, MOMENT, Heard, Place, asks, gives, task_of
 
+from kb.config import shipped_programs
 from kb.knowledge import open_knowledge
 from kb.retrieval.effect_estimate import GainMeasurement
 from kb.retrieval.effect_store import Use, record
@@ -108,6 +109,15 @@ def test_a_recipe_s_template_is_cut_out_of_its_record(place: Place) -> None:
     assert document is not None
     assert "```jinja" in document.body
     assert "```jinja" not in found.passages[0].text
+
+
+def test_a_program_that_a_kernel_record_names_is_read_whole(place: Place) -> None:
+    path = "examples/kernels/h200_gated_product/program.py"
+    model = Heard(asks(f"read {path}", "read h200_gated_product/../program.py"), gives())
+    place.ask(model)
+    (answer,) = model.answers
+    assert (shipped_programs() / "h200_gated_product" / "program.py").read_text().strip() in answer
+    assert "not known; the nearest names are" in answer  # of what is no program's folder
 
 
 def test_unknown_names_are_answered_with_the_nearest_three(place: Place) -> None:
