@@ -306,9 +306,8 @@ class CudaCandidateSession(CandidateSession):
             self._check_inputs(number, inputs)
             failed = self._failed(one, inputs, self._mirror.results[number])
             if failed is not None:
-                if (
-                    not self.batches.scarce
-                ):  # all of it, to be compared with other calls and with what is there later
+                if not self.batches.scarce:
+                    # All of it, to be compared with other calls and with what is there later.
                     answer = self._mirror.results[number]
                     failed = answer, self._problem.run(*inputs, state=self._state)
                 self._blame_call(number, one, inputs, *failed)
