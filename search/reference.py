@@ -128,6 +128,17 @@ def load_problem(task: Task | JudgedTask, seed: int = 0, device: str = "cpu") ->
     """
     task = plain_task(task)
     _require_device(device)
+    try:
+        return _loaded(task, seed, device)
+    except torch.OutOfMemoryError as error:
+        found = str(error).split(". ")[0]
+        raise TaskError(
+            f"{task.reference}: the device has no memory left to load it ({found}): make the inputs smaller, or end what "
+            "else uses the device"
+        ) from error
+
+
+def _loaded(task: JudgedTask, seed: int, device: str) -> Problem:
     module = execute(task)
     build, draw = _definitions(task, module)
     draw = seeds.drawn_on(device, draw)

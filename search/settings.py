@@ -39,7 +39,7 @@ class RequestSettings(StrictModel):
     """What a model may ask of the knowledge base before it gives ideas."""
 
     steps: int = Field(default=3, ge=0, le=10, description="replies with requests; 0: none")
-    tokens: int = Field(default=8_000, ge=500, description="of all answers together, at most")
+    tokens: int = Field(default=16_000, ge=500, description="of all answers together, at most")
 
 
 class SearchSettings(StrictModel):

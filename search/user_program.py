@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
+
 from kb.errors import TaskError
 from search.judged import JudgedTask
 
@@ -49,8 +51,8 @@ def foreign(task: JudgedTask, what: str) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the reference's own business
             yield
-    except TaskError:
-        raise
+    except (TaskError, torch.OutOfMemoryError):
+        raise  # of the device's memory the caller knows what else may be tried
     except MemoryError as error:
         raise TaskError(
             f"{task.reference}: {what} needs more memory than this machine has: make the inputs smaller"

@@ -58,6 +58,7 @@ class Quote:
         label: by which an idea may name it, "" where there is nothing to name.
         flagged: lines that address their reader.
         whole: it is cut in its middle where it is too long; else its last lines go.
+        uncut: it is a program, of which a part is of little use: beside other answers all of it is given, or none.
     """
 
     text: str
@@ -67,6 +68,7 @@ class Quote:
     section: str = ""
     flagged: tuple[str, ...] = ()
     whole: bool = False
+    uncut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +160,7 @@ class Navigator:
         return {
             "steps": self._settings.steps,
             "most": MOST,
+            "tokens": f"{self._settings.tokens:,}",
             "modules": (*pages, "ideas-memory-access", "symptoms", "kernels"),
             "example": EXAMPLE,
         }
@@ -207,6 +210,9 @@ class Conversation:
         room = self._left - around - later
         self._now = set()
         answers = [self._answer(one) for one in requests]
+        if len(answers) == 1:  # with all the room that there is
+            parts = tuple(replace(quote, uncut=False) for quote in answers[0].quotes)
+            answers = [replace(answers[0], quotes=parts)]
         fitted = self._fitted(answers, room, steps if later else 0)
         text = self._navigator.render(fitted, steps if later else 0)
         self._given(answers, fitted)
@@ -238,7 +244,8 @@ class Conversation:
         self._names[request.words] = same
         if not found.passages:
             program = found.kind == "read"
-            quote = Quote(text=found.text, flagged=instructions(found.text), whole=program)
+            flagged_lines = instructions(found.text)
+            quote = Quote(text=found.text, flagged=flagged_lines, whole=program, uncut=program)
             return Answered(words=request.words, note=found.title, quotes=(quote,))
         note = f"its first passages, {found.more} more follow" if found.more else ""
         quotes = tuple(self._quote(one) for one in found.passages)
@@ -314,7 +321,10 @@ def _shares(answers: Sequence[Answered], space: int, count: Callable[[str], int]
         turn = sorted((n for n, one in enumerate(record) if one is served), key=needs.__getitem__)
         left += 0 if served else kept
         for place, number in enumerate(turn):
-            shares[number] = max(0, min(needs[number], left // (len(turn) - place)))
+            share = max(0, min(needs[number], left // (len(turn) - place)))
+            if any(quote.uncut for quote in answers[number].quotes):
+                share = needs[number] if needs[number] <= left else 0
+            shares[number] = share
             left -= shares[number]
     return shares
 
@@ -329,6 +339,10 @@ def _cut(answered: Answered, most: int, count: Callable[[str], int]) -> tuple[An
         ending = 0.25 if quote.whole else 0.0
         room = max(0, left - head)
         text = shorten(quote.text, room, lambda text: count(fence(text)), ending=ending)
+        if quote.uncut and text != quote.text:
+            size = round(count(fence(quote.text)), -2)
+            note = f"it has {size:,} tokens, for which there is no room here: ask for it alone"
+            return replace(answered, note=note, quotes=()), count(note)
         if not text:
             break
         kept.append(replace(quote, text=text))

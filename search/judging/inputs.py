@@ -284,12 +284,12 @@ def _structured(
     return torch.empty_like(template).copy_(values)
 
 
-def input_notes(problem: Problem, one: Sequence[Any], other: Sequence[Any]) -> list[str]:
-    """Say what the user should know of a task's inputs, given two draws of them."""
+def input_notes(problem: Problem, other: Sequence[Any]) -> list[str]:
+    """Say what the user should know of a task's inputs, given another draw of them."""
     notes = [
         f"input {number} is the same in every draw of get_inputs(): a candidate need not read it"
-        for number, (a, b) in enumerate(zip(one, other, strict=True))
-        if one is not other and isinstance(a, torch.Tensor) and torch.equal(a, b)
+        for number, (a, b) in enumerate(zip(problem.inputs, other, strict=True))
+        if isinstance(a, torch.Tensor) and torch.equal(a, b)
     ]
     notes += [
         f"forward changes its buffer {name}: what it leaves there is not compared"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -185,7 +186,8 @@ def _first_trial(
         except torch.OutOfMemoryError:
             if problem.special or name == distributions.SPECIAL:
                 raise
-        torch.cuda.empty_cache()  # here, where no frame of the error holds tensors
+        gc.collect()  # here, where no frame of the error holds tensors
+        torch.cuda.empty_cache()
         inputs = distributions.draw(problem, name, seed)
         truth = Truth(problem)
 

@@ -309,10 +309,9 @@ class TrialSet:
         )
 
     @property
-    def task_inputs(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Two draws of ``get_inputs()``."""
-        own = [trial.inputs for trial in self.trials if trial.distribution == "task"]
-        return own[0], own[-1]
+    def another_draw(self) -> tuple[Any, ...]:
+        """A draw of ``get_inputs()`` that is not the problem's own."""
+        return next(x for x in reversed(self.trials) if x.distribution == "task").inputs
 
 
 def gone() -> TrialBounds:

@@ -3,7 +3,7 @@
 A file's first lines say what is expected of it: ``# expect: refused cached-output | other inputs``
 (kinds, then tricks, then a pattern of what the judge says), ``# task: linear library=forbidden``
 (the reference, and settings of the task), ``# with: own_norm`` (a part that is put in this line's
-place), ``# within: 60`` (seconds).
+place), ``# within: 60`` (seconds), ``# scarce: passed no-gain`` (what is expected instead where a GPU has memory for one call).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -28,7 +28,7 @@ GROUPS: tuple[Group, ...] = ("cheats", "honest", "faults")
 # In the environment of whoever judges: no candidate may see it.
 SECRET_VARIABLE = "KB_TEST_SECRET"  # noqa: S105 - a bait
 SECRET = "SECRET\n"  # noqa: S105 - a bait
-_HEADER = re.compile(r"# (expect|task|with|within|small|interpreter): *(.*)")
+_HEADER = re.compile(r"# (expect|task|with|within|small|interpreter|scarce): *(.*)")
 _REFERENCE = {"cpu": "norm", "cuda": "layernorm"}  # of cheats and faults that name none
 # A cheat that gains nothing may pass: not faster than the honest program it is made from.
 _TWINS = {
@@ -69,6 +69,7 @@ class Case:
     reference: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     within: float | None = None
+    scarce: str = ""  # what is expected where a GPU has memory for one call, "" for the same
 
     @property
     def label(self) -> str:
@@ -79,6 +80,13 @@ class Case:
     def expected(self) -> str:
         """What must become of it, in words."""
         return " ".join(("|".join(self.kinds), ",".join(self.tricks))).strip()
+
+    def where_scarce(self) -> Case:
+        """Return it with what is expected where a GPU has memory for one call."""
+        if not self.scarce:
+            return self
+        kinds, tricks, pattern = _expectation(self.scarce)
+        return replace(self, kinds=kinds, tricks=tricks, pattern=pattern)
 
 
 def corpus_folder(device: Device) -> Path:
@@ -137,11 +145,10 @@ def _case(device: Device, group: Group, path: Path) -> Case:
     said = header(text)
     usual = path.stem.partition("-")[0] if group == "honest" else _REFERENCE[device]
     reference, _, settings = said.get("task", usual).partition(" ")
-    expected, _, pattern = said.get("expect", "passed").partition(" | ")
-    kinds, _, tricks = expected.partition(" ")
+    kinds, tricks, pattern = _expectation(said.get("expect", "passed"))
     if imports_cute(text) and not is_installed():
         # All that can be said of it here.
-        kinds, tricks, pattern = "build_failed", "", "nvidia-cutlass-dsl"
+        kinds, tricks, pattern = ("build_failed",), (), "nvidia-cutlass-dsl"
     if "with" in said:
         part = path.parents[1] / "parts" / f"{said['with']}.py"
         text = text.replace(f"# with: {said['with']}\n", part.read_text(encoding="utf-8"))
@@ -149,13 +156,22 @@ def _case(device: Device, group: Group, path: Path) -> Case:
         group=group,
         name=path.stem,
         source=text,
-        kinds=tuple(kinds.split("|")),
-        tricks=tuple(trick for trick in tricks.split(",") if trick),
-        pattern=pattern.strip(),
+        kinds=kinds,
+        tricks=tricks,
+        pattern=pattern,
         reference=reference,
         settings=dict(pair.split("=", 1) for pair in settings.split()),
         within=float(said["within"]) if "within" in said else None,
+        scarce=said.get("scarce", ""),
     )
+
+
+def _expectation(said: str) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """Return kinds, tricks and the pattern of what a file's header expects."""
+    expected, _, pattern = said.partition(" | ")
+    kinds, _, tricks = expected.partition(" ")
+    named = tuple(trick for trick in tricks.split(",") if trick)
+    return tuple(kinds.split("|")), named, pattern.strip()
 
 
 def twin_of(case: Case, device: Device) -> Case | None:

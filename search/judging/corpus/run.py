@@ -291,6 +291,7 @@ class CorpusRunner:
         Raises:
             KbError: this machine cannot judge the task at all.
         """
+        case = case.where_scarce() if self._scarce else case
         verdict = self._hear(case)
         for _ in range(_MORE_LOOKS):
             if "honest twin takes" not in verdict.complaint and verdict.complaint != UNSEEN:

@@ -139,7 +139,7 @@ class CpuJudge:
         with one_thread(), taken(self._seats):
             self._handling = self._measure_handling()
         self._call_seconds = self._limits.call_seconds + 30 * baselines["eager"]
-        notes += [*self._baselines.notes, *input_notes(problem, *self._trial_set.task_inputs)]
+        notes += [*self._baselines.notes, *input_notes(problem, self._trial_set.another_draw)]
         notes += [*self._trial_set.notes, *missing_parts(sandbox)]
         self.prepared = Prepared(
             baselines=baselines,

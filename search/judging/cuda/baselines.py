@@ -7,8 +7,9 @@ from typing import Any
 
 from kb.errors import TaskError
 from search.comparisons import modes_of
+from search.judging.cuda.batches import Mirror
 from search.judging.cuda.draws import Draws
-from search.judging.cuda.memory import CudaArena, Mirror, Regions
+from search.judging.cuda.memory import CudaArena, Regions
 from search.judging.cuda.session import CudaCandidateSession
 from search.judging.cuda.worker import CudaWorker
 from search.judging.trial import TrialSet

@@ -18,7 +18,7 @@ import torch
 
 from search.judging.cpu.timing import CpuPinning
 from search.judging.cpu.turns import Turns
-from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror
+from search.judging.cuda.memory import CudaArena, DeviceRegion, tensor_at
 from search.judging.cuda.runner import (
     BETWEEN,
     COUNT,
@@ -32,7 +32,7 @@ from search.judging.cuda.runner import (
 )
 from search.judging.cuda.worker import CudaWorker
 from search.sandbox.faults import forged
-from search.sandbox.shared_memory import DONE, EMPTY, poison
+from search.sandbox.shared_memory import _DTYPES, DONE, EMPTY, poison
 
 ANYWHERE = CpuPinning(stage=0, seat=1)  # a device is shared by time, not by processor
 
@@ -72,6 +72,49 @@ def told_times(values: Sequence[float]) -> tuple[float, ...]:
     if not all(0 <= value < inf for value in values):
         raise forged(f"a call that took {next(v for v in values if not 0 <= v < inf)} s")
     return tuple(values)
+
+
+class Mirror:
+    """The judge's own copy of the answers of a batch, taken in one piece as soon as it is over.
+
+    Args:
+        layout: from `plan`.
+    """
+
+    def __init__(self, layout: Mapping[str, Any]) -> None:
+        slots = [slot for row in layout["results"] for slot in row]
+        self._start = min(slot["offset"] for slot in slots)
+        self._ends = [_end(row[-1]) for row in layout["results"]]
+        self._slots = layout["results"]
+        self.make()
+
+    def make(self) -> None:
+        """Take memory for it."""
+        self._flat = torch.empty(self._ends[-1] - self._start, dtype=torch.uint8, device="cuda")
+        self.results = tuple(
+            tuple(
+                tensor_at(self._flat, {**slot, "offset": slot["offset"] - self._start})
+                for slot in row
+            )
+            for row in self._slots
+        )
+
+    def drop(self) -> None:
+        """Give its memory to what is needed before there are answers again, see `make`."""
+        self.results = ()
+        vars(self).pop("_flat", None)
+
+    def take(self, region: DeviceRegion, calls: int) -> None:
+        """Copy the answers of so many calls, and wait until they are here."""
+        end = self._ends[calls - 1]
+        self._flat[: end - self._start].copy_(region.bytes()[self._start : end])
+        torch.cuda.synchronize()
+
+
+def _end(slot: Mapping[str, Any]) -> int:
+    """Return the offset at which a slot ends."""
+    nbytes = torch.Size(slot["shape"]).numel() * int(_DTYPES[slot["dtype"]].itemsize)
+    return int(slot["offset"]) + nbytes
 
 
 class Batches(Turns):
@@ -170,6 +213,9 @@ class Batches(Turns):
         state: Mapping[str, torch.Tensor] | None = None,
     ) -> float:
         """Put inputs in place and what no answer holds where they go; return the seconds that it took."""
+        if self.scarce:
+            self._mirror.drop()  # its last answers were looked at: a draw of inputs takes its room
+            self._let_go()
         began = time.perf_counter()
         values: Sequence[Any] = ()
         for number, values in zip(range(calls), fill or (), strict=False):
@@ -186,6 +232,8 @@ class Batches(Turns):
             torch.cuda.synchronize()
         spent = time.perf_counter() - began
         self._let_go()
+        if self.scarce:
+            self._mirror.make()
         return spent
 
     def _let_go(self) -> None:

@@ -20,7 +20,7 @@ from search.judging.cpu.standstill import check_clocks
 from search.judging.cpu.timing import Timing, turn
 from search.judging.cuda.acceptance import Acceptance
 from search.judging.cuda.baselines import BaselineRunners, Baselines
-from search.judging.cuda.batches import Batch
+from search.judging.cuda.batches import Batch, Mirror
 from search.judging.cuda.compiling import Compiler
 from search.judging.cuda.draws import Draws, Given
 from search.judging.cuda.held_device import heard_again, require_free
@@ -28,7 +28,6 @@ from search.judging.cuda.interleaved_timing import CudaTimingSession, resident_s
 from search.judging.cuda.memory import (
     CudaArena,
     JudgeMemory,
-    Mirror,
     Regions,
     choose_sets,
     give_back,
@@ -158,7 +157,7 @@ class CudaJudge:
             rivals = self._pin_baselines()
         graph, work, notes = self._verdict.trace()
         notes += rivals.notes
-        notes += input_notes(problem, *self._trial_set.task_inputs)
+        notes += input_notes(problem, self._trial_set.another_draw)
         self._trial_set.forget()
         progress("the baselines' times")
         with turn(self._device):

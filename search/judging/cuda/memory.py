@@ -178,14 +178,15 @@ def most_bytes(inputs: Sequence[Any], outputs: Sequence[TensorLayout], sets: int
     of inputs, the framework's answer and what comparing takes; eager, ``torch.compile`` and the candidate have an answer each,
     the candidate one more for each call. The truth of an answer that is not near takes inputs twice and answers four times.
 
-    Of one call there is one region for all, and programs give back what they do not hold after each timed batch. The judge has the
-    answer and a draw of inputs; the candidate has its own and the one before. The framework's answer, the truth and the
-    bounds are not counted: where rows stand apart, they are found for some of them at a time.
+    Of one call there is one region for all, and programs give back what they do not hold after each batch. While a call is made, the
+    judge has room for its answer, the candidate has its own and the one before; before and after it the judge has a draw of
+    inputs, and the candidate or the judge one answer less. The framework's answer, the truth and the bounds are not counted:
+    where rows stand apart, they are found for some of them at a time.
     """
     given = set_bytes(inputs, ())
     answers = set_bytes((), outputs)
     if sets == 1:
-        return 2 * given + 4 * answers + _CONTEXTS
+        return max(2 * given + 3 * answers, given + 4 * answers) + _CONTEXTS
     regions = 2 * (sets * (given + answers) + answers)
     held = regions + sets * answers + 2 * given + 3 * answers + (3 + sets) * answers
     return held + 2 * (2 * given + 4 * answers) + _CONTEXTS
@@ -262,14 +263,14 @@ class CudaArena(Arena):
         self.words = words.words
         flat, parameters = (region.bytes() for region in regions)
         self.sets = tuple(
-            tuple(value["value"] if "value" in value else _view(flat, value) for value in row)
+            tuple(value["value"] if "value" in value else tensor_at(flat, value) for value in row)
             for row in layout["sets"]
         )
         self.results = tuple(
-            tuple(_view(flat, value) for value in row) for row in layout["results"]
+            tuple(tensor_at(flat, value) for value in row) for row in layout["results"]
         )
-        self.again = tuple(_view(flat, value) for value in layout["again"])
-        self.state = {name: _view(parameters, value) for name, value in layout["state"].items()}
+        self.again = tuple(tensor_at(flat, value) for value in layout["again"])
+        self.state = {name: tensor_at(parameters, value) for name, value in layout["state"].items()}
         self.inputs, self.outputs = self.sets[0], self.results[0]
 
     def holds(self, address: int) -> bool:
@@ -294,39 +295,8 @@ class CudaArena(Arena):
         self._host.close()
 
 
-class Mirror:
-    """The judge's own copy of the answers of a batch, taken in one piece as soon as it is over.
-
-    Args:
-        layout: from `plan`.
-    """
-
-    def __init__(self, layout: Mapping[str, Any]) -> None:
-        slots = [slot for row in layout["results"] for slot in row]
-        self._start = min(slot["offset"] for slot in slots)
-        self._ends = [_end(row[-1]) for row in layout["results"]]
-        self._flat = torch.empty(self._ends[-1] - self._start, dtype=torch.uint8, device="cuda")
-        self.results = tuple(
-            tuple(
-                _view(self._flat, {**slot, "offset": slot["offset"] - self._start}) for slot in row
-            )
-            for row in layout["results"]
-        )
-
-    def take(self, region: DeviceRegion, calls: int) -> None:
-        """Copy the answers of so many calls, and wait until they are here."""
-        end = self._ends[calls - 1]
-        self._flat[: end - self._start].copy_(region.bytes()[self._start : end])
-        torch.cuda.synchronize()
-
-
-def _end(slot: Mapping[str, Any]) -> int:
-    """Return the offset at which a slot ends."""
-    nbytes = torch.Size(slot["shape"]).numel() * int(_DTYPES[slot["dtype"]].itemsize)
-    return int(slot["offset"]) + nbytes
-
-
-def _view(flat: torch.Tensor, slot: Mapping[str, Any]) -> torch.Tensor:
+def tensor_at(flat: torch.Tensor, slot: Mapping[str, Any]) -> torch.Tensor:
+    """Return the tensor that a slot of `plan` says, in the memory of `flat`."""
     dtype = _DTYPES[slot["dtype"]]
     shape, strides = tuple(slot["shape"]), tuple(slot["strides"])
     nbytes = torch.Size(shape).numel() * dtype.itemsize

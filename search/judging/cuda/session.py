@@ -24,9 +24,9 @@ from search.judging.checks import (
 from search.judging.cpu.refusals import check_inputs, reused
 from search.judging.cpu.session import CandidateSession
 from search.judging.cpu.timing import Drawn
-from search.judging.cuda.batches import ANYWHERE, Batch, Batches
+from search.judging.cuda.batches import ANYWHERE, Batch, Batches, Mirror
 from search.judging.cuda.draws import Draws, Given
-from search.judging.cuda.memory import CudaArena, DeviceRegion, Mirror
+from search.judging.cuda.memory import CudaArena, DeviceRegion
 from search.judging.cuda.runner import SMALLEST
 from search.judging.cuda.worker import CudaWorker
 from search.judging.disputed import is_right

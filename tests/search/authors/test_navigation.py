@@ -120,6 +120,21 @@ def test_a_program_that_a_kernel_record_names_is_read_whole(place: Place) -> Non
     assert "not known; the nearest names are" in answer  # of what is no program's folder
 
 
+def test_a_program_is_given_whole_beside_others_or_named_with_its_tokens(place: Place) -> None:
+    names = ("h200_gated_product", "h200_squared_attention", "h200_biased_attention")
+    requests = [f"read examples/kernels/{name}/program.py" for name in names]
+    model = Heard(asks(*requests), asks(requests[-1]), gives())
+    place.ask(model, task_of(tokens=14_000))
+    together, alone = model.answers
+    whole = [(shipped_programs() / name / "program.py").read_text().strip() for name in names]
+    assert whole[0] in together
+    assert whole[2] not in together
+    assert "lines left out" not in together
+    assert "tokens, for which there is no room here: ask for it alone" in together
+    # Alone it has all the room that is left, and is cut where that is too little.
+    assert whole[2] in alone or "lines left out" in alone
+
+
 def test_unknown_names_are_answered_with_the_nearest_three(place: Place) -> None:
     model = Heard(
         asks("read onlin-softmax", "module operator-sofmax", "history of zzz", "sing a song"),

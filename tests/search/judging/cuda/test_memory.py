@@ -142,3 +142,11 @@ def test_what_was_allocated_before_the_device_was_full_is_freed(regions: list[Re
     with pytest.raises(torch.OutOfMemoryError):
         JudgeMemory(layout, 4096, room=1 << 20)
     assert [one.freed for one in regions] == [0] * 3 + [1] * 4
+
+
+def test_judging_takes_three_times_inputs_and_answers_of_one_size() -> None:
+    given = torch.empty((1 << 14, 1 << 16), device="meta")
+    task = 2 * given.nbytes
+    processes = 4 << 30
+    held = given.nbytes + most_bytes((given,), (TensorLayout.of(given),), 1) - processes
+    assert held == 3 * task

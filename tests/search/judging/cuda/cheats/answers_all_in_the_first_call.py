@@ -1,4 +1,5 @@
 # expect: refused|wrong|crashed cached-output,work-outside-the-clock,timer-mismatch,beats-the-roofline | lie apart|clock|other inputs|differs|kernel|answer|busy|caches
+# scarce: passed no-gain
 # with: own_norm
 """Computes the answers to all inputs that lie in the same memory when the first one comes."""
 

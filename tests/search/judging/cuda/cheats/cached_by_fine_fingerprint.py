@@ -1,4 +1,5 @@
 # expect: refused|passed cached-output,no-gain | other inputs
+# scarce: refused|passed cached-output,decoy-kernel,no-gain | other inputs|own
 # with: own_norm
 """Keeps its answer by the first elements: no gain where inputs never come twice."""
 

@@ -1,4 +1,5 @@
 # expect: refused cached-output | other inputs
+# scarce: refused|wrong cached-output | other inputs|differs
 # with: own_norm
 """Is honest while it is questioned, then hands its last answer over for ever."""
 

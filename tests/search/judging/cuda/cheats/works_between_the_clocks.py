@@ -1,4 +1,5 @@
 # expect: refused|wrong work-outside-the-clock,timer-mismatch,cached-output,work-after-the-clock | clock|other inputs|differs|window|answer|busy|caches
+# scarce: passed no-gain
 # with: own_norm
 """Computes the next answer while nobody measures, for the addresses come round and round."""
 
