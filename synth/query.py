@@ -100,6 +100,7 @@ class Subject:
         families: operator families of the reference.
         precision: the task's policy; one that has no name counts as float32.
         formats: of numbers that operands have beside it.
+        narrow: they have none but these: what is written for the task's own precision does not apply.
         library: whether candidates may call the framework's library, as the task says.
     """
 
@@ -109,6 +110,7 @@ class Subject:
     families: tuple[str, ...] = ()
     precision: str = "strict"
     formats: tuple[str, ...] = ()
+    narrow: bool = False
     library: str = "allowed"
 
     @property
@@ -118,7 +120,10 @@ class Subject:
             vendor=(self.target.vendor,),
             architecture=(self.target.architecture,),
             language=(self.language,),
-            dtype=(*DTYPES.get(self.precision, ("float32",)), *self.formats),
+            dtype=(
+                *(() if self.narrow else DTYPES.get(self.precision, ("float32",))),
+                *self.formats,
+            ),
             library=(self.library,),
         )
 

@@ -32,7 +32,7 @@ from synth.template_loader import Templates
 
 # Tokens of a prompt below which it has no room for answers beside itself.
 SMALLEST = 6_000
-_KEPT = 6  # a prompt leaves this part of its room to answers, however much it has to say
+_KEPT = 4  # a prompt leaves this part of its room to answers, however much it has to say
 _LATER = 3  # a step leaves this part of what is left to those after it: one in so many
 _LEAST = 500  # tokens of answers below which nothing more is asked for
 _FOUND = 8  # documents that a search names

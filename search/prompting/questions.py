@@ -94,7 +94,11 @@ class Questions:
         if step.stage == "repair":
             text = f"{step.outcome.replace('_', ' ')}: {step.message} {step.text}".strip()
         return build_inquiry(
-            replace(self._subject, formats=self._formats()),
+            replace(
+                self._subject,
+                formats=self._formats(),
+                narrow="half-precision-products" in self.program.traits,
+            ),
             Need(
                 stage=step.stage,
                 patterns=found,

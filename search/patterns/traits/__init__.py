@@ -87,6 +87,7 @@ TRAITS: Mapping[str, str] = {
     "integer-weights": "whole numbers are widened before a product",
     "packed-weights": "several weights stand in one number",
     "half-precision": "float16 or bfloat16 tensors",
+    "half-precision-products": "every product is of float16 or bfloat16 tensors",
     "complex-numbers": "complex tensors",
     "rows": "something runs along rows",
     "short-rows": "of at most 64 elements",

@@ -91,7 +91,7 @@ def product_traits(flow: Flow) -> Iterator[tuple[str, str]]:
     yield from _gated(flow)
     yield from _dense_layers(flow, products)
     yield from _quantised(flow, products)
-    yield from _formats(flow)
+    yield from _formats(flow, products)
 
 
 def sizes_of(flow: Flow, one: Operator) -> Sizes | None:
@@ -291,9 +291,11 @@ def _quantised(flow: Flow, products: list[Operator]) -> Iterator[tuple[str, str]
                 yield "packed-weights", ", ".join(sorted(way & _UNPACKING))
 
 
-def _formats(flow: Flow) -> Iterator[tuple[str, str]]:
+def _formats(flow: Flow, products: list[Operator]) -> Iterator[tuple[str, str]]:
     formats = {one.dtype for one in (*flow.values.values(), *flow)}
     if formats & {"float16", "bfloat16"}:
         yield "half-precision", ", ".join(sorted(formats & {"float16", "bfloat16"}))
+    if products and all(one.dtype in {"float16", "bfloat16"} for one in products):
+        yield "half-precision-products", f"{len(products)} of {len(products)}"
     if any(name.startswith("complex") for name in formats):
         yield "complex-numbers", ", ".join(sorted(n for n in formats if n.startswith("complex")))

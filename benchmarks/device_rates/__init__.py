@@ -1,0 +1,1 @@
+"""Rates of a Hopper GPU that data sheets leave out."""
