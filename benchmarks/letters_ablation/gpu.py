@@ -3,10 +3,10 @@
     python -m benchmarks.letters_ablation.gpu                  # on an NVIDIA GPU: times, one JSON object a program, then a table
     python -m benchmarks.letters_ablation.gpu --only 'none-*'  # some of them
     python -m benchmarks.letters_ablation.gpu --target h200    # a dry run where there is none: do they compile?
-    python -m benchmarks.letters_ablation.gpu --kept           # the figures of the fifth to the seventh trial, without a GPU
+    python -m benchmarks.letters_ablation.gpu --kept           # the figures of the fifth to the eighth trial, without a GPU
 
 The programs are in `gpu_programs.json.gz`, the tasks in `gpu_tasks`, what H200s printed of them in `gpu_results.jsonl`; those of
-the sixth and the seventh trial are in two bytes. docs/loop-retrieval.md says how they were made.
+the sixth to the eighth trial are in two bytes. docs/loop-retrieval.md says how they were made.
 """
 
 import argparse
@@ -26,7 +26,8 @@ from benchmarks.judge_program import judged
 
 HERE = Path(__file__).parent
 COMPARED = ("bare", "none", "again")
-TWO_BYTES = (("again", False), ("mended", False), ("mended", True))
+UNSEEN = ("mended", "programs")  # arms with knowledge, of tasks that came after the sixth trial
+NEAR = 0.9
 FIRST = 2  # programs of a run that are no repairs
 
 
@@ -53,34 +54,82 @@ def kept() -> None:
 
 
 def two_bytes(rows: list[Any], runs: list[Any]) -> None:
-    """Print how each arm compares with none at all, on the tasks that both had."""
-    best: dict[str, dict[str, float]] = defaultdict(dict)
-    right: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        arm, task, passed = row["arm"], row["task"], row["kind"] == "passed"
-        gain = row["speedup"]["eager"][0] if passed else 1.0
-        best[arm][task] = max(gain, best[arm].get(task, 1.0))
-        if _number(row) < FIRST:
-            right[arm][task].append(passed)
+    """Print how arms with knowledge compare with none at all, on the tasks that both had."""
+    tried = {row["task"] for row in rows if row["arm"] == "again"}
+    tasks = {(row["arm"], row["task"]) for row in rows}
+    unseen = {(arm, task) for arm, task in tasks if arm in UNSEEN and task not in tried}
+    for title, chosen in (
+        ("knowledge as it was (again)", {one for one in tasks if one[0] == "again"}),
+        ("mended, on tasks of that trial", {("mended", task) for task in tried} & tasks),
+        ("mended, on tasks that came later", {one for one in unseen if one[0] == "mended"}),
+        (
+            "with programs, on tasks that came later",
+            {one for one in unseen if one[0] == "programs"},
+        ),
+        ("all tasks that came later", unseen),
+    ):
+        _compare(title, {task: arm for arm, task in chosen}, rows, runs)
+
+
+def _compare(title: str, arms: dict[str, str], rows: list[Any], runs: list[Any]) -> None:
+    """Print one comparison: `arms` has the arm with knowledge of each task."""
+    tasks = sorted(arms)
     tokens = {(run["arm"], run["task"]): run["tokens"] for run in runs}
-    for arm, unseen in TWO_BYTES:
-        tasks = sorted(best["none"].keys() & best[arm].keys())
-        if unseen:
-            print("tasks that came after the letters were mended:")
-            tasks = [task for task in tasks if task not in best["again"]]
-        for one in ("none", arm):
-            firsts = [x for task in tasks for x in right[one][task]]
-            print(
-                f"{one}, {len(tasks)} tasks: {sum(firsts)} of {len(firsts)} programs right at the first attempt, best "
-                f"{geometric_mean(best[one][task] for task in tasks):.2f} over eager, wrong as 1.0, "
-                f"{mean(tokens[one, task] for task in tasks):,.0f} tokens a task"
-            )
-        faster = [best[arm][task] / best["none"][task] for task in tasks]
-        surer = [mean(right[arm][task]) - mean(right["none"][task]) for task in tasks]
-        low, high = np.exp(_interval(np.log(faster)))
-        print(f"{arm} beside none: {geometric_mean(faster):.2f} ({low:.2f} to {high:.2f})", end="")
-        low, high = _interval(surer)
-        print(f", right {mean(surer):+.2f} ({low:+.2f} to {high:+.2f})")
+    gains = {
+        key: _gains(rows, *key) for task in tasks for key in (("none", task), (arms[task], task))
+    }
+    print(f"{title}, {len(tasks)} tasks:")
+    for name, keys in (
+        ("none", [("none", task) for task in tasks]),
+        ("knowledge", [(arms[task], task) for task in tasks]),
+    ):
+        firsts = [gain > 0 for key in keys for gain in gains[key]]
+        print(
+            f"  {name}: {sum(firsts)} of {len(firsts)} programs right at the first attempt, best "
+            f"{geometric_mean(max(1.0, *gains[key]) for key in keys):.2f} over eager, wrong as 1.0, "
+            f"{mean(tokens[key] for key in keys):,.0f} tokens a task"
+        )
+    pairs = [(gains["none", task], gains[arms[task], task]) for task in tasks]
+    faster = [np.log(max(1.0, *mine) / max(1.0, *none)) for none, mine in pairs]
+    low, high = np.exp(_interval(faster))
+    print(f"  best, knowledge over none: {np.exp(mean(faster)):.2f} ({low:.2f} to {high:.2f})")
+    single = [np.log(max(1.0, mine[0]) / max(1.0, none[0])) for none, mine in pairs]
+    low, high = np.exp(_interval(single))
+    print(
+        f"  each author's first program alone: {np.exp(mean(single)):.2f} ({low:.2f} to {high:.2f})"
+    )
+    known = [NEAR * max(*none, *mine) for none, mine in pairs]
+    for what, differences in (
+        (
+            "right at the first attempt",
+            [mean(g > 0 for g in b) - mean(g > 0 for g in a) for a, b in pairs],
+        ),
+        (
+            f"programs to {NEAR:.0%} of the best known",
+            [
+                _needed(b, least) - _needed(a, least)
+                for (a, b), least in zip(pairs, known, strict=True)
+            ],
+        ),
+    ):
+        low, high = _interval(differences)
+        print(f"  {what}, difference: {mean(differences):+.2f} ({low:+.2f} to {high:+.2f})")
+
+
+def _gains(rows: list[Any], arm: str, task: str) -> list[float]:
+    """Return what each first program of a run gains over eager, 0 where it is wrong."""
+    chosen = [
+        row for row in rows if (row["arm"], row["task"]) == (arm, task) and _number(row) < FIRST
+    ]
+    return [
+        row["speedup"]["eager"][0] if row["kind"] == "passed" else 0.0
+        for row in sorted(chosen, key=_number)
+    ]
+
+
+def _needed(gains: list[float], least: float) -> int:
+    """Return how many programs it took to gain so much; one more than there may be where none did."""
+    return next((n for n, gain in enumerate(gains, 1) if gain >= least), FIRST + 1)
 
 
 def _number(row: dict[str, Any]) -> int:
