@@ -30,6 +30,7 @@ _ROUNDINGS = 4.0  # times what the longest sum's roundings are usually worth
 # Of answers in two bytes: up to 6 of 400,000 elements were beyond, of honest programs, or two columns of 1,024; of one whose
 # weights have eight bits, one in 300 to one in 50,000, and twenty to forty columns. Up to 4.4 times as far off as allowed.
 _HANDFUL, _HANDFUL_SHARE, _SLICES, _NEAR = 2, 2e-5, 3, 6.0
+_HALF_UNITS = {torch.float16: 2.0**13, torch.bfloat16: 2.0**16}  # in those of float32
 
 
 def is_right(
@@ -58,18 +59,19 @@ def is_right(
     wrong = tuple(trial.wrong(number, outputs) for number in range(len(outputs)))
     if any(int(one.sum()) > _SHARE * one.numel() for one in wrong):
         return False
-    if _is_of_two_bytes(problem) and all(
-        _is_handful(bad) and _is_near(value[bad], below[bad], above[bad])
-        for value, below, above, bad in zip(outputs, trial.low, trial.high, wrong, strict=True)
-    ):
-        return True
+    rounded = _half_unit(problem) if all(map(_is_handful, wrong)) else 0.0
+    if rounded:
+        spans = zip(outputs, trial.low, trial.high, wrong, strict=True)
+        wrong = tuple(_far(value, below, above, bad) for value, below, above, bad in spans)
+        if not any(bool(one.any()) for one in wrong):
+            return True
     one_sided = distributions.plain_name(trial.distribution) in distributions.ONE_SIDED
     times = max(_usual(count, one_sided=one_sided) for count in trial_set.sums.terms)
     answers = (outputs, trial.low, trial.high)
     truth = Truth(problem, state)
     try:
         return all(
-            _explained(truth, given, bad, list(others), _ROUNDINGS * times)
+            _explained(truth, given, bad, list(others), (_ROUNDINGS * times, rounded))
             for given, (bad, *others) in _disputed(trial_set.cut, trial.inputs, wrong, answers)
         )
     except torch.OutOfMemoryError:
@@ -104,19 +106,25 @@ def _usual(terms: int, *, one_sided: bool) -> float:
     return max(1.0, 0.17 * terms if one_sided else math.sqrt(terms / 6))
 
 
-def _is_of_two_bytes(problem: Problem) -> bool:
-    """Say whether all tensors of a task have two bytes an element, so that the framework rounds each result to them."""
+def _half_unit(problem: Problem) -> float:
+    """Return half a unit of a task's type of two bytes, in those of float32; 0 where it has none.
+
+    By so much the framework rounds what it makes of such tensors, and a program what it multiplies.
+    """
     given = [x for x in (*problem.inputs, *problem.state.values()) if isinstance(x, torch.Tensor)]
-    types = {x.dtype for x in given if x.is_floating_point()}
-    types |= {layout.dtype for layout in problem.outputs}
-    return types <= {torch.float16, torch.bfloat16}
+    types = {one.dtype for one in given} | {one.dtype for one in problem.outputs}
+    return max(_HALF_UNITS.get(one, 0.0) for one in types)
 
 
-def _is_near(value: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> bool:
-    """Say whether elements are no more than some times as far off as they may be; what is no number is not."""
-    low, high = low.double(), high.double()
-    off = (value.double() - (low + high) / 2).abs()
-    return bool((off <= _NEAR * (high - low) / 2).all())
+def _far(
+    value: torch.Tensor, low: torch.Tensor, high: torch.Tensor, wrong: torch.Tensor
+) -> torch.Tensor:
+    """Return which of the wrong elements are more than some times as far off as they may be, or are no numbers."""
+    below, above = low[wrong].double(), high[wrong].double()
+    off = (value[wrong].double() - (below + above) / 2).abs()
+    far = torch.zeros_like(wrong)
+    far[wrong] = ~(off <= _NEAR * (above - below) / 2)
+    return far
 
 
 def _bounded_by_rounding(trial: InputTrial) -> bool:
@@ -148,15 +156,18 @@ def _explained(
     inputs: tuple[Any, ...],
     wrong: tuple[torch.Tensor, ...],
     answers: list[tuple[torch.Tensor, ...]],
-    times: float,
+    units: tuple[float, float],
 ) -> bool:
     """Say whether what is wrong of an answer lies between answers to changed inputs, with the usual allowance on both sides.
 
-    In every second of them what is computed on the way is changed too.
+    In every second of them what is computed on the way is changed too. Where it is rounded to two bytes it is changed by that in all
+    of them, and in every second one inputs are, for a program may round what it multiplies.
 
     Args:
-        times: half units by which inputs and results are changed.
+        units: half units by which inputs are changed, and by which results are rounded to two bytes, 0 where they are not.
     """
+    times, rounded = units
+    by = max(times, rounded)
     got, low, high = (
         [value[bad].double() for value, bad in zip(whole, wrong, strict=True)] for whole in answers
     )
@@ -171,11 +182,12 @@ def _explained(
         if look >= _SURE_LOOKS and time.monotonic() - began > _SECONDS:
             return False
         # Every second time all that is computed on the way is moved besides.
-        within = MovedResults(partial(jitter, generator=generator, times=times))
+        within = MovedResults(partial(jitter, generator=generator, times=by))
+        inputs_by = by if look % 2 else times
         moved = truth.values(
             inputs,
-            lambda value: jitter(value, generator, times),
-            within if look % 2 else None,
+            partial(jitter, generator=generator, times=inputs_by),
+            within if look % 2 or rounded else None,
         )
         for number, bad in enumerate(wrong):
             there = moved[number][bad]

@@ -67,6 +67,7 @@ class CandidateSession:
         self._trusted = trusted
         self.single = Calls(problem, arena, worker, seats, seconds=seconds, trusted=trusted)
         self._previous: tuple[torch.Tensor, ...] | None = None
+        self._unlike = ""  # where a timed call's answer is wrong, and how
         self._audit = False
         self._stopped: list[bool] = []  # whether the next audits are
         self._copies = False  # of the inputs, for the question that is asked
@@ -293,7 +294,8 @@ class CandidateSession:
         difference = max(apart(a, b) for a, b in zip(got, eager, strict=True))
         raise wrong(
             f"the answer of a timed call on '{drawn.trial.distribution}' inputs differs from the framework's by up to "
-            f"{difference:.3g}, although it passed the trials: does it keep state between calls?"
+            f"{difference:.3g}, although it passed the trials: does it keep state between calls?",
+            self._unlike,
         )
 
     def _is_right(
@@ -332,7 +334,12 @@ class CandidateSession:
         name = drawn.trial.distribution
         trial = bounds_of(self._problem, self._trial_set, name, drawn.inputs, eager, drawn.state)
         uncut = replace(self._trial_set, cut=None)  # these are the pieces
-        return trial is not None and is_right(self._problem, uncut, trial, got, drawn.state)
+        if trial is None or is_right(self._problem, uncut, trial, got, drawn.state):
+            return trial is not None
+        self._unlike = "\n".join(
+            ("of the rows that were looked at:", *explain(self._problem, trial, got))
+        )
+        return False
 
     def _agrees(
         self, drawn: Drawn, got: tuple[torch.Tensor, ...], eager: tuple[torch.Tensor, ...]

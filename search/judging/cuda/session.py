@@ -351,7 +351,8 @@ class CudaCandidateSession(CandidateSession):
         raise wrong(
             f"the answer of a timed call on '{given.trial.distribution}' inputs differs from the framework's by up to "
             f"{difference:.3g}, although it passed the trials: does it keep state between calls, or work on a stream "
-            "that nobody waits for?"
+            "that nobody waits for?",
+            self._unlike,
         )
 
     def profile(self, calls: int, flushes: int, *, whole: bool) -> Any:

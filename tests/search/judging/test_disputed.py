@@ -178,7 +178,7 @@ def test_what_two_bytes_round_in_between_is_right_in_the_few_elements_that_cance
         spoiled = answer.clone()
         spoil(spoiled.reshape(-1, 64), trial)
         assert not is_right(problem, trial_set, trial, (spoiled,)), spoil.__name__
-    monkeypatch.setattr("search.judging.disputed._NEAR", 1.0)
+    monkeypatch.setattr("search.judging.disputed._half_unit", lambda _: 0.0)
     # As float32's roundings go, it is not.
     assert not is_right(problem, trial_set, trial, (answer,))
 
