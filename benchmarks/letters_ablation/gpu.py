@@ -26,7 +26,11 @@ from benchmarks.judge_program import judged
 
 HERE = Path(__file__).parent
 COMPARED = ("bare", "none", "again")
-UNSEEN = ("mended", "programs")  # arms with knowledge, of tasks that came after the sixth trial
+UNSEEN = (
+    "mended",
+    "cut",
+    "programs",
+)  # arms with knowledge, of tasks that came after the sixth trial
 NEAR = 0.9
 FIRST = 2  # programs of a run that are no repairs
 
@@ -62,8 +66,9 @@ def two_bytes(rows: list[Any], runs: list[Any]) -> None:
         ("knowledge as it was (again)", {one for one in tasks if one[0] == "again"}),
         ("mended, on tasks of that trial", {("mended", task) for task in tried} & tasks),
         ("mended, on tasks that came later", {one for one in unseen if one[0] == "mended"}),
+        ("programs cut, on tasks that came later", {one for one in unseen if one[0] == "cut"}),
         (
-            "with programs, on tasks that came later",
+            "programs whole, on tasks that came later",
             {one for one in unseen if one[0] == "programs"},
         ),
         ("all tasks that came later", unseen),

@@ -186,7 +186,9 @@ def draw(problem: Problem, distribution: str, seed: int) -> tuple[Any, ...]:
     made = distribution != "task" and not is_spiked(distribution)
     # Drawing a gibibyte takes seconds: where every value is replaced, any draw does.
     base = problem.inputs if made and refilled else problem.draw(seed)
-    return base if distribution == "task" else redrawn(base, distribution, seed)
+    if distribution == "task":
+        return base
+    return redrawn(base, distribution, seed, own=base is not problem.inputs)
 
 
 def redrawn(

@@ -49,8 +49,8 @@ def test_the_next_judge_draws_other_inputs_of_the_same_distributions(
         assert torch.equal(other.inputs[0], other.recall().inputs[0])
         right = problem.run(*other.inputs)
         assert inside(other, right), other.distribution
-        # With a large mean the scores are 2e8: which of them is the greatest, rounding decides.
-        if "mean" not in other.distribution:
+        # With a large mean, or few that are far off, scores are 2e8: which of them is the greatest, rounding decides.
+        if "mean" not in other.distribution and other.distribution != "spiked far":
             assert not inside(other, (right[0] * 1.001,)), other.distribution
 
 
