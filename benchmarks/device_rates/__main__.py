@@ -76,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(1024) peer_loads(float* out, long l
     uint4 v[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];"
-      : "=r"(v[i].x), "=r"(v[i].y), "=r"(v[i].z), "=r"(v[i].w) : "r"(peer + (threadIdx.x + 1024 * i) * 16));
+      : "=r"(v[i].x), "=r"(v[i].y), "=r"(v[i].z), "=r"(v[i].w) : "r"(peer + ((threadIdx.x + 1024 * i + 32 * r) & 4095) * 16));
 #pragma unroll
     for (int i = 0; i < 4; ++i) sum += v[i].x ^ v[i].y ^ v[i].z ^ v[i].w;
   }
@@ -99,7 +99,6 @@ extern "C" __global__ void __launch_bounds__(128) resident(int* count, long long
 # Name, instruction of one value x, and the values that a thread has under way.
 OPERATIONS = {
     "ex2.approx.ftz.f32": 'asm volatile("ex2.approx.ftz.f32 %0, %0;" : "+f"(x[i]));',
-    "rcp.approx.ftz.f32": 'asm volatile("rcp.approx.ftz.f32 %0, %0;" : "+f"(x[i]));',
     "tanh.approx.f32": 'asm volatile("tanh.approx.f32 %0, %0;" : "+f"(x[i]));',
     "fma.rn.f32": 'asm volatile("fma.rn.f32 %0, %0, %1, %1;" : "+f"(x[i]) : "f"(y));',
     "max.f32": 'asm volatile("max.f32 %0, %0, %1;" : "+f"(x[i]) : "f"(y));',
