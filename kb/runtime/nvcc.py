@@ -157,7 +157,8 @@ def _nvrtc() -> ctypes.CDLL:
         except OSError:
             continue
     raise RuntimeError(
-        "load_cuda: neither nvcc nor NVRTC was found: install the CUDA toolkit, or pip install nvidia-cuda-nvrtc"
+        "load_cuda: neither nvcc nor NVRTC was found: install the CUDA toolkit, or pip install nvidia-cuda-nvrtc "
+        "nvidia-cuda-runtime nvidia-cuda-cccl"
     )
 
 

@@ -73,7 +73,8 @@ class NativeParts:
         if not nvcc.has_nvrtc():
             raise ToolchainError(
                 "the language cuda needs nvcc or NVRTC, this machine has neither: install the CUDA toolkit "
-                "and put nvcc on PATH (or set CUDA_HOME), or pip install nvidia-cuda-nvrtc"
+                "and put nvcc on PATH (or set CUDA_HOME), or pip install nvidia-cuda-nvrtc "
+                "nvidia-cuda-runtime nvidia-cuda-cccl"
             )
         return (sys.executable, "-I", "nvrtc.py", text, library, self.architecture, *unit.flags)
 
