@@ -46,13 +46,14 @@ def foreign(task: JudgedTask, what: str) -> Iterator[None]:
 
     Raises:
         TaskError: it raised.
+        torch.OutOfMemoryError: the device has no memory left; the caller knows what else may be tried.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the reference's own business
             yield
     except (TaskError, torch.OutOfMemoryError):
-        raise  # of the device's memory the caller knows what else may be tried
+        raise
     except MemoryError as error:
         raise TaskError(
             f"{task.reference}: {what} needs more memory than this machine has: make the inputs smaller"

@@ -210,9 +210,12 @@ class Conversation:
         room = self._left - around - later
         self._now = set()
         answers = [self._answer(one) for one in requests]
-        if len(answers) == 1:  # with all the room that there is
+        if len(answers) == 1 and any(quote.uncut for quote in answers[0].quotes):
+            # It has all the room that there is, and only then is it cut.
             parts = tuple(replace(quote, uncut=False) for quote in answers[0].quotes)
             answers = [replace(answers[0], quotes=parts)]
+            if _cut(answers[0], room, self._voice.count)[0].quotes != parts:
+                room, later = room + later, 0
         fitted = self._fitted(answers, room, steps if later else 0)
         text = self._navigator.render(fitted, steps if later else 0)
         self._given(answers, fitted)
@@ -323,7 +326,8 @@ def _shares(answers: Sequence[Answered], space: int, count: Callable[[str], int]
         for place, number in enumerate(turn):
             share = max(0, min(needs[number], left // (len(turn) - place)))
             if any(quote.uncut for quote in answers[number].quotes):
-                share = needs[number] if needs[number] <= left else 0
+                rest = _A_LITTLE * (len(turn) - place - 1)
+                share = needs[number] if needs[number] + rest <= left else 0
             shares[number] = share
             left -= shares[number]
     return shares
@@ -341,7 +345,7 @@ def _cut(answered: Answered, most: int, count: Callable[[str], int]) -> tuple[An
         text = shorten(quote.text, room, lambda text: count(fence(text)), ending=ending)
         if quote.uncut and text != quote.text:
             size = round(count(fence(quote.text)), -2)
-            note = f"it has {size:,} tokens, for which there is no room here: ask for it alone"
+            note = f"{answered.note}: {size:,} tokens, for which there is no room here: ask for it alone"
             return replace(answered, note=note, quotes=()), count(note)
         if not text:
             break

@@ -188,7 +188,15 @@ def draw(problem: Problem, distribution: str, seed: int) -> tuple[Any, ...]:
     base = problem.inputs if made and refilled else problem.draw(seed)
     if distribution == "task":
         return base
-    return redrawn(base, distribution, seed, own=base is not problem.inputs)
+    return redrawn(base, distribution, seed, own=_apart(base, problem.inputs))
+
+
+def _apart(base: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    """Say whether no tensor of a draw shares memory with another one, or with the problem's own: a program may keep some."""
+    places = [
+        x.untyped_storage().data_ptr() for x in (*base, *others) if isinstance(x, torch.Tensor)
+    ]
+    return len({*places}) == len(places)
 
 
 def redrawn(

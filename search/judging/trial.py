@@ -276,6 +276,17 @@ class TrialSet:
         )
         return replace(self, trials=tuple(bare), forget=lambda: None)
 
+    def given(self, trials: Sequence[InputTrial], *, forgets: bool) -> Iterator[tuple[Any, ...]]:
+        """Yield the inputs of trials, one at a time: each may be drawn anew.
+
+        Args:
+            forgets: each is let go when the next is asked for, or whether there is one.
+        """
+        for trial in trials:
+            yield trial.inputs
+            if forgets:
+                self.forget()
+
     def parts(
         self, inputs: tuple[Any, ...], *answers: tuple[torch.Tensor, ...]
     ) -> Iterator[tuple[tuple[Any, ...], ...]]:

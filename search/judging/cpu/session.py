@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -336,9 +336,9 @@ class CandidateSession:
         uncut = replace(self._trial_set, cut=None)  # these are the pieces
         if trial is None or is_right(self._problem, uncut, trial, got, drawn.state):
             return trial is not None
-        self._unlike = "\n".join(
-            ("of the rows that were looked at:", *explain(self._problem, trial, got))
-        )
+        with suppress(torch.OutOfMemoryError):
+            said = explain(self._problem, trial, got)
+            self._unlike = "\n".join(("of the rows that were looked at:", *said))
         return False
 
     def _agrees(

@@ -18,7 +18,7 @@ import torch
 
 from search.judging.cpu.timing import CpuPinning
 from search.judging.cpu.turns import Turns
-from search.judging.cuda.memory import CudaArena, DeviceRegion, tensor_at
+from search.judging.cuda.memory import CudaArena, DeviceRegion, end_of, tensor_at
 from search.judging.cuda.runner import (
     BETWEEN,
     COUNT,
@@ -32,7 +32,7 @@ from search.judging.cuda.runner import (
 )
 from search.judging.cuda.worker import CudaWorker
 from search.sandbox.faults import forged
-from search.sandbox.shared_memory import _DTYPES, DONE, EMPTY, poison
+from search.sandbox.shared_memory import DONE, EMPTY, poison
 
 ANYWHERE = CpuPinning(stage=0, seat=1)  # a device is shared by time, not by processor
 
@@ -84,7 +84,7 @@ class Mirror:
     def __init__(self, layout: Mapping[str, Any]) -> None:
         slots = [slot for row in layout["results"] for slot in row]
         self._start = min(slot["offset"] for slot in slots)
-        self._ends = [_end(row[-1]) for row in layout["results"]]
+        self._ends = [end_of(row[-1]) for row in layout["results"]]
         self._slots = layout["results"]
         self.make()
 
@@ -109,12 +109,6 @@ class Mirror:
         end = self._ends[calls - 1]
         self._flat[: end - self._start].copy_(region.bytes()[self._start : end])
         torch.cuda.synchronize()
-
-
-def _end(slot: Mapping[str, Any]) -> int:
-    """Return the offset at which a slot ends."""
-    nbytes = torch.Size(slot["shape"]).numel() * int(_DTYPES[slot["dtype"]].itemsize)
-    return int(slot["offset"]) + nbytes
 
 
 class Batches(Turns):
@@ -218,7 +212,8 @@ class Batches(Turns):
             self._let_go()
         began = time.perf_counter()
         values: Sequence[Any] = ()
-        for number, values in zip(range(calls), fill or (), strict=False):
+        # The inputs first: who draws them is told that they are placed, and lets go of them.
+        for values, number in zip(fill or (), range(calls), strict=False):
             for slot, value in zip(self._device_arena.sets[number], values, strict=True):
                 if isinstance(slot, torch.Tensor):
                     slot.copy_(value)

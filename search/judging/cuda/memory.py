@@ -306,6 +306,12 @@ def tensor_at(flat: torch.Tensor, slot: Mapping[str, Any]) -> torch.Tensor:
     return piece.as_strided(shape, strides, piece.storage_offset())
 
 
+def end_of(slot: Mapping[str, Any]) -> int:
+    """Return the offset at which a slot ends."""
+    nbytes = torch.Size(slot["shape"]).numel() * int(_DTYPES[slot["dtype"]].itemsize)
+    return int(slot["offset"]) + nbytes
+
+
 def free_memory() -> int:
     """Return the bytes of the device that nobody holds, this process's garbage given back."""
     gc.collect()

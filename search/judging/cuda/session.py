@@ -113,7 +113,7 @@ class CudaCandidateSession(CandidateSession):
             seconds = self._seconds + _SLOWER * first * len(chosen)
             self.batches.doing = f"forward on '{chosen[0].distribution}' inputs"
             self._state = None if self._problem.packs else self._problem.state
-            inputs = (trial.inputs for trial in chosen)  # one at a time: each may be drawn anew
+            inputs = self._trial_set.given(chosen, forgets=self.batches.scarce)
             batch = self._run(len(chosen), 1, inputs, seconds=seconds)
             first = first or batch.wall
             self._check_told(batch)

@@ -34,6 +34,7 @@ _PLAIN = {
     "_int_mm",
 }
 _ADDED = {"addmm", "baddbmm", "addmv"}  # what is added comes first
+_LAYERS = ("lstm", "gru", "rnn_tanh", "rnn_relu")  # which multiply inside
 _SMALL = 64  # on a side, at most, of what is small
 _TILES = 132 * 64 * 32  # results, below which a large GPU has fewer tiles than multiprocessors
 FEW = 8  # rows and terms, at most, of a product that is none: it is done element by element
@@ -91,7 +92,7 @@ def product_traits(flow: Flow) -> Iterator[tuple[str, str]]:
     yield from _gated(flow)
     yield from _dense_layers(flow, products)
     yield from _quantised(flow, products)
-    yield from _formats(flow, products)
+    yield from _formats(flow)
 
 
 def sizes_of(flow: Flow, one: Operator) -> Sizes | None:
@@ -291,10 +292,11 @@ def _quantised(flow: Flow, products: list[Operator]) -> Iterator[tuple[str, str]
                 yield "packed-weights", ", ".join(sorted(way & _UNPACKING))
 
 
-def _formats(flow: Flow, products: list[Operator]) -> Iterator[tuple[str, str]]:
+def _formats(flow: Flow) -> Iterator[tuple[str, str]]:
     formats = {one.dtype for one in (*flow.values.values(), *flow)}
     if formats & {"float16", "bfloat16"}:
         yield "half-precision", ", ".join(sorted(formats & {"float16", "bfloat16"}))
+    products = [*flow.steps("matmul", "convolution", "attention"), *flow.named(*_LAYERS)]
     if products and all(one.dtype in {"float16", "bfloat16"} for one in products):
         yield "half-precision-products", f"{len(products)} of {len(products)}"
     if any(name.startswith("complex") for name in formats):

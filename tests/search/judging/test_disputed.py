@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from search.judging import disputed
 from search.judging.disputed import is_right
 from search.judging.tolerance import make_trials
 from search.judging.trial import InputTrial, TrialSet, inside
@@ -36,7 +37,7 @@ def problem(make_task: Callable[..., Task]) -> Problem:
 
 
 @pytest.fixture(scope="module")
-def disputed(problem: Problem) -> tuple[Problem, TrialSet, InputTrial]:
+def beyond(problem: Problem) -> tuple[Problem, TrialSet, InputTrial]:
     trial_set = make_trials(problem, SEED)  # takes seconds
     trial = next(t for t in trial_set.trials if not inside(t, (honest(*t.inputs),)))
     return problem, trial_set, trial
@@ -59,25 +60,25 @@ def half_precision(rows: torch.Tensor, trial: InputTrial) -> None:
 
 @pytest.mark.slow
 def test_another_order_of_the_same_sums_passes(
-    problem: Problem, disputed: tuple[Problem, TrialSet, InputTrial]
+    problem: Problem, beyond: tuple[Problem, TrialSet, InputTrial]
 ) -> None:
-    beyond = []
-    for seed, trial_set in ((0, make_trials(problem, 0)), (SEED, disputed[1])):
+    found = []
+    for seed, trial_set in ((0, make_trials(problem, 0)), (SEED, beyond[1])):
         for trial in trial_set.trials:
             answer = honest(*trial.inputs)
             if not inside(trial, (answer,)):
-                beyond.append(seed)
+                found.append(seed)
                 assert int(trial.wrong(0, (answer,)).sum()) < answer.numel() / 500
             assert is_right(problem, trial_set, trial, (answer,)), (seed, trial.distribution)
-    assert SEED in beyond  # by the first look alone it would be refused
+    assert SEED in found  # by the first look alone it would be refused
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spoil", [a_thousandth_more, another_value, half_precision])
 def test_few_rows_that_are_wrong_do_not(
-    spoil: Rows, disputed: tuple[Problem, TrialSet, InputTrial]
+    spoil: Rows, beyond: tuple[Problem, TrialSet, InputTrial]
 ) -> None:
-    problem, trial_set, trial = disputed
+    problem, trial_set, trial = beyond
     answer = honest(*trial.inputs)
     spoil(answer.reshape(-1, 16), trial)
     assert not is_right(problem, trial_set, trial, (answer,))
@@ -209,6 +210,84 @@ def eight_bits_in_some_rows(rows: torch.Tensor, trial: InputTrial) -> None:
     whole = rows.clone()
     eight_bits(whole, trial)
     rows[300:900] = whole[300:900]
+
+
+def test_near_is_six_times_as_far_off_as_allowed_between_bounds_that_are_numbers() -> None:
+    values = torch.tensor([5.9, 6.1, -5.9, -6.1, torch.nan, torch.inf, 0.0, 0.0])
+    low, high = torch.full((8,), -1.0), torch.full((8,), 1.0)
+    high[6], wrong = torch.inf, torch.ones(8, dtype=torch.bool)
+    wrong[7] = False
+    far = disputed._far(values, low, high, wrong)
+    assert far.tolist() == [False, True, False, True, True, True, True, False]
+
+
+PRECISIONS = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.rand(16).{scale})
+    def forward(self, x):
+        return x * self.scale.to(x.dtype)
+def get_inputs():
+    return [torch.randn(8, 16).{x}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("x", "scale", "unit"),
+    [
+        ("bfloat16()", "float()", 2.0**16),
+        ("half()", "bfloat16()", 2.0**13),
+        ("float()", "bfloat16()", 0.0),
+    ],
+)
+def test_half_a_unit_is_that_of_what_most_elements_have(
+    make_task: Callable[..., Task], x: str, scale: str, unit: float
+) -> None:
+    problem = load_problem(make_task(PRECISIONS.format(x=x, scale=scale)))
+    assert disputed._half_unit(problem) == unit
+
+
+GATED = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter((torch.randn(1024, 512) / 512**0.5).bfloat16())
+        self.shift = torch.nn.Parameter(torch.randn(1024))
+    def forward(self, x):
+        made = x @ self.weight.T + self.shift.to(x.dtype)
+        return torch.nn.functional.gelu(made, approximate="tanh")
+def get_inputs():
+    return [torch.randn(1024, 512).bfloat16()]
+"""
+
+
+@pytest.mark.slow
+def test_a_sum_that_cancels_behind_a_rounded_product_is_right_though_far_off(
+    make_task: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = load_problem(make_task(GATED))
+    weight, shift = problem.state["weight"].float(), problem.state["shift"]
+    beyond = []
+    for seed in range(3):
+        trial_set = make_trials(problem, seed)
+        for trial in trial_set.trials:
+            made = trial.inputs[0].float() @ weight.T + shift.bfloat16().float()
+            answer = torch.nn.functional.gelu(made, approximate="tanh").bfloat16()
+            if not inside(trial, (answer,)):
+                assert is_right(problem, trial_set, trial, (answer,)), (seed, trial.distribution)
+                wrong = trial.wrong(0, (answer,))
+                if disputed._far(answer, trial.low[0], trial.high[0], wrong).any():
+                    beyond.append((trial_set, trial, answer))
+    assert beyond  # by nearness alone these would be refused
+    trial_set, trial, answer = beyond[0]
+    spoiled = answer.clone()
+    spoiled.view(-1)[spoiled.abs().argmax()] *= 1.33
+    assert not is_right(problem, trial_set, trial, (spoiled,))
+    monkeypatch.setattr(disputed, "_half_unit", lambda _: 0.0)
+    assert not is_right(problem, trial_set, trial, (answer,))
 
 
 CROSS = """

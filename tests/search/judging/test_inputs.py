@@ -144,3 +144,25 @@ def test_inputs_that_are_scaled_apart_are_the_same_in_the_place_that_is_given() 
     assert [a is b for a, b in zip(there, places, strict=True)] == [True, True, True, False]
     other = scaled_apart(base, 11, 0.8, (torch.empty(5, 7).t(), 3, torch.empty(6, 4), None))
     assert torch.equal(other[0], new[0])  # laid out otherwise, it would get other numbers
+
+
+KEPT = """
+import torch
+KEPT = torch.randn(64, 64)
+class Model(torch.nn.Module):
+    def forward(self, a, b):
+        return a @ b
+def get_inputs():
+    return [KEPT, torch.randn(64, 64)]
+"""
+
+
+def test_a_tensor_that_the_program_keeps_has_no_spikes_afterwards(
+    make_task: Callable[..., Task],
+) -> None:
+    problem = load_problem(make_task(KEPT))
+    before = problem.inputs[0].clone()
+    first, again = (draw(problem, "spiked far", 5) for _ in range(2))
+    assert torch.equal(problem.inputs[0], before)
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not torch.equal(first[0], before)
