@@ -5,7 +5,7 @@
     python -m benchmarks.letters_ablation.gpu --target h200    # a dry run where there is none: do they compile?
     python -m benchmarks.letters_ablation.gpu --kept           # the figures of the fifth to the eighth trial, without a GPU
 
-The programs are in `gpu_programs.json.gz`, the tasks in `gpu_tasks`, what H200s printed of them in `gpu_results.jsonl`; those of
+The programs are in `gpu_programs.json.gz`, the tasks in `gpu_tasks`, a folder for each trial, what H200s printed of them in `gpu_results.jsonl`; those of
 the sixth to the eighth trial are in two bytes. docs/loop-retrieval.md says how they were made.
 """
 
@@ -191,7 +191,7 @@ def main() -> None:
     timed: object = False
     with tempfile.TemporaryDirectory() as name:
         for arm, task, files in programs(Path(name), asked.only):
-            reference = HERE / "gpu_tasks" / f"{task}.py"
+            (reference,) = (HERE / "gpu_tasks").glob(f"*/{task}.py")
             about, *rows = judged(reference, files, asked.target, seconds=asked.seconds)
             timed, gains = about["timed"], [1.0]
             for file, row in zip(files, rows, strict=True):
