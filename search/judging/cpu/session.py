@@ -336,7 +336,7 @@ class CandidateSession:
         uncut = replace(self._trial_set, cut=None)  # these are the pieces
         if trial is None or is_right(self._problem, uncut, trial, got, drawn.state):
             return trial is not None
-        with suppress(torch.OutOfMemoryError):
+        with suppress(torch.OutOfMemoryError):  # then the refusal is told without it
             said = explain(self._problem, trial, got)
             self._unlike = "\n".join(("of the rows that were looked at:", *said))
         return False
