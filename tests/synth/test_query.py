@@ -134,3 +134,11 @@ def test_every_stage_has_a_plan_with_room_for_what_it_asks() -> None:
         inquiry = build_inquiry(SUBJECT, Need(stage=stage, text="x" * 10))
         assert inquiry.limit == plan.limit
         assert set(dict(inquiry.kinds)) <= {"idea", "guide", "kernel", "lesson", "document"}
+
+
+def test_what_is_for_float32_alone_does_not_apply_where_all_products_have_two_bytes() -> None:
+    path = shipped_docs() / "ideas" / "split-float32-for-tensor-cores.md"
+    scope = parse_record(path.read_text(encoding="utf-8"), path.name).record.scope.value()
+    mixed = replace(SUBJECT, precision="strict", families=("matmul",), formats=("bfloat16",))
+    assert "dtype" not in scope.misses(mixed.scope)
+    assert "dtype" in scope.misses(replace(mixed, narrow=True).scope)

@@ -1,5 +1,6 @@
 """Trials that are drawn again: by the same judge from their seeds, and by the next one from what was measured."""
 
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -209,3 +210,20 @@ def test_of_many_errors_one_in_so_many_says_the_same_by_size(
     sizes = slice(120, 129)  # exponents that thousands of elements have
     assert bool((some[sizes] <= whole[sizes]).all())
     assert bool((some[sizes] >= 0.5 * whole[sizes]).all())
+
+
+def test_inputs_that_are_handed_over_are_let_go_and_come_again(
+    make_task: Callable[..., Task],
+) -> None:
+    problem = problem_of(make_task, *SOFTMAX)
+    trial_set = make_trials(problem, 1, room=0)  # every trial is drawn again when it is asked for
+    chosen = trial_set.trials[:2]
+    seen, copies = [], []
+    for values in trial_set.given(chosen, forgets=True):
+        seen.append(weakref.ref(values[0]))
+        copies.append(values[0].clone())
+        del values
+    assert [one() for one in seen] == [None, None]
+    assert all(torch.equal(a, t.inputs[0]) for a, t in zip(copies, chosen, strict=True))
+    kept = [weakref.ref(values[0]) for values in trial_set.given(chosen[1:], forgets=False)]
+    assert kept[0]() is not None
