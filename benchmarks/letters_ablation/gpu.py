@@ -58,10 +58,11 @@ def kept() -> None:
 
 
 def two_bytes(rows: list[Any], runs: list[Any]) -> None:
-    """Print how arms with knowledge compare with none at all, on the tasks that both had."""
+    """Print how arms with knowledge compare with none at all, and with the retrieval of 811d7be, on the tasks that both had."""
     tried = {row["task"] for row in rows if row["arm"] == "again"}
     tasks = {(row["arm"], row["task"]) for row in rows}
     unseen = {(arm, task) for arm, task in tasks if arm in UNSEEN and task not in tried}
+    before = {task for arm, task in tasks if arm == "before"}
     for title, chosen in (
         ("knowledge as it was (again)", {one for one in tasks if one[0] == "again"}),
         ("mended, on tasks of that trial", {("mended", task) for task in tried} & tasks),
@@ -74,31 +75,38 @@ def two_bytes(rows: list[Any], runs: list[Any]) -> None:
         ("all tasks that came later", unseen),
     ):
         # Of a task that two arms had, the later one: they are named so that it comes last.
-        _compare(title, {task: arm for arm, task in sorted(chosen)}, rows, runs)
+        arms = {task: arm for arm, task in sorted(chosen)}
+        # Whoever wrote with the pages of later days is compared with those that had the same pages.
+        again = {task for arm, task in tasks if arm == "pages" and arms.get(task) == "programs"}
+        _compare(
+            title, arms, {task: "pages" if task in again else "none" for task in arms}, rows, runs
+        )
+    last = {task: arm for arm, task in sorted(unseen) if task in before}
+    _compare("beside the retrieval of 811d7be", last, dict.fromkeys(last, "before"), rows, runs)
+    none = {task: "pages" if ("pages", task) in tasks else "none" for task in last}
+    _compare("the retrieval of 811d7be", dict.fromkeys(last, "before"), none, rows, runs)
 
 
-def _compare(title: str, arms: dict[str, str], rows: list[Any], runs: list[Any]) -> None:
-    """Print one comparison: `arms` has the arm with knowledge of each task."""
+def _compare(
+    title: str, arms: dict[str, str], others: dict[str, str], rows: list[Any], runs: list[Any]
+) -> None:
+    """Print one comparison: `arms` has the arm of each task, `others` what it is compared with."""
     tasks = sorted(arms)
     tokens = {(run["arm"], run["task"]): run["tokens"] for run in runs}
-    gains = {
-        key: _gains(rows, *key) for task in tasks for key in (("none", task), (arms[task], task))
-    }
+    with_it, without = ([(one[task], task) for task in tasks] for one in (arms, others))
+    gains = {key: _gains(rows, *key) for key in (*with_it, *without)}
     print(f"{title}, {len(tasks)} tasks:")
-    for name, keys in (
-        ("none", [("none", task) for task in tasks]),
-        ("knowledge", [(arms[task], task) for task in tasks]),
-    ):
+    for name, keys in ((" and ".join(sorted({*others.values()})), without), ("knowledge", with_it)):
         firsts = [gain > 0 for key in keys for gain in gains[key]]
         print(
             f"  {name}: {sum(firsts)} of {len(firsts)} programs right at the first attempt, best "
             f"{geometric_mean(max(1.0, *gains[key]) for key in keys):.2f} over eager, wrong as 1.0, "
             f"{mean(tokens[key] for key in keys):,.0f} tokens a task"
         )
-    pairs = [(gains["none", task], gains[arms[task], task]) for task in tasks]
+    pairs = [(gains[a], gains[b]) for a, b in zip(without, with_it, strict=True)]
     faster = [np.log(max(1.0, *mine) / max(1.0, *none)) for none, mine in pairs]
     low, high = np.exp(_interval(faster))
-    print(f"  best, knowledge over none: {np.exp(mean(faster)):.2f} ({low:.2f} to {high:.2f})")
+    print(f"  best, one over the other: {np.exp(mean(faster)):.2f} ({low:.2f} to {high:.2f})")
     single = [np.log(max(1.0, mine[0]) / max(1.0, none[0])) for none, mine in pairs]
     low, high = np.exp(_interval(single))
     print(

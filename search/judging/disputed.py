@@ -30,7 +30,7 @@ _SURE_LOOKS, _SECONDS = 12, 10.0  # so many however long they take; more within 
 _ROUNDINGS = 4.0  # times what the longest sum's roundings are usually worth
 # Of answers in two bytes: up to 6 of 400,000 elements were beyond, of honest programs, or two columns of 1,024; of one whose
 # weights have eight bits, one in 300 to one in 50,000, and twenty to forty columns. Up to 4.4 times as far off as allowed.
-_HANDFUL, _HANDFUL_SHARE, _SLICES, _NEAR = 2, 2e-5, 3, 6.0
+_HANDFUL, _HANDFUL_SHARE, _SLICES, _SLICES_SHARE, _NEAR = 2, 2e-5, 3, 1 / 256, 6.0
 _HALF_UNITS = {torch.float16: 2.0**13, torch.bfloat16: 2.0**16}  # in those of float32
 
 
@@ -88,7 +88,7 @@ def _is_handful(wrong: torch.Tensor) -> bool:
     """Say whether so few elements are wrong as luck makes of an answer in two bytes.
 
     Where rows are alike, as of inputs with a large mean, what befalls a column in one row befalls it in all of them, so
-    that whole slices are counted as elements are.
+    that whole slices are counted: three, or one in 256 where that is more.
     """
     if int(wrong.sum()) <= max(_HANDFUL, _HANDFUL_SHARE * wrong.numel()):
         return True
@@ -96,7 +96,10 @@ def _is_handful(wrong: torch.Tensor) -> bool:
         return False
     dims = range(wrong.dim())
     slices = (wrong.any(tuple(other for other in dims if other != dim)) for dim in dims)
-    return any(int(one.sum()) <= min(_SLICES, _SHARE * len(one)) for one in slices)
+    return any(
+        int(one.sum()) <= min(max(_SLICES, _SLICES_SHARE * len(one)), _SHARE * len(one))
+        for one in slices
+    )
 
 
 def _usual(terms: int, *, one_sided: bool) -> float:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cpu-37"
+JUDGE_VERSION = "cpu-38"
 _CLOSE = 100_000  # ns between two samples of timed calls, where a verdict hangs on them
 # The fewest audits, by whether a verdict hangs on looks, and whether infinities are asked: in one of four, so in both halves.
 _AUDITS = {(False, False): 4, (False, True): 8, (True, False): 16, (True, True): 16}

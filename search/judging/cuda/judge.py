@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from search.judged import JudgedTarget
 
 # Part of an outcome's identity: raise it when the same source may be judged otherwise.
-JUDGE_VERSION = "cuda-41"
+JUDGE_VERSION = "cuda-42"
 _FLUSH = 256 << 20  # bytes written between calls: several times any L2 there is
 _FLUSHES = 3  # before a call that is profiled
 _EXTENSION = 120.0  # seconds that an extension with all of torch's headers may take

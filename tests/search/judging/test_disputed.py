@@ -212,6 +212,19 @@ def eight_bits_in_some_rows(rows: torch.Tensor, trial: InputTrial) -> None:
     rows[300:900] = whole[300:900]
 
 
+@pytest.mark.parametrize(
+    ("columns", "wrong", "few"),
+    [(2048, 8, True), (2048, 9, False), (512, 3, True), (512, 4, False), (200, 3, False)],
+)
+def test_whole_columns_are_a_handful_where_they_are_one_in_256_or_three(
+    columns: int, wrong: int, few: bool
+) -> None:
+    spoiled = torch.zeros(32, columns, dtype=torch.bool)
+    spoiled[:, 5 : 5 + wrong] = True
+    assert disputed._is_handful(spoiled) is few
+    assert disputed._is_handful(spoiled.T) is few
+
+
 def test_near_is_six_times_as_far_off_as_allowed_between_bounds_that_are_numbers() -> None:
     values = torch.tensor([5.9, 6.1, -5.9, -6.1, torch.nan, torch.inf, 0.0, 0.0])
     low, high = torch.full((8,), -1.0), torch.full((8,), 1.0)
