@@ -3,10 +3,10 @@
     python -m benchmarks.letters_ablation.gpu                  # on an NVIDIA GPU: times, one JSON object a program, then a table
     python -m benchmarks.letters_ablation.gpu --only 'none-*'  # some of them
     python -m benchmarks.letters_ablation.gpu --target h200    # a dry run where there is none: do they compile?
-    python -m benchmarks.letters_ablation.gpu --kept           # the figures of the fifth to the eighth trial, without a GPU
+    python -m benchmarks.letters_ablation.gpu --kept           # the figures of the fifth to the ninth trial, without a GPU
 
 The programs are in `gpu_programs.json.gz`, the tasks in `gpu_tasks`, a folder for each trial, what H200s printed of them in `gpu_results.jsonl`; those of
-the sixth to the eighth trial are in two bytes. docs/loop-retrieval.md says how they were made.
+the sixth to the ninth trial are in two bytes. docs/loop-retrieval.md says how they were made.
 """
 
 import argparse
@@ -31,6 +31,7 @@ UNSEEN = (
     "cut",
     "programs",
 )  # arms with knowledge, of tasks that came after the sixth trial
+WITHOUT = ("none", "pages", "before")  # arms without the knowledge of today
 NEAR = 0.9
 FIRST = 2  # programs of a run that are no repairs
 
@@ -85,6 +86,32 @@ def two_bytes(rows: list[Any], runs: list[Any]) -> None:
     _compare("beside the retrieval of 811d7be", last, dict.fromkeys(last, "before"), rows, runs)
     none = {task: "pages" if ("pages", task) in tasks else "none" for task in last}
     _compare("the retrieval of 811d7be", dict.fromkeys(last, "before"), none, rows, runs)
+    _compare_all(last, rows)
+
+
+def _compare_all(arms: dict[str, str], rows: list[Any]) -> None:
+    """Print how programs with knowledge compare with those of all authors who did not have it, the mean of each author's."""
+    wholes: dict[str, list[float]] = defaultdict(list)
+    for task, arm in arms.items():
+        mine = _gains(rows, arm, task)
+        others = [one for name in WITHOUT if (one := _gains(rows, name, task))]
+        for what, told in (
+            ("best", lambda gains: np.log(max(1.0, *gains))),
+            ("a program", lambda gains: mean(np.log(max(1.0, gain)) for gain in gains)),
+            ("right", lambda gains: mean(gain > 0 for gain in gains)),
+        ):
+            wholes[what].append(told(mine) - mean(told(one) for one in others))
+    print(f"beside all authors without ({', '.join(WITHOUT)}), {len(arms)} tasks:")
+    for what, values in wholes.items():
+        found = [mean(values), *_interval(values)]
+        if what == "right":
+            print(
+                "  right at the first attempt, difference: {:+.3f} ({:+.3f} to {:+.3f})".format(
+                    *found
+                )
+            )
+        else:
+            print("  {}: {:.2f} ({:.2f} to {:.2f})".format(what, *np.exp(found)))
 
 
 def _compare(

@@ -352,7 +352,7 @@ def test_a_hostile_document(desk: Desk) -> None:
     assert "<|im_end|>" not in shown
     assert shown.count("Caution: the quoted text addresses its reader") == 2
     assert "found when the document was read" in shown
-    assert text(brief).count("\n# Answer\n\nGive at most") == 1
+    assert text(brief).count("\n# Answer\n\nGive ") == 1
 
 
 def test_an_edit_answer_is_offered_where_there_is_a_program(desk: Desk) -> None:

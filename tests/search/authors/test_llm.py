@@ -209,7 +209,7 @@ def test_the_prompt_has_the_task_the_target_the_rules_and_the_diagnosis() -> Non
         "840 MFLOP",
         "convolution, pooling",
         "Memory-bound: at least 2 ms.",
-        "Give at most 3 new ideas",
+        "Give 3 new ideas",
         "constraints/answer-contract",
         "languages/cpp",
     ):
