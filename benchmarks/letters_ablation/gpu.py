@@ -30,7 +30,9 @@ UNSEEN = (
     "mended",
     "cut",
     "programs",
+    "today",
 )  # arms with knowledge, of tasks that came after the sixth trial
+LAST = ("programs", "today")  # of them those that had the measured rates on the H200's page
 WITHOUT = ("none", "pages", "before")  # arms without the knowledge of today
 NEAR = 0.9
 FIRST = 2  # programs of a run that are no repairs
@@ -71,14 +73,14 @@ def two_bytes(rows: list[Any], runs: list[Any]) -> None:
         ("programs cut, on tasks that came later", {one for one in unseen if one[0] == "cut"}),
         (
             "programs whole, on tasks that came later",
-            {one for one in unseen if one[0] == "programs"},
+            {one for one in unseen if one[0] in LAST},
         ),
         ("all tasks that came later", unseen),
     ):
         # Of a task that two arms had, the later one: they are named so that it comes last.
         arms = {task: arm for arm, task in sorted(chosen)}
         # Whoever wrote with the pages of later days is compared with those that had the same pages.
-        again = {task for arm, task in tasks if arm == "pages" and arms.get(task) == "programs"}
+        again = {task for arm, task in tasks if arm == "pages" and arms.get(task) in LAST}
         _compare(
             title, arms, {task: "pages" if task in again else "none" for task in arms}, rows, runs
         )
