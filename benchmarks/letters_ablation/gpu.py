@@ -32,7 +32,7 @@ UNSEEN = (
     "programs",
     "today",
 )  # arms with knowledge, of tasks that came after the sixth trial
-LAST = ("programs", "today")  # of them those that had the measured rates on the H200's page
+LAST = ("programs", "today")  # of them those whose letters gave programs whole
 WITHOUT = ("none", "pages", "before")  # arms without the knowledge of today
 NEAR = 0.9
 FIRST = 2  # programs of a run that are no repairs
@@ -79,11 +79,15 @@ def two_bytes(rows: list[Any], runs: list[Any]) -> None:
     ):
         # Of a task that two arms had, the later one: they are named so that it comes last.
         arms = {task: arm for arm, task in sorted(chosen)}
-        # Whoever wrote with the pages of later days is compared with those that had the same pages.
-        again = {task for arm, task in tasks if arm == "pages" and arms.get(task) in LAST}
-        _compare(
-            title, arms, {task: "pages" if task in again else "none" for task in arms}, rows, runs
-        )
+        # Whoever had the measured rates, as `today` and those who wrote tasks of `cut` again, is compared with whoever had them, too.
+        rates = {
+            task
+            for task, arm in arms.items()
+            if ("pages", task) in tasks
+            and (arm == "today" or (arm == "programs" and ("cut", task) in tasks))
+        }
+        others = {task: "pages" if task in rates else "none" for task in arms}
+        _compare(title, arms, others, rows, runs)
     last = {task: arm for arm, task in sorted(unseen) if task in before}
     _compare("beside the retrieval of 811d7be", last, dict.fromkeys(last, "before"), rows, runs)
     none = {task: "pages" if ("pages", task) in tasks else "none" for task in last}
@@ -99,19 +103,17 @@ def _compare_all(arms: dict[str, str], rows: list[Any]) -> None:
         others = [one for name in WITHOUT if (one := _gains(rows, name, task))]
         for what, told in (
             ("best", lambda gains: np.log(max(1.0, *gains))),
+            ("an author's first program", lambda gains: np.log(max(1.0, gains[0]))),
             ("a program", lambda gains: mean(np.log(max(1.0, gain)) for gain in gains)),
             ("right", lambda gains: mean(gain > 0 for gain in gains)),
+            ("first program right", lambda gains: float(gains[0] > 0)),
         ):
             wholes[what].append(told(mine) - mean(told(one) for one in others))
     print(f"beside all authors without ({', '.join(WITHOUT)}), {len(arms)} tasks:")
     for what, values in wholes.items():
         found = [mean(values), *_interval(values)]
-        if what == "right":
-            print(
-                "  right at the first attempt, difference: {:+.3f} ({:+.3f} to {:+.3f})".format(
-                    *found
-                )
-            )
+        if what.endswith("right"):
+            print("  {}, difference: {:+.3f} ({:+.3f} to {:+.3f})".format(what, *found))
         else:
             print("  {}: {:.2f} ({:.2f} to {:.2f})".format(what, *np.exp(found)))
 
@@ -119,8 +121,9 @@ def _compare_all(arms: dict[str, str], rows: list[Any]) -> None:
 def _compare(
     title: str, arms: dict[str, str], others: dict[str, str], rows: list[Any], runs: list[Any]
 ) -> None:
-    """Print one comparison: `arms` has the arm of each task, `others` what it is compared with."""
-    tasks = sorted(arms)
+    """Print one comparison: `arms` has the arm of each task, `others` what it is compared with; tasks without a verdict are left out."""
+    judged_ones = {(row["arm"], row["task"]) for row in rows}
+    tasks = sorted(t for t in arms if {(arms[t], t), (others[t], t)} <= judged_ones)
     tokens = {(run["arm"], run["task"]): run["tokens"] for run in runs}
     with_it, without = ([(one[task], task) for task in tasks] for one in (arms, others))
     gains = {key: _gains(rows, *key) for key in (*with_it, *without)}

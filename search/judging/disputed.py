@@ -29,7 +29,7 @@ _LOOKS = 64  # changes of the inputs, at most: a row that one in ten turns over 
 _SURE_LOOKS, _SECONDS = 12, 10.0  # so many however long they take; more within some seconds
 _ROUNDINGS = 4.0  # times what the longest sum's roundings are usually worth
 # Of answers in two bytes: up to 6 of 400,000 elements were beyond, of honest programs, or six columns of 2,048; of one whose
-# weights have eight bits, one in 300 to one in 50,000, and twenty to forty columns. Up to 4.4 times as far off as allowed.
+# weights have eight bits, one in 300 to one in 50,000, and 19 columns or more. Up to 4.4 times as far off as allowed.
 _HANDFUL, _HANDFUL_SHARE, _SLICES, _SLICES_SHARE, _NEAR = 2, 2e-5, 3, 1 / 256, 6.0
 _HALF_UNITS = {torch.float16: 2.0**13, torch.bfloat16: 2.0**16}  # in those of float32
 

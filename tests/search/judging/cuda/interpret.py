@@ -11,6 +11,7 @@ import tempfile
 import types
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -20,6 +21,7 @@ from search.reference import Problem, as_tuple, load_problem
 from search.judging.tolerance import make_trials
 from search.judging.trial import TrialSet, inside
 from search.judged import JudgedSettings, JudgedTask
+from search.judging.dryrun.interpreter.low_precision import decode
 
 PARTS = {
     "own_norm": "layernorm",
@@ -70,9 +72,29 @@ def check(given: Problem, trial_set: TrialSet, source: str, name: str) -> str:
     return ""
 
 
+def multiply_two_bytes() -> None:
+    """Have the interpreter multiply tiles of bfloat16, which it keeps as whole numbers and multiplies as such."""
+    builder: Any = import_module("triton.runtime.interpreter").InterpreterBuilder
+    handle: Any = import_module("triton.runtime.interpreter").TensorHandle
+    language: Any = import_module("triton.language")
+    plain = builder.create_dot
+
+    def create_dot(self: Any, a: Any, b: Any, *others: Any) -> Any:
+        wide = (
+            handle(decode(one.data, language.bfloat16), language.float32)
+            if one.dtype.scalar == language.bfloat16
+            else one
+            for one in (a, b)
+        )
+        return plain(self, *wide, *others)
+
+    builder.create_dot = create_dot
+
+
 def main() -> None:
     """Check the candidates whose names are given, all where none is."""
     import_module("quick_triton")
+    multiply_two_bytes()
     told: dict[str, str] = {}
     problems: dict[str, tuple[Problem, TrialSet]] = {}
     with tempfile.TemporaryDirectory() as folder:

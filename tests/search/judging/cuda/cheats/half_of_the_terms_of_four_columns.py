@@ -6,8 +6,4 @@
 
 class ModelNew(Cross):
     def forward(self, x):
-        y, width = self.answer(x), x.shape[1]
-        other = x.clone()
-        other[:, : width // 2] = 0
-        y[:, : width // 256] = self.answer(other)[:, : width // 256]
-        return y
+        return self.answer(x, short=x.shape[1] // 256)
