@@ -13,11 +13,9 @@ CUDA_SOURCE = r"""
 #include <stdint.h>
 #define PINGPONG 0
 #define CL 1
-constexpr int L = 1536;
-constexpr int KS = 3, VS = 2;              // stages of keys and of values
+constexpr int L = 1536, KS = 3, VS = 2;    // stages of keys and of values
 constexpr int KSTAGE = 32768, VSTAGE = 32768;
-constexpr int OFF_K = 0;
-constexpr int OFF_V = OFF_K + KS * KSTAGE;
+constexpr int OFF_K = 0, OFF_V = OFF_K + KS * KSTAGE;
 constexpr int OFF_Q = OFF_V + VS * VSTAGE;
 constexpr int OFF_X = OFF_Q + 16384;       // exchange between the two maps, 32 KB
 constexpr int OFF_B = OFF_X + 32768;       // barriers
@@ -360,10 +358,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) diff_attention(
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         const float4 x = theirs[e * 128];
-        made[4 * e] += x.x;
-        made[4 * e + 1] += x.y;
-        made[4 * e + 2] += x.z;
-        made[4 * e + 3] += x.w;
+        made[4 * e] += x.x; made[4 * e + 1] += x.y;
+        made[4 * e + 2] += x.z; made[4 * e + 3] += x.w;
 #pragma unroll
         for (int d = 0; d < 4; ++d) square = fmaf(made[4 * e + d], made[4 * e + d], square);
       }
