@@ -128,7 +128,8 @@ def _compare(
     with_it, without = ([(one[task], task) for task in tasks] for one in (arms, others))
     gains = {key: _gains(rows, *key) for key in (*with_it, *without)}
     print(f"{title}, {len(tasks)} tasks:")
-    for name, keys in ((" and ".join(sorted({*others.values()})), without), ("knowledge", with_it)):
+    for chosen, keys in ((others, without), (arms, with_it)):
+        name = " and ".join(sorted({chosen[task] for task in tasks}))
         firsts = [gain > 0 for key in keys for gain in gains[key]]
         print(
             f"  {name}: {sum(firsts)} of {len(firsts)} programs right at the first attempt, best "
